@@ -1,0 +1,26 @@
+import { defineConfig } from "vitest/config";
+
+// Every project runs on Node's own module loader: a specifier that only a bundler could resolve
+// fails here as it would in production.
+const project = (name: string, options: { timeout: number; redis?: boolean }) => ({
+  extends: true as const,
+  test: {
+    name,
+    include: [`test/${name}/**/*.test.ts`],
+    testTimeout: options.timeout,
+    hookTimeout: options.timeout,
+    ...(options.redis === true && { globalSetup: ["test/support/redis-global-setup.ts"] }),
+  },
+});
+
+export default defineConfig({
+  test: {
+    experimental: { viteModuleRunner: false },
+    projects: [
+      project("unit", { timeout: 10_000 }),
+      project("integration", { timeout: 60_000, redis: true }),
+      project("conformance", { timeout: 60_000 }),
+      project("e2e", { timeout: 180_000, redis: true }),
+    ],
+  },
+});
