@@ -1,0 +1,170 @@
+/**
+ * The only reader of process.env. Every problem is told at once, each with its variable and what
+ * to do about it; a secret may come as `X` or, from a file, as `X_FILE`.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { z } from "zod";
+import * as limits from "./spec/limits.ts";
+
+/** Exit code for a configuration that cannot work (sysexits EX_CONFIG). */
+export const EXIT_CONFIG = 78;
+
+export class ConfigError extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`the configuration has ${problems.length === 1 ? "a problem" : "problems"}:\n${problems.map((p) => `  - ${p}`).join("\n")}`);
+    this.name = "ConfigError";
+    this.problems = problems;
+  }
+}
+
+const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
+  z
+    .string()
+    .regex(/^\d+$/, { error: "must be a whole number" })
+    .transform(Number)
+    .refine((n) => n >= min && n <= max, {
+      error: max === Number.MAX_SAFE_INTEGER ? `must be at least ${min}` : `must be from ${min} to ${max}`,
+    })
+    .default(fallback);
+
+const oneOf = <const T extends readonly string[]>(values: T, fallback: T[number]) =>
+  z.enum(values, { error: `must be one of ${values.join(", ")}` }).default(fallback);
+
+const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""), {
+  error: "must be an http or https address",
+});
+
+const variables = {
+  REDIS_URL: z
+    .string()
+    .refine((text) => /^(rediss?|unix):$/.test(URL.parse(text)?.protocol ?? ""), {
+      error: "must be a redis://, rediss:// or unix:// address",
+    })
+    .optional(),
+  SERVICE_BASE_URL: httpUrl
+    .transform((text) => text.replace(/\/+$/, ""))
+    .refine((text) => !text.endsWith(limits.API_PREFIX), {
+      error: `must end before ${limits.API_PREFIX}, which crmsync adds itself`,
+    })
+    .optional(),
+  SERVICE_TOKEN_ISSUED_AT: z.iso
+    .datetime({ offset: true, error: "must be an RFC 3339 date and time" })
+    .or(z.iso.date())
+    .optional(),
+  QUEUE_PREFIX: z
+    .string()
+    .regex(/^\{[^{}\s]+\}[^{}\s]*$/, {
+      error: "must begin with a hash tag in braces, as {crmsync}, so that all keys share one slot",
+    })
+    .default("{crmsync}"),
+  MAPPING: z.string().default("business-relation"),
+  HTTP_HOST: z.string().default("127.0.0.1"),
+  HTTP_PORT: whole(0, 8080, 65_535),
+  INGEST_AUTH: z.literal("none", { error: "may only be none" }).optional(),
+  QUOTA_PER_HOUR: whole(1, limits.REQUESTS_PER_HOUR),
+  QUOTA_BURST: whole(1, limits.BURST_REQUESTS),
+  QUOTA_HOUR_MS: whole(1000, limits.HOUR_MS),
+  QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS),
+  QUOTA_PACING: oneOf(["auto", "burst", "steady"], "auto"),
+  QUOTA_LIVE_RESERVE: whole(0, 100),
+  SERVICE_TIMEOUT_MS: whole(100, 30_000),
+  SYNC_CONCURRENCY: whole(1, 10, 100),
+  RETRY_BASE_MS: whole(1, 1000),
+  RETRY_MAX_HOURS: z
+    .string()
+    .refine((text) => Number(text) > 0, { error: "must be a number of hours above 0" })
+    .transform(Number)
+    .default(72),
+  HTTPS_PROXY: httpUrl.optional(),
+  HTTP_PROXY: httpUrl.optional(),
+  NO_PROXY: z.string().optional(),
+  DATA_DIR: z.string().default(".crmsync"),
+  LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
+} as const;
+
+/** Variables that hold secrets; each may also be given as a file. */
+const SECRETS = ["SERVICE_TOKEN", "INGEST_TOKEN", "STATE_KEY"] as const;
+type SecretName = (typeof SECRETS)[number];
+
+type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
+
+export type Config = Values & {
+  readonly secrets: Readonly<Record<SecretName, Secret | undefined>>;
+  /** The 32 bytes of STATE_KEY. */
+  readonly stateKey: Buffer | undefined;
+};
+
+/** A secret, read again whenever its file has changed. */
+export interface Secret {
+  readonly file: string | undefined;
+  value(): string;
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** @throws ConfigError that names every variable that is wrong. */
+export function readConfig(env: Env = process.env): Config {
+  const problems: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(variables)) {
+    const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
+    const parsed = schema.safeParse(given === "" ? undefined : given);
+    if (parsed.success) values[name] = parsed.data;
+    else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
+  }
+  const secrets = Object.fromEntries(
+    SECRETS.map((name) => [name, readSecret(env, name, problems)]),
+  ) as Record<SecretName, Secret | undefined>;
+  const stateKey = secrets.STATE_KEY && Buffer.from(secrets.STATE_KEY.value(), "base64");
+  if (stateKey !== undefined && stateKey.length !== 32) {
+    problems.push("STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32)");
+  }
+  const known = values as Values;
+  if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
+    problems.push("QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk work never moves");
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return { ...known, secrets, stateKey };
+}
+
+function readSecret(env: Env, name: SecretName, problems: string[]): Secret | undefined {
+  const inline = env[name];
+  const file = env[`${name}_FILE`];
+  if (inline !== undefined && inline !== "" && file !== undefined && file !== "") {
+    problems.push(`${name} and ${name}_FILE are both set: keep one of them`);
+    return undefined;
+  }
+  if (inline !== undefined && inline !== "") return { file: undefined, value: () => inline };
+  if (file === undefined || file === "") return undefined;
+  try {
+    const secret = fileSecret(file);
+    if (secret.value() !== "") return secret;
+    problems.push(`${name}_FILE names ${file}, which is empty`);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    problems.push(`${name}_FILE names ${file}, which cannot be read (${code})`);
+  }
+  return undefined;
+}
+
+function fileSecret(file: string): Secret {
+  let readAt = "";
+  let value = "";
+  return {
+    file,
+    value() {
+      // A file that is away for a moment (being replaced) leaves the last value in force.
+      const stat = statSync(file, { throwIfNoEntry: false });
+      if (stat === undefined && readAt !== "") return value;
+      const version = stat === undefined ? "" : `${stat.mtimeMs}/${stat.size}/${stat.ino}`;
+      if (version !== readAt || stat === undefined) {
+        const text = readFileSync(file, "utf8").trim();
+        if (text !== "" || readAt === "") value = text;
+        readAt = version;
+      }
+      return value;
+    },
+  };
+}

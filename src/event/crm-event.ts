@@ -1,0 +1,99 @@
+/**
+ * The envelope of a change: CloudEvents 1.0 in its JSON form, with what crmsync asks of it.
+ * `type` says what happened, `subject` is `<object>/<recordId>`, `time` is when it happened in
+ * the CRM, `sequence` orders events of the same time (compared as text), `lane` its urgency.
+ * (`source`, `id`) is the idempotency key.
+ */
+import { z } from "zod";
+import { LANES } from "../spec/lane.ts";
+import { problemsOf, type Problem } from "../spec/problem.ts";
+import { normalTime } from "./event-order.ts";
+
+export const EVENT_TYPES = [
+  "crm.record.created",
+  "crm.record.updated",
+  "crm.record.deleted",
+  "crm.record.restored",
+  "crm.record.merged",
+] as const;
+
+/** Limits that keep one event from hurting the rest; far above anything a CRM sends. */
+const ID_MAX = 512;
+const DAY_MS = 86_400_000;
+
+// oxlint-disable-next-line no-control-regex -- control characters are what is refused
+const attribute = (max: number) => z.string().min(1).max(max).regex(/^[^\u0000-\u001f\u007f]*$/, {
+  error: "must not contain control characters",
+});
+
+const record = z.record(z.string(), z.unknown());
+
+const crmEventSchema = z
+  .looseObject({
+    specversion: z.literal("1.0"),
+    id: attribute(ID_MAX),
+    source: attribute(ID_MAX),
+    type: z.enum(EVENT_TYPES),
+    subject: attribute(ID_MAX).regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>" }),
+    time: z
+      .string()
+      .refine((text) => normalTime(text) !== undefined, {
+        error: "must be an RFC 3339 date and time with its offset",
+      })
+      .optional(),
+    sequence: attribute(ID_MAX).optional(),
+    lane: z.enum(LANES).default("live"),
+    data: z
+      .looseObject({
+        record: record.optional(),
+        /** Of a merge: subjects of the records that went into this one. */
+        merged: z.array(attribute(ID_MAX).regex(/^[^/]+\/.+$/)).max(100).optional(),
+      })
+      .optional(),
+  })
+  .superRefine((event, context) => {
+    const needsRecord = event.type !== "crm.record.deleted" && event.type !== "crm.record.restored";
+    if (needsRecord && event.data?.record === undefined) {
+      context.addIssue({
+        code: "custom",
+        path: ["data", "record"],
+        message: `must be the whole CRM record, as an object (${event.type})`,
+      });
+    }
+    if (event.type === "crm.record.merged" && (event.data?.merged ?? []).length === 0) {
+      context.addIssue({
+        code: "custom",
+        path: ["data", "merged"],
+        message: "must list the subjects of the records that were merged into this one",
+      });
+    }
+  });
+
+/** An event whose envelope holds; `data.record` is still as the CRM sent it. */
+export type CrmEvent = z.output<typeof crmEventSchema>;
+
+export type ParsedEvent =
+  | { readonly ok: true; readonly event: CrmEvent }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/**
+ * Checks one envelope.
+ * @param now when it was received, in ms since the epoch: a `time` more than a day ahead of it
+ *   is refused, since it would shadow every true change of that record until it has passed.
+ */
+export function parseEvent(value: unknown, now: number): ParsedEvent {
+  const parsed = crmEventSchema.safeParse(value);
+  if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };
+  const event = parsed.data;
+  if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
+    const rule = "must not lie more than a day ahead of this machine's clock";
+    return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
+  }
+  return { ok: true, event };
+}
+
+/** The two halves of `subject`: `contact/4711` is object `contact`, record `4711`. */
+export function splitSubject(subject: string): { object: string; recordId: string } {
+  const slash = subject.indexOf("/");
+  return { object: subject.slice(0, slash), recordId: subject.slice(slash + 1) };
+}

@@ -1,0 +1,41 @@
+/**
+ * The order of two events of one record: time, then sequence, then arrival. Composed into one
+ * text whose bytes sort in that order, so that a script in Redis can compare two of them.
+ */
+
+const RFC3339 =
+  /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** Digits of a second's fraction that are kept; CRMs send 0 to 7. */
+const FRACTION_DIGITS = 9;
+
+/** Digits of an arrival number: those of the largest safe integer. */
+const ARRIVAL_DIGITS = 16;
+
+/** Sorts before every character that an attribute may contain. */
+const SEPARATOR = "\t";
+
+/** The time as UTC with nine digits of fraction, or undefined when it is not RFC 3339. */
+export function normalTime(text: string): string | undefined {
+  const match = RFC3339.exec(text);
+  if (match === null) return undefined;
+  const [, date = "", clock = "", fraction = "", offset = ""] = match;
+  const seconds = new Date(`${date}T${clock}${offset.toUpperCase()}`);
+  if (Number.isNaN(seconds.getTime())) return undefined;
+  // Date rolls 31 April over to 1 May; such a day does not exist.
+  if (new Date(`${date}T00:00:00Z`).toISOString().slice(0, 10) !== date) return undefined;
+  const utc = seconds.toISOString();
+  if (utc.length !== "0000-00-00T00:00:00.000Z".length) return undefined;
+  return `${utc.slice(0, 19)}.${fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, "0")}Z`;
+}
+
+/**
+ * @param arrival number that grows with every event received, for those that tie in the rest.
+ * @throws RangeError when `time` is not RFC 3339: callers pass only parsed events.
+ */
+export function eventOrder(event: { time: string; sequence?: string | undefined }, arrival: number): string {
+  const time = normalTime(event.time);
+  if (time === undefined) throw new RangeError("eventOrder: time is not RFC 3339");
+  const arrived = String(arrival).padStart(ARRIVAL_DIGITS, "0");
+  return [time, event.sequence ?? "", arrived].join(SEPARATOR);
+}

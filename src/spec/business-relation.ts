@@ -1,0 +1,122 @@
+/**
+ * The service's resource as zod schemas: every rule of both variants.
+ * Source: spec, "Resources and their fields". The rules of a tenant's own value lists are not
+ * here, because they are known only at run time.
+ */
+import { z } from "zod";
+import { crmCodeProblem } from "./crm-code.ts";
+import { isCountryCode, isLanguageCode } from "./iso-codes.ts";
+import { CRM_CODE_MAX_LENGTH, DMS_LINK_URL_MAX_LENGTH } from "./limits.ts";
+import * as lists from "./value-lists.ts";
+
+/** Length in characters as JSON Schema counts them (code points, not UTF-16 units). */
+const characters = (text: string): number => [...text].length;
+
+/** A rule that a string must hold, with the words that name it in a problem. */
+const rule = (says: string, holds: (text: string) => boolean) =>
+  z.string().min(1, { abort: true }).refine(holds, { error: says });
+
+const text = z.string().min(1);
+const country = rule("must be an ISO 3166-1 alpha-2 country code in upper case", isCountryCode);
+const language = rule("must be an ISO 639-1 language code in lower case", isLanguageCode);
+const date = z.iso.date({ error: "must be a date that exists, as YYYY-MM-DD" });
+const uuid = z.guid({ error: "must be a UUID" });
+
+const EMAIL_PATTERN = /^[\w.-]+@[\w.-]+\.\w{2,}$/;
+const email = rule(
+  "must be an e-mail address that the service's pattern accepts (letters, digits, _ . - only)",
+  (value) => EMAIL_PATTERN.test(value) && z.email().safeParse(value).success,
+);
+
+const URI_PATTERN = /^[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#[\]@!$&'()*+,;=%]+$/;
+const uri = rule(
+  `must be an absolute URI of at most ${DMS_LINK_URL_MAX_LENGTH} characters`,
+  (value) =>
+    characters(value) <= DMS_LINK_URL_MAX_LENGTH &&
+    URI_PATTERN.test(value) &&
+    !/%(?![0-9A-Fa-f]{2})/.test(value) &&
+    URL.canParse(value),
+);
+
+const crmCode = z
+  .string()
+  .superRefine((code, context) => {
+    const problem =
+      characters(code) > CRM_CODE_MAX_LENGTH
+        ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
+        : crmCodeProblem(code);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  });
+
+/** Fields that both variants have, with the same rules. */
+const shared = {
+  fiscalCountry: country.optional(),
+  address: text.optional(),
+  postalCode: text.optional(),
+  city: text.optional(),
+  countryOfResidence: country.optional(),
+  language: language.optional(),
+  phoneNumber: text.optional(),
+  email: email.optional(),
+  relationshipStatus: z.enum(lists.RELATIONSHIP_STATUSES).default("Client"),
+  relationStatus: z.enum(lists.RELATION_STATUSES).default("active"),
+  amlFrequency: z.enum(lists.AML_FREQUENCIES).default("ongoing"),
+  crmId: uuid.optional(),
+  crmCode,
+  service: z.array(text).optional(),
+  branch: z.array(text).optional(),
+  taxIdentificationNumber: text.optional(),
+  wealthSource: z.array(z.enum(lists.WEALTH_SOURCES)).optional(),
+  bankAccountCountry: country.optional(),
+  originOfBusinessRelation: z.enum(lists.ORIGINS_OF_BUSINESS_RELATION).optional(),
+  crsStatus: z.enum(lists.CRS_STATUSES).optional(),
+  dmsLinkUrl: uri.optional(),
+};
+
+export const personSchema = z.strictObject({
+  type: z.literal(lists.PERSON_TYPE),
+  name: text.optional(),
+  firstName: text,
+  lastName: text,
+  maidenName: text.optional(),
+  nationality: country.optional(),
+  birthDate: date.optional(),
+  placeOfBirth: text.optional(),
+  maritalStatus: z.enum(lists.MARITAL_STATUSES).optional(),
+  ...shared,
+});
+
+export const companySchema = z.strictObject({
+  type: z.enum(lists.COMPANY_TYPES),
+  name: text,
+  countryOfOperation: country.optional(),
+  incorporationDate: date.optional(),
+  vatNumber: text.optional(),
+  industrySector: text.optional(),
+  complexityOfBoStructure: text.optional(),
+  legalForm: z.enum(lists.LEGAL_FORMS).optional(),
+  listedCompany: z.boolean().optional(),
+  regulatedEntity: z.boolean().optional(),
+  stateOwnedEntity: z.boolean().optional(),
+  ...shared,
+});
+
+export type Person = z.output<typeof personSchema>;
+export type Company = z.output<typeof companySchema>;
+
+/** A body that the service accepts, with the spec's defaults filled in. */
+export type BusinessRelation = Person | Company;
+
+export type Variant = "Person" | "Company";
+
+/** Which variant a value of `type` selects; undefined when the spec knows no such value. */
+export function variantOf(type: unknown): Variant | undefined {
+  if (type === lists.PERSON_TYPE) return "Person";
+  return (lists.COMPANY_TYPES as readonly unknown[]).includes(type) ? "Company" : undefined;
+}
+
+/** Names of the fields that a variant has, in the spec's words. */
+export const FIELDS_OF: Record<Variant, ReadonlySet<string>> = {
+  Person: new Set(Object.keys(personSchema.shape)),
+  Company: new Set(Object.keys(companySchema.shape)),
+};

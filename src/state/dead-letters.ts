@@ -1,0 +1,123 @@
+/** Changes that cannot go on by themselves, kept until someone corrects, redrives or drops them. */
+import type { Redis, Result } from "ioredis";
+import type { Keys } from "./keys.ts";
+import { OLDER } from "./lua.ts";
+import type { Seal } from "./seal.ts";
+
+declare module "ioredis" {
+  interface RedisCommander<Context> {
+    crmsyncBury(keys: number, ...args: (string | number)[]): Result<string, Context>;
+  }
+}
+
+export interface Letter {
+  readonly id: string;
+  readonly reason: string;
+  readonly problems: readonly { readonly field: string; readonly rule: string; readonly kind: string }[];
+  /** The event as it came, serialised. */
+  readonly event: string;
+  readonly source: string | undefined;
+  readonly crmCode: string | undefined;
+  readonly order: string | undefined;
+  readonly at: number;
+}
+
+export interface KeptLetter extends Letter {
+  readonly firstAt: number;
+  /** How often it was buried under this id. */
+  readonly times: number;
+}
+
+interface Stored {
+  letter: string;
+  event: string;
+  order: string;
+  first: number;
+  times: number;
+}
+
+/**
+ * KEYS dead ledger staged
+ * ARGV id crmCode order at letter event
+ * A letter that is older than what is known of its record would only mislead.
+ */
+const BURY = `
+local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
+${OLDER}
+local kept = redis.call('HGET', KEYS[1], id)
+kept = kept and cjson.decode(kept) or nil
+if order ~= '' then
+  local row = redis.call('HGET', KEYS[2], crmCode)
+  local watermark = row and cjson.decode(row).w
+  local staged = redis.call('HGET', KEYS[3], 'o')
+  if (watermark and older(order, watermark)) or (staged and older(order, staged)) or
+    (kept and kept.order ~= '' and older(order, kept.order)) then
+    return 'superseded'
+  end
+end
+redis.call('HSET', KEYS[1], id, cjson.encode({
+  letter = ARGV[5], event = ARGV[6], order = order,
+  first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
+}))
+return 'buried'
+`;
+
+export class DeadLetters {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #seal: Seal;
+
+  constructor(redis: Redis, keys: Keys, seal: Seal) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#seal = seal;
+    redis.defineCommand("crmsyncBury", { lua: BURY });
+  }
+
+  async bury(letter: Letter): Promise<"buried" | "superseded"> {
+    const { event, ...rest } = letter;
+    const result = await this.#redis.crmsyncBury(
+      3,
+      this.#keys.dead,
+      this.#keys.ledger,
+      this.#keys.staged(letter.crmCode ?? ""),
+      letter.id,
+      letter.crmCode ?? "",
+      letter.order ?? "",
+      letter.at,
+      JSON.stringify(rest),
+      this.#seal.close(event),
+    );
+    return result as "buried" | "superseded";
+  }
+
+  async count(): Promise<number> {
+    return this.#redis.hlen(this.#keys.dead);
+  }
+
+  async find(id: string): Promise<KeptLetter | undefined> {
+    const text = await this.#redis.hget(this.#keys.dead, id);
+    return text === null ? undefined : this.#read(text);
+  }
+
+  /** All letters, in no order, without holding them all in memory. */
+  async *all(): AsyncGenerator<KeptLetter> {
+    let cursor = "0";
+    do {
+      const [next, flat] = await this.#redis.hscan(this.#keys.dead, cursor, "COUNT", 200);
+      cursor = next;
+      for (let i = 1; i < flat.length; i += 2) yield this.#read(flat[i] ?? "");
+    } while (cursor !== "0");
+  }
+
+  async drop(id: string): Promise<boolean> {
+    return (await this.#redis.hdel(this.#keys.dead, id)) === 1;
+  }
+
+  #read(text: string): KeptLetter {
+    const stored = JSON.parse(text) as Stored;
+    const letter = JSON.parse(stored.letter) as Omit<Letter, "event">;
+    const event = this.#seal.open(stored.event);
+    return { ...letter, event, firstAt: stored.first, times: stored.times };
+  }
+}

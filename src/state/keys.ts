@@ -1,0 +1,44 @@
+/**
+ * Every Redis key that crmsync itself writes; BullMQ's own lie under `<prefix>:<queue>:` and the
+ * quota's under `<prefix>:quota:`. All share the prefix's hash tag, so that one tenant lies in
+ * one slot of a Redis Cluster and scripts may touch several of them.
+ */
+import type { Lane } from "../spec/lane.ts";
+
+export interface Keys {
+  /** Hash: the newest state of one record that waits for its turn (fields: see staged-state.ts). */
+  staged(crmCode: string): string;
+  /** Counter: one number for every staged state, never used twice. */
+  readonly versions: string;
+  /** Hash crmCode → row: what was last proved to be on the service. */
+  readonly ledger: string;
+  /** Hash: how far the ledger's warm-up got; `state` is `done` once absence can be trusted. */
+  readonly warmUp: string;
+  /** Sorted set crmCode → time of its first unsynced event, ms. */
+  unsynced(lane: Lane): string;
+  /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
+  seen(day: number): string;
+  /** Hash id → dead letter. */
+  readonly dead: string;
+  /** Hash: doors that the service has closed (token, address), since when, and next probe. */
+  readonly doors: string;
+  /** Hash event source → time of its newest event, ms. */
+  readonly sources: string;
+  /** Channel: told when a pointer job was added. */
+  readonly wake: string;
+}
+
+export function keysOf(prefix: string): Keys {
+  return {
+    staged: (crmCode) => `${prefix}:staged:${crmCode}`,
+    versions: `${prefix}:versions`,
+    ledger: `${prefix}:ledger`,
+    warmUp: `${prefix}:warm-up`,
+    unsynced: (lane) => `${prefix}:unsynced:${lane}`,
+    seen: (day) => `${prefix}:seen:${day}`,
+    dead: `${prefix}:dead`,
+    doors: `${prefix}:doors`,
+    sources: `${prefix}:sources`,
+    wake: `${prefix}:wake`,
+  };
+}

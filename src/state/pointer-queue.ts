@@ -1,0 +1,97 @@
+/**
+ * The queue of records whose turn will come. A job only points at its record: the newest state
+ * lies beside it, so what a job carries can never be old.
+ */
+import { Queue } from "bullmq";
+import type { Redis, Result } from "ioredis";
+import type { Lane } from "../spec/lane.ts";
+import type { Keys } from "./keys.ts";
+
+export const SYNC_QUEUE = "sync";
+
+/** Jobs without a priority come before those with one: live before bulk. */
+const BULK_PRIORITY = 10;
+
+declare module "ioredis" {
+  interface RedisCommander<Context> {
+    crmsyncWithoutJob(keys: number, ...args: string[]): Result<string[], Context>;
+  }
+}
+
+/** KEYS dedup key of each record; ARGV prefix of job keys, then crmCodes in the same order. */
+const WITHOUT_JOB = `
+local missing = {}
+for i, key in ipairs(KEYS) do
+  local id = redis.call('GET', key)
+  if not id or redis.call('EXISTS', ARGV[1] .. id) == 0 then missing[#missing + 1] = ARGV[i + 1] end
+end
+return missing
+`;
+
+export interface Pointer {
+  readonly crmCode: string;
+}
+
+export class PointerQueue {
+  readonly queue: Queue<Pointer>;
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+
+  constructor(redis: Redis, prefix: string, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.queue = new Queue(SYNC_QUEUE, {
+      connection: redis,
+      prefix,
+      defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
+    });
+    this.queue.on("error", () => {});
+    redis.defineCommand("crmsyncWithoutJob", { lua: WITHOUT_JOB });
+  }
+
+  /** Points at records. One that waits is not added twice; one that runs comes once more. */
+  async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
+    await this.queue.addBulk(
+      pointers.map(({ crmCode, lane }) => ({
+        name: "sync",
+        data: { crmCode },
+        opts: {
+          deduplication: { id: crmCode, keepLastIfActive: true },
+          ...(lane === "bulk" && { priority: BULK_PRIORITY }),
+        },
+      })),
+    );
+    await this.#redis.publish(this.#keys.wake, "");
+  }
+
+  /** Moves a waiting bulk job into the live lane; one that is not waiting is left alone. */
+  async promote(crmCode: string): Promise<void> {
+    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const job = id === null ? undefined : await this.queue.getJob(id);
+    if (job !== undefined && (job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+    await this.#redis.publish(this.#keys.wake, "");
+  }
+
+  /** Which of these records have no job at all. */
+  async withoutJob(crmCodes: readonly string[]): Promise<string[]> {
+    if (crmCodes.length === 0) return [];
+    const keys = crmCodes.map((crmCode) => this.queue.toKey(`de:${crmCode}`));
+    return this.#redis.crmsyncWithoutJob(keys.length, ...keys, this.queue.toKey(""), ...crmCodes);
+  }
+
+  /** What may be fetched now, by lane. A retry that is due counts as live. */
+  async due(now: number): Promise<Record<Lane, number>> {
+    const counts = await this.queue.getJobCounts("wait", "prioritized");
+    const retries = await this.#redis.zcount(
+      this.queue.toKey("delayed"),
+      0,
+      // BullMQ scores a delayed job by its time in ms × 4096, plus a running number.
+      (now + 1) * 4096 - 1,
+    );
+    return { live: (counts["wait"] ?? 0) + retries, bulk: counts["prioritized"] ?? 0 };
+  }
+
+  async close(): Promise<void> {
+    await this.queue.close();
+  }
+}

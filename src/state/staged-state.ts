@@ -1,0 +1,233 @@
+/**
+ * The newest state of each record that waits for its turn, and the moves it makes: staged by an
+ * event, taken by a worker, settled by the service's answer.
+ */
+import type { Redis, Result } from "ioredis";
+import type { Variant } from "../spec/business-relation.ts";
+import { LANES, type Lane } from "../spec/lane.ts";
+import type { Keys } from "./keys.ts";
+import { readRow, storeRow, type LedgerRow } from "./ledger-row.ts";
+import { SETTLE, STAGE, TAKE } from "./scripts.ts";
+import type { Seal } from "./seal.ts";
+
+declare module "ioredis" {
+  interface RedisCommander<Context> {
+    crmsyncStage(keys: number, ...args: (string | number)[]): Result<[string, number, number], Context>;
+    crmsyncTake(keys: number, ...args: (string | number)[]): Result<string[], Context>;
+    crmsyncSettle(keys: number, ...args: (string | number)[]): Result<[string], Context>;
+  }
+}
+
+/** The status that the record shall have: as the payload says, or one that an event forces. */
+export type WantedStatus = "mapped" | "terminated" | "active";
+
+export interface NewState {
+  readonly crmCode: string;
+  /** Identity of the event, "" when this is not the last state that the event leads to. */
+  readonly eventKey: string;
+  readonly order: string;
+  /** Serialised payload; undefined when the event brought no record. */
+  readonly payload: string | undefined;
+  readonly fingerprint: string | undefined;
+  readonly variant: Variant | undefined;
+  readonly status: WantedStatus;
+  readonly lane: Lane;
+  /** When the change happened in the CRM, ms. */
+  readonly time: number;
+  /** The event, serialised, kept for a dead letter. */
+  readonly event: string;
+}
+
+export interface StageResult {
+  readonly result:
+    | "staged"
+    | "unchanged"
+    | "nothing_to_terminate"
+    | "superseded"
+    | "duplicate";
+  /** It replaced an older state that had not been sent. */
+  readonly coalesced: boolean;
+  /** It moved a waiting bulk record into the live lane. */
+  readonly promoted: boolean;
+}
+
+export interface TakenState {
+  readonly crmCode: string;
+  readonly token: string;
+  readonly order: string;
+  readonly payload: string | undefined;
+  readonly status: WantedStatus;
+  readonly variant: Variant | undefined;
+  readonly lane: Lane;
+  /** Time of the first event that is not yet on the service, ms. */
+  readonly firstTime: number;
+  readonly event: string;
+  /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
+  readonly tries: number;
+  readonly firstTryAt: number | undefined;
+  readonly heals: number;
+  /** What the ledger said before; undefined when it has no row. */
+  readonly row: LedgerRow | undefined;
+  /** Whether the ledger is warm: no row then means not on the service. */
+  readonly warm: boolean;
+}
+
+export type Take =
+  | { readonly kind: "taken"; readonly state: TakenState }
+  | { readonly kind: "nothing" }
+  | { readonly kind: "busy"; readonly until: number };
+
+/** How a taken state is given back; see SETTLE in scripts.ts for what each part does. */
+export interface Settlement {
+  readonly row: LedgerRow | "before" | "uncertain";
+  readonly finished: boolean;
+  readonly holdMs?: number;
+  readonly payload?: string;
+  readonly failed?: boolean;
+  readonly healed?: boolean;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Days for which (source, id) is remembered (DESIGN: 7); today counts as an eighth. */
+const SEEN_DAYS = 7;
+const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
+
+export class StagedStates {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #seal: Seal;
+
+  constructor(redis: Redis, keys: Keys, seal: Seal) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#seal = seal;
+    redis.defineCommand("crmsyncStage", { lua: STAGE });
+    redis.defineCommand("crmsyncTake", { lua: TAKE });
+    redis.defineCommand("crmsyncSettle", { lua: SETTLE });
+  }
+
+  async stage(state: NewState, deadId: string): Promise<StageResult> {
+    const keys = [
+      this.#keys.staged(state.crmCode),
+      this.#keys.ledger,
+      this.#keys.warmUp,
+      this.#keys.versions,
+      ...LANES.map((lane) => this.#keys.unsynced(lane)),
+      this.#keys.dead,
+      ...this.#seenKeys(),
+    ];
+    const [result, coalesced, promoted] = await this.#redis.crmsyncStage(
+      keys.length,
+      ...keys,
+      state.crmCode,
+      state.eventKey,
+      state.order,
+      this.#seal.close(state.payload ?? ""),
+      state.fingerprint ?? "",
+      state.status,
+      state.variant ?? "",
+      state.lane,
+      state.time,
+      this.#seal.close(state.event),
+      SEEN_TTL_S,
+      deadId,
+    );
+    return {
+      result: result as StageResult["result"],
+      coalesced: coalesced === 1,
+      promoted: promoted === 1,
+    };
+  }
+
+  /** Which of these event keys were seen within the last seven days. */
+  async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
+    if (eventKeys.length === 0) return new Set();
+    const days = this.#seenKeys();
+    const pipeline = this.#redis.pipeline();
+    for (const day of days) pipeline.smismember(day, ...eventKeys);
+    const replies = (await pipeline.exec()) ?? [];
+    const found = new Set<string>();
+    for (const [error, flags] of replies) {
+      if (error !== null) throw error;
+      for (const [index, key] of eventKeys.entries()) {
+        if ((flags as number[])[index] === 1) found.add(key);
+      }
+    }
+    return found;
+  }
+
+  /** Lets an event be accepted once more, for a dead letter that is redriven. */
+  async forget(eventKey: string): Promise<void> {
+    const pipeline = this.#redis.pipeline();
+    for (const day of this.#seenKeys()) pipeline.srem(day, eventKey);
+    await pipeline.exec();
+  }
+
+  /** @param holdMs for how long nobody else may take it if this process dies now. */
+  async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
+    const reply = await this.#redis.crmsyncTake(
+      3,
+      this.#keys.staged(crmCode),
+      this.#keys.ledger,
+      this.#keys.warmUp,
+      crmCode,
+      token,
+      holdMs,
+    );
+    const [kind, second = "", warm = "", ...flat] = reply;
+    if (kind === undefined) return { kind: "nothing" };
+    if (kind === "busy") return { kind: "busy", until: Number(second) };
+    const field: Record<string, string> = {};
+    for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
+    const payload = this.#seal.open(field["p"] ?? "");
+    return {
+      kind: "taken",
+      state: {
+        crmCode,
+        token,
+        order: field["o"] ?? "",
+        payload: payload === "" ? undefined : payload,
+        status: field["st"] as WantedStatus,
+        variant: field["k"] === "" ? undefined : (field["k"] as Variant),
+        lane: field["l"] as Lane,
+        firstTime: Number(field["t0"]),
+        event: this.#seal.open(field["ev"] ?? ""),
+        tries: Number(field["n"] ?? 0),
+        firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
+        heals: Number(field["h"] ?? 0),
+        row: second === "" ? undefined : readRow(second),
+        warm: warm === "done",
+      },
+    };
+  }
+
+  /**
+   * Gives a taken state back.
+   * @returns `more` when a newer state waits, `lost` when another process has taken over since.
+   */
+  async settle(taken: TakenState, how: Settlement): Promise<"settled" | "more" | "lost"> {
+    const row =
+      how.row === "before" ? "before" : how.row === "uncertain" ? "" : storeRow(how.row);
+    const [result] = await this.#redis.crmsyncSettle(
+      4,
+      this.#keys.staged(taken.crmCode),
+      this.#keys.ledger,
+      ...LANES.map((lane) => this.#keys.unsynced(lane)),
+      taken.crmCode,
+      taken.token,
+      row,
+      how.finished ? "1" : "",
+      Math.ceil(how.holdMs ?? 0),
+      this.#seal.close(how.payload ?? ""),
+      how.failed === true ? "+" : "",
+      how.healed === true ? "+" : "",
+    );
+    return result as "settled" | "more" | "lost";
+  }
+
+  #seenKeys(): string[] {
+    const today = Math.floor(Date.now() / DAY_MS);
+    return Array.from({ length: SEEN_DAYS + 1 }, (_, ago) => this.#keys.seen(today - ago));
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * What to do about one taken state, from the ledger's row alone.
+ * Source of the table: the spec's answers (404 on PUT means create, 409 on POST means update).
+ */
+import { variantOf, type Variant } from "../spec/business-relation.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+
+/** What the ledger knows of the record. */
+export interface Known {
+  readonly exists: boolean | undefined;
+  readonly uncertain: boolean;
+  readonly fingerprint: string | undefined;
+  readonly terminated: boolean;
+  readonly variant: Variant | undefined;
+}
+
+/** What the record shall become. `payload` is absent when the event brought no record. */
+export interface Wanted {
+  readonly payload: Readonly<Record<string, unknown>> | undefined;
+  readonly status: "mapped" | "terminated" | "active";
+}
+
+export type Decision =
+  | { readonly kind: "create" | "update"; readonly body: Readonly<Record<string, unknown>> }
+  /** The record's fields are not at hand: fetch them, so that a PUT can carry them all. */
+  | { readonly kind: "fetch" }
+  | { readonly kind: "skip"; readonly why: "unchanged" | "nothing_to_terminate" }
+  | { readonly kind: "reject"; readonly why: "variant_changed" | "nothing_to_restore" };
+
+export function decide(wanted: Wanted, known: Known): Decision {
+  const absent = known.exists === false && !known.uncertain;
+  const present = known.exists === true && !known.uncertain;
+  if (wanted.status === "terminated") {
+    if (absent) return { kind: "skip", why: "nothing_to_terminate" };
+    if (present && known.terminated) return { kind: "skip", why: "nothing_to_terminate" };
+  }
+  if (wanted.payload === undefined) {
+    if (wanted.status === "active") {
+      if (absent) return { kind: "reject", why: "nothing_to_restore" };
+      if (present && !known.terminated) return { kind: "skip", why: "unchanged" };
+    }
+    return { kind: "fetch" };
+  }
+  const body = bodyOf(wanted.payload, wanted.status);
+  const variant = variantOf(body["type"]);
+  if (known.exists === true && known.variant !== undefined && known.variant !== variant) {
+    return { kind: "reject", why: "variant_changed" };
+  }
+  if (present && known.fingerprint === fingerprintOf(body)) return { kind: "skip", why: "unchanged" };
+  // To terminate never creates: should it turn out absent, there is nothing to terminate.
+  const update = known.exists === true || wanted.status === "terminated";
+  return { kind: update ? "update" : "create", body };
+}
+
+/** The payload with the status that an event forces on it. */
+export function bodyOf(
+  payload: Readonly<Record<string, unknown>>,
+  status: Wanted["status"],
+): Readonly<Record<string, unknown>> {
+  return status === "mapped" ? payload : { ...payload, relationStatus: status };
+}

@@ -1,0 +1,166 @@
+/**
+ * What each answer of the service leads to: the one table between a reply and its outcome.
+ * Source: spec, "Errors" and the responses of each endpoint; DESIGN §3.
+ */
+import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
+import type { Problem } from "../spec/problem.ts";
+import type { DeadReason } from "./dead-letter.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import type { LedgerView } from "./ledger-view.ts";
+import { retryDelay } from "./retry-delay.ts";
+import type { Sendable, Settlement, SyncEnd, TakenState } from "./sync-relation.ts";
+
+/** An answer as the service client classifies it; only what the path needs of it. */
+export type ServiceReply =
+  | { readonly kind: "created" | "updated" | "exists" | "missing" | "throttled" | "denied" }
+  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
+  | { readonly kind: "rejected"; readonly status: number; readonly error: string }
+  /** No answer that tells what became of it; `ambiguous`: it may have been, or yet be, applied. */
+  | { readonly kind: "unavailable"; readonly reason: string; readonly ambiguous: boolean };
+
+export interface RetryPolicy {
+  readonly baseMs: number;
+  /** After this long of `unavailable` a change becomes a dead letter, ms. */
+  readonly giveUpMs: number;
+  /** How long an ambiguous request may still arrive, ms. */
+  readonly holdMs: number;
+  random(): number;
+}
+
+interface Settled {
+  readonly settlement: Settlement;
+  readonly end: SyncEnd;
+  readonly dead?: { readonly reason: DeadReason; readonly problems: readonly Problem[] };
+}
+
+/** A record that keeps changing its mind between 404 and 409 is left alone for a while. */
+const MAX_HEALS = 3;
+
+const COMPLETE = { kind: "complete" } as const;
+const AGAIN = { kind: "again" } as const;
+
+export function settleReply(
+  reply: ServiceReply,
+  sent: Sendable,
+  state: TakenState,
+  known: LedgerView,
+  now: number,
+  retry: RetryPolicy,
+): Settled {
+  const learned = { ...known, uncertain: false, provedAt: now };
+  switch (reply.kind) {
+    case "created":
+    case "updated": {
+      const body = sent.kind === "fetch" ? {} : sent.body;
+      return {
+        settlement: { row: { ...rowOf(body, now), watermark: state.order }, finished: true },
+        end: { next: COMPLETE, outcome: reply.kind },
+      };
+    }
+    case "found": {
+      const row = { ...rowOf(reply.body, now), watermark: known.watermark };
+      const payload = JSON.stringify(ownFields(reply.body));
+      return { settlement: { row, finished: false, payload }, end: { next: AGAIN, reason: "fetched" } };
+    }
+    case "exists": {
+      const row = { ...learned, exists: true, fingerprint: undefined, terminated: false };
+      return heal(state, row, "exists", now, retry);
+    }
+    case "missing": {
+      const row = { ...learned, ...{ exists: false, fingerprint: undefined, terminated: false } };
+      if (state.status === "terminated") {
+        return {
+          settlement: { row: { ...row, watermark: state.order }, finished: true },
+          end: { next: COMPLETE, outcome: "skipped", reason: "nothing_to_terminate" },
+        };
+      }
+      return heal(state, row, "missing", now, retry);
+    }
+    case "rejected": {
+      const rule = `the service answered ${reply.status}: ${reply.error}`;
+      const problems = [{ field: "", rule, kind: "the payload" }];
+      return {
+        settlement: { row: "before", finished: true },
+        end: { next: COMPLETE, outcome: "rejected", reason: "refused", problems },
+        dead: { reason: "refused", problems },
+      };
+    }
+    // The pause that a 429 or a closed door brings lies in shared state, not in the job.
+    case "throttled":
+    case "denied":
+      return {
+        settlement: { row: "before", finished: false },
+        end: { next: AGAIN, outcome: reply.kind },
+      };
+    case "unavailable":
+      return unavailable(reply, state, now, retry);
+  }
+}
+
+function heal(
+  state: TakenState,
+  row: LedgerView,
+  reason: string,
+  now: number,
+  retry: RetryPolicy,
+): Settled {
+  const settlement = { row, finished: false, healed: true };
+  const next =
+    state.heals < MAX_HEALS
+      ? AGAIN
+      : ({ kind: "later", at: now + retryDelay(state.heals, retry.baseMs, retry.random) } as const);
+  return { settlement, end: { next, reason } };
+}
+
+function unavailable(
+  reply: Extract<ServiceReply, { kind: "unavailable" }>,
+  state: TakenState,
+  now: number,
+  retry: RetryPolicy,
+): Settled {
+  const holdMs = reply.ambiguous ? retry.holdMs : 0;
+  const row = reply.ambiguous ? "uncertain" : "before";
+  const { reason } = reply;
+  if (now - (state.firstTryAt ?? now) > retry.giveUpMs) {
+    const rule = `the service gave no usable answer for too long, ${state.tries + 1} times (${reason})`;
+    const problems = [{ field: "", rule, kind: "the service" }];
+    return {
+      settlement: { row, finished: true, holdMs },
+      end: { next: COMPLETE, outcome: "rejected", reason: "given_up", problems },
+      dead: { reason: "given_up", problems },
+    };
+  }
+  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random);
+  return {
+    settlement: { row, finished: false, failed: true, holdMs },
+    end: {
+      next: { kind: "later", at: now + Math.max(delay, holdMs) },
+      outcome: "unavailable",
+      reason,
+    },
+  };
+}
+
+/** The row that a body on the service leads to. */
+export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerView {
+  return {
+    exists: true,
+    uncertain: false,
+    fingerprint: fingerprintOf(body),
+    terminated: body["relationStatus"] === "terminated",
+    variant: variantOf(body["type"]),
+    watermark: "",
+    provedAt: now,
+  };
+}
+
+/** Only what the spec lets a client send back; the service may tell more of a relation. */
+function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const variant = variantOf(body["type"]);
+  if (variant === undefined) return { ...body };
+  return Object.fromEntries(
+    Object.entries(body).filter(
+      ([field, value]) => FIELDS_OF[variant].has(field) && value !== null && value !== "",
+    ),
+  );
+}

@@ -1,0 +1,38 @@
+import {
+  companySchema,
+  personSchema,
+  variantOf,
+  type BusinessRelation,
+  type Variant,
+} from "../spec/business-relation.ts";
+import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
+import { tenantProblems, type TenantLists } from "../spec/tenant-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+
+export type Validated =
+  | { readonly ok: true; readonly payload: BusinessRelation; readonly variant: Variant }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/**
+ * Checks a candidate payload against the spec and the tenant's lists, before a request is spent.
+ * The payload that comes back carries the spec's defaults: a PUT that omits them might reset them.
+ */
+export function validatePayload(
+  candidate: Readonly<Record<string, unknown>>,
+  lists: TenantLists,
+): Validated {
+  const variant = variantOf(candidate["type"]);
+  if (variant === undefined) {
+    const rule = `must be one of ${[PERSON_TYPE, ...COMPANY_TYPES].join(", ")}`;
+    return { ok: false, problems: [{ field: "type", rule, kind: kindOf(candidate["type"]) }] };
+  }
+  const schema = variant === "Person" ? personSchema : companySchema;
+  const parsed = schema.safeParse(candidate);
+  const problems = [
+    ...(parsed.success ? [] : problemsOf(parsed.error, candidate)),
+    ...tenantProblems(candidate, variant, lists),
+  ];
+  return parsed.success && problems.length === 0
+    ? { ok: true, payload: parsed.data, variant }
+    : { ok: false, problems };
+}
