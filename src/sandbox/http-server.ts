@@ -1,0 +1,87 @@
+import Fastify from "fastify";
+import type { FastifyError, FastifyInstance } from "fastify";
+import type { Socket } from "node:net";
+import { error } from "./replies.ts";
+import type { Reply } from "./replies.ts";
+import { rewriteUrl, send } from "./service.ts";
+
+/** The spec shows no limit for bodies; a business relation is far smaller. */
+export const BODY_MAX_BYTES = 1_048_576;
+
+const REQUEST_TIMEOUT_MS = 60_000;
+
+/** A Fastify server in the service's manners: JSON only, and every error an ErrorResponse. */
+export function createHttpServer(onError: (error: unknown) => void): FastifyInstance {
+  const app = Fastify({
+    bodyLimit: BODY_MAX_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    exposeHeadRoutes: false,
+    forceCloseConnections: "idle",
+    rewriteUrl: (request) => rewriteUrl(request.url ?? "/"),
+    frameworkErrors: (_cause, _request, reply) => send(reply, error(400, "The path is not valid")),
+    clientErrorHandler: (cause, socket) => refuseConnection(cause, socket),
+  });
+
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
+    const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"]!)?.[1];
+    if (charset !== undefined && !/^utf-?8$/i.test(charset)) return done(httpError(415));
+    if (request.headers["content-encoding"] !== undefined) return done(httpError(415));
+    try {
+      done(null, body.length === 0 ? undefined : parseJson(body as Buffer));
+    } catch {
+      done(httpError(400));
+    }
+  });
+
+  app.setErrorHandler((cause: FastifyError, _request, reply) => {
+    const status = cause.statusCode ?? 500;
+    if (status >= 500) onError(cause);
+    if (status === 413) reply.header("connection", "close");
+    send(reply, errorReply(status));
+  });
+  app.setNotFoundHandler((_request, reply) => send(reply, error(404, "No such page")));
+  return app;
+}
+
+function errorReply(status: number): Reply {
+  switch (status) {
+    case 400:
+      return error(400, "Invalid input: the body is not valid JSON in UTF-8");
+    case 413:
+      return error(413, `The body is larger than ${BODY_MAX_BYTES} bytes`);
+    case 415:
+      return error(415, "The body must be sent as application/json, in UTF-8 and not compressed");
+    default:
+      return error(status < 500 ? status : 500, "Internal server error");
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function parseJson(body: Buffer): unknown {
+  return JSON.parse(utf8.decode(body));
+}
+
+function httpError(statusCode: number): Error {
+  return Object.assign(new Error(), { statusCode });
+}
+
+/** Answers what Node's parser could not read as HTTP. */
+function refuseConnection(cause: NodeJS.ErrnoException, socket: Socket): void {
+  if (cause.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, reason] =
+    cause.code === "HPE_HEADER_OVERFLOW"
+      ? [431, "Request Header Fields Too Large"]
+      : cause.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? [408, "Request Timeout"]
+        : [400, "Bad Request"];
+  const { body } = error(status, reason);
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

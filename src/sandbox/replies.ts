@@ -1,0 +1,79 @@
+import type { OutgoingHttpHeaders } from "node:http";
+import type { QuotaState } from "./quota.ts";
+
+/** An answer of the service, before it is written to the wire. */
+export interface Reply {
+  readonly status: number;
+  readonly headers?: OutgoingHttpHeaders;
+  /** JSON text. */
+  readonly body: string;
+}
+
+/** Longest `error` text; the problems that do not fit are counted. */
+const ERROR_TEXT_MAX = 2000;
+
+export function json(status: number, body: unknown, headers: OutgoingHttpHeaders = {}): Reply {
+  return { status, headers, body: JSON.stringify(body) };
+}
+
+/** Spec: ErrorResponse, with the HTTP status as its code. */
+export function error(status: number, text: string, headers?: OutgoingHttpHeaders): Reply {
+  return json(status, { error: text, code: status }, headers);
+}
+
+/** One ErrorResponse for several problems. */
+export function problems(status: number, summary: string, all: readonly string[]): Reply {
+  let text = summary;
+  for (const [index, problem] of all.entries()) {
+    const next = `${text}${index === 0 ? ": " : "; "}${problem}`;
+    if (next.length > ERROR_TEXT_MAX) {
+      return error(status, `${text}; and ${all.length - index} more problems`);
+    }
+    text = next;
+  }
+  return error(status, text);
+}
+
+/** Source: spec, "Authentication" 6. */
+export function unauthorized(): Reply {
+  return error(401, "Unauthorized - Missing or invalid token", { "www-authenticate": "Bearer" });
+}
+
+/** Source: spec, "Errors", 403. */
+export function forbidden(ip: string, now: Date): Reply {
+  return json(403, {
+    error: "FORBIDDEN",
+    message: "The source address is not on the client's allow-list",
+    code: "IP_WHITELIST_BLOCKED",
+    ip,
+    timestamp: now.toISOString(),
+  });
+}
+
+export function quotaHeaders(state: QuotaState): OutgoingHttpHeaders {
+  return {
+    "x-ratelimit-limit": String(state.limit),
+    "x-ratelimit-remaining": String(state.remaining),
+    "x-ratelimit-reset": String(Math.ceil(state.resetAtMs / 1000)),
+  };
+}
+
+export type RetryAfterForm = "seconds" | "date";
+
+/** Rounded up, so that who waits as told is never early. */
+export function retryAfter(form: RetryAfterForm, retryAtMs: number, nowMs: number): string {
+  if (form === "seconds") return String(Math.max(1, Math.ceil((retryAtMs - nowMs) / 1000)));
+  return new Date(Math.ceil(retryAtMs / 1000) * 1000).toUTCString();
+}
+
+/** Source: spec, "Limits"; the body of a 429 is not specified. */
+export function tooManyRequests(
+  state: QuotaState & { readonly retryAtMs: number },
+  form: RetryAfterForm,
+  nowMs: number,
+): Reply {
+  return error(429, "Too many requests - rate limit exceeded", {
+    ...quotaHeaders(state),
+    "retry-after": retryAfter(form, state.retryAtMs, nowMs),
+  });
+}

@@ -1,0 +1,59 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+
+export interface StoredToken {
+  readonly id: string;
+  readonly salt: Uint8Array;
+  readonly hash: Uint8Array;
+}
+
+export interface TokenClaims {
+  readonly tenant: string;
+  readonly environment: string;
+}
+
+const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+/**
+ * Makes a static token in the form of a JWT (spec, "Authentication" 1) that never expires. Its
+ * last part is 256 random bits; nothing is signed, because the token is known by its hash.
+ */
+export function makeToken(claims: TokenClaims, now: Date): { token: string; stored: StoredToken } {
+  const id = randomBytes(9).toString("base64url");
+  const header = encode({ alg: "HS256", typ: "JWT" });
+  const payload = encode({
+    iss: "crmsync-sandbox",
+    sub: claims.tenant,
+    env: claims.environment,
+    jti: id,
+    iat: Math.floor(now.getTime() / 1000),
+  });
+  const token = `${header}.${payload}.${randomBytes(32).toString("base64url")}`;
+  const salt = randomBytes(16);
+  return { token, stored: { id, salt, hash: hashToken(token, salt) } };
+}
+
+function hashToken(token: string, salt: Uint8Array): Buffer {
+  return createHash("sha256").update(salt).update(token).digest();
+}
+
+/** The public id inside a token; anything else than one of our tokens gives `undefined`. */
+export function tokenId(token: string): string | undefined {
+  const parts = token.split(".");
+  if (parts.length !== 3) return undefined;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(parts[1]!, "base64url").toString());
+    if (typeof claims !== "object" || claims === null || !("jti" in claims)) return undefined;
+    return typeof claims.jti === "string" ? claims.jti : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const NOBODY: Omit<StoredToken, "id"> = { salt: randomBytes(16), hash: randomBytes(32) };
+
+/** Takes the same time whether the id is unknown or the secret is wrong. */
+export function isToken(token: string, stored: Omit<StoredToken, "id"> | undefined): boolean {
+  const { salt, hash } = stored ?? NOBODY;
+  const equal = timingSafeEqual(hashToken(token, salt), hash);
+  return equal && stored !== undefined;
+}
