@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { SummaryReporter } from "./test/support/summary-reporter.ts";
 
 // Every project runs on Node's own module loader: a specifier that only a bundler could resolve
 // fails here as it would in production.
@@ -16,6 +17,7 @@ const project = (name: string, options: { timeout: number; redis?: boolean }) =>
 export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
+    reporters: [new SummaryReporter()],
     projects: [
       project("unit", { timeout: 10_000 }),
       project("integration", { timeout: 60_000, redis: true }),

@@ -1,0 +1,24 @@
+import { GenericContainer } from "testcontainers";
+
+const PORT = 6379;
+
+/** Docker publishes on every interface unless told otherwise, and this Redis has no password. */
+class LoopbackContainer extends GenericContainer {
+  protected override async beforeContainerCreated(): Promise<void> {
+    this.hostConfig.PortBindings = { [`${PORT}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "0" }] };
+  }
+}
+
+/** A Redis with the settings of production in a container; rejects where no Docker engine answers. */
+export async function startRedisContainer(): Promise<{ url: string; stop(): Promise<void> }> {
+  const container = await new LoopbackContainer("redis:7")
+    .withExposedPorts(PORT)
+    .withCommand(["redis-server", "--appendonly", "yes", "--maxmemory-policy", "noeviction"])
+    .start();
+  return {
+    url: `redis://127.0.0.1:${container.getMappedPort(PORT)}`,
+    async stop() {
+      await container.stop();
+    },
+  };
+}
