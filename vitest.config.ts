@@ -17,6 +17,8 @@ const project = (name: string, options: { timeout: number; redis?: boolean }) =>
 export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
+    // The tests mostly wait; one core is not kept free for the terminal.
+    maxWorkers: "100%",
     reporters: [new SummaryReporter()],
     projects: [
       project("unit", { timeout: 10_000 }),

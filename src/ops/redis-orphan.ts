@@ -7,13 +7,13 @@ import { readIfThere } from "./data-dir.ts";
 import type { RedisAddress } from "./redis-conf.ts";
 
 const ANSWER_DEADLINE_MS = 2_000;
-const HUNG_AFTER_MS = 10_000;
+const HUNG_AFTER_MS = 5_000;
 const END_DEADLINE_MS = 60_000;
 
 type Found =
   | "none" // nobody listens on the port, or somebody else
   | "ours" // it answered, and the question was put to it
-  | "mute"; // somebody listens and does not answer: starting, ending, stopped
+  | "mute"; // somebody listens and gives no answer: starting, ending, stopped, or not ours
 
 /** Whether the server of this directory runs and has its data at hand. */
 export async function serves(dir: string, address: RedisAddress): Promise<boolean> {
@@ -40,7 +40,7 @@ export async function endOrphan(dir: string, address: RedisAddress): Promise<voi
     if (found === "mute" && waitedMs > HUNG_AFTER_MS) {
       const pid = hungPid(dir);
       if (pid === undefined) return; // somebody else, who took the port meanwhile
-      process.kill(pid, "SIGKILL");
+      process.kill(pid, "SIGKILL"); // what it has acknowledged, it has written
     }
     if (waitedMs > END_DEADLINE_MS) {
       throw new Error(`An earlier redis-server in ${dir} does not end: end it by hand.`);
@@ -71,8 +71,8 @@ async function ask(
     if (theirDir !== realpathSync(dir)) return "none";
     await question(redis).catch(() => {}); // SHUTDOWN's answer is the closed connection
     return "ours";
-  } catch (error) {
-    return error instanceof Error && error.name === "ReplyError" ? "none" : "mute";
+  } catch {
+    return "mute";
   } finally {
     redis.disconnect();
   }
@@ -89,9 +89,13 @@ async function accepts(port: number): Promise<boolean> {
   });
 }
 
-/** The process of the pid file, if it still is the one that works in this directory (Linux). */
+/** The process of the pid file, if it still is the one that works in this directory. */
 function hungPid(dir: string): number | undefined {
   const pid = readIfThere(join(dir, "redis.pid"))?.trim();
+  if (pid === undefined) return undefined;
+  if (process.platform !== "linux") {
+    throw new Error(`A redis-server of ${dir} (process ${pid}) gives no answer: end it by hand.`);
+  }
   try {
     return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dir) ? Number(pid) : undefined;
   } catch {

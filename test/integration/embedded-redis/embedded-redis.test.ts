@@ -1,0 +1,123 @@
+import { stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import pino from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import type { EmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import { spawnNode } from "../../support/process.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
+
+const silent = pino({ level: "silent" });
+
+test("The settings are those of a durable queue, on loopback only", async () => {
+  const redis = connectTo((await start(await newDataDir())).url);
+  const settings = ["appendonly", "appendfsync", "maxmemory-policy", "bind", "protected-mode"];
+  const values = await Promise.all(settings.map(async (name) => redis.config("GET", name)));
+  expect(values).toEqual([
+    ["appendonly", "yes"],
+    ["appendfsync", "everysec"],
+    ["maxmemory-policy", "noeviction"],
+    ["bind", "127.0.0.1"],
+    ["protected-mode", "yes"],
+  ]);
+});
+
+test("Other users of the machine get in neither without the password nor through the files", async () => {
+  const dataDir = await newDataDir();
+  const { url } = await start(dataDir);
+  const { port } = new URL(url);
+  await expect(connectTo(`redis://127.0.0.1:${port}`).ping()).rejects.toThrow("NOAUTH");
+  const mode = async (path: string) => (await stat(join(dataDir, path))).mode & 0o777;
+  expect(await mode("redis")).toBe(0o700);
+  expect(await mode("redis/redis.conf")).toBe(0o600);
+});
+
+test("The next start has the data and the URL of the last one", async () => {
+  const dataDir = await newDataDir();
+  const first = await start(dataDir);
+  await connectTo(first.url).set("kept", "yes");
+  await first.close();
+  expect(await first.exited).toMatchObject({ wanted: true });
+  await untilNothingRuns(dataDir, first.url);
+  const second = await start(dataDir);
+  expect(second.url).toBe(first.url);
+  expect(await connectTo(second.url).get("kept")).toBe("yes");
+});
+
+test("A port that somebody else has taken meanwhile is given up, the data are not", async () => {
+  const dataDir = await newDataDir();
+  const first = await start(dataDir);
+  await connectTo(first.url).set("kept", "yes");
+  await first.close();
+  const other = createServer((socket) => {
+    socket.on("error", () => {}); // the caller hangs up
+    socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
+  });
+  await new Promise<void>((done) => {
+    other.listen(Number(new URL(first.url).port), "127.0.0.1", done);
+  });
+  onTestFinished(() => void other.close());
+  const second = await start(dataDir);
+  expect(second.url).not.toBe(first.url);
+  expect(await connectTo(second.url).get("kept")).toBe("yes");
+});
+
+test("Another process finds it by the data directory, while it runs", async () => {
+  const dataDir = await newDataDir();
+  expect(await findEmbeddedRedis(dataDir)).toBeUndefined();
+  const redis = await start(dataDir);
+  expect(await findEmbeddedRedis(dataDir)).toBe(redis.url);
+  await redis.close();
+  expect(await findEmbeddedRedis(dataDir)).toBeUndefined();
+});
+
+test("A second daemon on the directory is refused with the pid of the first", async () => {
+  const dataDir = await newDataDir();
+  await using first = spawnDaemon(dataDir);
+  const url = await urlOf(first);
+  await using second = spawnDaemon(dataDir);
+  expect(await second.ended).toMatchObject({ code: 1 });
+  await second.line(new RegExp(`${dataDir} is in use by process ${first.pid}: stop that one`));
+  expect(await connectTo(url).ping()).toBe("PONG");
+});
+
+test("A server that dies is restarted on its URL, and its clients go on", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir);
+  const redis = connectTo(await urlOf(daemon));
+  await redis.set("kept", "yes");
+  const [, pid] = /process_id:(\d+)/.exec(await redis.info("server")) ?? [];
+  process.kill(Number(pid), "SIGKILL");
+  await daemon.line(/"reason":"signal SIGKILL".*ended by itself/);
+  await daemon.line(/runs again/);
+  expect(await redis.get("kept")).toBe("yes");
+});
+
+test("A server that cannot be restarted is given up, and said so", async () => {
+  const dataDir = await newDataDir();
+  const redis = await start(dataDir);
+  await writeFile(join(dataDir, "redis/redis.conf"), "no-such-setting yes\n");
+  const client = new Redis(redis.url, { retryStrategy: () => null });
+  await client.call("SHUTDOWN", "NOSAVE").catch(() => {});
+  expect(await redis.exited).toEqual({ wanted: false, reason: "exit code 1" });
+  await redis.close();
+  await waitFor(async () => (await start(dataDir)).url !== "", { what: "the directory is free" });
+});
+
+test("Without a redis-server and without the right to install one, every way to get one is named", async () => {
+  const daemon = join(import.meta.dirname, "daemon.ts");
+  await using child = spawnNode([daemon, await newDataDir()], { env: { PATH: "/nonexistent" } });
+  expect(await child.ended).toMatchObject({ code: 1 });
+  for (const way of [/REDIS_URL/, /apt-get install/, /dnf install/, /brew install/, /docker run/]) {
+    await child.line(way);
+  }
+});
+
+async function start(dataDir: string): Promise<EmbeddedRedis> {
+  const redis = await startEmbeddedRedis({ dataDir, log: silent });
+  onTestFinished(async () => redis.close());
+  return redis;
+}

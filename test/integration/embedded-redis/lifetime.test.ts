@@ -1,0 +1,104 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import {
+  accepts,
+  connectTo,
+  newDataDir,
+  processesIn,
+  spawnDaemon,
+  untilNothingRuns,
+  urlOf,
+} from "./support.ts";
+import type { Task } from "./support.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+test.for<[string, Task, NodeJS.Signals?]>([
+  ["kill -9", "idle", "SIGKILL"],
+  ["kill -9 while it writes", "write", "SIGKILL"],
+  ["SIGTERM", "idle", "SIGTERM"],
+  ["SIGINT", "idle", "SIGINT"],
+  ["SIGHUP", "idle", "SIGHUP"],
+  ["process.exit", "exit"],
+  ["an uncaught error", "throw"],
+])("The server and its watcher end with a parent that ends by %s", async ([, task, signal]) => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir, task);
+  const url = await urlOf(daemon);
+  if (signal !== undefined) daemon.kill(signal);
+  await daemon.ended;
+  await untilNothingRuns(dataDir, url);
+});
+
+test("After kill -9 in the middle of writing, the next start has everything acknowledged", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir, "write");
+  await daemon.line(/^acknowledged 500$/);
+  daemon.kill("SIGKILL");
+  await using next = spawnDaemon(dataDir); // at once, while the first server is still ending
+  await daemon.ended;
+  const acknowledged = Number(daemon.stdout.at(-1)?.split(" ")[1]);
+  expect(acknowledged).toBeGreaterThanOrEqual(500);
+  const count = Number(await connectTo(await urlOf(next)).get("count"));
+  // The one that was under way may have been written without its answer being seen.
+  expect(count).toBeGreaterThanOrEqual(acknowledged);
+  expect(count).toBeLessThanOrEqual(acknowledged + 1);
+});
+
+test("A server that outlived its parent and its watcher is ended by the next start", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir);
+  const url = await urlOf(daemon);
+  const redis = connectTo(url);
+  await redis.set("kept", "yes");
+  const server = await serverPid(redis);
+  await orphan(dataDir, server, daemon.pid);
+  await daemon.ended;
+  expect(await accepts(url)).toBe(true);
+
+  await using next = spawnDaemon(dataDir);
+  const nextRedis = connectTo(await urlOf(next));
+  expect(await nextRedis.get("kept")).toBe("yes");
+  expect(await serverPid(nextRedis)).not.toBe(server);
+  expect(await processesIn(dataDir)).not.toContain(server);
+});
+
+test("An orphan that does not answer any more is killed by the next start", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir);
+  const redis = connectTo(await urlOf(daemon));
+  await redis.set("kept", "yes");
+  const server = await serverPid(redis);
+  await orphan(dataDir, server, daemon.pid);
+  process.kill(server, "SIGSTOP");
+
+  await using next = spawnDaemon(dataDir);
+  expect(await connectTo(await urlOf(next)).get("kept")).toBe("yes");
+  expect(await processesIn(dataDir)).not.toContain(server);
+});
+
+test("Ctrl-C reaches the parent alone, which still has its Redis to drain", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir, "drain");
+  const url = await urlOf(daemon);
+  const server = await serverPid(connectTo(url));
+  expect(sessionOf(server)).not.toBe(sessionOf(process.pid));
+  daemon.kill("SIGINT");
+  await daemon.line(/^drained 1$/);
+  expect(await daemon.ended).toEqual({ code: 0, signal: null });
+  await untilNothingRuns(dataDir, url);
+});
+
+async function serverPid(redis: ReturnType<typeof connectTo>): Promise<number> {
+  const info = await redis.info("server");
+  return Number(/process_id:(\d+)/.exec(info)?.[1]);
+}
+
+async function orphan(dataDir: string, server: number, daemon: number): Promise<void> {
+  for (const pid of await processesIn(dataDir)) if (pid !== server) process.kill(pid, "SIGKILL");
+  await waitFor(async () => (await processesIn(dataDir)).length === 1, { what: "no watcher" });
+  process.kill(daemon, "SIGKILL");
+}
+
+function sessionOf(pid: number): string | undefined {
+  return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ")[3];
+}

@@ -1,0 +1,29 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { DataDirInUse, lockDataDir } from "../../../src/ops/data-dir.ts";
+
+function newDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), "crmsync-lock-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  return join(dir, "made/on/demand");
+}
+
+test("A locked directory is refused with the holder's pid until it is released", () => {
+  const dir = newDir();
+  const lock = lockDataDir(dir);
+  expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
+  expect(() => lockDataDir(dir)).toThrow(`${dir} is in use by process ${process.pid}:`);
+  lock.release();
+  lockDataDir(dir).release();
+});
+
+test("A pid file that a killed holder left behind stops nobody", () => {
+  const dir = newDir();
+  const lock = lockDataDir(dir);
+  const stale = readFileSync(join(dir, "daemon.pid"), "utf8");
+  lock.release();
+  expect(stale).toBe(`${process.pid}\n`);
+  lockDataDir(dir).release();
+});
