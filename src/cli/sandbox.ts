@@ -1,5 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
-import { parseNetwork } from "../sandbox/addresses.ts";
+import { Command } from "commander";
 import type { Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
 import { POLICIES } from "../sandbox/quota.ts";
@@ -8,6 +7,8 @@ import type { RetryAfterForm } from "../sandbox/replies.ts";
 import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox } from "../sandbox/serve.ts";
 import type { Sandbox } from "../sandbox/serve.ts";
 import type { UnknownFields } from "../sandbox/validate-relation.ts";
+import { addAdministration } from "./sandbox-administration.ts";
+import { choice, integer, networks, reportFailure } from "./sandbox-options.ts";
 
 interface ServeFlags {
   readonly host: string;
@@ -25,14 +26,31 @@ interface ServeFlags {
   readonly unknownFields: UnknownFields;
   readonly trustProxy?: Network[];
   readonly tokenFile?: string;
+  readonly faults?: boolean;
+  readonly faultsPort: number;
   readonly json?: boolean;
 }
 
 const DEFAULT_PORT = 4010;
 
+const HELP = `
+Without a subcommand the service is served until SIGTERM or SIGINT. A database without clients gets
+the client "default", a token that is shown this once, and the loopback addresses.
+
+Faults (--faults) are armed on an address of their own, on loopback and without a token:
+  POST   /faults       {"fault": "error", "status": 503, "times": 3, "method": "PUT"}
+  GET    /faults       what is armed, and how often it struck
+  DELETE /faults[/ID]  disarm
+  GET    /requests     counts of all requests by operation and status (DELETE: from zero)
+Kinds: latency {ms, jitterMs}, error {status, body: json|html|empty, headers, when},
+  reset {when}, hang {when}, truncate, revoked, blocked,
+  rate-limit {retryAfter: seconds|date|none, seconds, rateHeaders, headers}
+  when: before|after the request takes effect. All take {method, path, times, probability, seed}.`;
+
+/** `crmsync sandbox …` */
 export function sandboxCommand(): Command {
-  const command = new Command("sandbox")
-    .description("Serve the specified service from one file, for development and tests")
+  const sandbox = new Command("sandbox")
+    .description("serve the specified service from one file, or administer that file")
     .enablePositionalOptions()
     .option("--host <host>", "address to listen on", DEFAULT_HOST)
     .option(
@@ -48,12 +66,8 @@ export function sandboxCommand(): Command {
     .option("--burst <n>", "requests per burst window (default: 20)", integer(1))
     .option("--burst-ms <ms>", "length of the burst window (default: 5000)", integer(1))
     .addOption(choice("--policy <name>", "how requests are counted", POLICIES, "fixed"))
-    .addOption(
-      choice("--count-by <what>", "whose requests share a quota", ["client", "token"], "client"),
-    )
-    .addOption(
-      choice("--rate-headers <when>", "answers with the quota's headers", ["429", "all"], "429"),
-    )
+    .addOption(choice("--count-by <what>", "who has a quota", ["client", "token"], "client"))
+    .addOption(choice("--rate-headers <when>", "when quota headers come", ["429", "all"], "429"))
     .addOption(
       choice("--retry-after <form>", "form of Retry-After", ["seconds", "date"], "seconds"),
     )
@@ -61,20 +75,23 @@ export function sandboxCommand(): Command {
       choice("--unknown-fields <what>", "what unknown fields do", ["reject", "ignore"], "reject"),
     )
     .option("--trust-proxy <network>", "proxy whose X-Forwarded-For counts; repeatable", networks)
-    .option("--token-file <file>", "keep a token of the tenant default here, from start to start")
-    .option("--json", "print JSON: the first line is {url, token, faultsUrl}");
-  return command.action(async (flags: ServeFlags) => serve(flags));
+    .option("--token-file <file>", "keep a token of the client default here, from start to start")
+    .option("--faults", "open the address where faults are armed")
+    .option("--faults-port <port>", "its port, 0 for a free one", integer(0, 65_535), 0)
+    .option("--json", "print one line of JSON: url, token, faultsUrl")
+    .addHelpText("after", HELP)
+    .action(async (flags: ServeFlags) => reportFailure(async () => serve(flags)));
+  addAdministration(sandbox);
+  return sandbox;
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
+  const { perHour, hourMs, burst, burstMs } = flags;
+  const limits = Object.entries({ perHour, hourMs, burst, burstMs });
   const sandbox = await startSandbox({
     ...flags,
     database: flags.db ?? DEFAULT_DATABASE,
-    limits: Object.fromEntries(
-      (["perHour", "hourMs", "burst", "burstMs"] as const).flatMap((name) =>
-        flags[name] === undefined ? [] : [[name, flags[name]]],
-      ),
-    ),
+    limits: Object.fromEntries(limits.filter(([, value]) => value !== undefined)),
     trustedProxies: flags.trustProxy ?? [],
     onError: (error) => console.error(error),
   });
@@ -83,40 +100,21 @@ async function serve(flags: ServeFlags): Promise<void> {
   const close = (): void => {
     closing ??= sandbox.close();
   };
-  process.once("SIGTERM", close).once("SIGINT", close);
+  process.on("SIGTERM", close).on("SIGINT", close);
 }
 
-function greetJson({ url, token }: Sandbox): string {
-  return JSON.stringify({ url, token, faultsUrl: null });
+function greetJson({ url, token, faultsUrl }: Sandbox): string {
+  return JSON.stringify({ url, token, faultsUrl });
 }
 
-function greet({ url, token }: Sandbox): string {
-  const lines = [`sandbox  ${url}`];
-  if (token !== null) lines.push(`token    ${token}`);
-  return lines.join("\n");
-}
-
-function choice<T extends string>(
-  flags: string,
-  description: string,
-  values: readonly T[],
-  preset: T,
-): Option {
-  return new Option(flags, description).choices(values).default(preset);
-}
-
-function integer(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (!/^\d+$/.test(text) || value < min || value > max) {
-      throw new InvalidArgumentError(`An integer from ${min} to ${max} is needed.`);
-    }
-    return value;
-  };
-}
-
-function networks(text: string, previous: Network[] = []): Network[] {
-  const network = parseNetwork(text);
-  if (network === undefined) throw new InvalidArgumentError("An address or network is needed.");
-  return [...previous, network];
+function greet({ url, token, faultsUrl }: Sandbox): string {
+  return [
+    `service  ${url}`,
+    `page     ${url}/${token === null ? "" : `#token=${token}`}`,
+    `docs     ${url}/docs`,
+    ...(faultsUrl === null ? [] : [`faults   ${faultsUrl}`]),
+    token === null
+      ? "token    not shown again; a further one: crmsync sandbox token create"
+      : `token    ${token}`,
+  ].join("\n");
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -78,7 +78,10 @@ export class SandboxDatabaseError extends Error {
  * Opens the one file of the sandbox, and makes it when it is missing. Several processes may have
  * it open. WAL with synchronous=NORMAL: what was answered outlives `kill -9` of the process.
  */
-export function openDatabase(file: string): DatabaseSync {
+export function openDatabase(file: string, options?: { mustExist: true }): DatabaseSync {
+  if (options?.mustExist === true && !existsSync(file)) {
+    throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
+  }
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
   const database = new DatabaseSync(file, {
     timeout: BUSY_TIMEOUT_MS,
@@ -111,8 +114,12 @@ function prepareTables(database: DatabaseSync, file: string): void {
   database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
 }
 
-/** Runs `work` as one transaction that holds the write lock from its start. */
+/**
+ * Runs `work` as one transaction that holds the write lock from its start; within another
+ * transaction, as a part of that one.
+ */
 export function transaction<T>(database: DatabaseSync, work: () => T): T {
+  if (database.isTransaction) return work();
   database.exec("BEGIN IMMEDIATE");
   try {
     const result = work();

@@ -69,6 +69,11 @@ export class RelationStore {
     });
   }
 
+  /** Runs `work` so that all its writes are stored at once. */
+  together<T>(work: () => T): T {
+    return transaction(this.#database, work);
+  }
+
   /** The relation as JSON text. */
   get(tenantId: number, crmCode: string): string | undefined {
     const row = this.#statements.body.get(tenantId, crmCode) as { body: string } | undefined;

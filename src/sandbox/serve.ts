@@ -1,4 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { DatabaseSync } from "node:sqlite";
 import { BURST_REQUESTS, BURST_WINDOW_MS, HOUR_MS, REQUESTS_PER_HOUR } from "../spec/limits.ts";
@@ -11,10 +12,16 @@ import { Directory } from "./directory.ts";
 import type { Environment } from "./directory.ts";
 import { Door } from "./door.ts";
 import type { QuotaOptions } from "./door.ts";
+import { createFaultServer } from "./fault-server.ts";
+import { Faults } from "./faults.ts";
 import { createHttpServer } from "./http-server.ts";
+import { injectFaults } from "./inject-faults.ts";
+import { servePages } from "./pages.ts";
 import type { Limits, Policy } from "./quota.ts";
 import { RelationStore } from "./relation-store.ts";
+import { RelationView } from "./relation-view.ts";
 import type { RetryAfterForm } from "./replies.ts";
+import { RequestLog } from "./request-log.ts";
 import { serveBusinessRelations } from "./service.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
@@ -38,6 +45,10 @@ export interface SandboxOptions {
   readonly trustedProxies?: readonly Network[];
   /** Keeps a working token of the tenant `default` in this file, from start to start. */
   readonly tokenFile?: string;
+  /** Opens the port for faults, on loopback. */
+  readonly faults?: boolean;
+  /** 0, the default, takes a free one. */
+  readonly faultsPort?: number;
   /** Told of every defect behind a 500. */
   readonly onError?: (error: unknown) => void;
 }
@@ -47,6 +58,7 @@ export interface Sandbox {
   readonly url: string;
   /** Made by this start for an empty database, or kept in `tokenFile`; `null` otherwise. */
   readonly token: string | null;
+  readonly faultsUrl: string | null;
   /** Makes a further token of a tenant. */
   createToken(tenant?: string): string;
   close(): Promise<void>;
@@ -59,47 +71,96 @@ const SPECIFIED_LIMITS: Limits = {
   burstMs: BURST_WINDOW_MS,
 };
 
+/** How long a request that is under way may hold up the end. */
+const DRAIN_MS = 2000;
+
 /** Starts the service in this process. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const environment = options.environment ?? "test";
   const database = openDatabase(options.database ?? ":memory:");
-  const administration = new Administration(database);
-  const directory = new Directory(database, environment);
+  const servers: FastifyInstance[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(servers.map(closeServer));
+    database.close();
+  };
+  try {
+    const administration = new Administration(database);
+    const directory = new Directory(database, environment);
+    const token = obtainToken(administration, directory, environment, options.tokenFile);
+    const faults = options.faults === true ? new Faults() : undefined;
+    const log = new RequestLog();
+    const app = createApp({ options, environment, database, directory, faults, log });
+    servers.push(app);
+    const url = await listen(app, options.host ?? DEFAULT_HOST, options.port ?? 0);
+    let faultsUrl: string | null = null;
+    if (faults !== undefined) {
+      const faultServer = createFaultServer(faults, log);
+      servers.push(faultServer);
+      faultsUrl = await listen(faultServer, DEFAULT_HOST, options.faultsPort ?? 0);
+    }
+    const createToken = (name = DEFAULT_TENANT): string =>
+      administration.createToken({ name, environment }).token;
+    return { url, token, faultsUrl, createToken, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly options: SandboxOptions;
+  readonly environment: Environment;
+  readonly database: DatabaseSync;
+  readonly directory: Directory;
+  readonly faults: Faults | undefined;
+  readonly log: RequestLog;
+}
+
+function createApp(parts: Parts): FastifyInstance {
+  const { options, environment, database, directory, faults, log } = parts;
+  const policy = options.policy ?? "fixed";
+  const unknownFields = options.unknownFields ?? "reject";
   const door = new Door(directory, options.trustedProxies ?? [], {
-    policy: options.policy ?? "fixed",
+    policy,
     limits: { ...SPECIFIED_LIMITS, ...options.limits },
     countBy: options.countBy ?? "client",
+  });
+  const relations = createBusinessRelations({
+    store: new RelationStore(database),
+    cursors: new Cursors(readSecret(database, "cursor")),
+    unknownFields,
   });
   const app = createHttpServer(options.onError ?? (() => undefined));
   serveBusinessRelations(app, {
     door,
-    relations: createBusinessRelations({
-      store: new RelationStore(database),
-      cursors: new Cursors(readSecret(database, "cursor")),
-      unknownFields: options.unknownFields ?? "reject",
-    }),
+    relations,
+    log,
     rateHeaders: options.rateHeaders ?? "429",
     retryAfter: options.retryAfter ?? "seconds",
   });
+  if (faults !== undefined) injectFaults(app, faults, door);
+  servePages(app, {
+    door,
+    view: new RelationView(database),
+    log,
+    environment,
+    policy,
+    unknownFields,
+  });
+  return app;
+}
 
-  const host = options.host ?? DEFAULT_HOST;
-  try {
-    const token = obtainToken(administration, directory, environment, options.tokenFile);
-    await app.listen({ host, port: options.port ?? 0 });
-    return {
-      url: addressOf(host, (app.server.address() as AddressInfo).port),
-      token,
-      createToken: (name = DEFAULT_TENANT) =>
-        administration.createToken({ name, environment }).token,
-      close: async () => {
-        await app.close();
-        database.close();
-      },
-    };
-  } catch (error) {
-    database.close();
-    throw error;
-  }
+async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
+  await app.listen({ host, port });
+  const { port: taken } = app.server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${taken}`;
+}
+
+/** Lets requests under way end; what still hangs then is cut. */
+async function closeServer(app: FastifyInstance): Promise<void> {
+  const cut = setTimeout(() => app.server.closeAllConnections(), DRAIN_MS);
+  await app.close();
+  clearTimeout(cut);
 }
 
 function obtainToken(
@@ -123,8 +184,4 @@ function readSecret(database: DatabaseSync, name: string): Uint8Array {
     value: Uint8Array;
   };
   return row.value;
-}
-
-function addressOf(host: string, port: number): string {
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -6,15 +6,22 @@ import { findTarget, isServicePath } from "./operations.ts";
 import type { BusinessRelationsOperation, Target } from "./operations.ts";
 import { error, quotaHeaders, tooManyRequests } from "./replies.ts";
 import type { Reply, RetryAfterForm } from "./replies.ts";
+import type { RequestLog } from "./request-log.ts";
 
 /** Every address of the service is routed here: its own router reads the path as it was sent. */
 export const SERVICE_ROUTE = "/service";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Set for requests to the service that were let in. */
+    /** Set for requests to the service, whether they are let in or not. */
+    asked: Asked | null;
+    /** Set for requests to one of the five operations that were let in. */
     visit: Visit | null;
   }
+}
+interface Asked {
+  readonly operation: string;
+  client: Client | undefined;
 }
 export interface Visit {
   readonly client: Client;
@@ -25,6 +32,7 @@ export interface Visit {
 export interface ServiceOptions {
   readonly door: Door;
   readonly relations: BusinessRelations;
+  readonly log: RequestLog;
   /** Whether the quota's headers come with every answer or with a 429 only. */
   readonly rateHeaders: "429" | "all";
   readonly retryAfter: RetryAfterForm;
@@ -43,14 +51,21 @@ export function pathOf(url: string): string {
 }
 
 export function serveBusinessRelations(app: FastifyInstance, options: ServiceOptions): void {
-  const { door, relations } = options;
+  const { door, relations, log } = options;
+  app.decorateRequest("asked", null);
   app.decorateRequest("visit", null);
 
   // Everything that needs no body is answered before one is read.
   app.addHook("onRequest", (request, reply, next) => {
     const path = pathOf(request.originalUrl);
     if (!isServicePath(path)) return next();
-    const refused = enter(request, reply, findTarget(request.method, path));
+    const target = findTarget(request.method, path);
+    const operation = target.kind === "operation" ? target.operation : target.kind;
+    const asked: Asked = { operation, client: undefined };
+    request.asked = asked;
+    // Also for answers that a fault cuts off, of which Fastify's own hook does not hear.
+    reply.raw.once("close", () => logRequest(log, asked, request, reply));
+    const refused = enter(request, reply, target);
     if (refused === undefined) return next();
     send(reply, refused);
   });
@@ -71,6 +86,7 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
   function enter(request: FastifyRequest, reply: FastifyReply, target: Target): Reply | undefined {
     reply.header("cache-control", "no-store");
     const admission = door.admit(request.raw);
+    request.asked!.client = admission.client;
     if (!admission.admitted) return admission.reply;
     const nowMs = Date.now();
     const verdict = door.count(admission.client, nowMs);
@@ -81,6 +97,21 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
     request.visit = { client: admission.client, operation, crmCode };
     return undefined;
   }
+}
+
+function logRequest(
+  log: RequestLog,
+  { operation, client }: Asked,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  log.record(client?.tenantId, operation, {
+    at: new Date(Date.now() - reply.elapsedTime).toISOString(),
+    method: request.method,
+    path: pathOf(request.originalUrl),
+    status: reply.raw.writableFinished ? reply.raw.statusCode : null,
+    ms: Math.round(reply.elapsedTime * 10) / 10,
+  });
 }
 
 function refusal(target: Exclude<Target, { kind: "operation" }>, method: string): Reply {
@@ -111,7 +142,7 @@ export function send(reply: FastifyReply, { status, headers, body }: Reply): voi
     .send(body);
 }
 
-function queryOf(url: string): URLSearchParams {
+export function queryOf(url: string): URLSearchParams {
   const start = url.indexOf("?");
   return new URLSearchParams(start === -1 ? "" : url.slice(start + 1));
 }

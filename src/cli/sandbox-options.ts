@@ -1,0 +1,38 @@
+import { InvalidArgumentError, Option } from "commander";
+import { parseNetwork } from "../sandbox/addresses.ts";
+import type { Network } from "../sandbox/addresses.ts";
+
+export function choice<T extends string>(
+  flags: string,
+  description: string,
+  values: readonly T[],
+  preset: T,
+): Option {
+  return new Option(flags, description).choices(values).default(preset);
+}
+
+export function integer(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new InvalidArgumentError(`An integer from ${min} to ${max} is needed.`);
+    }
+    return value;
+  };
+}
+
+export function networks(text: string, previous: Network[] = []): Network[] {
+  const network = parseNetwork(text);
+  if (network === undefined) throw new InvalidArgumentError("An address or network is needed.");
+  return [...previous, network];
+}
+
+/** Runs a command; what went wrong is one line on stderr and exit code 1. */
+export async function reportFailure(command: () => Promise<void>): Promise<void> {
+  try {
+    await command();
+  } catch (error) {
+    console.error(`crmsync sandbox: ${error instanceof Error ? error.message : String(error)}`);
+    process.exitCode = 1;
+  }
+}

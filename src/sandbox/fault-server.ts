@@ -1,0 +1,48 @@
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { faultSchema } from "./faults.ts";
+import type { Faults } from "./faults.ts";
+import { createHttpServer } from "./http-server.ts";
+import { error, json } from "./replies.ts";
+import type { Reply } from "./replies.ts";
+import type { RequestLog } from "./request-log.ts";
+import { send } from "./service.ts";
+
+/** The address, without a token, where tests arm faults; it is for loopback only. */
+export function createFaultServer(faults: Faults, log: RequestLog): FastifyInstance {
+  const app = createHttpServer(() => undefined);
+  app.post("/faults", (request, reply) => {
+    send(reply, arm(faults, request.body));
+    return reply;
+  });
+  app.get("/faults", (_request, reply) => {
+    send(reply, json(200, { faults: faults.list() }));
+    return reply;
+  });
+  app.delete("/faults", (_request, reply) => {
+    faults.disarmAll();
+    send(reply, json(200, { faults: [] }));
+    return reply;
+  });
+  app.delete<{ Params: { id: string } }>("/faults/:id", (request, reply) => {
+    const known = faults.disarm(Number(request.params.id));
+    send(reply, known ? json(200, { faults: faults.list() }) : error(404, "No such fault"));
+    return reply;
+  });
+  app.get("/requests", (_request, reply) => {
+    send(reply, json(200, log.counts()));
+    return reply;
+  });
+  app.delete("/requests", (_request, reply) => {
+    log.forgetCounts();
+    send(reply, json(200, log.counts()));
+    return reply;
+  });
+  return app;
+}
+
+function arm(faults: Faults, body: unknown): Reply {
+  const parsed = faultSchema.safeParse(body);
+  if (!parsed.success) return error(400, `No such fault: ${z.prettifyError(parsed.error)}`);
+  return json(201, faults.arm(parsed.data));
+}

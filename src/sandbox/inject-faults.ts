@@ -1,0 +1,122 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Door } from "./door.ts";
+import type { FaultOf, Faults, Strike } from "./faults.ts";
+import { error, quotaHeaders, retryAfter, unauthorized } from "./replies.ts";
+import type { Reply } from "./replies.ts";
+import { pathOf, send } from "./service.ts";
+
+type ActiveFault = NonNullable<Strike["fault"]>;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** A fault that strikes once the answer is ready, and what it wrote is stored. */
+    faultAfter: ActiveFault | null;
+  }
+}
+
+/** Faults strike requests to the five operations that were let in and counted. */
+export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): void {
+  app.decorateRequest("faultAfter", null);
+
+  app.addHook("onRequest", (request, reply, next) => {
+    if (request.visit === null) return next();
+    const { delayMs, fault } = faults.strike(request.method, pathOf(request.originalUrl));
+    const go = (): void => {
+      if (fault === undefined) return next();
+      if (strikesAfter(fault)) {
+        request.faultAfter = fault;
+        return next();
+      }
+      strikeNow(fault, request, reply);
+    };
+    if (delayMs > 0) setTimeout(go, delayMs);
+    else go();
+  });
+
+  app.addHook("onSend", (request, reply, payload, done) => {
+    const fault = request.faultAfter;
+    request.faultAfter = null;
+    switch (fault?.fault) {
+      case undefined:
+        return done(null, payload);
+      case "error": {
+        const { status, headers, body } = errorReply(fault);
+        reply.code(status).headers(headers ?? {});
+        return done(null, body);
+      }
+      case "reset":
+        return reset(request);
+      case "truncate":
+        return truncate(reply, typeof payload === "string" ? payload : "");
+      case "hang":
+      case "rate-limit":
+      case "revoked":
+      case "blocked":
+        // No answer: what is not "after" by its nature never comes here, and a hang is silence.
+        return undefined;
+    }
+  });
+
+  function strikeNow(fault: ActiveFault, request: FastifyRequest, reply: FastifyReply): void {
+    switch (fault.fault) {
+      case "error": {
+        const { headers, ...answer } = errorReply(fault);
+        void reply
+          .code(answer.status)
+          .headers(headers ?? {})
+          .send(answer.body);
+        return;
+      }
+      case "rate-limit":
+        return send(reply, stormReply(fault, Date.now()));
+      case "revoked":
+        return send(reply, unauthorized());
+      case "blocked":
+        return send(reply, door.blocked(request.raw));
+      case "reset":
+      case "truncate":
+        return reset(request);
+      case "hang":
+    }
+  }
+}
+
+function strikesAfter(fault: ActiveFault): boolean {
+  return fault.fault === "truncate" || ("when" in fault && fault.when === "after");
+}
+
+function errorReply({ status, body, headers }: FaultOf<"error">): Reply {
+  const html = `<html><head><title>${status}</title></head><body><h1>${status}</h1></body></html>`;
+  const answers = {
+    json: { type: "application/json", body: error(status, "Injected fault").body },
+    html: { type: "text/html", body: html },
+    empty: { type: "text/plain", body: "" },
+  };
+  const { type, body: text } = answers[body];
+  return { status, headers: { "content-type": type, ...headers }, body: text };
+}
+
+function stormReply(fault: FaultOf<"rate-limit">, nowMs: number): Reply {
+  const resetAtMs = nowMs + fault.seconds * 1000;
+  return error(429, "Too many requests - rate limit exceeded", {
+    ...(fault.rateHeaders && quotaHeaders({ limit: 1000, remaining: 0, resetAtMs })),
+    ...(fault.retryAfter !== "none" && {
+      "retry-after": retryAfter(fault.retryAfter, resetAtMs, nowMs),
+    }),
+    ...fault.headers,
+  });
+}
+
+function reset(request: FastifyRequest): void {
+  request.raw.socket.resetAndDestroy();
+}
+
+function truncate(reply: FastifyReply, payload: string): void {
+  const bytes = Buffer.from(payload);
+  reply.hijack();
+  reply.raw.writeHead(reply.statusCode, {
+    "content-type": "application/json",
+    "content-length": bytes.length,
+  });
+  reply.raw.write(bytes.subarray(0, bytes.length / 2), () => reply.raw.socket?.end());
+}

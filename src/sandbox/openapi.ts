@@ -1,0 +1,178 @@
+import { API_PREFIX } from "../spec/limits.ts";
+import { LIST_PARAMETERS } from "./list-parameters.ts";
+import { openApiSchemas, ref } from "./openapi-schemas.ts";
+import { NAMED_ENDPOINTS, SPECIFIED_ENDPOINTS } from "./operations.ts";
+import type { BusinessRelationsOperation } from "./operations.ts";
+import type { UnknownFields } from "./validate-relation.ts";
+
+export interface OpenApiDocument {
+  readonly openapi: string;
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly security: readonly object[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>;
+  readonly components: {
+    readonly securitySchemes: object;
+    readonly schemas: Readonly<Record<string, object>>;
+  };
+}
+export interface OpenApiOperation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly tags: readonly string[];
+  readonly parameters: readonly OpenApiParameter[];
+  readonly requestBody?: object;
+  readonly responses: Readonly<Record<string, { readonly description: string }>>;
+}
+export interface OpenApiParameter {
+  readonly name: string;
+  readonly in: "path" | "query";
+  readonly required: boolean;
+  readonly description?: string;
+  readonly schema: object;
+}
+
+/** The service as it is served: the schemas are the ones that validate. */
+export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
+  const paths: Record<string, Record<string, OpenApiOperation>> = {};
+  const add = (path: string, method: string, operation: OpenApiOperation): void => {
+    (paths[path] ??= {})[method.toLowerCase()] = operation;
+  };
+  for (const { method, path, operation } of SPECIFIED_ENDPOINTS) {
+    add(path, method, {
+      ...describeOperation[operation],
+      parameters: parametersOf(path, operation),
+    });
+  }
+  for (const { method, path, purpose } of NAMED_ENDPOINTS) {
+    add(path, method, {
+      operationId: `${method.toLowerCase()}${path.replace(/[^a-z]+(.)?/gi, (_, next: string) => next?.toUpperCase() ?? "")}`,
+      summary: purpose,
+      tags: ["Named only"],
+      parameters: parametersOf(path),
+      responses: { "501": errorResponse("Not implemented"), ...everywhere },
+    });
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Business Relations Service (sandbox)",
+      version: "1.1.0",
+      description:
+        "Persons and companies of a wealth manager's clients. The business-relations endpoints " +
+        "are served as specified; the others are known by name and answer 501.",
+    },
+    servers: [{ url: API_PREFIX }],
+    security: [{ bearer: [] }],
+    tags: [
+      { name: "Business relations", description: "Specified, and served here." },
+      { name: "Named only", description: "Their shapes are not shown: they answer 501." },
+    ],
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
+      schemas: openApiSchemas(unknownFields),
+    },
+  };
+}
+
+const content = (name: string): object => ({ "application/json": { schema: ref(name) } });
+const response = (description: string, name: string) => ({ description, content: content(name) });
+const errorResponse = (description: string) => response(description, "ErrorResponse");
+
+/** Answers that every operation may give. */
+const everywhere = {
+  "401": errorResponse("Missing or invalid token"),
+  "403": response("Source address not on the client's allow-list", "BlockedResponse"),
+  "429": {
+    ...errorResponse("Rate limit exceeded"),
+    headers: Object.fromEntries(
+      [
+        ["X-RateLimit-Limit", "Total hourly quota"],
+        ["X-RateLimit-Remaining", "Requests left in the current hour"],
+        ["X-RateLimit-Reset", "UNIX timestamp at which the quota resets"],
+        ["Retry-After", "Seconds to wait before retrying, or an HTTP date"],
+      ].map(([name, description]) => [name, { description, schema: { type: "string" } }]),
+    ) as object,
+  },
+  "500": errorResponse("Internal server error"),
+};
+const withBody = {
+  "400": errorResponse("Invalid input"),
+  "413": errorResponse("Body too large"),
+  "415": errorResponse("Body not application/json"),
+};
+const requestBody = { required: true, content: content("BusinessRelation") };
+const tags = ["Business relations"];
+
+const describeOperation: Record<
+  BusinessRelationsOperation,
+  Omit<OpenApiOperation, "parameters">
+> = {
+  "schema-config": {
+    operationId: "getSchemaConfig",
+    summary: "Fields whose allowed values the client configured",
+    tags,
+    responses: {
+      "200": response("The client's value lists", "TenantBusinessRelationSchemaResponse"),
+      ...everywhere,
+    },
+  },
+  list: {
+    operationId: "listBusinessRelations",
+    summary: "List business relations, page by page",
+    tags,
+    responses: {
+      "200": response("One page", "BusinessRelationPage"),
+      "400": errorResponse("Invalid cursor"),
+      "422": errorResponse("Invalid parameters"),
+      ...everywhere,
+    },
+  },
+  create: {
+    operationId: "createBusinessRelation",
+    summary: "Create a business relation",
+    tags,
+    requestBody,
+    responses: {
+      "201": response("Created", "WriteResponse"),
+      "409": errorResponse("A business relation with this crmCode already exists"),
+      ...withBody,
+      ...everywhere,
+    },
+  },
+  get: {
+    operationId: "getBusinessRelation",
+    summary: "Retrieve one business relation",
+    tags,
+    responses: {
+      "200": response("The business relation", "BusinessRelation"),
+      "404": errorResponse("Business relation not found"),
+      ...everywhere,
+    },
+  },
+  update: {
+    operationId: "updateBusinessRelation",
+    summary: "Replace an existing business relation",
+    tags,
+    requestBody,
+    responses: {
+      "200": response("Updated", "WriteResponse"),
+      "404": errorResponse("Business relation not found"),
+      ...withBody,
+      ...everywhere,
+    },
+  },
+};
+
+function parametersOf(path: string, operation?: BusinessRelationsOperation): OpenApiParameter[] {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name: name!,
+    in: "path" as const,
+    required: true,
+    schema: { type: "string" },
+  }));
+  if (operation !== "list") return inPath;
+  return LIST_PARAMETERS.map((parameter) => ({ ...parameter, in: "query", required: false }));
+}

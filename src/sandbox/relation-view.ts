@@ -1,0 +1,104 @@
+import type { DatabaseSync } from "node:sqlite";
+
+export interface RelationRow {
+  readonly seq: number;
+  readonly crmCode: string;
+  readonly name: string;
+  readonly type: string;
+  readonly relationStatus: string;
+  readonly writes: number;
+  readonly updatedAt: string;
+}
+export interface Write {
+  readonly version: number;
+  readonly at: string;
+  readonly operation: string;
+  /** Fields that differ from the write before; absent for the oldest one that is kept. */
+  readonly changed?: readonly string[];
+}
+export interface RelationDetails {
+  readonly relation: Readonly<Record<string, unknown>>;
+  /** Newest first. */
+  readonly writes: readonly Write[];
+}
+export interface RelationFilter {
+  readonly search: string;
+  readonly type: string;
+  readonly status: string;
+  /** Rows before this position; the newest rows come first. */
+  readonly before: number;
+}
+
+const ROWS = 50;
+
+/** What the page shows of a tenant's relations. Empty filters match everything. */
+export class RelationView {
+  readonly #database: DatabaseSync;
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  counts(tenantId: number): { active: number; terminated: number } {
+    return this.#database
+      .prepare(
+        `SELECT count(*) FILTER (WHERE relation_status = 'active') AS active,
+           count(*) FILTER (WHERE relation_status = 'terminated') AS terminated
+         FROM relations WHERE tenant_id = ?`,
+      )
+      .get(tenantId) as { active: number; terminated: number };
+  }
+
+  rows(tenantId: number, filter: RelationFilter): { rows: RelationRow[]; more: boolean } {
+    const pattern = `%${filter.search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
+    const rows = this.#database
+      .prepare(
+        `SELECT seq, crm_code AS crmCode, display_name AS name, type,
+           relation_status AS relationStatus, version AS writes, updated_at AS updatedAt
+         FROM relations
+         WHERE tenant_id = :tenant AND seq < :before
+           AND (:type = '' OR type = :type) AND (:status = '' OR relation_status = :status)
+           AND (crm_code LIKE :pattern ESCAPE '\\' OR display_name LIKE :pattern ESCAPE '\\')
+         ORDER BY seq DESC LIMIT ${ROWS + 1}`,
+      )
+      .all({
+        tenant: tenantId,
+        before: filter.before,
+        type: filter.type,
+        status: filter.status,
+        pattern,
+      }) as unknown as RelationRow[];
+    return { rows: rows.slice(0, ROWS), more: rows.length > ROWS };
+  }
+
+  details(tenantId: number, crmCode: string): RelationDetails | undefined {
+    const row = this.#database
+      .prepare("SELECT seq, body FROM relations WHERE tenant_id = ? AND crm_code = ?")
+      .get(tenantId, crmCode) as { seq: number; body: string } | undefined;
+    if (row === undefined) return undefined;
+    const writes = this.#database
+      .prepare(
+        `SELECT version, at, operation, body FROM writes
+         WHERE relation_seq = ? ORDER BY version DESC`,
+      )
+      .all(row.seq) as { version: number; at: string; operation: string; body: string }[];
+    return {
+      relation: parse(row.body),
+      writes: writes.map(({ body, ...write }, index) => {
+        const previous = writes[index + 1];
+        if (previous === undefined) return write;
+        return { ...write, changed: differences(parse(previous.body), parse(body)) };
+      }),
+    };
+  }
+}
+
+function parse(body: string): Record<string, unknown> {
+  return JSON.parse(body) as Record<string, unknown>;
+}
+
+function differences(before: Record<string, unknown>, after: Record<string, unknown>): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]),
+  );
+}

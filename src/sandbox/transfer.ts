@@ -1,0 +1,81 @@
+import type { RelationStore } from "./relation-store.ts";
+import { validateRelation } from "./validate-relation.ts";
+import type { BusinessRelation, TenantRules } from "./validate-relation.ts";
+
+export interface RefusedLine {
+  readonly line: number;
+  readonly problems: readonly string[];
+}
+export interface ImportResult {
+  created: number;
+  updated: number;
+  readonly refused: RefusedLine[];
+}
+
+/** Relations per transaction: a serving sandbox waits for the lock no longer than one takes. */
+const BATCH = 500;
+
+/** Every relation of a tenant as NDJSON, in the order of creation. */
+export function* exportRelations(store: RelationStore, tenantId: number): Generator<string> {
+  const until = store.lastPosition(tenantId);
+  let from: number | null = 0;
+  while (from !== null) {
+    const page = store.page(tenantId, { from, until, size: BATCH, includeTerminated: true });
+    for (const body of page.bodies) yield `${body}\n`;
+    from = page.next;
+  }
+}
+
+/** Creates or replaces one relation a line; a line that breaks a rule is refused alone. */
+export async function importRelations(
+  store: RelationStore,
+  tenantId: number,
+  lines: AsyncIterable<string>,
+  tenant: TenantRules,
+): Promise<ImportResult> {
+  const result: ImportResult = { created: 0, updated: 0, refused: [] };
+  let batch: { line: number; relation: BusinessRelation }[] = [];
+  const flush = (): void => {
+    store.together(() => {
+      for (const { line, relation } of batch) put(store, tenantId, relation, line, result);
+    });
+    batch = [];
+  };
+  let line = 0;
+  for await (const text of lines) {
+    line += 1;
+    if (text.trim() === "") continue;
+    const checked = validateRelation(parse(text), { tenant, unknownFields: "reject" });
+    if (checked.ok) batch.push({ line, relation: checked.relation });
+    else result.refused.push({ line, problems: checked.problems });
+    if (batch.length === BATCH) flush();
+  }
+  flush();
+  return result;
+}
+
+function put(
+  store: RelationStore,
+  tenantId: number,
+  relation: BusinessRelation,
+  line: number,
+  result: ImportResult,
+): void {
+  if (store.create(tenantId, relation)) {
+    result.created += 1;
+  } else if (store.replace(tenantId, relation) === "updated") {
+    result.updated += 1;
+  } else {
+    const problems = ["type cannot change between Person and Company"];
+    result.refused.push({ line, problems });
+  }
+}
+
+/** Text that is no JSON is refused as the value `undefined`, which is no object either. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
