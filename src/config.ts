@@ -13,7 +13,9 @@ export class ConfigError extends Error {
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    super(`the configuration has ${problems.length === 1 ? "a problem" : "problems"}:\n${problems.map((p) => `  - ${p}`).join("\n")}`);
+    super(
+      `the configuration has ${problems.length === 1 ? "a problem" : "problems"}:\n${problems.map((p) => `  - ${p}`).join("\n")}`,
+    );
     this.name = "ConfigError";
     this.problems = problems;
   }
@@ -25,7 +27,10 @@ const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
     .regex(/^\d+$/, { error: "must be a whole number" })
     .transform(Number)
     .refine((n) => n >= min && n <= max, {
-      error: max === Number.MAX_SAFE_INTEGER ? `must be at least ${min}` : `must be from ${min} to ${max}`,
+      error:
+        max === Number.MAX_SAFE_INTEGER
+          ? `must be at least ${min}`
+          : `must be from ${min} to ${max}`,
     })
     .default(fallback);
 

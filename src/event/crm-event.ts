@@ -22,9 +22,14 @@ const ID_MAX = 512;
 const DAY_MS = 86_400_000;
 
 // oxlint-disable-next-line no-control-regex -- control characters are what is refused
-const attribute = (max: number) => z.string().min(1).max(max).regex(/^[^\u0000-\u001f\u007f]*$/, {
-  error: "must not contain control characters",
-});
+const attribute = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .regex(/^[^\u0000-\u001f\u007f]*$/, {
+      error: "must not contain control characters",
+    });
 
 const record = z.record(z.string(), z.unknown());
 
@@ -47,7 +52,10 @@ const crmEventSchema = z
       .looseObject({
         record: record.optional(),
         /** Of a merge: subjects of the records that went into this one. */
-        merged: z.array(attribute(ID_MAX).regex(/^[^/]+\/.+$/)).max(100).optional(),
+        merged: z
+          .array(attribute(ID_MAX).regex(/^[^/]+\/.+$/))
+          .max(100)
+          .optional(),
       })
       .optional(),
   })

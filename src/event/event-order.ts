@@ -3,8 +3,7 @@
  * text whose bytes sort in that order, so that a script in Redis can compare two of them.
  */
 
-const RFC3339 =
-  /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
+const RFC3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /** Digits of a second's fraction that are kept; CRMs send 0 to 7. */
 const FRACTION_DIGITS = 9;
@@ -33,7 +32,10 @@ export function normalTime(text: string): string | undefined {
  * @param arrival number that grows with every event received, for those that tie in the rest.
  * @throws RangeError when `time` is not RFC 3339: callers pass only parsed events.
  */
-export function eventOrder(event: { time: string; sequence?: string | undefined }, arrival: number): string {
+export function eventOrder(
+  event: { time: string; sequence?: string | undefined },
+  arrival: number,
+): string {
   const time = normalTime(event.time);
   if (time === undefined) throw new RangeError("eventOrder: time is not RFC 3339");
   const arrived = String(arrival).padStart(ARRIVAL_DIGITS, "0");

@@ -23,9 +23,14 @@ const date = z.iso.date({ error: "must be a date that exists, as YYYY-MM-DD" });
 const uuid = z.guid({ error: "must be a UUID" });
 
 const EMAIL_PATTERN = /^[\w.-]+@[\w.-]+\.\w{2,}$/;
+
+/** Both the spec's pattern and its format; the pattern refuses many good addresses (a+b@x.com). */
+export const isEmail = (value: string): boolean =>
+  EMAIL_PATTERN.test(value) && z.email().safeParse(value).success;
+
 const email = rule(
   "must be an e-mail address that the service's pattern accepts (letters, digits, _ . - only)",
-  (value) => EMAIL_PATTERN.test(value) && z.email().safeParse(value).success,
+  isEmail,
 );
 
 const URI_PATTERN = /^[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#[\]@!$&'()*+,;=%]+$/;
@@ -38,15 +43,13 @@ const uri = rule(
     URL.canParse(value),
 );
 
-const crmCode = z
-  .string()
-  .superRefine((code, context) => {
-    const problem =
-      characters(code) > CRM_CODE_MAX_LENGTH
-        ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
-        : crmCodeProblem(code);
-    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
-  });
+export const crmCodeSchema = z.string().superRefine((code, context) => {
+  const problem =
+    characters(code) > CRM_CODE_MAX_LENGTH
+      ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
+      : crmCodeProblem(code);
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+});
 
 /** Fields that both variants have, with the same rules. */
 const shared = {
@@ -62,7 +65,7 @@ const shared = {
   relationStatus: z.enum(lists.RELATION_STATUSES).default("active"),
   amlFrequency: z.enum(lists.AML_FREQUENCIES).default("ongoing"),
   crmId: uuid.optional(),
-  crmCode,
+  crmCode: crmCodeSchema,
   service: z.array(text).optional(),
   branch: z.array(text).optional(),
   taxIdentificationNumber: text.optional(),

@@ -27,7 +27,11 @@ export function kindOf(value: unknown): string {
 const pathText = (path: readonly PropertyKey[]): string =>
   path.reduce<string>(
     (text, key) =>
-      typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
+      typeof key === "number"
+        ? `${text}[${key}]`
+        : text === ""
+          ? String(key)
+          : `${text}.${String(key)}`,
     "",
   );
 

@@ -13,7 +13,11 @@ declare module "ioredis" {
 export interface Letter {
   readonly id: string;
   readonly reason: string;
-  readonly problems: readonly { readonly field: string; readonly rule: string; readonly kind: string }[];
+  readonly problems: readonly {
+    readonly field: string;
+    readonly rule: string;
+    readonly kind: string;
+  }[];
   /** The event as it came, serialised. */
   readonly event: string;
   readonly source: string | undefined;

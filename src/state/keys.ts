@@ -22,6 +22,8 @@ export interface Keys {
   readonly dead: string;
   /** Hash: doors that the service has closed (token, address), since when, and next probe. */
   readonly doors: string;
+  /** Hash: the tenant's value lists as the service last told them, and when. */
+  readonly schemaConfig: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
   /** Channel: told when a pointer job was added. */
@@ -38,6 +40,7 @@ export function keysOf(prefix: string): Keys {
     seen: (day) => `${prefix}:seen:${day}`,
     dead: `${prefix}:dead`,
     doors: `${prefix}:doors`,
+    schemaConfig: `${prefix}:schema-config`,
     sources: `${prefix}:sources`,
     wake: `${prefix}:wake`,
   };

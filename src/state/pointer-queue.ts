@@ -61,7 +61,8 @@ export class PointerQueue {
         },
       })),
     );
-    await this.#redis.publish(this.#keys.wake, "");
+    const urgent = pointers.some(({ lane }) => lane === "live");
+    await this.#redis.publish(this.#keys.wake, urgent ? "live" : "bulk");
   }
 
   /** Moves a waiting bulk job into the live lane; one that is not waiting is left alone. */
@@ -69,7 +70,7 @@ export class PointerQueue {
     const id = await this.queue.getDeduplicationJobId(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
     if (job !== undefined && (job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
-    await this.#redis.publish(this.#keys.wake, "");
+    await this.#redis.publish(this.#keys.wake, "live");
   }
 
   /** Which of these records have no job at all. */

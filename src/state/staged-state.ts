@@ -12,7 +12,10 @@ import type { Seal } from "./seal.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context> {
-    crmsyncStage(keys: number, ...args: (string | number)[]): Result<[string, number, number], Context>;
+    crmsyncStage(
+      keys: number,
+      ...args: (string | number)[]
+    ): Result<[string, number, number], Context>;
     crmsyncTake(keys: number, ...args: (string | number)[]): Result<string[], Context>;
     crmsyncSettle(keys: number, ...args: (string | number)[]): Result<[string], Context>;
   }
@@ -39,12 +42,7 @@ export interface NewState {
 }
 
 export interface StageResult {
-  readonly result:
-    | "staged"
-    | "unchanged"
-    | "nothing_to_terminate"
-    | "superseded"
-    | "duplicate";
+  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
   /** It moved a waiting bulk record into the live lane. */
@@ -207,8 +205,7 @@ export class StagedStates {
    * @returns `more` when a newer state waits, `lost` when another process has taken over since.
    */
   async settle(taken: TakenState, how: Settlement): Promise<"settled" | "more" | "lost"> {
-    const row =
-      how.row === "before" ? "before" : how.row === "uncertain" ? "" : storeRow(how.row);
+    const row = how.row === "before" ? "before" : how.row === "uncertain" ? "" : storeRow(how.row);
     const [result] = await this.#redis.crmsyncSettle(
       4,
       this.#keys.staged(taken.crmCode),

@@ -42,12 +42,7 @@ export interface StateToStage {
 }
 
 export interface Staged {
-  readonly result:
-    | "staged"
-    | "unchanged"
-    | "nothing_to_terminate"
-    | "superseded"
-    | "duplicate";
+  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
   readonly coalesced: boolean;
   readonly promoted: boolean;
 }
@@ -88,7 +83,10 @@ export async function acceptEvent(
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
   const parsed = parseEvent(value, arrival.at);
   if (!parsed.ok) {
-    return { event: undefined, records: [await buryEnvelope(value, parsed.problems, arrival, ports)] };
+    return {
+      event: undefined,
+      records: [await buryEnvelope(value, parsed.problems, arrival, ports)],
+    };
   }
   const { event } = parsed;
   const key = eventKey(event);
@@ -113,7 +111,11 @@ async function acceptRecord(
   const time = event.time ?? new Date(arrival.at).toISOString();
   const order = eventOrder({ time, sequence: event.sequence }, arrival.number);
   const serialised = JSON.stringify(event);
-  const bury = async (reason: DeadReason, crmCode: string | undefined, problems: readonly Problem[]) => {
+  const bury = async (
+    reason: DeadReason,
+    crmCode: string | undefined,
+    problems: readonly Problem[],
+  ) => {
     const id = crmCode === undefined ? deadIdOfEvent(eventKey(event)) : deadIdOf(crmCode);
     const end = await ports.bury({
       ...{ id, reason, problems, crmCode, order },

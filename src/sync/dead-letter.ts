@@ -2,9 +2,12 @@ import type { Problem } from "../spec/problem.ts";
 
 /** Why a change cannot go on by itself, and what a person does about it. */
 export const REMEDIES = {
-  bad_event: "Correct the producer: the event must be CloudEvents 1.0 as the documentation shows; then send it again.",
-  unmappable: "Correct the record in the CRM or the mapping; then send the record again or redrive.",
-  invalid: "Correct the named fields in the CRM or the mapping; then send the record again or redrive.",
+  bad_event:
+    "Correct the producer: the event must be CloudEvents 1.0 as the documentation shows; then send it again.",
+  unmappable:
+    "Correct the record in the CRM or the mapping; then send the record again or redrive.",
+  invalid:
+    "Correct the named fields in the CRM or the mapping; then send the record again or redrive.",
   refused: "Read the service's own words, correct the record or the mapping; then redrive.",
   variant_changed:
     "The service holds this crmCode as the other kind (person or company) and cannot turn one into the other: give the record a new crmCode, and terminate the old one.",

@@ -46,7 +46,8 @@ export function decide(wanted: Wanted, known: Known): Decision {
   if (known.exists === true && known.variant !== undefined && known.variant !== variant) {
     return { kind: "reject", why: "variant_changed" };
   }
-  if (present && known.fingerprint === fingerprintOf(body)) return { kind: "skip", why: "unchanged" };
+  if (present && known.fingerprint === fingerprintOf(body))
+    return { kind: "skip", why: "unchanged" };
   // To terminate never creates: should it turn out absent, there is nothing to terminate.
   const update = known.exists === true || wanted.status === "terminated";
   return { kind: update ? "update" : "create", body };

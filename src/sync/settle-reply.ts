@@ -60,7 +60,10 @@ export function settleReply(
     case "found": {
       const row = { ...rowOf(reply.body, now), watermark: known.watermark };
       const payload = JSON.stringify(ownFields(reply.body));
-      return { settlement: { row, finished: false, payload }, end: { next: AGAIN, reason: "fetched" } };
+      return {
+        settlement: { row, finished: false, payload },
+        end: { next: AGAIN, reason: "fetched" },
+      };
     }
     case "exists": {
       const row = { ...learned, exists: true, fingerprint: undefined, terminated: false };

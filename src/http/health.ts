@@ -1,0 +1,24 @@
+/** GET /livez, /readyz and /metrics: for the process manager and for Prometheus. */
+import type { FastifyInstance } from "fastify";
+
+export interface HealthPorts {
+  /** Why this process cannot take or send changes now; empty when it can. */
+  notReady(): Promise<readonly string[]>;
+  metrics(): Promise<string>;
+  readonly metricsType: string;
+}
+
+export function serveHealth(app: FastifyInstance, ports: HealthPorts): void {
+  // That this answers at all is the proof: the event loop turns.
+  app.get("/livez", async () => ({ status: "ok" }));
+
+  app.get("/readyz", async (_request, reply) => {
+    const reasons = await ports.notReady();
+    const ready = reasons.length === 0;
+    return reply.code(ready ? 200 : 503).send({ status: ready ? "ready" : "not ready", reasons });
+  });
+
+  app.get("/metrics", async (_request, reply) =>
+    reply.type(ports.metricsType).send(await ports.metrics()),
+  );
+}

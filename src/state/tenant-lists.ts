@@ -1,0 +1,61 @@
+/** The tenant's value lists as the service last told them, shared by all processes. */
+import type { Redis } from "ioredis";
+import {
+  DEFAULT_TENANT_LISTS,
+  tenantListsOf,
+  tenantSchemaResponse,
+  type TenantLists,
+} from "../spec/tenant-lists.ts";
+import type { Keys } from "./keys.ts";
+
+export class StoredTenantLists {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  #current: TenantLists = DEFAULT_TENANT_LISTS;
+  #known = "";
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+  }
+
+  /** The lists in force here: the spec's defaults until the tenant's are known. */
+  current(): TenantLists {
+    return this.#current;
+  }
+
+  /** Reads what any process has stored. @returns whether the tenant's own lists are known. */
+  async reload(): Promise<boolean> {
+    const text = await this.#redis.hget(this.#keys.schemaConfig, "body");
+    if (text !== null && text !== this.#known) {
+      this.#current = tenantListsOf(tenantSchemaResponse.parse(JSON.parse(text)));
+      this.#known = text;
+    }
+    return text !== null;
+  }
+
+  /** When the lists were last fetched, ms; undefined when they never were. */
+  async fetchedAt(): Promise<number | undefined> {
+    const at = await this.#redis.hget(this.#keys.schemaConfig, "at");
+    return at === null ? undefined : Number(at);
+  }
+
+  /** Whether this process shall ask the service now; one does at a time. */
+  async claim(forMs: number): Promise<boolean> {
+    return (
+      (await this.#redis.set(`${this.#keys.schemaConfig}:asking`, "1", "PX", forMs, "NX")) === "OK"
+    );
+  }
+
+  /**
+   * Keeps an answer of the schema-config endpoint.
+   * @returns false when it is not what the spec promises; the last known lists then stay.
+   */
+  async store(body: unknown, now: number): Promise<boolean> {
+    const parsed = tenantSchemaResponse.safeParse(body);
+    if (!parsed.success) return false;
+    await this.#redis.hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now);
+    await this.reload();
+    return true;
+  }
+}

@@ -1,0 +1,280 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { DeadLetters } from "../../../src/state/dead-letters.ts";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import type { LedgerRow } from "../../../src/state/ledger-row.ts";
+import { Ledger } from "../../../src/state/ledger.ts";
+import { createSeal } from "../../../src/state/seal.ts";
+import {
+  StagedStates,
+  type NewState,
+  type TakenState,
+} from "../../../src/state/staged-state.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+let keys: Keys;
+let staged: StagedStates;
+let ledger: Ledger;
+let dead: DeadLetters;
+
+beforeEach(async () => {
+  keys = keysOf(uniquePrefix());
+  const seal = createSeal(Buffer.alloc(32, 7));
+  staged = new StagedStates(redis, keys, seal);
+  ledger = new Ledger(redis, keys);
+  dead = new DeadLetters(redis, keys, seal);
+});
+
+const change = (order: string, extra: Partial<NewState> = {}): NewState => ({
+  ...{ crmCode: "4711", eventKey: `key-${order}`, order, payload: `payload ${order}` },
+  ...{ fingerprint: `f-${order}`, variant: "Person", status: "mapped", lane: "live" },
+  ...{ time: 1000, event: `event ${order}` },
+  ...extra,
+});
+const stage = (state: NewState) => staged.stage(state, `c:${state.crmCode}`);
+
+async function take(token = "me", holdMs = 60_000): Promise<TakenState> {
+  const taken = await staged.take("4711", token, holdMs);
+  if (taken.kind !== "taken") throw new Error(`expected to take it, got ${taken.kind}`);
+  return taken.state;
+}
+
+const rowFor = (state: { order: string }, fingerprint: string): LedgerRow => ({
+  ...{ exists: true, uncertain: false, fingerprint, terminated: false, variant: "Person" },
+  ...{ watermark: state.order, provedAt: 1 },
+});
+
+/** Brings the ledger to: on the service, with fingerprint f-<order>. */
+async function sync(order: string): Promise<void> {
+  await stage(change(order));
+  const state = await take();
+  await staged.settle(state, { row: rowFor(state, `f-${order}`), finished: true });
+}
+
+const unsynced = async () => redis.zrange(keys.unsynced("live"), 0, -1, "WITHSCORES");
+const ledgerText = async () => redis.hget(keys.ledger, "4711");
+
+describe("staging", () => {
+  it("keeps the newest state, whatever order events arrive in", async () => {
+    expect(await stage(change("2"))).toMatchObject({ result: "staged", coalesced: false });
+    expect(await stage(change("1"))).toMatchObject({ result: "superseded" });
+    expect(await stage(change("3"))).toMatchObject({ result: "staged", coalesced: true });
+    expect(await take()).toMatchObject({ order: "3", payload: "payload 3", event: "event 3" });
+  });
+
+  it("orders by bytes, whatever the server's locale", async () => {
+    await stage(change("t\tB\t1"));
+    expect((await stage(change("t\ta\t1"))).result).toBe("staged");
+    expect((await stage(change("t\tB\t2"))).result).toBe("superseded");
+  });
+
+  it("counts one event once for seven days", async () => {
+    await stage(change("1"));
+    expect((await stage(change("9", { eventKey: "key-1" }))).result).toBe("duplicate");
+    expect(await staged.seen(["key-1", "key-2"])).toEqual(new Set(["key-1"]));
+    await staged.forget("key-1");
+    expect(await staged.seen(["key-1"])).toEqual(new Set());
+  });
+
+  it("keeps the time of the first unsynced event through coalescing", async () => {
+    await stage(change("1", { time: 1000 }));
+    await stage(change("2", { time: 5000 }));
+    expect((await take()).firstTime).toBe(1000);
+    expect(await unsynced()).toEqual(["4711", "1000"]);
+  });
+
+  it("moves a bulk record into the live lane, and never back", async () => {
+    await stage(change("1", { lane: "bulk" }));
+    expect(await stage(change("2", { lane: "live" }))).toMatchObject({ promoted: true });
+    expect(await stage(change("3", { lane: "bulk" }))).toMatchObject({ promoted: false });
+    expect((await take()).lane).toBe("live");
+    expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
+  });
+
+  it("leaves nothing readable at rest when there is a key", async () => {
+    await stage(change("1"));
+    const hash = await redis.hgetall(keys.staged("4711"));
+    expect(JSON.stringify(hash)).not.toMatch(/payload 1|event 1/);
+  });
+});
+
+describe("what the ledger is sure of needs no request", () => {
+  it("settles a state that is on the service already", async () => {
+    await sync("1");
+    expect((await stage(change("2", { fingerprint: "f-1" }))).result).toBe("unchanged");
+    expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
+    expect((await stage(change("1.5"))).result).toBe("superseded");
+  });
+
+  it("settles a staged change that a newer one takes back", async () => {
+    await sync("1");
+    await stage(change("2"));
+    expect(await stage(change("3", { fingerprint: "f-1" }))).toMatchObject({
+      result: "unchanged",
+      coalesced: true,
+    });
+    expect(await unsynced()).toEqual([]);
+  });
+
+  it("settles the deletion of what never was there, once the ledger is warm", async () => {
+    const deletion = change("1", { status: "terminated", payload: undefined });
+    expect((await stage(deletion)).result).toBe("staged");
+    await ledger.writePage([], undefined);
+    const second = { ...deletion, crmCode: "4712", eventKey: "other" };
+    expect((await stage(second)).result).toBe("nothing_to_terminate");
+  });
+
+  it("settles a creation that is deleted before it was sent", async () => {
+    await ledger.writePage([], undefined);
+    await stage(change("1"));
+    const deletion = change("2", { status: "terminated", payload: undefined });
+    expect(await stage(deletion)).toMatchObject({ result: "nothing_to_terminate", coalesced: true });
+    expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
+  });
+
+  it("is sure of nothing while a request is under way", async () => {
+    await sync("1");
+    await stage(change("2"));
+    await take();
+    expect((await stage(change("3", { fingerprint: "f-1" }))).result).toBe("staged");
+  });
+
+  it("is sure of nothing after a crash between taking and settling", async () => {
+    await sync("1");
+    await stage(change("2"));
+    await take("crashed", 0);
+    expect((await stage(change("3", { fingerprint: "f-1" }))).result).toBe("staged");
+    const again = await take("next");
+    expect(again.row).toMatchObject({ exists: true, uncertain: true });
+  });
+});
+
+describe("taking", () => {
+  it("lets one hold a record at a time", async () => {
+    await stage(change("1"));
+    await take("a");
+    expect((await staged.take("4711", "b", 1000)).kind).toBe("busy");
+  });
+
+  it("tells whether absence from the ledger can be trusted", async () => {
+    await stage(change("1"));
+    expect(await take("a", 0)).toMatchObject({ warm: false, row: undefined });
+    await ledger.writePage([], undefined);
+    await stage(change("1", { crmCode: "new", eventKey: "k" }));
+    expect(await staged.take("new", "a", 1000)).toMatchObject({ state: { warm: true } });
+  });
+
+  it("gives a deletion without a record the payload that still waits", async () => {
+    await sync("1");
+    await stage(change("2"));
+    await stage(change("3", { status: "terminated", payload: undefined, fingerprint: undefined }));
+    expect(await take()).toMatchObject({ status: "terminated", payload: "payload 2" });
+  });
+});
+
+describe("settling", () => {
+  it("removes what was proved and moves the watermark", async () => {
+    await sync("2");
+    expect(await unsynced()).toEqual([]);
+    expect(await redis.exists(keys.staged("4711"))).toBe(0);
+    expect((await stage(change("1"))).result).toBe("superseded");
+  });
+
+  it("keeps a newer state that came meanwhile, with its own first time", async () => {
+    await stage(change("1", { time: 1000 }));
+    const state = await take();
+    expect(await stage(change("2", { time: 2000 }))).toMatchObject({ coalesced: false });
+    expect(await stage(change("3", { time: 3000 }))).toMatchObject({ coalesced: true });
+    const end = await staged.settle(state, { row: rowFor(state, "f-1"), finished: true });
+    expect(end).toBe("more");
+    expect(await take()).toMatchObject({ order: "3", firstTime: 2000 });
+    expect(await unsynced()).toEqual(["4711", "2000"]);
+  });
+
+  it("keeps the first time when the first state did not arrive", async () => {
+    await stage(change("1", { time: 1000 }));
+    const state = await take();
+    await stage(change("2", { time: 2000 }));
+    await staged.settle(state, { row: "before", finished: false, failed: true });
+    expect(await take()).toMatchObject({ order: "2", firstTime: 1000, tries: 1 });
+  });
+
+  it("puts the ledger back as it was when nothing can have been applied", async () => {
+    await sync("1");
+    const before = await ledgerText();
+    await stage(change("2"));
+    await staged.settle(await take(), { row: "before", finished: false });
+    expect(await ledgerText()).toBe(before);
+  });
+
+  it("holds a record whose request may still arrive", async () => {
+    await stage(change("1"));
+    await staged.settle(await take(), { row: "uncertain", finished: false, holdMs: 5000 });
+    expect((await staged.take("4711", "me", 1000)).kind).toBe("busy");
+  });
+
+  it("keeps a fetched payload for the state that had none, and only for it", async () => {
+    await ledger.writePage([["4711", rowFor({ order: "" }, "f-0")]], undefined);
+    await stage(change("1", { status: "terminated", payload: undefined }));
+    const state = await take();
+    await staged.settle(state, { row: rowFor({ order: "" }, "f-0"), finished: false, payload: "had" });
+    expect((await take()).payload).toBe("had");
+    await stage(change("2"));
+    expect((await take("me")).payload).toBe("payload 2");
+  });
+
+  it("lets nobody settle what another has taken over", async () => {
+    await stage(change("1"));
+    const slow = await take("slow", 0);
+    await take("quick");
+    expect(await staged.settle(slow, { row: rowFor(slow, "f-1"), finished: true })).toBe("lost");
+    expect(await redis.exists(keys.staged("4711"))).toBe(1);
+  });
+});
+
+describe("dead letters", () => {
+  const letter = (order: string) => ({
+    ...{ id: "c:4711", reason: "invalid", problems: [], event: "secret", source: "/crm" },
+    ...{ crmCode: "4711", order, at: 5 },
+  });
+
+  it("keeps one per record, counts, and is cleared by a corrected newer event", async () => {
+    expect(await dead.bury(letter("1"))).toBe("buried");
+    expect(await dead.bury(letter("2"))).toBe("buried");
+    expect(await dead.find("c:4711")).toMatchObject({ times: 2, order: "2", event: "secret" });
+    expect(JSON.stringify(await redis.hgetall(keys.dead))).not.toContain("secret");
+    await stage(change("3"));
+    expect(await dead.count()).toBe(0);
+  });
+
+  it("does not bury what is older than what is known", async () => {
+    await sync("5");
+    expect(await dead.bury(letter("4"))).toBe("superseded");
+    await stage(change("7"));
+    expect(await dead.bury(letter("6"))).toBe("superseded");
+  });
+});
+
+describe("warm-up", () => {
+  it("never overwrites what is known better, and can be resumed", async () => {
+    await sync("3");
+    const known = await ledgerText();
+    const listed = rowFor({ order: "" }, "f-listed");
+    await ledger.writePage([["4711", listed], ["4712", listed]], "next");
+    expect(await ledgerText()).toBe(known);
+    expect(await ledger.warmUp()).toMatchObject({ state: "running", cursor: "next", relations: 2 });
+    await ledger.writePage([], undefined);
+    expect(await ledger.warmUp()).toMatchObject({ state: "done", cursor: undefined });
+  });
+
+  it("lets one process warm at a time", async () => {
+    expect(await ledger.claimWarmUp("a")).toBe(true);
+    expect(await ledger.claimWarmUp("a")).toBe(true);
+    expect(await ledger.claimWarmUp("b")).toBe(false);
+    await ledger.releaseWarmUp();
+    expect(await ledger.claimWarmUp("b")).toBe(true);
+  });
+});

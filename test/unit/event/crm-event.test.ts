@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import { parseEvent, splitSubject } from "../../../src/event/crm-event.ts";
+
+const NOW = Date.parse("2026-11-20T12:00:00Z");
+const event = {
+  specversion: "1.0",
+  id: "7f0c",
+  source: "/crm/acme",
+  type: "crm.record.updated",
+  subject: "contact/4711",
+  time: "2026-11-20T09:30:11.902Z",
+  data: { record: { type: "Person" } },
+};
+
+const problemFields = (value: unknown) => {
+  const parsed = parseEvent(value, NOW);
+  return parsed.ok ? [] : parsed.problems.map(({ field }) => field);
+};
+
+describe("parseEvent", () => {
+  it("takes the event of the documentation and lets extensions be", () => {
+    expect(parseEvent({ ...event, traceparent: "00-1" }, NOW)).toMatchObject({
+      ok: true,
+      event: { lane: "live", traceparent: "00-1" },
+    });
+  });
+
+  it.each([
+    ["specversion", { specversion: "0.3" }],
+    ["id", { id: "" }],
+    ["id", { id: 7 }],
+    ["source", { source: undefined }],
+    ["type", { type: "crm.record.changed" }],
+    ["subject", { subject: "4711" }],
+    ["subject", { subject: "contact/" }],
+    ["time", { time: "2026-11-20" }],
+    ["time", { time: "2026-11-22T12:00:00Z" }],
+    ["sequence", { sequence: 3 }],
+    ["lane", { lane: "fast" }],
+    ["data.record", { data: {} }],
+    ["data.record", { data: { record: [] } }],
+    ["data.merged", { type: "crm.record.merged" }],
+  ])("names %s when it is wrong: %o", (field, change) => {
+    expect(problemFields({ ...event, ...change })).toEqual([field]);
+  });
+
+  it.each([null, [], "event", 7])("refuses %o", (value) => {
+    expect(problemFields(value)).toEqual([""]);
+  });
+
+  it("needs no record for a deletion, nor for a restoration", () => {
+    expect(problemFields({ ...event, type: "crm.record.deleted", data: undefined })).toEqual([]);
+    expect(problemFields({ ...event, type: "crm.record.restored", data: {} })).toEqual([]);
+  });
+});
+
+it("splits a subject at its first slash", () => {
+  expect(splitSubject("contact/a/b")).toEqual({ object: "contact", recordId: "a/b" });
+});

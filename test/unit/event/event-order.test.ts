@@ -1,0 +1,31 @@
+import { expect, it } from "vitest";
+import { eventOrder, normalTime } from "../../../src/event/event-order.ts";
+
+it.each([
+  ["2026-11-20T09:30:11.902Z", "2026-11-20T09:30:11.902000000Z"],
+  ["2026-11-20T09:30:11+05:30", "2026-11-20T04:00:11.000000000Z"],
+  ["2026-11-20t09:30:11.1234567891z", "2026-11-20T09:30:11.123456789Z"],
+  ["2026-04-31T00:00:00Z", undefined],
+  ["2026-11-20", undefined],
+  ["2026-11-20T09:30:11", undefined],
+  ["yesterday", undefined],
+])("reads %s as %s", (text, expected) => {
+  expect(normalTime(text)).toBe(expected);
+});
+
+it("orders by time, then sequence as text, then arrival", () => {
+  const at = (time: string, sequence: string | undefined, arrival: number) =>
+    eventOrder({ time, sequence }, arrival);
+  const inOrder = [
+    at("2026-11-20T09:30:11Z", undefined, 900),
+    at("2026-11-20T10:30:11.5+01:00", "z", 1),
+    at("2026-11-20T09:30:11.500001Z", undefined, 2),
+    at("2026-11-20T09:30:11.500001Z", "0009", 1),
+    at("2026-11-20T09:30:11.500001Z", "0010", 1),
+    at("2026-11-20T09:30:11.500001Z", "0010", 9),
+    at("2026-11-20T09:30:11.500001Z", "0010", 10),
+    at("2026-11-20T09:30:11.500001Z", "00100", 1),
+  ];
+  const bytes = (text: string) => Buffer.from(text);
+  expect(inOrder.toSorted((a, b) => Buffer.compare(bytes(a), bytes(b)))).toEqual(inOrder);
+});

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { decide, type Known, type Wanted } from "../../../src/sync/decide.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+
+const payload = {
+  type: "Person",
+  crmCode: "1",
+  firstName: "Ada",
+  lastName: "M",
+  relationStatus: "active",
+};
+const fingerprint = fingerprintOf(payload);
+
+const present: Known = {
+  exists: true,
+  uncertain: false,
+  fingerprint,
+  terminated: false,
+  variant: "Person",
+};
+const different: Known = { ...present, fingerprint: "other" };
+const absent: Known = { ...present, exists: false, fingerprint: undefined, variant: undefined };
+const unknown: Known = { ...absent, exists: undefined };
+const maybeSame: Known = { ...present, uncertain: true };
+const maybeAbsent: Known = { ...absent, uncertain: true };
+const ended: Known = { ...different, terminated: true };
+
+const upsert: Wanted = { payload, status: "mapped" };
+const remove: Wanted = { payload: undefined, status: "terminated" };
+const removeWith: Wanted = { payload, status: "terminated" };
+const restore: Wanted = { payload: undefined, status: "active" };
+
+describe("decide", () => {
+  it.each([
+    ["a new record is created", upsert, absent, "create"],
+    ["one that nobody knows is created", upsert, unknown, "create"],
+    ["one whose creation is uncertain is created", upsert, maybeAbsent, "create"],
+    ["a changed one is updated", upsert, different, "update"],
+    ["an equal one is skipped", upsert, present, "skip"],
+    ["an equal one that is uncertain is sent", upsert, maybeSame, "update"],
+    ["a deletion without its record fetches it", remove, different, "fetch"],
+    ["a deletion of what is not there is skipped", remove, absent, "skip"],
+    ["a deletion of what may be there looks", remove, maybeAbsent, "fetch"],
+    ["a deletion of what is terminated is skipped", remove, ended, "skip"],
+    ["a deletion with its record updates at once", removeWith, different, "update"],
+    ["a deletion never creates", removeWith, unknown, "update"],
+    ["a restoration fetches what is terminated", restore, ended, "fetch"],
+    ["a restoration of what is active is skipped", restore, different, "skip"],
+    ["a restoration of what is not there is rejected", restore, absent, "reject"],
+    ["a person does not become a company", upsert, { ...different, variant: "Company" }, "reject"],
+  ] as const)("%s", (_title, wanted, known, kind) => {
+    expect(decide(wanted, known).kind).toBe(kind);
+  });
+
+  it("forces the status that a deletion wants on the body", () => {
+    expect(decide(removeWith, different)).toMatchObject({
+      kind: "update",
+      body: { firstName: "Ada", relationStatus: "terminated" },
+    });
+  });
+});
