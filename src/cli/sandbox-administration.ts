@@ -196,8 +196,8 @@ const listAddresses: Work = ({ administration, tenant, print }) => {
 };
 
 const setValues: Work = (session, [file]) => {
-  const given: unknown = JSON.parse(readFileSync(file!, "utf8"));
-  session.administration.setValues(session.tenant, parseTenantValues(given));
+  const values = parseTenantValues(readFileSync(file!, "utf8"));
+  session.administration.setValues(session.tenant, values);
   return showValues(session, [], {});
 };
 

@@ -1,6 +1,9 @@
 import { InvalidArgumentError, Option } from "commander";
 import { parseNetwork } from "../sandbox/addresses.ts";
 import type { Network } from "../sandbox/addresses.ts";
+import { AdministrationError } from "../sandbox/administration-error.ts";
+import { SandboxDatabaseError } from "../sandbox/database.ts";
+import { UserError } from "./user-error.ts";
 
 export function choice<T extends string>(
   flags: string,
@@ -27,12 +30,20 @@ export function networks(text: string, previous: Network[] = []): Network[] {
   return [...previous, network];
 }
 
-/** Runs a command; what went wrong is one line on stderr and exit code 1. */
+/** Runs a command; what the user can put right is said in one line, without a stack. */
 export async function reportFailure(command: () => Promise<void>): Promise<void> {
   try {
     await command();
   } catch (error) {
-    console.error(`crmsync sandbox: ${error instanceof Error ? error.message : String(error)}`);
-    process.exitCode = 1;
+    throw isUsersToMend(error) ? new UserError(error.message) : error;
   }
+}
+
+function isUsersToMend(error: unknown): error is Error {
+  return (
+    error instanceof AdministrationError ||
+    error instanceof SandboxDatabaseError ||
+    // A file that is not there, a port that is taken.
+    (error instanceof Error && "syscall" in error)
+  );
 }

@@ -1,16 +1,12 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { TenantField } from "../spec/value-lists.ts";
 import { formatNetwork, parseNetwork } from "./addresses.ts";
+import { AdministrationError } from "./administration-error.ts";
 import { transaction } from "./database.ts";
 import { readRules } from "./directory.ts";
 import type { Environment } from "./directory.ts";
 import { makeToken } from "./tokens.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
-
-/** What the operator asked for cannot be done; the message says why. */
-export class AdministrationError extends Error {
-  override readonly name = "AdministrationError";
-}
 
 export interface TenantName {
   readonly name: string;

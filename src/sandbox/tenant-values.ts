@@ -1,5 +1,6 @@
 import { DEFAULT_TENANT_VALUES } from "../spec/value-lists.ts";
 import type { TenantField } from "../spec/value-lists.ts";
+import { AdministrationError } from "./administration-error.ts";
 import { COMPANY } from "./relation-schema.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 
@@ -39,16 +40,16 @@ export function schemaConfig(rules: TenantRules): object {
 /**
  * Reads a tenant's own lists: `{"branch": ["a", "b"], "service": {"values": […], "isRequired": true}}`,
  * or a whole schema-config answer (`{"fields": {…}}`). Fields left out keep what they have.
- * Throws an Error that says what is wrong.
  */
-export function parseTenantValues(json: unknown): Map<TenantField, TenantFieldRule> {
+export function parseTenantValues(text: string): Map<TenantField, TenantFieldRule> {
+  const json = parseJson(text);
   const given = isObject(json) && isObject(json["fields"]) ? json["fields"] : json;
-  if (!isObject(given)) throw new Error("the values must be a JSON object of fields");
+  if (!isObject(given)) throw new AdministrationError("the values must be a JSON object of fields");
   return new Map(
     Object.entries(given).map(([name, value]) => {
       const field = TENANT_FIELDS.find((known) => known === name);
       if (field === undefined) {
-        throw new Error(
+        throw new AdministrationError(
           `${name}: only ${TENANT_FIELDS.join(", ")} have values of the client's own`,
         );
       }
@@ -58,18 +59,27 @@ export function parseTenantValues(json: unknown): Map<TenantField, TenantFieldRu
 }
 
 function parseRule(field: TenantField, value: unknown): TenantFieldRule {
-  if (!isObject(value)) throw new Error(`${field} must be a list of values or an object`);
+  if (!isObject(value))
+    throw new AdministrationError(`${field} must be a list of values or an object`);
   const { values, isRequired = false, multiSelect = dataType(field) === "array" } = value;
   if (!Array.isArray(values) || !values.every((item) => typeof item === "string")) {
-    throw new Error(`${field}: values must be an array of strings`);
+    throw new AdministrationError(`${field}: values must be an array of strings`);
   }
   if (typeof isRequired !== "boolean" || typeof multiSelect !== "boolean") {
-    throw new Error(`${field}: isRequired and multiSelect must be booleans`);
+    throw new AdministrationError(`${field}: isRequired and multiSelect must be booleans`);
   }
   if (multiSelect && dataType(field) === "string") {
-    throw new Error(`${field} holds one value: multiSelect must be false`);
+    throw new AdministrationError(`${field} holds one value: multiSelect must be false`);
   }
   return { values: [...new Set(values)], isRequired, multiSelect };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AdministrationError("the values are not valid JSON");
+  }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
