@@ -1,0 +1,163 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { SingleBar } from "cli-progress";
+import { Command, Option } from "commander";
+import { Redis } from "ioredis";
+import { readConfig, type Config } from "../config.ts";
+import { parseEvent } from "../event/crm-event.ts";
+import { Inbox } from "../event/inbox.ts";
+import { findEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { LANES, type Lane } from "../spec/lane.ts";
+import { UserError } from "./user-error.ts";
+
+/** Events handed to Redis in one round trip. */
+const CHUNK = 500;
+
+/** Of a file full of bad lines, this many are told one by one. */
+const MAX_TOLD = 20;
+
+interface PushOptions {
+  readonly lane?: Lane;
+  readonly json?: true;
+}
+
+interface Totals {
+  lines: number;
+  accepted: number;
+  duplicates: number;
+  refused: number;
+}
+
+export function pushCommand(): Command {
+  return new Command("push")
+    .description("put events from a file of JSON lines onto the queue, one CloudEvent a line")
+    .argument("<file>", "the file, or - for standard input")
+    .addOption(new Option("--lane <lane>", "lane of events that name none").choices(LANES))
+    .option("--json", "print the totals as JSON")
+    .addHelpText(
+      "after",
+      `
+Goes to REDIS_URL, else to the Redis of the daemon that runs on DATA_DIR. A line that is not a
+good event is told with its number and left out; the rest is pushed, and the exit code is 1.`,
+    )
+    .action(push);
+}
+
+async function push(file: string, options: PushOptions): Promise<void> {
+  const config = readConfig();
+  const { input, bytes } = await openInput(file);
+  const redis = await connectOnce(config);
+  const inbox = new Inbox(redis, config.QUEUE_PREFIX);
+  const bar = new SingleBar({
+    format: "pushing [{bar}] {percentage}% · {lines} events · {eta_formatted} left",
+    stream: process.stderr,
+    clearOnComplete: true,
+  });
+  const showsBar = process.stderr.isTTY && bytes !== undefined;
+  if (showsBar) bar.start(bytes, 0, { lines: 0 });
+  let readBytes = 0;
+  input.on("data", (chunk: Buffer) => {
+    readBytes += chunk.length;
+  });
+  const totals: Totals = { lines: 0, accepted: 0, duplicates: 0, refused: 0 };
+  try {
+    await pushLines(input, inbox, options.lane, totals, () => {
+      if (showsBar) bar.update(readBytes, { lines: totals.lines });
+    });
+  } finally {
+    if (showsBar) bar.stop();
+    await inbox.close();
+    redis.disconnect();
+  }
+  const { accepted, duplicates, refused } = totals;
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify({ accepted, duplicates, refused })}\n`
+      : `${accepted} accepted, ${duplicates} already waiting, ${refused} refused\n`,
+  );
+  if (refused > 0) process.exitCode = 1;
+}
+
+async function pushLines(
+  input: Readable,
+  inbox: Inbox,
+  lane: Lane | undefined,
+  totals: Totals,
+  progress: () => void,
+): Promise<void> {
+  let chunk: { source: string; id: string }[] = [];
+  const flush = async () => {
+    const { accepted, duplicates } = await inbox.push(chunk);
+    totals.accepted += accepted;
+    totals.duplicates += duplicates;
+    chunk = [];
+    progress();
+  };
+  let number = 0;
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    number += 1;
+    if (line.trim() === "") continue;
+    totals.lines += 1;
+    const checked = checkLine(line, lane);
+    if (typeof checked === "string") {
+      totals.refused += 1;
+      if (totals.refused <= MAX_TOLD) process.stderr.write(`line ${number}: ${checked}\n`);
+      if (totals.refused === MAX_TOLD + 1) process.stderr.write("more bad lines are not told\n");
+      continue;
+    }
+    chunk.push(checked);
+    if (chunk.length === CHUNK) await flush();
+  }
+  if (chunk.length > 0) await flush();
+  progress();
+}
+
+/** The event of a line, or what is wrong with it. */
+function checkLine(line: string, lane: Lane | undefined): { source: string; id: string } | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return "is not JSON";
+  }
+  if (lane !== undefined && typeof value === "object" && value !== null) value = { lane, ...value };
+  const parsed = parseEvent(value, Date.now());
+  if (parsed.ok) return value as { source: string; id: string };
+  return parsed.problems
+    .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)
+    .join("; ");
+}
+
+async function openInput(file: string): Promise<{ input: Readable; bytes: number | undefined }> {
+  if (file === "-") return { input: process.stdin, bytes: undefined };
+  try {
+    const { size } = await stat(file);
+    return { input: createReadStream(file), bytes: size };
+  } catch (error) {
+    throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
+  }
+}
+
+/** One try: whoever pushes by hand wants to hear at once that nothing is there. */
+async function connectOnce(config: Config): Promise<Redis> {
+  const url = config.REDIS_URL ?? (await findEmbeddedRedis(config.DATA_DIR));
+  if (url === undefined) {
+    throw new UserError(
+      `no daemon runs on DATA_DIR ${config.DATA_DIR}: start one (crmsync start), or set REDIS_URL to the Redis that it uses`,
+    );
+  }
+  const redis = new Redis(url, {
+    maxRetriesPerRequest: null,
+    lazyConnect: true,
+    retryStrategy: () => null,
+  });
+  redis.on("error", () => {});
+  try {
+    await redis.connect();
+    return redis;
+  } catch (error) {
+    throw new UserError(`Redis cannot be reached: ${(error as Error).message}`);
+  }
+}

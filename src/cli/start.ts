@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { Command, InvalidArgumentError } from "commander";
+import { ConfigError, readConfig, type Config } from "../config.ts";
+import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { createLog, type Logger } from "../ops/log.ts";
+import { Shutdown } from "../ops/shutdown.ts";
+import { VERSION } from "../ops/version.ts";
+import { startSandbox } from "../sandbox/serve.ts";
+import { ROLES, startDaemon, type Role } from "../../workers/main.ts";
+
+interface StartOptions {
+  readonly roles: ReadonlySet<Role>;
+  readonly sandbox?: true;
+  readonly json?: true;
+}
+
+function parseRoles(text: string): ReadonlySet<Role> {
+  const names = text.split(",").map((name) => name.trim());
+  const unknown = names.filter((name) => !(ROLES as readonly string[]).includes(name));
+  if (unknown.length > 0 || names.length === 0) {
+    throw new InvalidArgumentError(`roles are ${ROLES.join(", ")}; unknown: ${unknown.join(", ")}`);
+  }
+  return new Set(names as Role[]);
+}
+
+export function startCommand(): Command {
+  return new Command("start")
+    .description("run the daemon: take events, stage, sync (configured by environment variables)")
+    .option(
+      "--roles <names>",
+      `which of ${ROLES.join(",")} this process plays`,
+      parseRoles,
+      new Set(ROLES),
+    )
+    .option("--sandbox", "bring an embedded service, kept under DATA_DIR, instead of a real one")
+    .option("--json", "say as one line of JSON on stdout where it serves")
+    .action(start);
+}
+
+async function start(options: StartOptions): Promise<void> {
+  const config = readConfig();
+  const { roles } = options;
+  requireService(config, roles, options.sandbox === true);
+  const log = createLog(config.LOG_LEVEL);
+  const shutdown = new Shutdown(log);
+  shutdown.onSignals();
+  process.on("unhandledRejection", (error) => {
+    log.fatal({ err: error }, "defect");
+    process.exit(70);
+  });
+
+  const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
+  const service = options.sandbox
+    ? await ownService(config, log, shutdown)
+    : roles.has("sync")
+      ? {
+          baseUrl: config.SERVICE_BASE_URL ?? "",
+          token: () => config.secrets.SERVICE_TOKEN?.value() ?? "",
+        }
+      : undefined;
+  const daemon = await startDaemon({
+    config,
+    roles,
+    redisUrl,
+    service,
+    version: VERSION,
+    log,
+    shutdown,
+  });
+  if (options.json) {
+    const line = { url: daemon.url, pid: process.pid, redisUrl, serviceUrl: service?.baseUrl };
+    process.stdout.write(`${JSON.stringify(line)}\n`);
+  }
+}
+
+/** `start` never falls back to a sandbox by itself: that would look like success. */
+function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boolean): void {
+  if (sandbox || !roles.has("sync")) return;
+  const problems: string[] = [];
+  if (config.SERVICE_BASE_URL === undefined) {
+    problems.push(
+      "SERVICE_BASE_URL is missing: the address of the service without /v1.1 (or give --sandbox)",
+    );
+  }
+  if (config.secrets.SERVICE_TOKEN === undefined) {
+    problems.push(
+      "SERVICE_TOKEN or SERVICE_TOKEN_FILE is missing: the bearer token of the service",
+    );
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+}
+
+async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promise<string> {
+  const redis = await startEmbeddedRedis({ dataDir: config.DATA_DIR, log });
+  shutdown.add("embedded redis", () => redis.close());
+  void redis.exited.then(({ wanted, reason }) => {
+    if (wanted) return;
+    log.fatal({ reason }, "redis-server does not stay up; stopping");
+    process.exitCode = 1;
+    void shutdown.run().finally(() => process.exit(1));
+  });
+  return redis.url;
+}
+
+async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
+  const sandbox = await startSandbox({
+    database: join(config.DATA_DIR, "sandbox.db"),
+    tokenFile: join(config.DATA_DIR, "sandbox.token"),
+    limits: {
+      perHour: config.QUOTA_PER_HOUR,
+      hourMs: config.QUOTA_HOUR_MS,
+      burst: config.QUOTA_BURST,
+      burstMs: config.QUOTA_BURST_MS,
+    },
+    onError: (error) => log.error({ err: error }, "sandbox.defect"),
+  });
+  shutdown.add("sandbox", () => sandbox.close());
+  const token = sandbox.token ?? sandbox.createToken();
+  log.info(
+    { url: sandbox.url, tokenFile: join(config.DATA_DIR, "sandbox.token") },
+    "sandbox.started",
+  );
+  return { baseUrl: sandbox.url, token: () => token };
+}

@@ -1,0 +1,7 @@
+/** Something that the user can put right; its message says how, and no stack is shown. */
+export class UserError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "UserError";
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * The inbox as the HTTP door needs it: through a client of its own that fails fast, since a
+ * sender that waits would rather be told 503 and come again.
+ */
+import { Redis } from "ioredis";
+import { Inbox, type PushResult } from "../src/event/inbox.ts";
+import type { Keys } from "../src/state/keys.ts";
+import type { Seal } from "../src/state/seal.ts";
+import { StagedStates } from "../src/state/staged-state.ts";
+
+/** Longest wait for one command, ms. */
+const COMMAND_TIMEOUT_MS = 5000;
+
+export class Ingest {
+  readonly #redis: Redis;
+  readonly #inbox: Inbox;
+  readonly #staged: StagedStates;
+
+  constructor(url: string, prefix: string, keys: Keys, seal: Seal, onError: (e: Error) => void) {
+    this.#redis = new Redis(url, {
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      commandTimeout: COMMAND_TIMEOUT_MS,
+    });
+    this.#redis.on("error", onError);
+    this.#inbox = new Inbox(this.#redis, prefix);
+    this.#staged = new StagedStates(this.#redis, keys, seal);
+  }
+
+  push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
+    return this.#inbox.push(events);
+  }
+
+  /** Which of these event keys were worked on within the last seven days. */
+  seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.#staged.seen(eventKeys);
+  }
+
+  async answers(): Promise<boolean> {
+    return this.#redis.ping().then(
+      () => true,
+      () => false,
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#inbox.close();
+    this.#redis.disconnect();
+  }
+}

@@ -1,0 +1,148 @@
+/** Takes events from the inbox and stages the newest state of each record. */
+import { DelayedError, Worker, type Job } from "bullmq";
+import type { CrmEvent } from "../src/event/crm-event.ts";
+import { splitSubject } from "../src/event/crm-event.ts";
+import { eventKey } from "../src/event/event-key.ts";
+import { INBOX_QUEUE } from "../src/event/inbox.ts";
+import {
+  acceptEvent,
+  type Accepted,
+  type AcceptPorts,
+  type Mapped,
+} from "../src/sync/accept-event.ts";
+import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Events worked on at once in one process; each waits mostly for Redis. */
+const CONCURRENCY = 50;
+
+/** A job whose worker died is taken back this often before BullMQ gives it up. */
+const MAX_STALLED = 5;
+
+/** How long an event waits whose handling failed for a reason that may pass, ms. */
+const PUT_OFF_MS = 5000;
+
+export interface Intake {
+  close(): Promise<void>;
+}
+
+export function startIntake(runtime: Runtime): Intake {
+  const { log, metrics, throttle } = runtime;
+  const ports: AcceptPorts = {
+    map: (event, subject) => mapWith(runtime, event, subject),
+    lists: () => runtime.tenantLists.current(),
+    isSeen: async (key) => (await runtime.staged.seen([key])).has(key),
+    stage: (state, deadId) => runtime.staged.stage(state, deadId),
+    bury: (letter) => runtime.dead.bury(letter),
+  };
+
+  async function handle(job: Job, token: string | undefined): Promise<void> {
+    try {
+      const arrival = { at: job.timestamp, number: await arrivalNumber(job, runtime) };
+      const { event, records } = await acceptEvent(job.data, arrival, ports);
+      const source = metrics.sourceLabel(event?.source ?? "unknown");
+      metrics.eventsReceived.inc({ source });
+      await runtime.sources.heard(source, job.timestamp);
+      await point(runtime, records);
+      for (const record of records) count(runtime, record, event);
+    } catch (error) {
+      if (isDefect(error)) {
+        log.error({ err: error, jobId: job.id }, "event.defect");
+        await buryDefect(runtime, job);
+        return;
+      }
+      throttle("intake", (held) => log.warn({ err: error, held }, "event.put_off"));
+      await job.moveToDelayed(Date.now() + PUT_OFF_MS, token);
+      throw new DelayedError();
+    }
+  }
+
+  const worker = new Worker(INBOX_QUEUE, handle, {
+    connection: runtime.redis,
+    prefix: runtime.config.QUEUE_PREFIX,
+    concurrency: CONCURRENCY,
+    maxStalledCount: MAX_STALLED,
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 10_000 },
+  });
+  worker.on("error", (error) => {
+    throttle("intake.error", (held) => log.warn({ err: error, held }, "intake.error"));
+  });
+  worker.on("stalled", () => metrics.stalled.inc());
+  return { close: () => worker.close() };
+}
+
+/**
+ * A number that grows with every event added. BullMQ counts every job, also those that bring an
+ * id of their own: for these the count as it stands when they are taken.
+ */
+async function arrivalNumber(job: Job, runtime: Runtime): Promise<number> {
+  if (job.id !== undefined && /^\d{1,15}$/.test(job.id)) return Number(job.id);
+  return Number((await runtime.redis.get(runtime.inbox.queue.toKey("id"))) ?? 0);
+}
+
+function mapWith(runtime: Runtime, event: CrmEvent, subject: string): Mapped {
+  const { object, recordId } = splitSubject(subject);
+  const { type, source } = event;
+  // The record is the event's own: one that was merged into it comes without.
+  const record = subject === event.subject ? event.data?.record : undefined;
+  return runtime.mapping.map({ type, source, subject, object, recordId }, record);
+}
+
+/** Adds the pointers of what was staged. Should this process die before, the sweeper adds them. */
+async function point(runtime: Runtime, records: readonly Accepted[]): Promise<void> {
+  const pointers = records.flatMap(({ crmCode, lane, result }) =>
+    crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
+  );
+  if (pointers.length > 0) await runtime.pointers.add(pointers);
+  for (const { crmCode, promoted } of records) {
+    if (promoted && crmCode !== undefined) await runtime.pointers.promote(crmCode);
+  }
+}
+
+function count(runtime: Runtime, record: Accepted, event: CrmEvent | undefined): void {
+  const { metrics, log } = runtime;
+  if (record.coalesced) metrics.changes.inc({ outcome: "coalesced" });
+  if (record.result !== "staged") metrics.changes.inc({ outcome: record.result });
+  if (record.result === "unchanged" || record.result === "nothing_to_terminate") {
+    const at = event?.time === undefined ? Date.now() : Date.parse(event.time);
+    metrics.freshness.observe({ lane: record.lane }, Math.max(0, (Date.now() - at) / 1000));
+  }
+  if (record.result === "rejected" && record.reason !== undefined) {
+    metrics.rejected.inc({ reason: record.reason });
+    const fields = record.problems?.map((problem) => problem.field);
+    const record_ = runtime.logName(record.crmCode);
+    log.warn(
+      { reason: record.reason, fields, record: record_, source: event?.source },
+      "change.rejected",
+    );
+  }
+}
+
+/** Redis's troubles pass; anything else that is thrown here is a fault in the code. */
+function isDefect(error: unknown): boolean {
+  return (
+    error instanceof TypeError ||
+    error instanceof RangeError ||
+    error instanceof ReferenceError ||
+    error instanceof SyntaxError
+  );
+}
+
+async function buryDefect(runtime: Runtime, job: Job): Promise<void> {
+  const data = job.data as { source?: unknown; id?: unknown } | null;
+  const source = typeof data?.source === "string" ? data.source : undefined;
+  const id = typeof data?.id === "string" ? data.id : String(job.id);
+  await runtime.dead.bury({
+    id: deadIdOfEvent(eventKey({ source: source ?? "unknown", id })),
+    reason: "defect",
+    problems: [{ field: "", rule: "could not be worked on", kind: "an event" }],
+    event: JSON.stringify(job.data),
+    source,
+    crmCode: undefined,
+    order: undefined,
+    at: Date.now(),
+  });
+  runtime.metrics.changes.inc({ outcome: "rejected" });
+  runtime.metrics.rejected.inc({ reason: "defect" });
+}

@@ -1,0 +1,90 @@
+/** The daemon: the roles that one process plays, brought up in order and let go in reverse. */
+import type { AddressInfo } from "node:net";
+import type { Config } from "../src/config.ts";
+import { serveEvents } from "../src/http/events.ts";
+import { serveHealth } from "../src/http/health.ts";
+import { createHttpServer } from "../src/http/server.ts";
+import type { Logger } from "../src/ops/log.ts";
+import type { Shutdown } from "../src/ops/shutdown.ts";
+import { startIntake } from "./intake.ts";
+import { createRuntime, type Runtime } from "./runtime.ts";
+import { openServiceAccess } from "./service-access.ts";
+import { startSweep } from "./sweep.ts";
+import { startSync } from "./sync.ts";
+import { keepTenantLists } from "./tenant-lists.ts";
+
+export const ROLES = ["http", "intake", "sync"] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface DaemonOptions {
+  readonly config: Config;
+  readonly roles: ReadonlySet<Role>;
+  readonly redisUrl: string;
+  /** Where the service is, and the token in force; needed by the role sync. */
+  readonly service: { readonly baseUrl: string; token(): string } | undefined;
+  readonly version: string;
+  readonly log: Logger;
+  readonly shutdown: Shutdown;
+}
+
+/** @returns the address of its HTTP server, if it has that role. */
+export async function startDaemon(options: DaemonOptions): Promise<{ url: string | undefined }> {
+  const { config, roles, log, shutdown } = options;
+  const runtime = createRuntime(config, options.redisUrl, options.version, log);
+  shutdown.add("redis", () => runtime.close());
+
+  const sweep = startSweep(runtime);
+  shutdown.add("sweep", async () => (await sweep).close());
+
+  const service = roles.has("sync") ? options.service : undefined;
+  const access = service && openServiceAccess(runtime, service);
+  if (access !== undefined) shutdown.add("service", () => access.close());
+  const lists = keepTenantLists(runtime, access);
+  shutdown.add("value lists", () => lists.close());
+  if (access !== undefined) {
+    const sync = startSync(runtime, access);
+    shutdown.add("sync", () => sync.close());
+  }
+  if (roles.has("intake")) {
+    const intake = lists.known.then(() => startIntake(runtime));
+    shutdown.add("intake", async () => (await intake).close());
+  }
+  const url = await serve(runtime, roles.has("http"), shutdown);
+  log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "started");
+  return { url };
+}
+
+/** Health and metrics are served in every role; events only in the role http. */
+async function serve(runtime: Runtime, takesEvents: boolean, shutdown: Shutdown): Promise<string> {
+  const { config, log, throttle, metrics } = runtime;
+  const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
+  serveHealth(app, {
+    notReady: async () => reasonsNotReady(runtime),
+    metrics: () => metrics.text(),
+    metricsType: metrics.contentType,
+  });
+  if (takesEvents) {
+    const token = config.secrets.INGEST_TOKEN;
+    serveEvents(app, {
+      token: token && (() => token.value()),
+      open: config.INGEST_AUTH === "none",
+      push: (events) => runtime.ingest.push(events),
+      seen: (keys) => runtime.ingest.seen(keys),
+      unavailable: (error) =>
+        throttle("ingest", (held) => log.warn({ err: error, held }, "events.refused")),
+    });
+  }
+  await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
+  shutdown.add("http", () => app.close());
+  const { port } = app.server.address() as AddressInfo;
+  const host = config.HTTP_HOST.includes(":") ? `[${config.HTTP_HOST}]` : config.HTTP_HOST;
+  return `http://${host}:${port}`;
+}
+
+async function reasonsNotReady(runtime: Runtime): Promise<string[]> {
+  if (!(await runtime.ingest.answers())) return ["redis does not answer"];
+  const door = await runtime.doors.closed();
+  if (door === undefined) return [];
+  const who = door.door === "token" ? "the token (401)" : `this address (403) ${door.detail}`;
+  return [`the service refuses ${who} since ${new Date(door.since).toISOString()}`];
+}

@@ -1,0 +1,99 @@
+/**
+ * The daemon's one way to the service: quota, client and doors together.
+ */
+import { createServiceClient, type ServiceClient } from "../src/service/client.ts";
+import type { Permit } from "../src/service/permit.ts";
+import { createQuota, type Quota } from "../src/service/quota.ts";
+import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
+import type { Sendable } from "../src/sync/sync-relation.ts";
+import type { ServiceReply } from "../src/sync/settle-reply.ts";
+import { prepare } from "./prepare.ts";
+import { startProbing } from "./probe.ts";
+import { quotaOptions, type Runtime } from "./runtime.ts";
+
+export interface ServiceAddress {
+  /** Without the version prefix. */
+  readonly baseUrl: string;
+  token(): string;
+}
+
+export interface ServiceAccess {
+  readonly quota: Quota;
+  readonly client: ServiceClient;
+  /** Whether a door is closed, so that no request may be spent on changes. */
+  isStopped(): Promise<boolean>;
+  /** Spends the permit on the request that a decision needs. */
+  send(permit: Permit, decision: Sendable, crmCode: string): Promise<ServiceReply>;
+  /** Remembers that the service refused us; all processes stop. */
+  refused(reply: Denied): Promise<void>;
+  /** Resolves once changes may be sent: what the service holds is known, or cannot be had. */
+  readonly ready: Promise<void>;
+  close(): Promise<void>;
+}
+
+export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
+  const { config, log, metrics, doors } = runtime;
+  const stop = new AbortController();
+  const client = createServiceClient({
+    baseUrl: address.baseUrl,
+    token: () => address.token(),
+    timeoutMs: config.SERVICE_TIMEOUT_MS,
+    proxy: {
+      httpProxy: config.HTTP_PROXY,
+      httpsProxy: config.HTTPS_PROXY,
+      noProxy: config.NO_PROXY,
+    },
+    onExchange: ({ operation, method, status, durationMs }) => {
+      const code = status === undefined ? "none" : String(status);
+      metrics.requests.inc({ method, operation, code });
+      metrics.requestDuration.observe({ method }, durationMs / 1000);
+    },
+  });
+  const quota = createQuota({
+    ...quotaOptions(config),
+    redis: runtime.redis,
+    log,
+    onPause: (reason) => metrics.pauses.inc({ reason }),
+  });
+  const access: ServiceAccess = {
+    quota,
+    client,
+    isStopped: async () => (await doors.closed()) !== undefined,
+    async send(permit, decision, crmCode) {
+      const reply = await sendDecision(client, permit, decision, crmCode);
+      if (reply.kind === "denied") await access.refused(reply);
+      return reply;
+    },
+    async refused(reply) {
+      const detail = reply.ip ?? "";
+      if (!(await doors.close(reply.door, detail))) return;
+      metrics.pauses.inc({ reason: `${reply.door}_refused` });
+      log.error({ door: reply.door, address: detail || undefined }, "service.door_closed");
+    },
+    ready: Promise.resolve(),
+    async close() {
+      stop.abort();
+      await Promise.allSettled([probing, access.ready]);
+      await client.close();
+      await quota.disconnect();
+    },
+  };
+  const probing = startProbing(runtime, access, address, stop.signal);
+  return Object.assign(access, { ready: prepare(runtime, access, stop.signal) });
+}
+
+function sendDecision(
+  client: ServiceClient,
+  permit: Permit,
+  decision: Sendable,
+  crmCode: string,
+): Promise<CreateReply | UpdateReply | GetReply> {
+  switch (decision.kind) {
+    case "create":
+      return client.create(permit, decision.body);
+    case "update":
+      return client.update(permit, crmCode, decision.body);
+    case "fetch":
+      return client.get(permit, crmCode);
+  }
+}

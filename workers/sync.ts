@@ -1,0 +1,124 @@
+/**
+ * Spends permits on records: first the permit, then the job, so that no job is ever held while
+ * it waits for quota. One loop per process fetches; up to SYNC_CONCURRENCY requests run at once.
+ */
+import { randomUUID } from "node:crypto";
+import { Worker, type Job } from "bullmq";
+import type { Permit } from "../src/service/permit.ts";
+import type { Lane } from "../src/spec/lane.ts";
+import { SYNC_QUEUE, type Pointer } from "../src/state/pointer-queue.ts";
+import { runRelation } from "./run-relation.ts";
+import type { Runtime } from "./runtime.ts";
+import type { ServiceAccess } from "./service-access.ts";
+
+/** How often an idle loop looks for retries that have become due, ms; adds wake it at once. */
+const IDLE_LOOK_MS = 1000;
+
+/** How often a process that may not send looks whether it may again, ms. */
+const CLOSED_LOOK_MS = 1000;
+
+const MAX_STALLED = 5;
+
+/** A job is held this much longer than its request may take. */
+const LOCK_MARGIN_MS = 15_000;
+
+export interface Sync {
+  /** Stops fetching at once and waits for the requests under way, which have their own timeout. */
+  close(): Promise<void>;
+}
+
+export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
+  const { config, log, metrics, pointers, throttle, wake } = runtime;
+  const stop = new AbortController();
+  const running = new Set<Promise<void>>();
+  let freed: (() => void) | undefined;
+
+  const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
+    connection: runtime.redis,
+    prefix: config.QUEUE_PREFIX,
+    autorun: false,
+    lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
+    skipLockRenewal: true,
+    maxStalledCount: MAX_STALLED,
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 0 },
+  });
+  worker.on("error", (error) => {
+    throttle("sync.error", (held) => log.warn({ err: error, held }, "sync.error"));
+  });
+  worker.on("stalled", () => metrics.stalled.inc());
+
+  async function fetchAndRun(permit: Permit): Promise<void> {
+    const token = randomUUID();
+    const job = (await worker.getNextJob(token, { block: false })) as Job<Pointer> | undefined;
+    if (job === undefined) return permit.cancel();
+    const run = runRelation(job, token, permit, runtime, access).finally(() => {
+      running.delete(run);
+      freed?.();
+    });
+    running.add(run);
+  }
+
+  async function turn(): Promise<void> {
+    const { heard } = wake;
+    if (await access.isStopped()) return wake.wait(CLOSED_LOOK_MS, stop.signal);
+    const due = await pointers.due(Date.now());
+    const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
+    if (lane === undefined) return wake.wait(IDLE_LOOK_MS, stop.signal, heard);
+    if (running.size >= config.SYNC_CONCURRENCY) {
+      return new Promise((resolve) => {
+        freed = resolve;
+      });
+    }
+    const permit = await permitFor(lane);
+    if (permit === undefined) return undefined;
+    // The wait may have been long: a door may have closed meanwhile.
+    return (await access.isStopped()) ? permit.cancel() : fetchAndRun(permit);
+  }
+
+  /** Undefined when it was not worth waiting on: stopping, or live work came while bulk waits. */
+  async function permitFor(lane: Lane): Promise<Permit | undefined> {
+    const givenUp = new AbortController();
+    const giveUp = () => givenUp.abort();
+    stop.signal.addEventListener("abort", giveUp, { once: true });
+    const stopListening =
+      lane === "bulk" ? wake.listen((woken) => woken === "live" && giveUp()) : () => {};
+    const started = performance.now();
+    try {
+      const permit = await access.quota.acquire(lane, givenUp.signal);
+      metrics.permitWait.observe({ lane }, (performance.now() - started) / 1000);
+      return permit;
+    } catch (error) {
+      if (givenUp.signal.aborted) return undefined;
+      throw error;
+    } finally {
+      stop.signal.removeEventListener("abort", giveUp);
+      stopListening();
+    }
+  }
+
+  async function loop(): Promise<void> {
+    await worker.waitUntilReady();
+    await worker.startStalledCheckTimer();
+    await access.ready;
+    while (!stop.signal.aborted) {
+      try {
+        await turn();
+      } catch (error) {
+        throttle("sync.turn", (held) => log.warn({ err: error, held }, "sync.put_off"));
+        await wake.wait(CLOSED_LOOK_MS, stop.signal);
+      }
+    }
+  }
+
+  const looping = loop();
+  return {
+    async close() {
+      stop.abort();
+      freed?.();
+      await looping;
+      await Promise.allSettled(running);
+      await worker.close();
+    },
+  };
+}

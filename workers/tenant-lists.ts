@@ -1,0 +1,82 @@
+/**
+ * Keeps the tenant's value lists current: asked for at the first start and once per hour window
+ * by one process, read from Redis by all.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Runtime } from "./runtime.ts";
+import type { ServiceAccess } from "./service-access.ts";
+
+/** How often stored lists are looked at, ms. */
+const LOOK_MS = 5000;
+
+/** For how long one process may be busy asking before another one may, ms. */
+const CLAIM_MS = 60_000;
+
+/** How long intake waits at its first start for the lists to become known, ms. */
+const FIRST_WAIT_MS = 15_000;
+
+export interface TenantListsKeeper {
+  /** Resolves once the lists are known, or it is no use to wait longer. */
+  readonly known: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** @param access undefined in a process that has no way to the service; it only reads. */
+export function keepTenantLists(
+  runtime: Runtime,
+  access: ServiceAccess | undefined,
+): TenantListsKeeper {
+  const { tenantLists, log, throttle, config } = runtime;
+  const stop = new AbortController();
+  const { promise: known, resolve: nowKnown } = Promise.withResolvers<void>();
+  const late = setTimeout(() => {
+    log.warn("value_lists.default: the tenant's lists are not known yet; the spec's own apply");
+    nowKnown();
+  }, FIRST_WAIT_MS);
+
+  async function look(): Promise<void> {
+    if (access !== undefined && (await isDue()) && !(await access.isStopped())) await ask(access);
+    if (await tenantLists.reload()) {
+      clearTimeout(late);
+      nowKnown();
+    }
+  }
+
+  async function isDue(): Promise<boolean> {
+    const at = await tenantLists.fetchedAt();
+    if (at !== undefined && Date.now() - at < config.QUOTA_HOUR_MS) return false;
+    return tenantLists.claim(CLAIM_MS);
+  }
+
+  async function ask(service: ServiceAccess): Promise<void> {
+    const permit = await service.quota.acquire("live", stop.signal);
+    const reply = await service.client.schemaConfig(permit);
+    if (reply.kind === "schema" && (await tenantLists.store(reply, Date.now()))) return;
+    if (reply.kind === "denied") await service.refused(reply);
+    throttle("lists", (held) => log.warn({ reply: reply.kind, held }, "value_lists.not_had"));
+  }
+
+  async function loop(): Promise<void> {
+    while (!stop.signal.aborted) {
+      try {
+        await look();
+        await sleep(LOOK_MS, undefined, { signal: stop.signal });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        throttle("lists", (held) => log.warn({ err: error, held }, "value_lists.put_off"));
+        await sleep(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
+      }
+    }
+  }
+
+  const looping = loop();
+  return {
+    known,
+    async close() {
+      stop.abort();
+      clearTimeout(late);
+      nowKnown();
+      await looping;
+    },
+  };
+}
