@@ -1,0 +1,175 @@
+/**
+ * The service's five endpoints. Every call spends one permit, ends it whatever happens, and gives
+ * a reply of a closed set; it throws only for a defect of the caller.
+ */
+import { CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../spec/limits.ts";
+import { crmCodeProblem } from "../spec/crm-code.ts";
+import { createExchange, type ExchangeOptions, type Request } from "./exchange.ts";
+import type { Permit } from "./permit.ts";
+import {
+  classify,
+  type CreateReply,
+  type GetReply,
+  type ListReply,
+  type Operation,
+  type Page,
+  type Relation,
+  type SchemaReply,
+  type UpdateReply,
+} from "./reply.ts";
+
+export interface ServiceClientOptions extends ExchangeOptions {
+  /** Asked before every request, so that a rotated token is used at once. */
+  readonly token: () => string;
+  /** Told of every request that went out; `status` is absent when no answer came. */
+  readonly onExchange?: (exchange: {
+    readonly operation: Operation;
+    readonly method: Request["method"];
+    readonly status: number | undefined;
+    readonly durationMs: number;
+  }) => void;
+}
+
+export interface ListOptions {
+  /** Where a former run got to; absent for the first page. */
+  readonly cursor?: string;
+  readonly pageSize?: number;
+  readonly includeTerminated?: boolean;
+}
+
+export interface ServiceClient {
+  create(permit: Permit, payload: Relation): Promise<CreateReply>;
+  update(permit: Permit, crmCode: string, payload: Relation): Promise<UpdateReply>;
+  get(permit: Permit, crmCode: string): Promise<GetReply>;
+  listPage(permit: Permit, options?: ListOptions): Promise<ListReply>;
+  /**
+   * All pages from `options.cursor` on, each with a permit that `acquire` brings. Ends after the
+   * last page, or after the first reply that is no page: the caller may go on from the last
+   * `nextCursor` it saw.
+   */
+  list(acquire: () => Promise<Permit>, options?: ListOptions): AsyncGenerator<ListReply, void>;
+  schemaConfig(permit: Permit): Promise<SchemaReply>;
+  /** Drops all connections; requests under way end as `unavailable`. */
+  close(): Promise<void>;
+}
+
+/** A crmCode that no path can carry; thrown before anything is sent, and the permit given back. */
+export class CrmCodeError extends Error {
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super(`crmCode ${problem}`);
+    this.name = "CrmCodeError";
+    this.problem = problem;
+  }
+}
+
+const RELATIONS = "/business-relations";
+
+export function createServiceClient(options: ServiceClientOptions): ServiceClient {
+  const exchange = createExchange(options);
+
+  async function call(permit: Permit, operation: Operation, request: CallRequest) {
+    permit.use();
+    const { payload, crmCode, ...rest } = request;
+    const started = performance.now();
+    let token = "";
+    const ended = await exchange.run(permit, {
+      ...rest,
+      operation,
+      token: () => (token = options.token()),
+      body: payload === undefined ? undefined : JSON.stringify(payload),
+    });
+    const wentOut = permit.spent;
+    await permit.done("status" in ended ? ended : {});
+    if (wentOut) {
+      options.onExchange?.({
+        operation,
+        method: request.method,
+        status: "status" in ended ? ended.status : undefined,
+        durationMs: performance.now() - started,
+      });
+    }
+    if ("failure" in ended) return ended.failure;
+    const code = crmCode === undefined ? {} : { crmCode };
+    const sent = payload === undefined ? {} : { payload };
+    return classify(ended, { operation, ...code, ...sent, secrets: [token, options.baseUrl] });
+  }
+
+  async function listPage(permit: Permit, options: ListOptions = {}): Promise<ListReply> {
+    const query = new URLSearchParams({
+      pageSize: String(options.pageSize ?? PAGE_SIZE_MAX),
+      includeTerminated: String(options.includeTerminated ?? true),
+    });
+    if (options.cursor !== undefined) query.set("cursor", options.cursor);
+    const request = { method: "GET", path: `${RELATIONS}?${query.toString()}` } as const;
+    return (await call(permit, "list", request)) as ListReply;
+  }
+
+  return {
+    async create(permit, payload) {
+      const crmCode = String(payload["crmCode"]);
+      const request = { method: "POST", path: RELATIONS, payload, crmCode } as const;
+      return (await call(permit, "create", request)) as CreateReply;
+    },
+
+    async update(permit, crmCode, payload) {
+      const request = { method: "PUT", path: pathOf(permit, crmCode), payload, crmCode } as const;
+      return (await call(permit, "update", request)) as UpdateReply;
+    },
+
+    async get(permit, crmCode) {
+      const request = { method: "GET", path: pathOf(permit, crmCode), crmCode } as const;
+      return (await call(permit, "get", request)) as GetReply;
+    },
+
+    listPage,
+
+    async *list(acquire, options = {}) {
+      const seen = new Set<string>();
+      let { cursor } = options;
+      do {
+        const page: ListReply = await listPage(
+          await acquire(),
+          cursor === undefined ? options : { ...options, cursor },
+        );
+        yield page;
+        cursor = nextOf(page);
+        // A cursor that comes back would list for ever.
+        if (cursor !== undefined && seen.has(cursor)) {
+          yield { kind: "unavailable", reason: "unexpected_body", ambiguous: false };
+          return;
+        }
+        if (cursor !== undefined) seen.add(cursor);
+      } while (cursor !== undefined);
+    },
+
+    async schemaConfig(permit) {
+      const request = { method: "GET", path: `${RELATIONS}/schema-config` } as const;
+      return (await call(permit, "schema-config", request)) as SchemaReply;
+    },
+
+    close: () => exchange.close(),
+  };
+}
+
+function pathOf(permit: Permit, crmCode: string): string {
+  const problem =
+    crmCode.length > CRM_CODE_MAX_LENGTH
+      ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
+      : crmCodeProblem(crmCode);
+  if (problem === undefined) return `${RELATIONS}/${encodeURIComponent(crmCode)}`;
+  permit.cancel();
+  throw new CrmCodeError(problem);
+}
+
+interface CallRequest {
+  readonly method: Request["method"];
+  readonly path: string;
+  readonly crmCode?: string;
+  readonly payload?: Relation;
+}
+
+function nextOf(reply: ListReply): Page["nextCursor"] {
+  return reply.kind === "page" ? reply.nextCursor : undefined;
+}

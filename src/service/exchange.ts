@@ -1,0 +1,158 @@
+/** One HTTP exchange over undici: deadline, size limit, and what its errors mean. */
+import { EnvHttpProxyAgent, errors, type Dispatcher } from "undici";
+import { API_PREFIX } from "../spec/limits.ts";
+import { StalePermitError, type Permit, type ReplyHeaders } from "./permit.ts";
+import type { Operation, RawAnswer, Unavailable, UnavailableReason } from "./reply.ts";
+
+export interface ExchangeOptions {
+  /** Address of the service without the version's prefix; a path in front of it is kept. */
+  readonly baseUrl: string;
+  /** Bound on the whole exchange, from the connection to the last byte of the answer, ms. */
+  readonly timeoutMs: number;
+  readonly connections?: number;
+  /** Proxies, where there are any; never taken from the environment here. */
+  readonly proxy?: {
+    readonly httpProxy?: string | undefined;
+    readonly httpsProxy?: string | undefined;
+    readonly noProxy?: string | undefined;
+  };
+}
+
+export interface Request {
+  readonly operation: Operation;
+  readonly method: "GET" | "POST" | "PUT";
+  readonly path: string;
+  readonly token: () => string;
+  readonly body: string | undefined;
+}
+
+export type Ended =
+  | (RawAnswer & { readonly headers: ReplyHeaders })
+  | { readonly failure: Unavailable };
+
+/** A page of 5000 relations with every field filled stays below the larger one. */
+const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_PAGE_BYTES = 64 * MAX_BODY_BYTES;
+
+/** A connection that takes longer is given up, so that a permit never grows old waiting for it. */
+const CONNECT_TIMEOUT_MS = 5000;
+
+const KEEP_ALIVE_MS = 30_000;
+
+class OversizedError extends Error {}
+class DeadlineError extends Error {}
+
+export function createExchange(options: ExchangeOptions) {
+  const base = new URL(options.baseUrl);
+  const prefix = base.pathname.replace(/\/+$/, "") + API_PREFIX;
+  const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy ?? {};
+  // Empty texts keep the agent from reading the environment itself.
+  const agent = new EnvHttpProxyAgent({
+    httpProxy,
+    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
+    noProxy,
+    connections: options.connections ?? 20,
+    connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs) },
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    pipelining: 1,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+
+  async function run(permit: Permit, request: Request): Promise<Ended> {
+    const writes = request.method !== "GET";
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(new DeadlineError()), options.timeoutMs);
+    try {
+      const response = await guarded(agent, permit).request({
+        origin: base.origin,
+        path: prefix + request.path,
+        method: request.method,
+        headers: {
+          authorization: `Bearer ${request.token()}`,
+          accept: "application/json",
+          ...(request.body !== undefined && { "content-type": "application/json" }),
+        },
+        ...(request.body !== undefined && { body: request.body }),
+        signal: deadline.signal,
+      });
+      const { statusCode: status, headers } = response;
+      const contentType = headers["content-type"];
+      const limit = request.operation === "list" ? MAX_PAGE_BYTES : MAX_BODY_BYTES;
+      try {
+        const body = await readBody(response.body, limit);
+        const type = Array.isArray(contentType) ? contentType[0] : contentType;
+        return { status, headers, contentType: type, body };
+      } catch (error) {
+        // The status is known, and some say all that there is to say.
+        if (status >= 300) return { status, headers, contentType: undefined, body: "" };
+        const reason = bodyReason(error);
+        return { failure: { kind: "unavailable", reason, ambiguous: writes, status } };
+      }
+    } catch (error) {
+      const reason = reasonOf(error);
+      return { failure: { kind: "unavailable", reason, ambiguous: writes && permit.spent } };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  return { run, close: () => agent.destroy() };
+}
+
+/** The agent for one request, which asks the permit at the moment of writing, not before. */
+function guarded(agent: Dispatcher, permit: Permit): Dispatcher {
+  return agent.compose((dispatch) => (request, handler) => {
+    const onRequestStart = handler.onRequestStart?.bind(handler);
+    handler.onRequestStart = (controller, context) => {
+      permit.spend();
+      onRequestStart?.(controller, context);
+    };
+    return dispatch(request, handler);
+  });
+}
+
+async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > limit) throw new OversizedError();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function bodyReason(error: unknown): UnavailableReason {
+  if (error instanceof OversizedError) return "oversized_body";
+  const reason = reasonOf(error);
+  return reason === "timeout" || reason === "closed" ? reason : "truncated_body";
+}
+
+const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
+  ECONNREFUSED: "refused",
+  ECONNRESET: "reset",
+  EPIPE: "reset",
+  UND_ERR_SOCKET: "reset",
+  ENOTFOUND: "dns",
+  EAI_AGAIN: "dns",
+  EAI_FAIL: "dns",
+  EAI_NODATA: "dns",
+  UND_ERR_CONNECT_TIMEOUT: "connect_timeout",
+  ETIMEDOUT: "connect_timeout",
+  UND_ERR_DESTROYED: "closed",
+  UND_ERR_CLOSED: "closed",
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "truncated_body",
+};
+
+/** Tells what went wrong from types and codes only: texts may hold addresses. */
+function reasonOf(error: unknown): UnavailableReason {
+  if (error instanceof DeadlineError) return "timeout";
+  if (error instanceof StalePermitError) return "stale_permit";
+  if (error instanceof AggregateError) return reasonOf(error.errors[0]);
+  if (!(error instanceof Error)) return "network";
+  const code = (error as NodeJS.ErrnoException).code ?? "";
+  if (error instanceof errors.RequestAbortedError && /Proxy/.test(error.message)) return "proxy";
+  if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO)/.test(code)) return "tls";
+  return REASON_BY_CODE[code] ?? "network";
+}

@@ -1,0 +1,290 @@
+/**
+ * The quota: the one place that gives permits. Two lease logs keep both windows exact (the hour
+ * and the burst), a gate in front of them says whose turn it is. All of it is shared through
+ * Redis; docs/adr/0002 tells why it is built so.
+ */
+import { randomUUID } from "node:crypto";
+import Bottleneck from "bottleneck";
+import type { Redis, RedisOptions } from "ioredis";
+import type { Lane } from "../spec/lane.ts";
+import { createGate, type GateOptions, type Look, type Mode, type Turn } from "./gate.ts";
+import { createLeaseLog, type Lease } from "./lease-log.ts";
+import { LeaseRedis } from "./lease-redis.ts";
+import { drainsInMs } from "./pacing.ts";
+import { Permit, type Answer } from "./permit.ts";
+import { quotaKeys } from "./quota-keys.ts";
+import { remainingOf, resetInMs, waitAskedMs } from "./retry-after.ts";
+import { createWaiters, passedOr } from "./waiters.ts";
+
+export { Permit } from "./permit.ts";
+
+export interface QuotaOptions extends Omit<GateOptions, "hourHoldMs"> {
+  /** Only its options are used: the quota opens connections of its own. */
+  readonly redis: Redis;
+  /** Hash-tagged prefix of every key, as `{crmsync}`. */
+  readonly prefix: string;
+  readonly log?: QuotaLog;
+  /** Told when this process's answer stopped everybody. */
+  readonly onPause?: (reason: "throttled") => void;
+}
+
+export interface QuotaLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+/** The quota as it stands, the same in every process. Times in ms since the epoch. */
+export interface QuotaState {
+  readonly limit: number;
+  readonly remaining: number;
+  /** When the next spent request of the hour returns; now when none is spent. */
+  readonly resetAt: number;
+  /** When all of them will have returned. */
+  readonly wholeAt: number;
+  readonly stopped: "throttled" | undefined;
+  /** Until when nobody sends; undefined when not stopped. */
+  readonly until: number | undefined;
+  readonly pacing: Mode;
+  /** When `waiting` requests will have been sent, if nothing else comes. */
+  drainedAt(waiting: number): number;
+}
+
+export interface Quota {
+  /** Resolves once Redis knows the limits. */
+  readonly ready: Promise<unknown>;
+  /**
+   * Waits for the right to one request. A waiter that gives up loses nothing: the slot under way
+   * goes to the next one, live before bulk.
+   * @throws the signal's reason when it was aborted first.
+   */
+  acquire(lane: Lane, signal?: AbortSignal): Promise<Permit>;
+  state(): Promise<QuotaState>;
+  /** Ends at once, whatever waits; what was spent stays in Redis, counted to its end. */
+  disconnect(): Promise<void>;
+}
+
+/** A waiter looks again at least this often, since other processes change what it waits for. */
+const LOOK_AGAIN_MS = 1000;
+
+/** A grant that took longer than this is checked again before it is used. */
+const LONG_GRANT_MS = 50;
+
+const SILENT: QuotaLog = { info() {}, warn() {} };
+
+export function createQuota(options: QuotaOptions): Quota {
+  const { hourMs, burstMs, log = SILENT } = options;
+  const keys = quotaKeys(options.prefix);
+  const { hourHoldMs, burstHoldMs } = holdsOf(options);
+  const redis = new LeaseRedis({
+    ...(options.redis.options as RedisOptions & { replyMapping?: "legacy" }),
+    maxRetriesPerRequest: null,
+  });
+  const connection = new Bottleneck.IORedisConnection({ client: redis });
+  connection.on("error", (error: unknown) => log.warn({ err: error }, "quota.redis"));
+  const limiter = (id: string, maxConcurrent: number) =>
+    new Bottleneck({
+      id,
+      maxConcurrent,
+      connection,
+      clearDatastore: false,
+      heartbeatInterval: 1000,
+    });
+  const limiters = {
+    hour: limiter(keys.hour, options.perHour),
+    burst: limiter(keys.burst, options.burst),
+  };
+  for (const each of Object.values(limiters)) {
+    each.on("error", (error: unknown) => log.warn({ err: error }, "quota.redis"));
+  }
+  const hour = createLeaseLog(limiters.hour, redis, {
+    id: keys.hour,
+    limit: options.perHour,
+    windowMs: hourMs,
+    holdMs: hourHoldMs,
+    freshMs: hourHoldMs * FRESH_PART,
+  });
+  const burst = createLeaseLog(limiters.burst, redis, {
+    id: keys.burst,
+    limit: options.burst,
+    windowMs: burstMs,
+    holdMs: burstHoldMs,
+    freshMs: burstHoldMs * FRESH_PART,
+  });
+  const gate = createGate(redis, keys, { ...options, hourHoldMs });
+  const waiters = createWaiters();
+  const ready = Promise.all([hour.ready, burst.ready]);
+  let pumping = false;
+
+  async function pump(): Promise<void> {
+    if (pumping) return;
+    pumping = true;
+    try {
+      await ready;
+      while (waiters.next() !== undefined) await serveNext();
+    } catch (error) {
+      waiters.rejectAll(error);
+    } finally {
+      pumping = false;
+    }
+  }
+
+  async function serveNext(): Promise<void> {
+    const change = waiters.change();
+    const lane = waiters.next()?.lane ?? "bulk";
+    const id = randomUUID();
+    const turn = await gate.turn(lane, id);
+    if (turn.kind === "wait") return passedOr(change, Math.min(turn.ms, LOOK_AGAIN_MS));
+    const asked = performance.now();
+    const slots = { hour: await hour.take(), burst: await burst.take() };
+    const long = performance.now() - asked > LONG_GRANT_MS;
+    const stopped = long && isStopped(await gate.look());
+    const heir = waiters.next();
+    // What a live change may take of the reserve is not for bulk.
+    const fits = heir !== undefined && (heir.lane === lane || heir.lane === "live");
+    if (stopped || !fits || !isFresh(slots)) return giveBack(slots, id, turn);
+    return heir.grant(permitFor(heir.lane, slots, id, turn));
+  }
+
+  function permitFor(lane: Lane, slots: Slots, id: string, turn: TakenTurn): Permit {
+    return new Permit(lane, {
+      fresh: () => isFresh(slots),
+      cancelled: () => quietly(giveBack(slots, id, turn)),
+      unsent() {
+        slots.hour.release(0);
+        slots.burst.release(burstMs);
+        quietly(gate.giveBack(id, turn));
+      },
+      async answered(answer) {
+        slots.hour.release(hourMs);
+        slots.burst.release(burstMs);
+        await learn(answer, id, turn);
+      },
+    });
+  }
+
+  /** What an answer tells of the quota beyond its own slot. */
+  async function learn(answer: Answer, id: string, turn: TakenTurn): Promise<void> {
+    const { status, headers = {} } = answer;
+    if (status === 429) return throttled(headers, id, turn);
+    if (turn.mode === "probing" || turn.look.inARow > 0) {
+      const accepted = status !== undefined && status < 500 && status !== 401 && status !== 403;
+      const proved = await gate.answered(id, accepted);
+      if (proved) log.info({ pacing: "free" }, "quota.bursts_proven");
+    }
+    const remaining = remainingOf(headers);
+    // Our own count can only be too high by what has been granted since, never too low.
+    if (remaining !== undefined && remaining < turn.look.remaining - 1) {
+      const left = resetInMs(headers, Date.now());
+      if (left !== undefined) await correct(remaining, Math.min(left, hourMs), turn.look);
+    }
+    return undefined;
+  }
+
+  async function throttled(headers: Answer["headers"] & {}, id: string, turn: TakenTurn) {
+    const askedMs = waitAskedMs(headers, Date.now());
+    const emptied = remainingOf(headers) === 0 && (askedMs ?? 0) > refillMs(options);
+    const unexplained = !emptied && turn.look.remaining > 0;
+    const { until, switched, stopped } = await gate.throttled(id, askedMs, unexplained);
+    if (stopped) options.onPause?.("throttled");
+    const wait = { until: new Date(until).toISOString(), wait_asked_ms: askedMs };
+    log.warn({ ...wait, unexplained, steady: switched }, "quota.throttled");
+    if (switched) log.warn({ pacing: "steady", hours: 24 }, "quota.pacing_changed");
+  }
+
+  /** Another program spends the same token's quota: what it spent is taken from ours. */
+  async function correct(remaining: number, forMs: number, granted: Look): Promise<void> {
+    if ((await redis.set(keys.correcting, "1", "PX", LOCK_MS, "NX")) === null) return;
+    try {
+      const now = await gate.look();
+      const mine = granted.running + (now.taken - granted.taken);
+      const foreign = Math.min(now.limit - mine - remaining, now.remaining);
+      if (foreign <= 0) return;
+      await hour.occupy(foreign, forMs);
+      log.info({ requests: foreign, for_ms: forMs }, "quota.spent_elsewhere");
+    } finally {
+      await redis.del(keys.correcting);
+    }
+  }
+
+  function giveBack(slots: Slots, id: string, turn: TakenTurn): Promise<void> {
+    slots.hour.release(0);
+    slots.burst.release(0);
+    return gate.giveBack(id, turn);
+  }
+
+  function quietly(work: Promise<void>): void {
+    work.catch((error: unknown) => log.warn({ err: error }, "quota.redis"));
+  }
+
+  return {
+    ready,
+    acquire(lane, signal) {
+      const permit = waiters.add(lane, signal);
+      void pump();
+      return permit;
+    },
+    state: async () => stateOf(await gate.look(), options),
+    async disconnect() {
+      waiters.rejectAll(new Error("the quota is closed"));
+      hour.abandon();
+      burst.abandon();
+      await connection.disconnect(false);
+    },
+  };
+}
+
+/** Reads the state without taking part, for processes that send nothing. */
+export function createQuotaReader(
+  redis: Redis,
+  options: Omit<QuotaOptions, "redis" | "log" | "onPause">,
+): () => Promise<QuotaState> {
+  const gate = createGate(redis, quotaKeys(options.prefix), { ...options, ...holdsOf(options) });
+  return async () => stateOf(await gate.look(), options);
+}
+
+interface Slots {
+  readonly hour: Lease;
+  readonly burst: Lease;
+}
+type TakenTurn = Turn & { readonly kind: "taken" };
+type Limits = Pick<QuotaOptions, "perHour" | "hourMs" | "burst" | "burstMs">;
+
+/** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
+const FRESH_PART = 0.4;
+
+const LOCK_MS = 5000;
+
+/** How much longer than its window a lease lasts when its process dies. */
+function holdsOf({ hourMs, burstMs }: Pick<Limits, "hourMs" | "burstMs">) {
+  const burstHoldMs = Math.min(10_000, Math.max(2000, 2 * burstMs));
+  return { burstHoldMs, hourHoldMs: Math.max(2 * burstHoldMs, Math.min(60_000, hourMs / 10)) };
+}
+
+/** How long a bucket of one burst takes to fill at the hour's rate. */
+function refillMs({ burst, hourMs, perHour }: Limits): number {
+  return (burst * hourMs) / perHour;
+}
+
+function isFresh(slots: Slots): boolean {
+  return slots.hour.fresh() && slots.burst.fresh();
+}
+
+function isStopped(look: Look): boolean {
+  return look.stopUntil > look.now;
+}
+
+function stateOf(look: Look, limits: Limits): QuotaState {
+  const { now, limit, remaining, stopUntil } = look;
+  const stopped = isStopped(look);
+  const startsAt = Math.max(now, stopUntil);
+  return {
+    limit,
+    remaining,
+    resetAt: look.nextReturnAt,
+    wholeAt: look.wholeAt,
+    pacing: look.mode,
+    stopped: stopped ? "throttled" : undefined,
+    until: stopped ? stopUntil : undefined,
+    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, { ...limits, limit }),
+  };
+}
