@@ -1,0 +1,240 @@
+/**
+ * A realistic hour at a CRM, as a list of deliveries: what happens, when its event is sent, and
+ * which way. Pure: the same seed gives the same hour.
+ */
+import { createClient, editClient, spoilClient } from "./clients.ts";
+import { Crm } from "./crm.ts";
+import type { Client, Envelope, Expected } from "./crm.ts";
+import { createRandom } from "./random.ts";
+import type { Random } from "./random.ts";
+
+/** The ways in: one event over HTTP, several over HTTP, a job on the BullMQ queue. */
+export const ROUTES = ["http", "batch", "queue"] as const;
+export type Route = (typeof ROUTES)[number];
+
+export interface Delivery {
+  /** From the start of the hour. */
+  readonly atMs: number;
+  readonly route: Route;
+  readonly event: Envelope;
+}
+
+export interface Hour {
+  /** In the order of their sending. */
+  readonly deliveries: readonly Delivery[];
+  /** Events that happened; fewer than the deliveries, since some are sent twice. */
+  readonly events: number;
+  readonly expected: ReadonlyMap<string, Expected>;
+  readonly expectedDeadLetters: number;
+}
+
+export interface HourOptions {
+  readonly seed: number;
+  readonly clients: number;
+  /** How long the hour takes, ms. */
+  readonly lengthMs: number;
+  /** When it begins, ms since the epoch. */
+  readonly startAt: number;
+  readonly source: string;
+}
+
+/** How much of what happens, for each client that there is. */
+const PER_CLIENT = {
+  imported: 0.75, // there before the hour: sent in bulk at its start
+  edits: 0.9,
+  savesWithoutChange: 0.3,
+  editsTakenBack: 0.05,
+  storms: 0.02,
+  deletions: 0.05,
+  restores: 0.03,
+  overtaken: 0.05, // an older event arrives after a newer one of the same record
+  mistakes: 0.07,
+  newWithMistakes: 0.03,
+} as const;
+
+const EDITS_IN_A_STORM = 40;
+const SENT_TWICE = 0.05;
+
+/** Lengths as shares of the hour. */
+const STORM = 0.012;
+const LATEST = 0.94;
+
+export function planHour(options: HourOptions): Hour {
+  const random = createRandom(options.seed);
+  const crm = new Crm(random, options.source, options.startAt);
+  const planner = new Planner(random, crm, options.lengthMs);
+  schedule(planner, random, crm, options.clients);
+  planner.run();
+  const deliveries = planner.deliveries.toSorted((a, b) => a.atMs - b.atMs);
+  return {
+    deliveries,
+    events: new Set(deliveries.map(({ event }) => event.id)).size,
+    expected: crm.expected(),
+    expectedDeadLetters: crm.expectedDeadLetters(),
+  };
+}
+
+/** Runs what was put on it in the order of time; what runs may put on more for later. */
+class Planner {
+  readonly deliveries: Delivery[] = [];
+  readonly #random: Random;
+  readonly #crm: Crm;
+  readonly #lengthMs: number;
+  #agenda: { at: number; act: (at: number) => void }[] = [];
+
+  constructor(random: Random, crm: Crm, lengthMs: number) {
+    this.#random = random;
+    this.#crm = crm;
+    this.#lengthMs = lengthMs;
+  }
+
+  /** @param share when, as a share of the hour; `act` is told it in ms. */
+  at(share: number, act: (atMs: number) => void): void {
+    this.#agenda.push({ at: Math.round(share * this.#lengthMs), act });
+  }
+
+  /** So many times at moments from share to share. */
+  spread(count: number, from: number, to: number, act: (atMs: number) => void): void {
+    for (let i = 0; i < Math.round(count); i += 1) {
+      this.at(from + this.#random.next() * (to - from), act);
+    }
+  }
+
+  after(atMs: number, share: number, act: (atMs: number) => void): void {
+    this.at(atMs / this.#lengthMs + share, act);
+  }
+
+  /** Something done to a client that is there and right, if any is. */
+  withClient(act: (client: Client, atMs: number) => void): (atMs: number) => void {
+    return (atMs) => {
+      const living = this.#crm.living();
+      if (living.length > 0) act(this.#random.pick(living), atMs);
+    };
+  }
+
+  /** Sends an event, some time after it happened, some a second time later on. */
+  send(event: Envelope, atMs: number, how: { route?: Route; late?: number } = {}): void {
+    const route = (): Route => how.route ?? this.#random.pick(ROUTES);
+    const sentAt = atMs + Math.round((how.late ?? 0) * this.#lengthMs);
+    this.deliveries.push({ atMs: sentAt, route: route(), event });
+    if (!this.#random.chance(SENT_TWICE)) return;
+    const again = sentAt + Math.round(this.#random.next() * 0.03 * this.#lengthMs);
+    this.deliveries.push({ atMs: again, route: route(), event });
+  }
+
+  run(): void {
+    while (this.#agenda.length > 0) {
+      // Equal times keep their order, so that the hour is the same for the same seed.
+      this.#agenda.sort((a, b) => a.at - b.at);
+      const next = this.#agenda.shift();
+      next?.act(next.at);
+    }
+  }
+}
+
+function schedule(planner: Planner, random: Random, crm: Crm, clients: number): void {
+  const times = (what: keyof typeof PER_CLIENT): number =>
+    Math.max(1, Math.round(PER_CLIENT[what] * clients));
+  let serial = 0;
+  const newClient = () => createClient(random, (serial += 1));
+  const edit = ({ record }: Client, atMs: number): Envelope =>
+    crm.save(atMs, editClient(record, random));
+
+  const imported = Math.min(clients, times("imported"));
+  planner.spread(imported, 0, 0.008, (at) =>
+    planner.send(crm.create(at, newClient(), { lane: "bulk" }), at, { route: "batch" }),
+  );
+  planner.spread(clients - imported, 0.05, LATEST, (at) => {
+    const client = newClient();
+    // Now and then the first edit overtakes the news that there is a new client.
+    const late = random.chance(0.1) ? 0.02 : 0;
+    planner.send(crm.create(at, client), at, { late });
+    if (late > 0) planner.send(crm.save(at, editClient(client, random)), at);
+  });
+
+  planner.spread(times("edits"), 0.03, LATEST, planner.withClient((client, at) =>
+    planner.send(edit(client, at), at),
+  ));
+  planner.spread(times("savesWithoutChange"), 0.1, LATEST, planner.withClient(({ record }, at) =>
+    planner.send(crm.save(at, record), at),
+  ));
+  planner.spread(times("editsTakenBack"), 0.1, LATEST, planner.withClient((client, at) => {
+    const before = client.record;
+    planner.send(edit(client, at), at);
+    planner.send(crm.save(at, before), at);
+  }));
+  planner.spread(times("overtaken"), 0.1, LATEST - 0.03, planner.withClient((client, at) => {
+    planner.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
+    planner.send(edit(client, at), at);
+  }));
+  scheduleStorms(planner, crm, random, times("storms"));
+  scheduleDeletions(planner, crm, random, times("deletions"), times("restores"));
+  scheduleMistakes(planner, crm, random, times("mistakes"));
+  planner.spread(times("newWithMistakes"), 0.1, LATEST, (at) => {
+    const client = newClient();
+    planner.send(crm.create(at, spoilClient(client, random), { good: false }), at);
+    if (random.chance(0.5)) correctLater(planner, crm, random, at, () => client);
+  });
+  planner.at(0.4, (at) => planner.send(crm.sendWithoutCode(at, newClient()), at));
+}
+
+/** One client is edited again and again within seconds; the first while the import still waits. */
+function scheduleStorms(planner: Planner, crm: Crm, random: Random, storms: number): void {
+  for (let storm = 0; storm < storms; storm += 1) {
+    const from = storm === 0 ? 0.02 : 0.15 + random.next() * 0.7;
+    let crmCode: string | undefined;
+    planner.spread(EDITS_IN_A_STORM, from, from + STORM, (at) => {
+      crmCode ??= crm.living().length > 0 ? random.pick(crm.living()).record.crmCode : undefined;
+      const client = crm.living().find(({ record }) => record.crmCode === crmCode);
+      if (client !== undefined) {
+        planner.send(crm.save(at, editClient(client.record, random)), at);
+      }
+    });
+  }
+}
+
+function scheduleDeletions(
+  planner: Planner,
+  crm: Crm,
+  random: Random,
+  deletions: number,
+  restores: number,
+): void {
+  let toRestore = restores;
+  let bare = Math.ceil(deletions / 6);
+  planner.spread(deletions, 0.3, 0.8, planner.withClient((client, at) => {
+    // Only the key comes of a client that nobody touched: of another one, an edit that is still
+    // on its way would be older than its deletion, and lost.
+    const withRecord = bare === 0 || client.touched;
+    if (!withRecord) bare -= 1;
+    const { crmCode } = client.record;
+    planner.send(crm.delete(at, crmCode, withRecord), at);
+    if (toRestore === 0) return;
+    toRestore -= 1;
+    planner.after(at, 0.02 + random.next() * 0.1, (later) =>
+      planner.send(crm.restore(later, crmCode), later),
+    );
+  }));
+}
+
+function scheduleMistakes(planner: Planner, crm: Crm, random: Random, mistakes: number): void {
+  planner.spread(mistakes, 0.1, 0.85, planner.withClient((client, at) => {
+    const { record } = client;
+    planner.send(crm.save(at, spoilClient(record, random), false), at);
+    if (random.chance(0.5)) {
+      correctLater(planner, crm, random, at, () => editClient(record, random));
+    }
+  }));
+}
+
+function correctLater(
+  planner: Planner,
+  crm: Crm,
+  random: Random,
+  atMs: number,
+  correct: () => Client["record"],
+): void {
+  planner.after(atMs, 0.01 + random.next() * 0.08, (later) =>
+    planner.send(crm.save(later, correct()), later),
+  );
+}
