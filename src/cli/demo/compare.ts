@@ -48,7 +48,8 @@ function compareFields(crmCode: string, crm: Relation, service: Relation): Diffe
 }
 
 /** Lists are sets: their order means nothing. */
-const same = (a: unknown, b: unknown): boolean => JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+const same = (a: unknown, b: unknown): boolean =>
+  JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
 
 const sorted = (value: unknown): unknown =>
   Array.isArray(value) ? value.map(String).toSorted() : value;

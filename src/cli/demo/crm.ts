@@ -50,7 +50,11 @@ export class Crm {
     this.#startAt = startAt;
   }
 
-  create(atMs: number, record: ClientRecord, how: { lane?: "bulk"; good?: boolean } = {}): Envelope {
+  create(
+    atMs: number,
+    record: ClientRecord,
+    how: { lane?: "bulk"; good?: boolean } = {},
+  ): Envelope {
     const good = how.good === false ? undefined : record;
     this.#clients.set(record.crmCode, { record, good, deleted: false, touched: false });
     return this.#tell(atMs, "crm.record.created", record.crmCode, record, how.lane);

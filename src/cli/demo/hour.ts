@@ -152,21 +152,37 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
     if (late > 0) planner.send(crm.save(at, editClient(client, random)), at);
   });
 
-  planner.spread(times("edits"), 0.03, LATEST, planner.withClient((client, at) =>
-    planner.send(edit(client, at), at),
-  ));
-  planner.spread(times("savesWithoutChange"), 0.1, LATEST, planner.withClient(({ record }, at) =>
-    planner.send(crm.save(at, record), at),
-  ));
-  planner.spread(times("editsTakenBack"), 0.1, LATEST, planner.withClient((client, at) => {
-    const before = client.record;
-    planner.send(edit(client, at), at);
-    planner.send(crm.save(at, before), at);
-  }));
-  planner.spread(times("overtaken"), 0.1, LATEST - 0.03, planner.withClient((client, at) => {
-    planner.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
-    planner.send(edit(client, at), at);
-  }));
+  planner.spread(
+    times("edits"),
+    0.03,
+    LATEST,
+    planner.withClient((client, at) => planner.send(edit(client, at), at)),
+  );
+  planner.spread(
+    times("savesWithoutChange"),
+    0.1,
+    LATEST,
+    planner.withClient(({ record }, at) => planner.send(crm.save(at, record), at)),
+  );
+  planner.spread(
+    times("editsTakenBack"),
+    0.1,
+    LATEST,
+    planner.withClient((client, at) => {
+      const before = client.record;
+      planner.send(edit(client, at), at);
+      planner.send(crm.save(at, before), at);
+    }),
+  );
+  planner.spread(
+    times("overtaken"),
+    0.1,
+    LATEST - 0.03,
+    planner.withClient((client, at) => {
+      planner.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
+      planner.send(edit(client, at), at);
+    }),
+  );
   scheduleStorms(planner, crm, random, times("storms"));
   scheduleDeletions(planner, crm, random, times("deletions"), times("restores"));
   scheduleMistakes(planner, crm, random, times("mistakes"));
@@ -202,29 +218,39 @@ function scheduleDeletions(
 ): void {
   let toRestore = restores;
   let bare = Math.ceil(deletions / 6);
-  planner.spread(deletions, 0.3, 0.8, planner.withClient((client, at) => {
-    // Only the key comes of a client that nobody touched: of another one, an edit that is still
-    // on its way would be older than its deletion, and lost.
-    const withRecord = bare === 0 || client.touched;
-    if (!withRecord) bare -= 1;
-    const { crmCode } = client.record;
-    planner.send(crm.delete(at, crmCode, withRecord), at);
-    if (toRestore === 0) return;
-    toRestore -= 1;
-    planner.after(at, 0.02 + random.next() * 0.1, (later) =>
-      planner.send(crm.restore(later, crmCode), later),
-    );
-  }));
+  planner.spread(
+    deletions,
+    0.3,
+    0.8,
+    planner.withClient((client, at) => {
+      // Only the key comes of a client that nobody touched: of another one, an edit that is still
+      // on its way would be older than its deletion, and lost.
+      const withRecord = bare === 0 || client.touched;
+      if (!withRecord) bare -= 1;
+      const { crmCode } = client.record;
+      planner.send(crm.delete(at, crmCode, withRecord), at);
+      if (toRestore === 0) return;
+      toRestore -= 1;
+      planner.after(at, 0.02 + random.next() * 0.1, (later) =>
+        planner.send(crm.restore(later, crmCode), later),
+      );
+    }),
+  );
 }
 
 function scheduleMistakes(planner: Planner, crm: Crm, random: Random, mistakes: number): void {
-  planner.spread(mistakes, 0.1, 0.85, planner.withClient((client, at) => {
-    const { record } = client;
-    planner.send(crm.save(at, spoilClient(record, random), false), at);
-    if (random.chance(0.5)) {
-      correctLater(planner, crm, random, at, () => editClient(record, random));
-    }
-  }));
+  planner.spread(
+    mistakes,
+    0.1,
+    0.85,
+    planner.withClient((client, at) => {
+      const { record } = client;
+      planner.send(crm.save(at, spoilClient(record, random), false), at);
+      if (random.chance(0.5)) {
+        correctLater(planner, crm, random, at, () => editClient(record, random));
+      }
+    }),
+  );
 }
 
 function correctLater(

@@ -2,8 +2,18 @@ import { expect, test } from "vitest";
 import { compare } from "../../../src/cli/demo/compare.ts";
 import type { Expected } from "../../../src/cli/demo/crm.ts";
 
-const ada = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster", service: ["a", "b"] };
-const filledIn = { relationshipStatus: "Client", relationStatus: "active", amlFrequency: "ongoing" };
+const ada = {
+  type: "Person",
+  crmCode: "1",
+  firstName: "Ada",
+  lastName: "Muster",
+  service: ["a", "b"],
+};
+const filledIn = {
+  relationshipStatus: "Client",
+  relationStatus: "active",
+  amlFrequency: "ongoing",
+};
 
 const crm = (expected: Partial<Expected> = {}): Map<string, Expected> =>
   new Map([["1", { relation: ada, mayBeAbsent: false, ...expected }]]);

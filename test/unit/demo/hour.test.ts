@@ -39,12 +39,15 @@ test("the same seed gives the same hour, another seed another one", () => {
   expect(plan({ seed: 2 }).deliveries).not.toEqual(plan().deliveries);
 });
 
-test.each([1, 2, 3, 77, 4_294_967_295])("its events lead to what the CRM knows (seed %i)", (seed) => {
-  const hour = plan({ seed });
-  const { relations, wrong } = replay(hour.deliveries);
-  expect(compare(hour.expected, relations)).toEqual([]);
-  expect(hour.expectedDeadLetters).toBe(wrong);
-});
+test.each([1, 2, 3, 77, 4_294_967_295])(
+  "its events lead to what the CRM knows (seed %i)",
+  (seed) => {
+    const hour = plan({ seed });
+    const { relations, wrong } = replay(hour.deliveries);
+    expect(compare(hour.expected, relations)).toEqual([]);
+    expect(hour.expectedDeadLetters).toBe(wrong);
+  },
+);
 
 test("every event is a good CloudEvent", () => {
   for (const { event } of plan().deliveries) {

@@ -1,0 +1,55 @@
+/** The numbers that the demo shows while it runs. */
+import type { DaemonMetrics } from "./daemon-metrics.ts";
+
+export interface Figures {
+  /** Share of the hour that has passed, 0 to 1. */
+  readonly progress: number;
+  readonly planned: number;
+  readonly delivered: number;
+  readonly sentTwice: number;
+  readonly coalesced: number;
+  readonly unchanged: number;
+  readonly superseded: number;
+  readonly deadLetters: number | undefined;
+  readonly service: ServiceCounts;
+  readonly quota: { readonly limit: number; readonly remaining: number | undefined };
+  /** Upper bounds in seconds. */
+  readonly freshness: { readonly p50: number | undefined; readonly p99: number | undefined };
+  readonly backlog: Backlog;
+  readonly daemon: { readonly pid: number | undefined; readonly restarts: number };
+}
+
+/** Counted by the service itself. */
+export interface ServiceCounts {
+  readonly requests: number;
+  readonly created: number;
+  readonly updated: number;
+  readonly throttled: number;
+}
+
+/** What waits; undefined while the daemon does not tell. */
+export interface Backlog {
+  readonly inbox: number | undefined;
+  readonly records: number | undefined;
+  /** Age in seconds of the oldest change that is not on the service. */
+  readonly oldest: number | undefined;
+}
+
+const WAITING = ["wait", "prioritized", "active", "delayed"] as const;
+
+export function readBacklog(metrics: DaemonMetrics): Backlog {
+  const jobs = (queue: string): number | undefined => {
+    const counts = WAITING.map((state) => metrics.state("queue_jobs", { queue, state }));
+    return counts.includes(undefined) ? undefined : counts.reduce((a = 0, b = 0) => a + b);
+  };
+  return {
+    inbox: jobs("crm-events"),
+    records: jobs("sync"),
+    oldest: metrics.state("oldest_unsynced_age_seconds"),
+  };
+}
+
+/** Writes that the service took and that the daemon held to be needed, per request. */
+export function requestsPerNetChange(requests: number, netChanges: number): string {
+  return netChanges === 0 ? "–" : (requests / netChanges).toFixed(3);
+}
