@@ -101,6 +101,11 @@ async function serve(flags: ServeFlags): Promise<void> {
     closing ??= sandbox.close();
   };
   process.on("SIGTERM", close).on("SIGINT", close);
+  // Whoever started it with an IPC channel, and is gone, needs it no more.
+  if (process.channel !== undefined) {
+    process.on("disconnect", close);
+    process.channel.unref();
+  }
 }
 
 function greetJson({ url, token, faultsUrl }: Sandbox): string {
