@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { Administration } from "../../../src/sandbox/administration.ts";
+import { openDatabase } from "../../../src/sandbox/database.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { RELATIONS, runSandbox } from "./running-sandbox.ts";
+import { temporaryFile } from "./temporary-file.ts";
+
+const DEFAULT = { name: "default", environment: "test" } as const;
+
+describe("a 429", () => {
+  test("comes with the four headers, and is over when it says so", async () => {
+    await using running = await runSandbox({ limits: { perHour: 3, hourMs: 2000 } });
+    const opened = Date.now();
+    for (let i = 0; i < 3; i += 1) {
+      expect((await running.ask("GET", RELATIONS)).headers).not.toHaveProperty("x-ratelimit-limit");
+    }
+    const { status, headers, json } = await running.ask("GET", RELATIONS);
+    expect(status).toBe(429);
+    expect(json).toEqual({ error: expect.any(String) as string, code: 429 });
+    expect(headers).toMatchObject({ "x-ratelimit-limit": "3", "x-ratelimit-remaining": "0" });
+    expect(Number(headers["x-ratelimit-reset"])).toBe(Math.ceil((opened + 2000) / 1000));
+    expect(headers["retry-after"]).toBe("2");
+    await waitFor(() => Date.now() >= opened + 2000, { what: "the end of the window" });
+    expect((await running.ask("GET", RELATIONS)).status).toBe(200);
+  });
+
+  test("may tell Retry-After as a date", async () => {
+    await using running = await runSandbox({ limits: { burst: 1 }, retryAfter: "date" });
+    await running.ask("GET", RELATIONS);
+    const retryAfter = (await running.ask("GET", RELATIONS)).headers["retry-after"]!;
+    expect(retryAfter).toBe(new Date(retryAfter).toUTCString());
+    const waitMs = Date.parse(retryAfter) - Date.now();
+    expect(waitMs).toBeGreaterThan(3000);
+    expect(waitMs).toBeLessThanOrEqual(6000);
+  });
+
+  test("is given to every endpoint, and refused callers are not counted", async () => {
+    await using running = await runSandbox({ limits: { burst: 4 } });
+    for (let i = 0; i < 9; i += 1) await running.ask("GET", RELATIONS, { token: "x" });
+    const statuses = [];
+    for (const target of ["/x", "/nothing/x", "/data/positions", "?pageSize=0", ""]) {
+      const path = target.startsWith("/data") ? `/v1.1${target}` : `${RELATIONS}${target}`;
+      statuses.push((await running.ask("GET", path)).status);
+    }
+    expect(statuses).toEqual([404, 404, 501, 422, 429]);
+  });
+});
+
+test("the quota's headers may come with every answer", async () => {
+  await using running = await runSandbox({ limits: { perHour: 50 }, rateHeaders: "all" });
+  const remaining = [];
+  for (const target of [RELATIONS, `${RELATIONS}/x`, "/v1.1/data/positions"]) {
+    const { headers } = await running.ask("GET", target);
+    remaining.push([headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]]);
+    expect(headers).not.toHaveProperty("retry-after");
+  }
+  expect(remaining).toEqual([
+    ["50", "49"],
+    ["50", "48"],
+    ["50", "47"],
+  ]);
+});
+
+describe("whose quota", () => {
+  const lastStatus = async (countBy: "client" | "token"): Promise<number> => {
+    await using running = await runSandbox({ limits: { burst: 2 }, countBy });
+    const second = running.sandbox.createToken();
+    await running.ask("GET", RELATIONS);
+    await running.ask("GET", RELATIONS);
+    return (await running.ask("GET", RELATIONS, { token: second })).status;
+  };
+  test("a client's tokens share one", async () => expect(await lastStatus("client")).toBe(429));
+  test("or each token has its own", async () => expect(await lastStatus("token")).toBe(200));
+
+  test("a client may have limits of its own, a reset opens new windows, others are not touched", async () => {
+    await using file = await temporaryFile("sandbox.db");
+    await using running = await runSandbox({ database: file.path, limits: { burst: 1 } });
+    const database = openDatabase(file.path);
+    const operator = new Administration(database);
+    const acme = { name: "acme", environment: "test" } as const;
+    operator.createTenant(acme, { burst: 3 });
+    operator.allow(acme, ["127.0.0.1"]);
+    const { token } = operator.createToken(acme);
+    const statuses = async (count: number, given: { token?: string }) => {
+      const all = [];
+      for (let i = 0; i < count; i += 1)
+        all.push((await running.ask("GET", RELATIONS, given)).status);
+      return all;
+    };
+    expect(await statuses(2, {})).toEqual([200, 429]);
+    expect(await statuses(4, { token })).toEqual([200, 200, 200, 429]);
+    operator.reset(acme);
+    expect(await statuses(4, { token })).toEqual([200, 200, 200, 429]);
+    operator.setLimits(DEFAULT, { burst: 2 });
+    expect(await statuses(3, {})).toEqual([200, 200, 429]);
+    database.close();
+  });
+});

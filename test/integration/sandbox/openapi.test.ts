@@ -1,0 +1,29 @@
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { describe, expect, test } from "vitest";
+import { openApiDocument } from "../../../src/sandbox/openapi.ts";
+import { runSandbox } from "./running-sandbox.ts";
+
+describe("openapi.json", () => {
+  test("is valid OpenAPI 3.1 to a public validator, and all its references resolve", async () => {
+    await using running = await runSandbox();
+    const { json, headers } = await running.ask("GET", "/openapi.json", { token: "" });
+    expect(headers["content-type"]).toContain("application/json");
+    const validator = new Validator();
+    const result = await validator.validate(json);
+    expect(result).toEqual({ valid: true });
+    expect(validator.version).toBe("3.1");
+    expect(() => validator.resolveRefs()).not.toThrow();
+  });
+
+  test("holds every operation with an id of its own", () => {
+    const { paths } = openApiDocument("reject");
+    const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+    expect(operations).toHaveLength(22);
+    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(22);
+  });
+
+  test("tells whether unknown fields are taken", () => {
+    const { Person } = openApiDocument("ignore").components.schemas;
+    expect(Person).toMatchObject({ additionalProperties: true });
+  });
+});
