@@ -51,7 +51,10 @@ export async function runRelation(
     async bury(state, reason, problems) {
       const { source } = JSON.parse(state.event) as { source?: string };
       await runtime.dead.bury({
-        ...{ id: deadIdOf(state.crmCode), reason, problems, source },
+        id: deadIdOf(state.crmCode),
+        reason,
+        problems,
+        source,
         event: state.event,
         crmCode: state.crmCode,
         order: state.order,

@@ -89,7 +89,13 @@ export function createRuntime(
   const inbox = new Inbox(redis, prefix);
   const pointers = new PointerQueue(redis, prefix, keys);
   const runtime: Runtime = {
-    ...{ config, log, throttle, redis, keys, inbox, pointers },
+    config,
+    log,
+    throttle,
+    redis,
+    keys,
+    inbox,
+    pointers,
     metrics: createMetrics(version, () => readSharedState(runtime)),
     ingest: new Ingest(redisUrl, prefix, keys, seal, onError),
     mapping: loadMapping(config.MAPPING),

@@ -61,13 +61,13 @@ async function oldestUnsynced(runtime: Runtime): Promise<Record<Lane, number>> {
     at === undefined ? 0 : Math.max(0, (now - at) / 1000);
   const scores = await Promise.all(
     LANES.map(async (lane) => {
-      const [, score] = await redis.zrange(keys.unsynced(lane), 0, 0, "WITHSCORES");
+      const [, score] = await redis.zrange(keys.unsynced(lane), "0", "0", "WITHSCORES");
       return score === undefined ? undefined : Number(score);
     }),
   );
   // Not by getWaiting(), which throws when a foreign job's data is not JSON.
   const first = await redis.lindex(inbox.queue.toKey("wait"), -1);
-  const addedAt = first && (await redis.hget(inbox.queue.toKey(String(first)), "timestamp"));
+  const addedAt = first && (await redis.hget(inbox.queue.toKey(first), "timestamp"));
   return {
     live: Math.max(age(scores[0]), age(addedAt ? Number(addedAt) : undefined)),
     bulk: age(scores[1]),

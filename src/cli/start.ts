@@ -5,7 +5,6 @@ import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { VERSION } from "../ops/version.ts";
-import { startSandbox } from "../sandbox/serve.ts";
 import { ROLES, startDaemon, type Role } from "../../workers/main.ts";
 
 interface StartOptions {
@@ -93,16 +92,25 @@ function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boole
 async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promise<string> {
   const redis = await startEmbeddedRedis({ dataDir: config.DATA_DIR, log });
   shutdown.add("embedded redis", () => redis.close());
-  void redis.exited.then(({ wanted, reason }) => {
-    if (wanted) return;
-    log.fatal({ reason }, "redis-server does not stay up; stopping");
-    process.exitCode = 1;
-    void shutdown.run().finally(() => process.exit(1));
-  });
+  void stopWith(redis.exited, log, shutdown);
   return redis.url;
 }
 
+/** A daemon whose Redis does not stay up can only end; its data is where it was. */
+async function stopWith(
+  exited: Promise<{ wanted: boolean; reason: string }>,
+  log: Logger,
+  shutdown: Shutdown,
+): Promise<void> {
+  const { wanted, reason } = await exited;
+  if (wanted) return;
+  log.fatal({ reason }, "redis-server does not stay up; stopping");
+  await shutdown.run();
+  process.exit(1);
+}
+
 async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
+  const { startSandbox } = await import("../sandbox/serve.ts");
   const sandbox = await startSandbox({
     database: join(config.DATA_DIR, "sandbox.db"),
     tokenFile: join(config.DATA_DIR, "sandbox.token"),

@@ -4,13 +4,11 @@
  * here, because they are known only at run time.
  */
 import { z } from "zod";
+import { characters } from "./characters.ts";
 import { crmCodeProblem } from "./crm-code.ts";
 import { isCountryCode, isLanguageCode } from "./iso-codes.ts";
 import { CRM_CODE_MAX_LENGTH, DMS_LINK_URL_MAX_LENGTH } from "./limits.ts";
 import * as lists from "./value-lists.ts";
-
-/** Length in characters as JSON Schema counts them (code points, not UTF-16 units). */
-const characters = (text: string): number => [...text].length;
 
 /** A rule that a string must hold, with the words that name it in a problem. */
 const rule = (says: string, holds: (text: string) => boolean) =>

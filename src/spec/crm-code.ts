@@ -9,7 +9,6 @@ export function crmCodeProblem(code: string): string | undefined {
   if (code === "." || code === "..") return "must not be a dot segment of a path";
   if (code === "schema-config") return "must not be the name of another endpoint (schema-config)";
   if (!code.isWellFormed()) return "must be well-formed Unicode (it has a lone surrogate)";
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(code)) return "must not contain control characters";
+  if (/\p{Cc}/u.test(code)) return "must not contain control characters";
   return undefined;
 }

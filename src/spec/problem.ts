@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { characters } from "./characters.ts";
 
 /**
  * One thing that is wrong with a payload or an event. It says where, which rule, and of which
@@ -18,7 +19,7 @@ export function kindOf(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
   if (typeof value === "string") {
-    return value === "" ? "an empty string" : `a string of ${[...value].length} characters`;
+    return value === "" ? "an empty string" : `a string of ${characters(value)} characters`;
   }
   if (Array.isArray(value)) return `an array of ${value.length}`;
   return typeof value === "object" ? "an object" : `a ${typeof value}`;

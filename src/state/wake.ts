@@ -12,7 +12,7 @@ export class Wake {
     this.#subscriber = subscriber;
     this.#subscriber.on("message", (_channel: string, lane: string) => {
       this.#heard += 1;
-      for (const listener of [...this.#listeners]) listener(lane);
+      for (const listener of this.#listeners) listener(lane);
     });
     // The client subscribes again by itself after a reconnection.
     this.#subscriber.subscribe(keys.wake).catch(() => {});

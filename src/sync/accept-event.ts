@@ -118,7 +118,11 @@ async function acceptRecord(
   ) => {
     const id = crmCode === undefined ? deadIdOfEvent(eventKey(event)) : deadIdOf(crmCode);
     const end = await ports.bury({
-      ...{ id, reason, problems, crmCode, order },
+      id,
+      reason,
+      problems,
+      crmCode,
+      order,
       event: serialised,
       source: event.source,
       at: arrival.at,
@@ -146,7 +150,10 @@ async function acceptRecord(
       ? "active"
       : "mapped";
   const state: StateToStage = {
-    ...{ crmCode, eventKey: key, order, status },
+    crmCode,
+    eventKey: key,
+    order,
+    status,
     payload: payload && JSON.stringify(payload),
     fingerprint: payload && fingerprintOf(bodyOf(payload, status)),
     variant: payload && variantOf(payload.type),
@@ -184,7 +191,8 @@ async function buryEnvelope(
 }
 
 const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
-  ...{ result, lane },
+  result,
+  lane,
   crmCode: undefined,
   coalesced: false,
   promoted: false,

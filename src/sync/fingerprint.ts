@@ -23,7 +23,7 @@ export function fingerprintOf(body: Readonly<Record<string, unknown>>): string |
     if (value === undefined || value === "" || (Array.isArray(value) && value.length === 0)) {
       continue;
     }
-    said.push([field, Array.isArray(value) ? [...value].map(String).sort() : value]);
+    said.push([field, Array.isArray(value) ? value.map(String).sort() : value]);
   }
   return createHash("sha256").update(JSON.stringify(said)).digest("base64url").slice(0, 22);
 }

@@ -24,7 +24,7 @@ export interface RetryPolicy {
   readonly giveUpMs: number;
   /** How long an ambiguous request may still arrive, ms. */
   readonly holdMs: number;
-  random(): number;
+  readonly random: () => number;
 }
 
 interface Settled {
@@ -70,7 +70,7 @@ export function settleReply(
       return heal(state, row, "exists", now, retry);
     }
     case "missing": {
-      const row = { ...learned, ...{ exists: false, fingerprint: undefined, terminated: false } };
+      const row = { ...learned, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {
           settlement: { row: { ...row, watermark: state.order }, finished: true },

@@ -89,8 +89,13 @@ export interface SyncPorts<T extends TakenState> {
 export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }>;
 
 const UNKNOWN: LedgerView = {
-  ...{ exists: undefined, uncertain: false, fingerprint: undefined, terminated: false },
-  ...{ variant: undefined, watermark: "", provedAt: 0 },
+  exists: undefined,
+  uncertain: false,
+  fingerprint: undefined,
+  terminated: false,
+  variant: undefined,
+  watermark: "",
+  provedAt: 0,
 };
 
 export async function syncRelation<T extends TakenState>(

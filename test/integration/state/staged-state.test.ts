@@ -5,11 +5,7 @@ import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import type { LedgerRow } from "../../../src/state/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
 import { createSeal } from "../../../src/state/seal.ts";
-import {
-  StagedStates,
-  type NewState,
-  type TakenState,
-} from "../../../src/state/staged-state.ts";
+import { StagedStates, type NewState, type TakenState } from "../../../src/state/staged-state.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -29,9 +25,16 @@ beforeEach(async () => {
 });
 
 const change = (order: string, extra: Partial<NewState> = {}): NewState => ({
-  ...{ crmCode: "4711", eventKey: `key-${order}`, order, payload: `payload ${order}` },
-  ...{ fingerprint: `f-${order}`, variant: "Person", status: "mapped", lane: "live" },
-  ...{ time: 1000, event: `event ${order}` },
+  crmCode: "4711",
+  eventKey: `key-${order}`,
+  order,
+  payload: `payload ${order}`,
+  fingerprint: `f-${order}`,
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: 1000,
+  event: `event ${order}`,
   ...extra,
 });
 const stage = (state: NewState) => staged.stage(state, `c:${state.crmCode}`);
@@ -43,8 +46,13 @@ async function take(token = "me", holdMs = 60_000): Promise<TakenState> {
 }
 
 const rowFor = (state: { order: string }, fingerprint: string): LedgerRow => ({
-  ...{ exists: true, uncertain: false, fingerprint, terminated: false, variant: "Person" },
-  ...{ watermark: state.order, provedAt: 1 },
+  exists: true,
+  uncertain: false,
+  fingerprint,
+  terminated: false,
+  variant: "Person",
+  watermark: state.order,
+  provedAt: 1,
 });
 
 /** Brings the ledger to: on the service, with fingerprint f-<order>. */
@@ -54,7 +62,7 @@ async function sync(order: string): Promise<void> {
   await staged.settle(state, { row: rowFor(state, `f-${order}`), finished: true });
 }
 
-const unsynced = async () => redis.zrange(keys.unsynced("live"), 0, -1, "WITHSCORES");
+const unsynced = async () => redis.zrange(keys.unsynced("live"), "0", "-1", "WITHSCORES");
 const ledgerText = async () => redis.hget(keys.ledger, "4711");
 
 describe("staging", () => {
@@ -131,7 +139,10 @@ describe("what the ledger is sure of needs no request", () => {
     await ledger.writePage([], undefined);
     await stage(change("1"));
     const deletion = change("2", { status: "terminated", payload: undefined });
-    expect(await stage(deletion)).toMatchObject({ result: "nothing_to_terminate", coalesced: true });
+    expect(await stage(deletion)).toMatchObject({
+      result: "nothing_to_terminate",
+      coalesced: true,
+    });
     expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
   });
 
@@ -220,7 +231,11 @@ describe("settling", () => {
     await ledger.writePage([["4711", rowFor({ order: "" }, "f-0")]], undefined);
     await stage(change("1", { status: "terminated", payload: undefined }));
     const state = await take();
-    await staged.settle(state, { row: rowFor({ order: "" }, "f-0"), finished: false, payload: "had" });
+    await staged.settle(state, {
+      row: rowFor({ order: "" }, "f-0"),
+      finished: false,
+      payload: "had",
+    });
     expect((await take()).payload).toBe("had");
     await stage(change("2"));
     expect((await take("me")).payload).toBe("payload 2");
@@ -237,8 +252,14 @@ describe("settling", () => {
 
 describe("dead letters", () => {
   const letter = (order: string) => ({
-    ...{ id: "c:4711", reason: "invalid", problems: [], event: "secret", source: "/crm" },
-    ...{ crmCode: "4711", order, at: 5 },
+    id: "c:4711",
+    reason: "invalid",
+    problems: [],
+    event: "secret",
+    source: "/crm",
+    crmCode: "4711",
+    order,
+    at: 5,
   });
 
   it("keeps one per record, counts, and is cleared by a corrected newer event", async () => {
@@ -263,7 +284,13 @@ describe("warm-up", () => {
     await sync("3");
     const known = await ledgerText();
     const listed = rowFor({ order: "" }, "f-listed");
-    await ledger.writePage([["4711", listed], ["4712", listed]], "next");
+    await ledger.writePage(
+      [
+        ["4711", listed],
+        ["4712", listed],
+      ],
+      "next",
+    );
     expect(await ledgerText()).toBe(known);
     expect(await ledger.warmUp()).toMatchObject({ state: "running", cursor: "next", relations: 2 });
     await ledger.writePage([], undefined);

@@ -109,9 +109,15 @@ describe("Company", () => {
 
   it("takes every field of its variant", () => {
     const full = {
-      ...{ countryOfOperation: "LU", incorporationDate: "1999-12-31", vatNumber: "LU1" },
-      ...{ industrySector: "p_education", legalForm: "SCSp SICAV SIF", listedCompany: false },
-      ...{ regulatedEntity: true, stateOwnedEntity: false, service: ["family_office"] },
+      countryOfOperation: "LU",
+      incorporationDate: "1999-12-31",
+      vatNumber: "LU1",
+      industrySector: "p_education",
+      legalForm: "SCSp SICAV SIF",
+      listedCompany: false,
+      regulatedEntity: true,
+      stateOwnedEntity: false,
+      service: ["family_office"],
       complexityOfBoStructure: "e_more_than_6_structure_level",
     };
     expect(companyProblems(full)).toEqual([]);

@@ -5,9 +5,18 @@ const sent = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M", se
 
 it("is the same for what means the same: key order, list order, defaults, empties, other fields", () => {
   const listed = {
-    ...{ lastName: "M", firstName: "Ada", crmCode: "1", type: "Person", service: ["a", "b"] },
-    ...{ relationshipStatus: "Client", relationStatus: "active", amlFrequency: "ongoing" },
-    ...{ email: null, city: "", branch: [], createdAt: "2026-01-01" },
+    lastName: "M",
+    firstName: "Ada",
+    crmCode: "1",
+    type: "Person",
+    service: ["a", "b"],
+    relationshipStatus: "Client",
+    relationStatus: "active",
+    amlFrequency: "ongoing",
+    email: null,
+    city: "",
+    branch: [],
+    createdAt: "2026-01-01",
   };
   expect(fingerprintOf(listed)).toBe(fingerprintOf(sent));
 });

@@ -6,13 +6,27 @@ import type { Sendable, TakenState } from "../../../src/sync/sync-relation.ts";
 const body = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M" };
 const sent: Sendable = { kind: "update", body };
 const state: TakenState = {
-  ...{ crmCode: "1", order: "o2", payload: JSON.stringify(body), status: "mapped", lane: "live" },
-  ...{ firstTime: 0, event: "{}", tries: 0, firstTryAt: undefined, heals: 0, row: undefined },
+  crmCode: "1",
+  order: "o2",
+  payload: JSON.stringify(body),
+  status: "mapped",
+  lane: "live",
+  firstTime: 0,
+  event: "{}",
+  tries: 0,
+  firstTryAt: undefined,
+  heals: 0,
+  row: undefined,
   warm: true,
 };
 const known: LedgerView = {
-  ...{ exists: true, uncertain: false, fingerprint: "f", terminated: false, variant: "Person" },
-  ...{ watermark: "o1", provedAt: 1 },
+  exists: true,
+  uncertain: false,
+  fingerprint: "f",
+  terminated: false,
+  variant: "Person",
+  watermark: "o1",
+  provedAt: 1,
 };
 const NOW = 1_000_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };

@@ -1,0 +1,50 @@
+import { Command } from "commander";
+import { ConfigError, EXIT_CONFIG } from "../config.ts";
+import { DataDirInUse } from "../ops/data-dir.ts";
+import { NoRedisServer } from "../ops/find-redis-server.ts";
+import { VERSION } from "../ops/version.ts";
+import { UserError } from "./user-error.ts";
+
+/** One file per command, loaded when it is wanted. */
+const COMMANDS = {
+  start: async () => (await import("./start.ts")).startCommand(),
+  push: async () => (await import("./push.ts")).pushCommand(),
+  demo: async () => (await import("./demo.ts")).demoCommand(),
+  sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),
+} as const;
+
+const EXIT_FAILED = 1;
+const EXIT_USAGE = 2;
+
+/** Runs one command; ends the process itself only when it failed. */
+export async function run(argv: readonly string[]): Promise<void> {
+  const wanted = Object.entries(COMMANDS).filter(([name]) => name === argv[2]);
+  const loaded = wanted.length > 0 ? wanted : Object.entries(COMMANDS);
+  const program = new Command("crmsync")
+    .description("Keeps the compliance service's persons and companies equal to the CRM's.")
+    .version(VERSION)
+    .showHelpAfterError("(add --help for what there is)")
+    .addHelpText(
+      "after",
+      `
+Exit codes: 0 done, 1 failed and said why, 2 wrong usage, 78 the configuration cannot work.
+Configuration comes from environment variables; the README lists them.`,
+    )
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : EXIT_USAGE));
+  for (const [, load] of loaded) program.addCommand(await load());
+  try {
+    await program.parseAsync(argv);
+  } catch (error) {
+    process.stderr.write(`crmsync: ${messageOf(error)}\n`);
+    process.exit(error instanceof ConfigError ? EXIT_CONFIG : EXIT_FAILED);
+  }
+}
+
+/** What a user can put right is told without a stack. */
+function messageOf(error: unknown): string {
+  const expected = [ConfigError, UserError, DataDirInUse, NoRedisServer];
+  if (!(error instanceof Error)) return String(error);
+  return expected.some((kind) => error instanceof kind)
+    ? error.message
+    : (error.stack ?? error.message);
+}
