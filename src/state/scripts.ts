@@ -41,7 +41,11 @@ row = row and cjson.decode(row) or nil
 if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
   return {'superseded', 0, 0}
 end
-redis.call('HDEL', KEYS[7], ARGV[12])
+-- A letter of a newer event tells of what is wrong with the record now: it stays.
+local letter = redis.call('HGET', KEYS[7], ARGV[12])
+if letter and not older(order, cjson.decode(letter).order) then
+  redis.call('HDEL', KEYS[7], ARGV[12])
+end
 
 local taken = s.tv ~= nil
 local pending = s.v ~= nil and s.v ~= s.tv

@@ -277,6 +277,12 @@ describe("dead letters", () => {
     await stage(change("7"));
     expect(await dead.bury(letter("6"))).toBe("superseded");
   });
+
+  it("keeps the letter of a newer event when an older one comes late", async () => {
+    await dead.bury(letter("2"));
+    expect(await stage(change("1"))).toMatchObject({ result: "staged" });
+    expect(await dead.count()).toBe(1);
+  });
 });
 
 describe("warm-up", () => {
