@@ -19,6 +19,10 @@ const CONCURRENCY = 50;
 /** A job whose worker died is taken back this often before BullMQ gives it up. */
 const MAX_STALLED = 5;
 
+/** An event is held this long, renewed at half of it; then it counts as its worker's death. */
+const LOCK_MS = 10_000;
+const STALLED_LOOK_MS = 5000;
+
 /** How long an event waits whose handling failed for a reason that may pass, ms. */
 const PUT_OFF_MS = 5000;
 
@@ -61,6 +65,8 @@ export function startIntake(runtime: Runtime): Intake {
     connection: runtime.redis,
     prefix: runtime.config.QUEUE_PREFIX,
     concurrency: CONCURRENCY,
+    lockDuration: LOCK_MS,
+    stalledInterval: STALLED_LOOK_MS,
     maxStalledCount: MAX_STALLED,
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 10_000 },

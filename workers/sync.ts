@@ -19,6 +19,9 @@ const CLOSED_LOOK_MS = 1000;
 
 const MAX_STALLED = 5;
 
+/** How often jobs of workers that died are looked for, ms; one found twice is taken back. */
+const STALLED_LOOK_MS = 5000;
+
 /** A job is held this much longer than its request may take. */
 const LOCK_MARGIN_MS = 15_000;
 
@@ -39,6 +42,7 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     autorun: false,
     lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
     skipLockRenewal: true,
+    stalledInterval: STALLED_LOOK_MS,
     maxStalledCount: MAX_STALLED,
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
