@@ -23,6 +23,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command("crmsync")
     .description("Keeps the compliance service's persons and companies equal to the CRM's.")
     .version(VERSION)
+    // `sandbox` and its subcommands have options of the same names.
+    .enablePositionalOptions()
     .showHelpAfterError("(add --help for what there is)")
     .addHelpText(
       "after",

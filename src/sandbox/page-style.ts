@@ -11,6 +11,7 @@ export const PAGE_STYLE = `
   --bad: light-dark(#a32020, #ff8a80);
 }
 * { box-sizing: border-box; }
+[hidden] { display: none !important; }
 body {
   margin: 0 auto; max-width: 76rem; padding: 1.25rem 1.5rem 3rem;
   font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: light-dark(#fff, #12161b);
@@ -42,6 +43,7 @@ form input[type=search], form input[type=password] { flex: 1 1 16rem; }
 .numbers li { background: var(--soft); border: 1px solid var(--line); border-radius: 8px; padding: .5rem .9rem; min-width: 9rem; }
 .numbers b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
 .columns { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 2rem; }
+.columns > div { overflow-x: auto; }
 @media (max-width: 60rem) { .columns { grid-template-columns: minmax(0, 1fr); } }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0; }
 dt { color: var(--dim); }

@@ -4,7 +4,7 @@ import { Administration, DEFAULT_TENANT } from "../../../src/sandbox/administrat
 import { openDatabase } from "../../../src/sandbox/database.ts";
 import type { SandboxOptions } from "../../../src/sandbox/serve.ts";
 import { person, RELATIONS, runSandbox, send } from "./running-sandbox.ts";
-import { temporaryFile } from "./temporary-file.ts";
+import { temporaryFile } from "../../support/temporary-file.ts";
 
 const DEFAULT = { name: DEFAULT_TENANT, environment: "test" } as const;
 const ACME = { name: "acme", environment: "test" } as const;

@@ -3,7 +3,7 @@ import { Administration } from "../../../src/sandbox/administration.ts";
 import { openDatabase } from "../../../src/sandbox/database.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { RELATIONS, runSandbox } from "./running-sandbox.ts";
-import { temporaryFile } from "./temporary-file.ts";
+import { temporaryFile } from "../../support/temporary-file.ts";
 
 const DEFAULT = { name: "default", environment: "test" } as const;
 

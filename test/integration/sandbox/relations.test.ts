@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { openDatabase } from "../../../src/sandbox/database.ts";
 import { person, RELATIONS, runSandbox } from "./running-sandbox.ts";
-import { temporaryFile } from "./temporary-file.ts";
+import { temporaryFile } from "../../support/temporary-file.ts";
 
 describe("PUT", () => {
   test("replaces the whole relation: what is left out is gone or has its default again", async () => {

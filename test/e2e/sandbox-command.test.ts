@@ -1,0 +1,154 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+import { spawnCrmsync } from "../support/process.ts";
+import { spawnSandbox } from "../support/sandbox-process.ts";
+import { temporaryFile } from "../support/temporary-file.ts";
+
+const PATH = "/v1.1/business-relations";
+
+/** Runs `crmsync sandbox …` to its end. */
+async function sandboxCommand(args: string[], input = "") {
+  await using command = spawnCrmsync(["sandbox", ...args], { input });
+  const { code } = await command.ended;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}
+
+async function json(args: string[], input = ""): Promise<unknown> {
+  const { code, stdout, stderr } = await sandboxCommand([...args, "--json"], input);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
+  return JSON.parse(stdout.join("\n"));
+}
+
+const statusOf = async (url: string, token: string): Promise<number> =>
+  (await fetch(`${url}${PATH}`, { headers: { authorization: `Bearer ${token}` } })).status;
+
+test("an operator makes a client, rotates its token and closes the door while it serves", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using sandbox = await spawnSandbox("--db", file.path);
+  const acme = ["--tenant", "acme", "--db", file.path];
+  await json(["tenant", "create", "acme", "--per-hour", "5", "--db", file.path]);
+  const first = (await json(["token", "create", "old", ...acme])) as { id: string; token: string };
+  expect(await statusOf(sandbox.url, first.token)).toBe(403);
+  expect(await json(["allow", "add", "127.0.0.1", "2001:db8::/32", ...acme])).toEqual([
+    "127.0.0.1",
+    "2001:db8::/32",
+  ]);
+  expect(await statusOf(sandbox.url, first.token)).toBe(200);
+  const second = (await json(["token", "create", "new", ...acme])) as { token: string };
+  await json(["token", "revoke", first.id, ...acme]);
+  expect(await statusOf(sandbox.url, first.token)).toBe(401);
+  expect(await statusOf(sandbox.url, second.token)).toBe(200);
+  expect(await json(["token", "list", ...acme])).toMatchObject([
+    { id: first.id, label: "old", revokedAt: expect.any(String) as string },
+    { label: "new", revokedAt: null },
+  ]);
+  expect(await json(["allow", "remove", "127.0.0.1", ...acme])).toEqual(["2001:db8::/32"]);
+  expect(await statusOf(sandbox.url, second.token)).toBe(403);
+  expect(await json(["tenant", "list", "--db", file.path])).toMatchObject([
+    { name: "acme", environment: "test", perHour: 5, activeTokens: 1 },
+    { name: "default", environment: "test", perHour: null, activeTokens: 1 },
+  ]);
+  await json(["tenant", "remove", "acme", "--db", file.path]);
+  expect(await statusOf(sandbox.url, second.token)).toBe(401);
+});
+
+test("relations leave and enter as NDJSON, bad lines are told by number", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using _sandbox = await spawnSandbox("--db", file.path);
+  const db = ["--db", file.path];
+  const good = { type: "Fund", crmCode: "f", name: "F", relationStatus: "terminated" };
+  const lines = [good, { ...good, crmCode: "g" }, { ...good, type: "Robot" }, good];
+  const input = `${lines.map((line) => JSON.stringify(line)).join("\n")}\n{broken\n`;
+  const result = await sandboxCommand(["import", "-", ...db], input);
+  expect(result.code).toBe(1);
+  expect(result.stdout).toEqual(["2 created, 1 updated, 2 refused"]);
+  expect(result.stderr).toEqual([
+    expect.stringMatching(/^line 3: type must be one of/) as string,
+    expect.stringMatching(/^line 5: body must be a JSON object/) as string,
+  ]);
+  const target = join(dirname(file.path), "out.ndjson");
+  await sandboxCommand(["export", target, ...db]);
+  const exported = await readFile(target, "utf8");
+  expect(
+    exported
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as unknown),
+  ).toEqual([
+    { ...good, relationshipStatus: "Client", amlFrequency: "ongoing" },
+    { ...good, crmCode: "g", relationshipStatus: "Client", amlFrequency: "ongoing" },
+  ]);
+  expect(await json(["reset", ...db])).toMatchObject({ removed: 2 });
+  expect((await sandboxCommand(["import", target, ...db])).stdout).toEqual([
+    "2 created, 0 updated, 0 refused",
+  ]);
+});
+
+test("a client's own value lists come from a file", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using _sandbox = await spawnSandbox("--db", file.path);
+  const values = join(dirname(file.path), "values.json");
+  await writeFile(values, JSON.stringify({ branch: ["vienna"], industrySector: ["x"] }));
+  const config = await json(["values", "set", values, "--db", file.path]);
+  expect(config).toMatchObject({ fields: { branch: { values: ["vienna"], multiSelect: true } } });
+  await writeFile(values, JSON.stringify({ maritalStatus: ["x"] }));
+  const refused = await sandboxCommand(["values", "set", values, "--db", file.path]);
+  expect(refused.code).toBe(1);
+  expect(refused.stderr.join()).toContain("maritalStatus: only service, branch");
+  expect(await json(["values", "show", "--db", file.path])).toEqual(config);
+});
+
+test.each([
+  ["no database", ["token", "list", "--db", "/nonexistent/x.db"], "there is no sandbox database"],
+  ["no such tenant", ["token", "list", "--tenant", "nobody"], "no tenant nobody"],
+  ["no address", ["allow", "add", "localhost"], "is no IPv4 or IPv6 address"],
+  ["no token", ["token", "revoke", "x"], "no token x is in force"],
+])("%s is said in one line, with exit code 1", async (_name, args, says) => {
+  await using file = await temporaryFile("sandbox.db");
+  await json(["tenant", "create", "default", "--db", file.path]);
+  const db = args.includes("--db") ? [] : ["--db", file.path];
+  const { code, stdout, stderr } = await sandboxCommand([...args, ...db]);
+  expect({ code, stdout, lines: stderr.length }).toEqual({ code: 1, stdout: [], lines: 1 });
+  expect(stderr[0]).toContain(says);
+});
+
+test("SIGTERM ends it at once, and --token-file finds the token again", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  const flags = ["--db", file.path, "--token-file", `${file.path}.token`];
+  await using first = await spawnSandbox(...flags);
+  expect(await statusOf(first.url, first.token)).toBe(200);
+  const asked = performance.now();
+  first.kill("SIGTERM");
+  expect(await first.ended).toEqual({ code: 0, signal: null });
+  expect(performance.now() - asked).toBeLessThan(2000);
+  await using second = await spawnSandbox(...flags);
+  expect(second.token).toBe(first.token);
+  expect(await statusOf(second.url, second.token)).toBe(200);
+});
+
+test("10,000 requests over 40 connections are served without an error", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using sandbox = await spawnSandbox("--db", file.path);
+  const headers = {
+    authorization: `Bearer ${sandbox.token}`,
+    "content-type": "application/json",
+  };
+  const statuses = new Map<number, number>();
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let i = next++; i < 10_000; i = next++) {
+      const crmCode = `c-${Math.floor(i / 4)}`;
+      const body = JSON.stringify({ type: "Company", crmCode, name: String(i) });
+      const post = i % 4 === 0;
+      const response = await fetch(`${sandbox.url}${PATH}${post ? "" : "/schema-config"}`, {
+        headers,
+        ...(post && { method: "POST", body }),
+      });
+      await response.text();
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: 40 }, work));
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 7500, 201: 2500 });
+});
