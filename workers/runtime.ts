@@ -69,6 +69,7 @@ export function quotaOptions(config: Config) {
     burstMs: config.QUOTA_BURST_MS,
     pacing: config.QUOTA_PACING,
     liveReserve: config.QUOTA_LIVE_RESERVE,
+    waitingKey: keysOf(config.QUEUE_PREFIX).unsynced("live"),
   };
 }
 

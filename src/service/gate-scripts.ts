@@ -26,8 +26,8 @@ local level = math.min(burst, (p.level or burst) + (now - (p.at or now)) / stead
 `;
 
 /**
- * KEYS pace hourSettings hourExpirations
- * ARGV demandPrefix hourMs maxHoldMs parts slicesPerHour slicesJudged
+ * KEYS pace hourSettings hourExpirations waiting
+ * ARGV demandPrefix hourMs maxHoldMs parts sliceMs slicesKept
  * Returns JSON of everything that decisions and operators look at.
  */
 export const LOOK = `
@@ -44,15 +44,18 @@ for part = 1, parts do
 end
 local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
 local first = redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local sliceMs = hourMs / ARGV[5]
+local sliceMs = tonumber(ARGV[5])
 local slice = math.floor(now / sliceMs)
-local demand = {}
-for i = 1, tonumber(ARGV[6]) do
-  demand[i] = redis.call('PFCOUNT', ARGV[1] .. string.format('%d', slice - i))
+local function changedIn(index)
+  return redis.call('PFCOUNT', ARGV[1] .. string.format('%d', index))
 end
+local demand = {}
+for i = 1, tonumber(ARGV[6]) do demand[i] = changedIn(slice - i) end
 return cjson.encode({
   now = now, limit = tonumber(log[1]) or -1, running = tonumber(log[2]) or 0,
   done = tonumber(log[3]) or 0, returns = returns, demand = demand,
+  current = { changed = changedIn(slice), passed = now / sliceMs - slice },
+  waiting = redis.call('ZCARD', KEYS[4]),
   last = tonumber(last[2]) or 0, first = tonumber(first[2]) or 0,
   stop = p.stop or 0, steady = p.steady or 0, proven = p.proven or 0, row = p.row or 0
 })

@@ -3,9 +3,10 @@
  * shared through Redis, so every process sees and decides the same.
  */
 import type { Redis, Result } from "ioredis";
+import { SLICES_KEPT, sliceMs } from "../spec/demand.ts";
 import type { Lane } from "../spec/lane.ts";
 import { ANSWERED, CLAIM, LOOK, RETURN, THROTTLED } from "./gate-scripts.ts";
-import { paceOf, PARTS, SLICES_JUDGED, SLICES_PER_HOUR, type PacingView } from "./pacing.ts";
+import { paceOf, PARTS, type PacingView } from "./pacing.ts";
 import type { QuotaKeys } from "./quota-keys.ts";
 
 /** How requests may follow each other: see docs/adr/0002. */
@@ -22,6 +23,8 @@ export interface GateOptions {
   readonly burstMs: number;
   readonly pacing: Pacing;
   readonly liveReserve: number;
+  /** Sorted set of the live records that wait for a request. */
+  readonly waitingKey: string;
   /** How long after its window a lease of the hour ends by itself, ms. */
   readonly hourHoldMs: number;
 }
@@ -29,7 +32,6 @@ export interface GateOptions {
 /** One look at everything shared. Times in ms since the epoch, by Redis' clock. */
 export interface Look extends PacingView {
   readonly now: number;
-  readonly limit: number;
   /** Leases of the hour ever taken. */
   readonly taken: number;
   readonly running: number;
@@ -98,19 +100,21 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
 
   async function look(): Promise<Look> {
     const json = await redis.crmsyncQuotaLook(
-      ...([3, keys.pace, `${keys.hour}_settings`, `${keys.hour}_job_expirations`] as const),
-      ...([keys.demand, options.hourMs, options.hourHoldMs] as const),
-      ...([PARTS, SLICES_PER_HOUR, SLICES_JUDGED] as const),
+      ...([4, keys.pace, `${keys.hour}_settings`, `${keys.hour}_job_expirations`] as const),
+      ...([options.waitingKey, keys.demand, options.hourMs, options.hourHoldMs] as const),
+      ...([PARTS, sliceMs(options.hourMs), SLICES_KEPT] as const),
     );
     const raw = JSON.parse(json) as RawLook;
     const limit = raw.limit > 0 ? raw.limit : options.perHour;
-    const { now, running, returns, demand } = raw;
+    const { now, running, returns, demand, current, waiting } = raw;
     return {
       now,
       limit,
       running,
       returns,
       demand,
+      current,
+      waiting,
       taken: running + raw.done,
       remaining: Math.max(0, limit - running),
       nextReturnAt: raw.first === 0 ? now : Math.max(now, raw.first - options.hourHoldMs),
@@ -134,13 +138,11 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
       if (pace === undefined) {
         return { kind: "wait", ms: Math.max(steadyMs, seen.nextReturnAt - seen.now) };
       }
-      // The steady bucket never empties the hour, so it needs no spreading.
-      const intervalMs = mode === "steady" && lane === "live" ? 0 : Math.round(pace);
       const ms = await redis.crmsyncQuotaClaim(
-        ...([2, keys.pace, keys.open, mode, intervalMs, steadyMs] as const),
+        ...([2, keys.pace, keys.open, mode, pace, steadyMs] as const),
         ...([options.burst, depth, permitId, PROBE_HOLD_MS] as const),
       );
-      return ms > 0 ? { kind: "wait", ms } : { kind: "taken", mode, intervalMs, look: seen };
+      return ms > 0 ? { kind: "wait", ms } : { kind: "taken", mode, intervalMs: pace, look: seen };
     },
 
     /** A turn that was not used. */
@@ -178,6 +180,8 @@ interface RawLook {
   readonly done: number;
   readonly returns: readonly number[];
   readonly demand: readonly number[];
+  readonly current: { readonly changed: number; readonly passed: number };
+  readonly waiting: number;
   readonly first: number;
   readonly last: number;
   readonly stop: number;

@@ -285,6 +285,6 @@ function stateOf(look: Look, limits: Limits): QuotaState {
     pacing: look.mode,
     stopped: stopped ? "throttled" : undefined,
     until: stopped ? stopUntil : undefined,
-    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, { ...limits, limit }),
+    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, limits),
   };
 }

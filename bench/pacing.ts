@@ -1,0 +1,57 @@
+/** Chapter "pacing": what each rule makes of the same loads, in virtual time. */
+import { turnBonusMs } from "../src/spec/demand.ts";
+import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/spec/limits.ts";
+import { paceOf, type PacingView } from "../src/service/pacing.ts";
+import { SCENARIOS } from "./changes.ts";
+import { simulate, type Figures, type Policy, type Waiting } from "./pacing-simulator.ts";
+import type { Table } from "./table.ts";
+
+const BONUS_MS = turnBonusMs(HOUR_MS);
+
+const byAge = ({ changes }: Waiting, now: number) =>
+  now - (changes[0] ?? now) + BONUS_MS * (changes.length - 1);
+const byChanges = ({ changes }: Waiting) => changes.length;
+const bySumOfAges = ({ changes }: Waiting, now: number) =>
+  changes.reduce((sum, at) => sum + now - at, 0);
+const byNewest = ({ changes }: Waiting) => changes.at(-1) ?? 0;
+
+const rule = (view: PacingView) => paceOf(view, "live");
+
+/** The last one is what the quota does. */
+export const POLICIES: readonly Policy[] = [
+  { name: "burst", pace: () => 0 },
+  { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR },
+  { name: "rule, first changed first", pace: rule },
+  { name: "rule, newest change first", pace: rule, rank: byNewest },
+  { name: "rule, most changes first", pace: rule, rank: byChanges },
+  { name: "rule, largest sum of ages", pace: rule, rank: bySumOfAges },
+  { name: "rule, age + 15 s per change", pace: rule, rank: byAge },
+];
+
+const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
+
+export interface PacingRow extends Figures {
+  readonly scenario: string;
+  readonly policy: string;
+}
+
+/** Means over the seeds, ages in seconds. */
+export function runPacing(): Table {
+  const rows = SCENARIOS.flatMap((scenario) =>
+    POLICIES.map((policy) => {
+      const runs = SEEDS.map((seed) => simulate(scenario.changes(seed), policy));
+      const mean = (of: (run: Figures) => number) =>
+        Math.round(runs.reduce((sum, run) => sum + of(run), 0) / runs.length);
+      return {
+        scenario: scenario.name,
+        rule: policy.name,
+        requests: mean((run) => run.requests),
+        "p50 s": mean((run) => run.p50 / 1000),
+        "p99 s": mean((run) => run.p99 / 1000),
+        "max s": mean((run) => run.max / 1000),
+        "settled s": mean((run) => run.settledAt / 1000),
+      };
+    }),
+  );
+  return { title: `Pacing (means of ${SEEDS.length} seeds, virtual time)`, rows };
+}
