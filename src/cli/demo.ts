@@ -45,6 +45,9 @@ async function demo(flags: DemoFlags): Promise<void> {
     say(explainClock(clock));
     const parts = await startParts({ clock, dataDir: flags.dataDir, say }, stack);
     interrupted.throwIfAborted();
+    say(
+      `Redis, the service and the daemon are up; a CRM with ${flags.clients} clients begins its hour.`,
+    );
     const verdict = await new Demo(flags, parts, screen, interrupted).run();
     process.exitCode = findFaults(verdict).length === 0 ? 0 : 1;
     process.stdout.write(
@@ -57,7 +60,7 @@ async function demo(flags: DemoFlags): Promise<void> {
     await Promise.race([once(interrupted, "abort"), parts.failed]);
   } catch (error) {
     if (!interrupted.aborted) throw error;
-    process.exitCode = 130;
+    process.exitCode = interrupted.reason === "SIGINT" ? 130 : 143;
   } finally {
     screen.end();
   }
@@ -69,7 +72,7 @@ function endOnSignals(): AbortSignal {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => {
       if (controller.signal.aborted) process.exit(1);
-      controller.abort();
+      controller.abort(signal);
     });
   }
   return controller.signal;

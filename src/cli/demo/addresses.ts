@@ -3,7 +3,7 @@ import { API_PREFIX } from "../../spec/limits.ts";
 import type { Parts } from "./parts.ts";
 
 export function renderAddresses(parts: Parts): string {
-  const { daemonUrl, ingestToken, service, redisUrl, prefix, dataDir } = parts;
+  const { daemonUrl, ingestToken, service, redis, dataDir } = parts;
   const event = {
     specversion: "1.0",
     source: "/by-hand",
@@ -17,7 +17,7 @@ export function renderAddresses(parts: Parts): string {
 Everything runs until Ctrl-C.
   daemon   ${daemonUrl}   (/metrics, /readyz; its log: ${dataDir}/daemon.log)
   service  ${service.url}/#token=${service.token}
-  Redis    ${redisUrl}   (QUEUE_PREFIX=${prefix})
+  Redis    ${redis.url}   (QUEUE_PREFIX=${redis.prefix})
 
 Push an event:
   curl -sS ${daemonUrl}/events -H 'authorization: Bearer ${ingestToken}' \\
@@ -29,6 +29,6 @@ See it on the service:
     -H 'authorization: Bearer ${service.token}'
 
 Push one without any code of crmsync, through BullMQ:
-  REDIS_URL='${redisUrl}' QUEUE_PREFIX='${prefix}' node examples/push-with-bullmq.mjs
+  REDIS_URL='${redis.url}' QUEUE_PREFIX='${redis.prefix}' node examples/push-with-bullmq.mjs
 `;
 }

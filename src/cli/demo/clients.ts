@@ -133,11 +133,11 @@ export function editClient(record: ClientRecord, random: Random): ClientRecord {
 /** The record as somebody mistyped it: nothing that the service would take. */
 export function spoilClient(record: ClientRecord, random: Random): ClientRecord {
   const person = record["type"] === lists.PERSON_TYPE;
-  const impossible = { [person ? "birthDate" : "incorporationDate"]: "1990-02-30" };
+  const dateField = person ? "birthDate" : "incorporationDate";
   return random.pick<(record: ClientRecord) => ClientRecord>([
     (good) => without(good, person ? "lastName" : "name"),
     (good) => without(good, "type"),
-    (good) => ({ ...good, ...impossible }) as ClientRecord,
+    (good) => ({ ...good, [dateField]: "1990-02-30" }),
     (good) => ({ ...good, countryOfResidence: "UK" }),
     (good) => ({ ...good, wealthSource: ["under_the_mattress"] }),
   ])(record);

@@ -5,19 +5,10 @@
 import { createClient, editClient, spoilClient } from "./clients.ts";
 import { Crm } from "./crm.ts";
 import type { Client, Envelope, Expected } from "./crm.ts";
+import { Planner } from "./planner.ts";
+import type { Delivery } from "./planner.ts";
 import { createRandom } from "./random.ts";
 import type { Random } from "./random.ts";
-
-/** The ways in: one event over HTTP, several over HTTP, a job on the BullMQ queue. */
-export const ROUTES = ["http", "batch", "queue"] as const;
-export type Route = (typeof ROUTES)[number];
-
-export interface Delivery {
-  /** From the start of the hour. */
-  readonly atMs: number;
-  readonly route: Route;
-  readonly event: Envelope;
-}
 
 export interface Hour {
   /** In the order of their sending. */
@@ -53,7 +44,6 @@ const PER_CLIENT = {
 } as const;
 
 const EDITS_IN_A_STORM = 40;
-const SENT_TWICE = 0.05;
 
 /** Lengths as shares of the hour. */
 const STORM = 0.012;
@@ -72,64 +62,6 @@ export function planHour(options: HourOptions): Hour {
     expected: crm.expected(),
     expectedDeadLetters: crm.expectedDeadLetters(),
   };
-}
-
-/** Runs what was put on it in the order of time; what runs may put on more for later. */
-class Planner {
-  readonly deliveries: Delivery[] = [];
-  readonly #random: Random;
-  readonly #crm: Crm;
-  readonly #lengthMs: number;
-  #agenda: { at: number; act: (at: number) => void }[] = [];
-
-  constructor(random: Random, crm: Crm, lengthMs: number) {
-    this.#random = random;
-    this.#crm = crm;
-    this.#lengthMs = lengthMs;
-  }
-
-  /** @param share when, as a share of the hour; `act` is told it in ms. */
-  at(share: number, act: (atMs: number) => void): void {
-    this.#agenda.push({ at: Math.round(share * this.#lengthMs), act });
-  }
-
-  /** So many times at moments from share to share. */
-  spread(count: number, from: number, to: number, act: (atMs: number) => void): void {
-    for (let i = 0; i < Math.round(count); i += 1) {
-      this.at(from + this.#random.next() * (to - from), act);
-    }
-  }
-
-  after(atMs: number, share: number, act: (atMs: number) => void): void {
-    this.at(atMs / this.#lengthMs + share, act);
-  }
-
-  /** Something done to a client that is there and right, if any is. */
-  withClient(act: (client: Client, atMs: number) => void): (atMs: number) => void {
-    return (atMs) => {
-      const living = this.#crm.living();
-      if (living.length > 0) act(this.#random.pick(living), atMs);
-    };
-  }
-
-  /** Sends an event, some time after it happened, some a second time later on. */
-  send(event: Envelope, atMs: number, how: { route?: Route; late?: number } = {}): void {
-    const route = (): Route => how.route ?? this.#random.pick(ROUTES);
-    const sentAt = atMs + Math.round((how.late ?? 0) * this.#lengthMs);
-    this.deliveries.push({ atMs: sentAt, route: route(), event });
-    if (!this.#random.chance(SENT_TWICE)) return;
-    const again = sentAt + Math.round(this.#random.next() * 0.03 * this.#lengthMs);
-    this.deliveries.push({ atMs: again, route: route(), event });
-  }
-
-  run(): void {
-    while (this.#agenda.length > 0) {
-      // Equal times keep their order, so that the hour is the same for the same seed.
-      this.#agenda.sort((a, b) => a.at - b.at);
-      const next = this.#agenda.shift();
-      next?.act(next.at);
-    }
-  }
 }
 
 function schedule(planner: Planner, random: Random, crm: Crm, clients: number): void {

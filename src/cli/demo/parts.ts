@@ -5,10 +5,10 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Redis } from "ioredis";
+import { pino } from "pino";
 import { readConfig } from "../../config.ts";
 import { makePrivateDir } from "../../ops/data-dir.ts";
 import { startEmbeddedRedis } from "../../ops/embedded-redis.ts";
-import type { EmbeddedRedisLog } from "../../ops/embedded-redis.ts";
 import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../../spec/limits.ts";
 import { UserError } from "../user-error.ts";
 import { ProcessFailed, Supervisor } from "./supervisor.ts";
@@ -22,14 +22,20 @@ export interface Clock {
   readonly burstMs: number;
 }
 
+interface RedisPart {
+  readonly url: string;
+  readonly prefix: string;
+  /** Rejects when it is down for good. */
+  readonly failed: Promise<never>;
+}
+
 interface DaemonReady {
   readonly url: string;
 }
 
 export interface Parts {
   readonly dataDir: string;
-  readonly redisUrl: string;
-  readonly prefix: string;
+  readonly redis: RedisPart;
   readonly service: ServiceAddress;
   readonly daemonUrl: string;
   readonly ingestToken: string;
@@ -45,18 +51,14 @@ export interface StartOptions {
   readonly say: (text: string) => void;
 }
 
-/**
- * Starts all, and registers with `stack` what ends it again.
- */
+/** Starts all, and defers to `stack` what ends it again. */
 export async function startParts(
   options: StartOptions,
   stack: AsyncDisposableStack,
 ): Promise<Parts> {
   const { clock, say } = options;
   const dataDir = await prepareDir(options.dataDir, stack);
-  const run = randomBytes(4).toString("hex");
-  const prefix = `{crmsync-demo-${run}}`;
-  const redis = await provideRedis(dataDir, prefix, say, stack);
+  const redis = await provideRedis(dataDir, say, stack);
 
   const tokenFile = join(dataDir, "service.token");
   const sandbox = new Supervisor<ServiceAddress>(
@@ -69,7 +71,7 @@ export async function startParts(
   const ingestToken = randomBytes(24).toString("base64url");
   const env = {
     REDIS_URL: redis.url,
-    QUEUE_PREFIX: prefix,
+    QUEUE_PREFIX: redis.prefix,
     SERVICE_BASE_URL: service.url,
     SERVICE_TOKEN_FILE: tokenFile,
     INGEST_TOKEN: ingestToken,
@@ -91,7 +93,7 @@ export async function startParts(
   const { url: daemonUrl } = await daemon.start();
   const failed = Promise.race([sandbox.failed, daemon.failed, redis.failed]);
   failed.catch(() => {});
-  return { dataDir, redisUrl: redis.url, prefix, service, daemonUrl, ingestToken, daemon, failed };
+  return { dataDir, redis, service, daemonUrl, ingestToken, daemon, failed };
 }
 
 async function prepareDir(given: string | undefined, stack: AsyncDisposableStack): Promise<string> {
@@ -108,29 +110,31 @@ async function prepareDir(given: string | undefined, stack: AsyncDisposableStack
   return dir;
 }
 
-/** REDIS_URL's, where keys of a prefix of our own are left clean, else an own one. */
+/** The one of REDIS_URL, which is left without a key of ours, else an own one. */
 async function provideRedis(
   dataDir: string,
-  prefix: string,
   say: (text: string) => void,
   stack: AsyncDisposableStack,
-): Promise<{ url: string; failed: Promise<never> }> {
-  const { REDIS_URL: given } = readConfig();
-  if (given !== undefined) {
-    stack.defer(async () => removeKeys(given, prefix));
-    return { url: given, failed: new Promise(() => {}) };
+): Promise<RedisPart> {
+  const { REDIS_URL: url, QUEUE_PREFIX } = readConfig();
+  if (url !== undefined) {
+    const prefix = `{crmsync-demo-${randomBytes(4).toString("hex")}}`;
+    stack.defer(async () => removeKeys(url, prefix));
+    return { url, prefix, failed: new Promise(() => {}) };
   }
-  const tell = (_fields: object, message?: string): void => say(message ?? "");
-  const log = { info: () => {}, warn: tell, error: tell } as EmbeddedRedisLog;
+  const log = pino(
+    { level: "warn" },
+    { write: (line) => say((JSON.parse(line) as { msg: string }).msg) },
+  );
   const redis = await startEmbeddedRedis({ dataDir, log });
   stack.defer(async () => redis.close());
-  const failed = redis.exited.then(async ({ wanted, reason }) =>
-    wanted
-      ? new Promise<never>(() => {})
-      : Promise.reject(new ProcessFailed(`redis-server does not stay up: ${reason}`)),
-  );
+  const failed = new Promise<never>((_, reject) => {
+    void redis.exited.then(({ wanted, reason }) => {
+      if (!wanted) reject(new ProcessFailed(`redis-server does not stay up: ${reason}`));
+    });
+  });
   failed.catch(() => {});
-  return { url: redis.url, failed };
+  return { url: redis.url, prefix: QUEUE_PREFIX, failed };
 }
 
 async function removeKeys(url: string, prefix: string): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Inbox } from "../../event/inbox.ts";
-import type { Delivery, Route } from "./hour.ts";
+import type { Delivery, Route } from "./planner.ts";
 
 const TICK_MS = 40;
 const RETRY_AFTER_MS = 250;

@@ -64,10 +64,10 @@ export class Demo {
   }
 
   async run(): Promise<Verdict> {
-    const { redisUrl, prefix, daemonUrl, ingestToken } = this.#parts;
-    const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
+    const { daemonUrl, ingestToken } = this.#parts;
+    const redis = new Redis(this.#parts.redis.url, { maxRetriesPerRequest: null });
     redis.on("error", () => {}); // it comes back, and the jobs go on then
-    const inbox = new Inbox(redis, prefix);
+    const inbox = new Inbox(redis, this.#parts.redis.prefix);
     const ended = new AbortController();
     const signal = AbortSignal.any([this.#signal, ended.signal]);
     this.#producer = new Producer({
@@ -188,9 +188,10 @@ function waitsFor({ delivered, planned, backlog }: Figures): string {
 
 /** What the demo does to the clock, in words. */
 export function explainClock({ hourMs, burstMs }: Clock): string {
-  return (
-    `An hour of the CRM and of the quota takes ${hourMs / 1000} s: ${REQUESTS_PER_HOUR} requests an ` +
-    `hour, ${BURST_REQUESTS} per ${burstMs} ms (5 s of the hour would be ` +
-    `${Math.round((BURST_WINDOW_MS * hourMs) / HOUR_MS)} ms: the demo is stricter than the service).`
-  );
+  const toScale = Math.round((BURST_WINDOW_MS * hourMs) / HOUR_MS);
+  const limits =
+    `An hour of the CRM and of the quota takes ${hourMs / 1000} s here: ` +
+    `${REQUESTS_PER_HOUR} requests in it, ${BURST_REQUESTS} per ${burstMs} ms.`;
+  if (burstMs === toScale) return limits;
+  return `${limits}\n(True to scale the latter would be ${toScale} ms, less than a busy machine's jitter: this is stricter.)`;
 }

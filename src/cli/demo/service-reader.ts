@@ -44,7 +44,11 @@ export async function readRelations(
       pageSize: String(PAGE_SIZE_MAX),
       ...(cursor !== undefined && { cursor }),
     });
-    const page = await getPage(`${url}${API_PREFIX}/business-relations?${query}`, token, signal);
+    const page = await getPage(
+      `${url}${API_PREFIX}/business-relations?${query.toString()}`,
+      token,
+      signal,
+    );
     relations.push(...page.businessRelations);
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined);
@@ -70,7 +74,7 @@ export async function countIdleWrites(
   let idle = 0;
   for (const crmCode of crmCodes) {
     const { writes } = (await getJson(
-      `${url}/page/relation?${new URLSearchParams({ crmCode })}`,
+      `${url}/page/relation?crmCode=${encodeURIComponent(crmCode)}`,
       token,
     )) as { writes: { changed?: readonly string[] }[] };
     idle += writes.filter(({ changed }) => changed?.length === 0).length;

@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { UserError } from "../user-error.ts";
 
 /** The command line beside this folder: sources in a checkout, JavaScript when built. */
 const MAIN = join(import.meta.dirname, `../main${extname(import.meta.filename)}`);
@@ -23,9 +24,8 @@ export interface ServiceSpec {
   readonly logFile: string;
 }
 
-export class ProcessFailed extends Error {
-  override readonly name = "ProcessFailed";
-}
+/** A part of the demo does not come up, or not any more: its log says why. */
+export class ProcessFailed extends UserError {}
 
 export class Supervisor<Ready> {
   readonly #spec: (ready: Ready | undefined) => ServiceSpec;

@@ -78,7 +78,7 @@ const atMost = (seconds: number | undefined): string =>
 
 /** The same without a terminal, in one line. */
 export function renderLine(figures: Figures): string {
-  const { service, quota, backlog, freshness } = figures;
+  const { service, quota, backlog, freshness, daemon } = figures;
   const netChanges = service.created + service.updated;
   return [
     clock(figures.progress),
@@ -91,5 +91,6 @@ export function renderLine(figures: Figures): string {
     `dead letters ${figures.deadLetters}`,
     `fresh p50 ${atMost(freshness.p50)} p99 ${atMost(freshness.p99)}`,
     `backlog ${backlog.records ?? "–"}`,
+    `daemon ${daemon.pid ?? "down"}`,
   ].join(" · ");
 }

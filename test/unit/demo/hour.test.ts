@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { compare } from "../../../src/cli/demo/compare.ts";
 import { planHour } from "../../../src/cli/demo/hour.ts";
-import type { Delivery, HourOptions } from "../../../src/cli/demo/hour.ts";
+import type { HourOptions } from "../../../src/cli/demo/hour.ts";
+import type { Delivery } from "../../../src/cli/demo/planner.ts";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
