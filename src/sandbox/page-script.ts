@@ -37,7 +37,7 @@ async function ask(path) {
   return response.json();
 }
 
-const time = (iso) => new Date(iso).toLocaleTimeString();
+const time = (iso) => new Date(iso).toLocaleTimeString([], { hour12: false });
 
 function showOverview({ tenant, environment, policy, quota, relations }) {
   byId("tenant").textContent = "client " + tenant + ", " + environment + " environment";
@@ -99,7 +99,7 @@ async function showDetails() {
   }
   const history = found.writes.map((write) =>
     element("tr", {},
-      element("td", { text: new Date(write.at).toLocaleString() }),
+      element("td", { text: new Date(write.at).toLocaleString([], { hour12: false }) }),
       element("td", { text: write.operation }),
       element("td", { text: write.changed ? write.changed.join(", ") || "nothing" : "" }),
     ),

@@ -21,6 +21,8 @@ declare module "fastify" {
 }
 interface Asked {
   readonly operation: string;
+  /** By the clock that never jumps. */
+  readonly sinceMs: number;
   client: Client | undefined;
 }
 export interface Visit {
@@ -61,7 +63,7 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
     if (!isServicePath(path)) return next();
     const target = findTarget(request.method, path);
     const operation = target.kind === "operation" ? target.operation : target.kind;
-    const asked: Asked = { operation, client: undefined };
+    const asked: Asked = { operation, sinceMs: performance.now(), client: undefined };
     request.asked = asked;
     // Also for answers that a fault cuts off, of which Fastify's own hook does not hear.
     reply.raw.once("close", () => logRequest(log, asked, request, reply));
@@ -101,16 +103,17 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
 
 function logRequest(
   log: RequestLog,
-  { operation, client }: Asked,
+  { operation, sinceMs, client }: Asked,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
+  const ms = performance.now() - sinceMs;
   log.record(client?.tenantId, operation, {
-    at: new Date(Date.now() - reply.elapsedTime).toISOString(),
+    at: new Date(Date.now() - ms).toISOString(),
     method: request.method,
     path: pathOf(request.originalUrl),
     status: reply.raw.writableFinished ? reply.raw.statusCode : null,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
+    ms: Math.round(ms * 10) / 10,
   });
 }
 
