@@ -102,7 +102,7 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
     const json = await redis.crmsyncQuotaLook(
       ...([4, keys.pace, `${keys.hour}_settings`, `${keys.hour}_job_expirations`] as const),
       ...([options.waitingKey, keys.demand, options.hourMs, options.hourHoldMs] as const),
-      ...([PARTS, sliceMs(options.hourMs), SLICES_KEPT] as const),
+      ...([PARTS, Math.ceil(sliceMs(options.hourMs)), SLICES_KEPT] as const),
     );
     const raw = JSON.parse(json) as RawLook;
     const limit = raw.limit > 0 ? raw.limit : options.perHour;

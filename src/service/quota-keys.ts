@@ -12,6 +12,8 @@ export function quotaKeys(prefix: string) {
     open: `${root}:open`,
     /** Set while one process corrects the count by what the service told. */
     correcting: `${root}:correcting`,
+    /** Sorted set of live records in the order in which they are served while requests are scarce. */
+    turns: `${root}:turns`,
     /** HyperLogLog of the crmCodes changed in one slice of time; the slice's number is appended. */
     demand: `${root}:demand:`,
   } as const;

@@ -80,7 +80,7 @@ export function createQuota(options: QuotaOptions): Quota {
     maxRetriesPerRequest: null,
   });
   const connection = new Bottleneck.IORedisConnection({ client: redis });
-  connection.on("error", (error: unknown) => log.warn({ err: error }, "quota.redis"));
+  connection.on("error", troubled);
   const limiter = (id: string, maxConcurrent: number) =>
     new Bottleneck({
       id,
@@ -94,7 +94,7 @@ export function createQuota(options: QuotaOptions): Quota {
     burst: limiter(keys.burst, options.burst),
   };
   for (const each of Object.values(limiters)) {
-    each.on("error", (error: unknown) => log.warn({ err: error }, "quota.redis"));
+    each.on("error", troubled);
   }
   const hour = createLeaseLog(limiters.hour, redis, {
     id: keys.hour,
@@ -114,6 +114,12 @@ export function createQuota(options: QuotaOptions): Quota {
   const waiters = createWaiters();
   const ready = Promise.all([hour.ready, burst.ready]);
   let pumping = false;
+  let closed = false;
+
+  // What was under way when the connection was closed fails, and nobody waits for it.
+  function troubled(error: unknown): void {
+    if (!closed) log.warn({ err: error }, "quota.redis");
+  }
 
   async function pump(): Promise<void> {
     if (pumping) return;
@@ -213,7 +219,7 @@ export function createQuota(options: QuotaOptions): Quota {
   }
 
   function quietly(work: Promise<void>): void {
-    work.catch((error: unknown) => log.warn({ err: error }, "quota.redis"));
+    work.catch(troubled);
   }
 
   return {
@@ -225,6 +231,7 @@ export function createQuota(options: QuotaOptions): Quota {
     },
     state: async () => stateOf(await gate.look(), options),
     async disconnect() {
+      closed = true;
       waiters.rejectAll(new Error("the quota is closed"));
       hour.abandon();
       burst.abandon();
