@@ -12,6 +12,7 @@ import { DeadLetters } from "../src/state/dead-letters.ts";
 import { Doors } from "../src/state/doors.ts";
 import { keysOf, type Keys } from "../src/state/keys.ts";
 import { Ledger } from "../src/state/ledger.ts";
+import { Outage } from "../src/state/outage.ts";
 import { PointerQueue } from "../src/state/pointer-queue.ts";
 import { createSeal } from "../src/state/seal.ts";
 import { Sources } from "../src/state/sources.ts";
@@ -42,6 +43,7 @@ export interface Runtime {
   readonly ledger: Ledger;
   readonly dead: DeadLetters;
   readonly doors: Doors;
+  readonly outage: Outage;
   readonly sources: Sources;
   readonly tenantLists: StoredTenantLists;
   readonly wake: Wake;
@@ -69,7 +71,6 @@ export function quotaOptions(config: Config) {
     burstMs: config.QUOTA_BURST_MS,
     pacing: config.QUOTA_PACING,
     liveReserve: config.QUOTA_LIVE_RESERVE,
-    waitingKey: keysOf(config.QUEUE_PREFIX).unsynced("live"),
   };
 }
 
@@ -104,6 +105,7 @@ export function createRuntime(
     ledger: new Ledger(redis, keys),
     dead: new DeadLetters(redis, keys, seal),
     doors: new Doors(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
+    outage: new Outage(redis, keys),
     sources: new Sources(redis, keys),
     tenantLists: new StoredTenantLists(redis, keys),
     wake: new Wake(subscriber, keys),

@@ -26,7 +26,7 @@ local level = math.min(burst, (p.level or burst) + (now - (p.at or now)) / stead
 `;
 
 /**
- * KEYS pace hourSettings hourExpirations waiting
+ * KEYS pace hourSettings hourExpirations turns
  * ARGV demandPrefix hourMs maxHoldMs parts sliceMs slicesKept
  * Returns JSON of everything that decisions and operators look at.
  */

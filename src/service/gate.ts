@@ -23,8 +23,6 @@ export interface GateOptions {
   readonly burstMs: number;
   readonly pacing: Pacing;
   readonly liveReserve: number;
-  /** Sorted set of the live records that wait for a request. */
-  readonly waitingKey: string;
   /** How long after its window a lease of the hour ends by itself, ms. */
   readonly hourHoldMs: number;
 }
@@ -101,7 +99,7 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
   async function look(): Promise<Look> {
     const json = await redis.crmsyncQuotaLook(
       ...([4, keys.pace, `${keys.hour}_settings`, `${keys.hour}_job_expirations`] as const),
-      ...([options.waitingKey, keys.demand, options.hourMs, options.hourHoldMs] as const),
+      ...([keys.turns, keys.demand, options.hourMs, options.hourHoldMs] as const),
       ...([PARTS, Math.ceil(sliceMs(options.hourMs)), SLICES_KEPT] as const),
     );
     const raw = JSON.parse(json) as RawLook;
