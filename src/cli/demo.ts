@@ -45,9 +45,8 @@ async function demo(flags: DemoFlags): Promise<void> {
     say(explainClock(clock));
     const parts = await startParts({ clock, dataDir: flags.dataDir, say }, stack);
     interrupted.throwIfAborted();
-    say(
-      `Redis, the service and the daemon are up; a CRM with ${flags.clients} clients begins its hour.`,
-    );
+    say(`Redis, the service (${parts.service.url}) and the daemon (${parts.daemonUrl}) are up.`);
+    say(`A CRM with ${flags.clients} clients begins its hour.`);
     const verdict = await new Demo(flags, parts, screen, interrupted).run();
     process.exitCode = findFaults(verdict).length === 0 ? 0 : 1;
     process.stdout.write(

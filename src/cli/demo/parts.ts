@@ -5,7 +5,6 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Redis } from "ioredis";
-import { pino } from "pino";
 import { readConfig } from "../../config.ts";
 import { makePrivateDir } from "../../ops/data-dir.ts";
 import { startEmbeddedRedis } from "../../ops/embedded-redis.ts";
@@ -122,10 +121,8 @@ async function provideRedis(
     stack.defer(async () => removeKeys(url, prefix));
     return { url, prefix, failed: new Promise(() => {}) };
   }
-  const log = pino(
-    { level: "warn" },
-    { write: (line) => say((JSON.parse(line) as { msg: string }).msg) },
-  );
+  const tell = (_fields: unknown, message?: unknown): void => say(String(message));
+  const log = { info: () => {}, warn: tell, error: tell };
   const redis = await startEmbeddedRedis({ dataDir, log });
   stack.defer(async () => redis.close());
   const failed = new Promise<never>((_, reject) => {

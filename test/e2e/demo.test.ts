@@ -1,0 +1,145 @@
+import { readdir, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { tempDir } from "../support/crmsync.ts";
+import { spawnCrmsync, spawnNode, type TestProcess } from "../support/process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const PROJECT_DIR = join(import.meta.dirname, "../..");
+const READY_MS = 40_000;
+const END_MS = 120_000;
+
+/** What must not be there any more when a test ends. */
+let family: number[] = [];
+
+afterEach(async () => {
+  await waitFor(async () => (await Promise.all(family.map(runs))).every((alive) => !alive), {
+    deadlineMs: 10_000,
+    what: "all processes of the demo have ended",
+  });
+  family = [];
+});
+
+/** An ended process whose parent has not looked yet still has its number. */
+async function runs(pid: number): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  return stat !== "" && !/\) Z /.test(stat);
+}
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  const children = text.trim().split(" ").filter(Boolean).map(Number);
+  return [...children, ...(await Promise.all(children.map(childrenOf))).flat()];
+}
+
+/** Starts it and waits until the CRM's hour begins. */
+async function startDemo(args: string[], env: Record<string, string> = {}): Promise<TestProcess> {
+  const demo = spawnCrmsync(["demo", ...args], { env });
+  await demo.line(/A CRM with \d+ clients begins its hour/, READY_MS);
+  family.push(demo.pid, ...(await childrenOf(demo.pid)));
+  return demo;
+}
+
+const resultOf = (demo: TestProcess) =>
+  JSON.parse(demo.stdout.at(-1) ?? "") as Record<string, unknown>;
+
+async function daemonPid(demo: TestProcess): Promise<number> {
+  const [, pid] = await demo.line(/events [1-9].* daemon (\d+)/, END_MS);
+  return Number(pid);
+}
+
+const leftDirs = async (): Promise<string[]> =>
+  (await readdir(tmpdir())).filter((name) => name.startsWith("crmsync-demo-"));
+
+describe("crmsync demo", () => {
+  it("ends with all equal, with its own Redis, and leaves nothing behind", async () => {
+    const before = await leftDirs();
+    await using demo = await startDemo(["--seconds", "5", "--clients", "40"]);
+    expect(family).toHaveLength(5); // demo, service, daemon, redis-server and its watcher
+    expect(await demo.ended).toEqual({ code: 0, signal: null });
+    expect(demo.stdout.join("\n")).toMatch(/EQUAL {2}all \d+ relations/);
+    expect(demo.stderr.join("\n")).not.toContain("\u001b");
+    expect((await leftDirs()).filter((dir) => !before.includes(dir))).toEqual([]);
+  });
+
+  it("loses nothing when the daemon is killed in the middle", async () => {
+    const redisUrl = inject("redisUrl");
+    await using demo = await startDemo(
+      ["--seconds", "15", "--clients", "60", "--seed", "7", "--json"],
+      { REDIS_URL: redisUrl },
+    );
+    process.kill(await daemonPid(demo), "SIGKILL");
+    await demo.line(/the daemon ended \(SIGKILL\)/);
+    family.push(...(await childrenOf(demo.pid)));
+    expect(await demo.ended).toEqual({ code: 0, signal: null });
+    expect(resultOf(demo)).toMatchObject({
+      equal: true,
+      faults: [],
+      throttled: 0,
+      daemonRestarts: 1,
+    });
+    const redis = new Redis(redisUrl);
+    expect(await redis.keys("*crmsync-demo-*")).toEqual([]);
+    redis.disconnect();
+  });
+
+  it("names what differs, and fails", async () => {
+    await using dir = await tempDir();
+    const args = ["--seconds", "5", "--clients", "20", "--data-dir", dir.path, "--json"];
+    await using demo = await startDemo(args);
+    const [, service = ""] = await demo.line(/the service \((\S+)\)/);
+    const token = await readFile(join(dir.path, "service.token"), "utf8");
+    const meddled = await fetch(`${service}/v1.1/business-relations`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token.trim()}`, "content-type": "application/json" },
+      body: JSON.stringify({ type: "Trust", crmCode: "meddler", name: "Nobody's" }),
+    });
+    expect(meddled.status).toBe(201);
+    expect(await demo.ended).toEqual({ code: 1, signal: null });
+    expect(resultOf(demo)).toMatchObject({
+      equal: false,
+      differences: [{ crmCode: "meddler", crm: "absent", service: "present" }],
+    });
+
+    await using again = spawnCrmsync(["demo", "--data-dir", dir.path]);
+    expect(await again.ended).toEqual({ code: 1, signal: null });
+    expect(again.stderr.join("\n")).toContain("is not empty");
+  });
+
+  it("--keep leaves everything running: a producer without our code pushes, and it arrives", async () => {
+    await using demo = await startDemo(["--seconds", "5", "--clients", "10", "--keep"]);
+    const [, redisUrl = "", prefix = ""] = await demo.line(
+      /REDIS_URL='([^']+)' QUEUE_PREFIX='([^']+)' node examples/,
+      END_MS,
+    );
+    const [, service = "", token = ""] = await demo.line(/service +(\S+)\/#token=(\S+)/);
+    await using producer = spawnNode(
+      [join(PROJECT_DIR, "examples/push-with-bullmq.mjs"), "by a stranger/1"],
+      { env: { REDIS_URL: redisUrl, QUEUE_PREFIX: prefix } },
+    );
+    expect(await producer.ended).toEqual({ code: 0, signal: null });
+    const url = `${service}/v1.1/business-relations/${encodeURIComponent("by a stranger/1")}`;
+    const arrived = async (): Promise<boolean> =>
+      (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).ok;
+    await waitFor(arrived, { what: "the pushed client on the service" });
+    demo.kill("SIGTERM");
+    expect(await demo.ended).toEqual({ code: 0, signal: null });
+  });
+
+  it("ends within five seconds of a signal, with all its processes", async () => {
+    await using demo = await startDemo(["--seconds", "30"]);
+    const started = performance.now();
+    demo.kill("SIGTERM");
+    expect(await demo.ended).toEqual({ code: 143, signal: null });
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+
+  it("takes its processes along when it is killed itself", async () => {
+    await using dir = await tempDir();
+    await using demo = await startDemo(["--seconds", "30", "--data-dir", dir.path]);
+    demo.kill("SIGKILL");
+    expect(await demo.ended).toEqual({ code: null, signal: "SIGKILL" });
+  });
+});
