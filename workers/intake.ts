@@ -101,8 +101,8 @@ async function point(runtime: Runtime, records: readonly Accepted[]): Promise<vo
     crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
   );
   if (pointers.length > 0) await runtime.pointers.add(pointers);
-  for (const { crmCode, promoted } of records) {
-    if (promoted && crmCode !== undefined) await runtime.pointers.promote(crmCode);
+  for (const { crmCode, hasten } of records) {
+    if (hasten && crmCode !== undefined) await runtime.pointers.hasten(crmCode);
   }
 }
 

@@ -7,9 +7,9 @@ import { createQuota, type Quota } from "../src/service/quota.ts";
 import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
 import type { Sendable } from "../src/sync/sync-relation.ts";
 import type { ServiceReply } from "../src/sync/settle-reply.ts";
-import { prepare } from "./prepare.ts";
 import { startProbing } from "./probe.ts";
 import { quotaOptions, type Runtime } from "./runtime.ts";
+import { keepLedgerWarm } from "./warm-up.ts";
 
 export interface ServiceAddress {
   /** Without the version prefix. */
@@ -20,19 +20,21 @@ export interface ServiceAddress {
 export interface ServiceAccess {
   readonly quota: Quota;
   readonly client: ServiceClient;
-  /** Whether a door is closed, so that no request may be spent on changes. */
-  isStopped(): Promise<boolean>;
+  /** Whether the service has closed a door to us, so that only probes may be sent. */
+  isRefused(): Promise<boolean>;
+  /** Whether changes may be sent: not refused, and known what the service holds already. */
+  isReady(): Promise<boolean>;
+  /** Likewise, and there is no outage, or this is its one try. */
+  mayTry(): Promise<boolean>;
   /** Spends the permit on the request that a decision needs. */
   send(permit: Permit, decision: Sendable, crmCode: string): Promise<ServiceReply>;
   /** Remembers that the service refused us; all processes stop. */
   refused(reply: Denied): Promise<void>;
-  /** Resolves once changes may be sent: what the service holds is known, or cannot be had. */
-  readonly ready: Promise<void>;
   close(): Promise<void>;
 }
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { config, log, metrics, doors } = runtime;
+  const { config, log, metrics, doors, outage } = runtime;
   const stop = new AbortController();
   const client = createServiceClient({
     baseUrl: address.baseUrl,
@@ -55,13 +57,27 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     log,
     onPause: (reason) => metrics.pauses.inc({ reason }),
   });
+  async function failed(reason: string): Promise<void> {
+    if (!(await outage.failed())) return;
+    metrics.pauses.inc({ reason: "unavailable" });
+    log.error({ reason }, "service.unavailable: tried once per pause until it answers");
+  }
+
   const access: ServiceAccess = {
     quota,
     client,
-    isStopped: async () => (await doors.closed()) !== undefined,
+    isRefused: async () => (await doors.closed()) !== undefined,
+    async isReady() {
+      if (await access.isRefused()) return false;
+      const { state } = await runtime.ledger.warmUp();
+      return state === "done" || state === "cold";
+    },
+    mayTry: async () => (await access.isReady()) && (await outage.waitMs()) === 0,
     async send(permit, decision, crmCode) {
       const reply = await sendDecision(client, permit, decision, crmCode);
       if (reply.kind === "denied") await access.refused(reply);
+      else if (reply.kind === "unavailable") await failed(reply.reason);
+      else if (await outage.answered()) log.info("service.back");
       return reply;
     },
     async refused(reply) {
@@ -70,16 +86,16 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       metrics.pauses.inc({ reason: `${reply.door}_refused` });
       log.error({ door: reply.door, address: detail || undefined }, "service.door_closed");
     },
-    ready: Promise.resolve(),
     async close() {
       stop.abort();
-      await Promise.allSettled([probing, access.ready]);
+      await Promise.allSettled([probing, warming]);
       await client.close();
       await quota.disconnect();
     },
   };
   const probing = startProbing(runtime, access, address, stop.signal);
-  return Object.assign(access, { ready: prepare(runtime, access, stop.signal) });
+  const warming = keepLedgerWarm(runtime, access, stop.signal);
+  return access;
 }
 
 function sendDecision(

@@ -19,8 +19,8 @@ export async function readSharedState(runtime: Runtime): Promise<SharedState | u
 
 async function read(runtime: Runtime): Promise<SharedState> {
   const { inbox, pointers, dead, doors, redis, keys, sources, config } = runtime;
-  const [inboxJobs, syncJobs, oldest, deadLetters, door, quota, heard, durable] = await Promise.all(
-    [
+  const [inboxJobs, syncJobs, oldest, deadLetters, door, quota, heard, durable, outage] =
+    await Promise.all([
       inbox.queue.getJobCounts(),
       pointers.queue.getJobCounts(),
       oldestUnsynced(runtime),
@@ -29,8 +29,8 @@ async function read(runtime: Runtime): Promise<SharedState> {
       runtime.quotaState(),
       sources.last(),
       isDurable(runtime),
-    ],
-  );
+      runtime.outage.lasts(),
+    ]);
   const waiting = await Promise.all(LANES.map((lane) => redis.zcard(keys.unsynced(lane))));
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
   const refused = door && (`${door.door}_refused` as const);
@@ -45,6 +45,7 @@ async function read(runtime: Runtime): Promise<SharedState> {
     stopped: {
       ...(quota.stopped !== undefined && { [quota.stopped]: true }),
       ...(refused !== undefined && { [refused]: true }),
+      unavailable: outage,
     },
     authState: refused ?? "ok",
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt) / 1000,

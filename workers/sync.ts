@@ -65,7 +65,7 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
 
   async function turn(): Promise<void> {
     const { heard } = wake;
-    if (await access.isStopped()) return wake.wait(CLOSED_LOOK_MS, stop.signal);
+    if (!(await access.isReady())) return wake.wait(CLOSED_LOOK_MS, stop.signal);
     const due = await pointers.due(Date.now());
     const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
     if (lane === undefined) return wake.wait(IDLE_LOOK_MS, stop.signal, heard);
@@ -76,8 +76,10 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     }
     const permit = await permitFor(lane);
     if (permit === undefined) return undefined;
-    // The wait may have been long: a door may have closed meanwhile.
-    return (await access.isStopped()) ? permit.cancel() : fetchAndRun(permit);
+    // Asked after the wait, which may have been long: much may have happened meanwhile.
+    if (await access.mayTry()) return fetchAndRun(permit);
+    permit.cancel();
+    return wake.pause(CLOSED_LOOK_MS, stop.signal);
   }
 
   /** Undefined when it was not worth waiting on: stopping, or live work came while bulk waits. */
@@ -104,7 +106,6 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
   async function loop(): Promise<void> {
     await worker.waitUntilReady();
     await worker.startStalledCheckTimer();
-    await access.ready;
     while (!stop.signal.aborted) {
       try {
         await turn();

@@ -35,7 +35,7 @@ export function keepTenantLists(
   }, FIRST_WAIT_MS);
 
   async function look(): Promise<void> {
-    if (access !== undefined && (await isDue()) && !(await access.isStopped())) await ask(access);
+    if (access !== undefined && (await isDue()) && !(await access.isRefused())) await ask(access);
     if (await tenantLists.reload()) {
       clearTimeout(late);
       nowKnown();

@@ -56,7 +56,35 @@ export class Inbox {
     return { accepted, duplicates: events.length - accepted };
   }
 
+  /**
+   * Takes out jobs that no worker can read, since a foreign client wrote data that is not JSON:
+   * they would stall and come back for ever. Looks at what is being worked on.
+   * @returns what they held.
+   */
+  async takeUnreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
+    const ids = await this.#redis.lrange(this.queue.toKey("active"), 0, -1);
+    const found: { id: string; data: string; timestamp: number }[] = [];
+    for (const id of ids) {
+      const [data, timestamp] = await this.#redis.hmget(this.queue.toKey(id), "data", "timestamp");
+      if (data === null || data === undefined || isJson(data)) continue;
+      // The worker that stumbled over it still holds its lock.
+      await this.#redis.del(`${this.queue.toKey(id)}:lock`);
+      if ((await this.queue.remove(id)) === 1)
+        found.push({ id, data, timestamp: Number(timestamp) });
+    }
+    return found;
+  }
+
   async close(): Promise<void> {
     await this.queue.close();
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -22,6 +22,8 @@ export interface Keys {
   readonly dead: string;
   /** Hash: doors that the service has closed (token, address), since when, and next probe. */
   readonly doors: string;
+  /** Hash: failures in a row, and until when the service is left alone (see outage.ts). */
+  readonly outage: string;
   /** Hash: the tenant's value lists as the service last told them, and when. */
   readonly schemaConfig: string;
   /** Hash event source → time of its newest event, ms. */
@@ -40,6 +42,7 @@ export function keysOf(prefix: string): Keys {
     seen: (day) => `${prefix}:seen:${day}`,
     dead: `${prefix}:dead`,
     doors: `${prefix}:doors`,
+    outage: `${prefix}:outage`,
     schemaConfig: `${prefix}:schema-config`,
     sources: `${prefix}:sources`,
     wake: `${prefix}:wake`,

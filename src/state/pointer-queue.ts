@@ -2,7 +2,7 @@
  * The queue of records whose turn will come. A job only points at its record: the newest state
  * lies beside it, so what a job carries can never be old.
  */
-import { Queue } from "bullmq";
+import { ErrorCode, Queue } from "bullmq";
 import type { Redis, Result } from "ioredis";
 import type { Lane } from "../spec/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -65,11 +65,16 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.wake, urgent ? "live" : "bulk");
   }
 
-  /** Moves a waiting bulk job into the live lane; one that is not waiting is left alone. */
-  async promote(crmCode: string): Promise<void> {
+  /**
+   * Lets a record that has a live change go before bulk work, and no longer wait for the retry
+   * of an older state. A job that runs or waits among the live ones is left alone.
+   */
+  async hasten(crmCode: string): Promise<void> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
-    if (job !== undefined && (job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+    if (job === undefined) return;
+    if ((job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+    if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.wake, "live");
   }
 
@@ -95,4 +100,10 @@ export class PointerQueue {
   async close(): Promise<void> {
     await this.queue.close();
   }
+}
+
+/** It became due, or was done, between the look and the call. */
+function ignoreNotDelayed(error: unknown): void {
+  const { code } = error as { code?: unknown };
+  if (code !== ErrorCode.JobNotInState && code !== ErrorCode.JobNotExist) throw error;
 }

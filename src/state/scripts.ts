@@ -17,8 +17,9 @@ import { FIELDS, NOW, OLDER } from "./lua.ts";
 
 /**
  * KEYS staged ledger warm-up versions unsynced:live unsynced:bulk dead seen:<today> seen:<earlier>…
- * ARGV crmCode eventKey order payload fingerprint status variant lane time event seenTtl deadId
- * Returns {result, coalesced 0|1, promoted 0|1}.
+ * ARGV crmCode eventKey order payload fingerprint status variant lane time event seenTtl deadId seenMax
+ * Returns {result, coalesced 0|1, hasten 0|1}; hasten: its job waits longer than this state should,
+ * in the bulk lane or for the retry of an older state.
  */
 export const STAGE = `
 local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -31,8 +32,11 @@ if eventKey ~= '' then
       return {'duplicate', 0, 0}
     end
   end
-  redis.call('SADD', KEYS[8], eventKey)
-  redis.call('EXPIRE', KEYS[8], ARGV[11])
+  -- Past the bound a repeated event is told by its order alone.
+  if redis.call('SCARD', KEYS[8]) < tonumber(ARGV[13]) then
+    redis.call('SADD', KEYS[8], eventKey)
+    redis.call('EXPIRE', KEYS[8], ARGV[11])
+  end
 end
 ${FIELDS}
 local row = redis.call('HGET', KEYS[2], crmCode)
@@ -46,6 +50,7 @@ local letter = redis.call('HGET', KEYS[7], ARGV[12])
 if letter and not older(order, cjson.decode(letter).order) then
   redis.call('HDEL', KEYS[7], ARGV[12])
 end
+redis.call('HDEL', KEYS[7], 'e:' .. eventKey)
 
 local taken = s.tv ~= nil
 local pending = s.v ~= nil and s.v ~= s.tv
@@ -75,14 +80,16 @@ end
 
 local newLane = (s.v and s.l == 'live') and 'live' or lane
 local promoted = s.v and s.l == 'bulk' and newLane == 'live'
+local hasten = promoted or s.n
 redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', fingerprint,
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
   't', time, 'ev', event)
+redis.call('HDEL', KEYS[1], 'n', 'n0', 'h')
 if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
 if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time) end
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
 redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', s.t0 or time, crmCode)
-return {'staged', pending and 1 or 0, promoted and 1 or 0}
+return {'staged', pending and 1 or 0, hasten and 1 or 0}
 `;
 
 /**

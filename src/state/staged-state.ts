@@ -45,8 +45,8 @@ export interface StageResult {
   readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
-  /** It moved a waiting bulk record into the live lane. */
-  readonly promoted: boolean;
+  /** Its job waits longer than it should, in the bulk lane or for the retry of an older state. */
+  readonly hasten: boolean;
 }
 
 export interface TakenState {
@@ -91,6 +91,9 @@ const DAY_MS = 86_400_000;
 const SEEN_DAYS = 7;
 const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
 
+/** Events of one day that are remembered at most: 64 bytes each make 32 MB. */
+const SEEN_MAX_PER_DAY = 500_000;
+
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
@@ -115,7 +118,7 @@ export class StagedStates {
       this.#keys.dead,
       ...this.#seenKeys(),
     ];
-    const [result, coalesced, promoted] = await this.#redis.crmsyncStage(
+    const [result, coalesced, hasten] = await this.#redis.crmsyncStage(
       keys.length,
       ...keys,
       state.crmCode,
@@ -130,11 +133,12 @@ export class StagedStates {
       this.#seal.close(state.event),
       SEEN_TTL_S,
       deadId,
+      SEEN_MAX_PER_DAY,
     );
     return {
       result: result as StageResult["result"],
       coalesced: coalesced === 1,
-      promoted: promoted === 1,
+      hasten: hasten === 1,
     };
   }
 

@@ -1,4 +1,5 @@
 /** Tells waiting loops, over all processes, that there is something to do. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 
@@ -27,6 +28,11 @@ export class Wake {
   listen(listener: (lane: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves after `ms`, or when `signal` is aborted; wake-ups do not count. */
+  pause(ms: number, signal: AbortSignal): Promise<void> {
+    return sleep(ms, undefined, { signal }).catch(() => {});
   }
 
   /** Resolves at the next wake-up since `heard`, after `timeoutMs`, or when `signal` is aborted. */

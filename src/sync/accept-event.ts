@@ -44,7 +44,7 @@ export interface StateToStage {
 export interface Staged {
   readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
   readonly coalesced: boolean;
-  readonly promoted: boolean;
+  readonly hasten: boolean;
 }
 
 export interface AcceptPorts {
@@ -71,7 +71,7 @@ export interface Accepted {
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
-  readonly promoted: boolean;
+  readonly hasten: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
 }
@@ -195,5 +195,5 @@ const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
   lane,
   crmCode: undefined,
   coalesced: false,
-  promoted: false,
+  hasten: false,
 });

@@ -11,6 +11,7 @@ import type { LedgerView } from "./ledger-view.ts";
 import { decide, type Decision } from "./decide.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { REJECTIONS } from "./rejections.ts";
+import { retryDelay } from "./retry-delay.ts";
 import { settleReply, type RetryPolicy, type ServiceReply } from "./settle-reply.ts";
 import type { Problem } from "../spec/problem.ts";
 import type { Lane } from "../spec/lane.ts";
@@ -82,7 +83,7 @@ export interface SyncPorts<T extends TakenState> {
   send(decision: Sendable, state: T): Promise<ServiceReply>;
   settle(state: T, how: Settlement): Promise<"settled" | "more" | "lost">;
   bury(state: T, reason: DeadReason, problems: readonly Problem[]): Promise<void>;
-  now(): number;
+  readonly now: () => number;
   readonly retry: RetryPolicy;
 }
 
@@ -141,8 +142,19 @@ async function carryOut<T extends TakenState>(
       const settled = settleReply(reply, decision, state, known, ports.now(), ports.retry);
       const { dead } = settled;
       if (dead !== undefined) await ports.bury(state, dead.reason, dead.problems);
-      await ports.settle(state, settled.settlement);
-      return settled.end;
+      const left = await ports.settle(state, settled.settlement);
+      return left === "more" ? hastened(settled.end, settled.settlement, ports) : settled.end;
     }
   }
+}
+
+/** A newer state that came meanwhile does not wait out the failures of the older one. */
+function hastened<T extends TakenState>(
+  end: SyncEnd,
+  settlement: Settlement,
+  { now, retry }: Pick<SyncPorts<T>, "now" | "retry">,
+): SyncEnd {
+  if (end.next.kind !== "later") return end;
+  const at = now() + Math.max(settlement.holdMs ?? 0, retryDelay(1, retry.baseMs, retry.random));
+  return { ...end, next: { kind: "later", at: Math.min(at, end.next.at) } };
 }

@@ -96,8 +96,8 @@ describe("staging", () => {
 
   it("moves a bulk record into the live lane, and never back", async () => {
     await stage(change("1", { lane: "bulk" }));
-    expect(await stage(change("2", { lane: "live" }))).toMatchObject({ promoted: true });
-    expect(await stage(change("3", { lane: "bulk" }))).toMatchObject({ promoted: false });
+    expect(await stage(change("2", { lane: "live" }))).toMatchObject({ hasten: true });
+    expect(await stage(change("3", { lane: "bulk" }))).toMatchObject({ hasten: false });
     expect((await take()).lane).toBe("live");
     expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
   });

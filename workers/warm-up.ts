@@ -1,67 +1,77 @@
 /**
- * What is learned from the service before the first change is sent: the tenant's value lists, and
- * which relations it holds already (the ledger's warm-up). Any process may do it, one does.
+ * Keeps the ledger warm: at the first start, and whenever Redis has lost it, what the service
+ * holds is listed before changes are sent. Any process may do it, one does.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply, Relation } from "../src/service/reply.ts";
 import type { LedgerRow } from "../src/state/ledger-row.ts";
+import type { WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/settle-reply.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
 /** After so many failures in a row the sync goes on without knowing what is there. */
-const WARM_UP_TRIES = 5;
+const TRIES = 5;
 
-/** How often a process looks whether another one has finished warming, ms. */
+/** How often the ledger is looked at, ms: how long a lost one may go unnoticed. */
 const LOOK_MS = 500;
 
-export async function prepare(
+export async function keepLedgerWarm(
   runtime: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<void> {
+  const { ledger, log, throttle, config } = runtime;
   const owner = randomUUID();
   let failures = 0;
   while (!signal.aborted) {
     try {
-      const { state } = await runtime.ledger.warmUp();
-      if (state === "done" || state === "cold") return;
-      if ((await access.isStopped()) || !(await runtime.ledger.claimWarmUp(owner))) {
-        await sleep(LOOK_MS, undefined, { signal });
-        continue;
+      const warmUp = await ledger.warmUp();
+      if (isDue(warmUp, config.QUOTA_HOUR_MS) && (await mayWarm(runtime, access, owner))) {
+        const result = await listFrom(warmUp, runtime, access, signal);
+        await ledger.releaseWarmUp();
+        failures = result === "failed" ? failures + 1 : 0;
+        if (result === "failed") await putOff(runtime, failures, signal);
       }
-      const result = await warmUp(runtime, access, signal);
-      if (result === "failed") failures += 1;
-      if (failures >= WARM_UP_TRIES) {
-        runtime.log.warn("ledger.cold: listing kept failing; creates may cost a second request");
-        await runtime.ledger.goOnCold();
-      }
-      await runtime.ledger.releaseWarmUp();
-      if (result === "failed") {
-        await sleep(retryDelay(failures, runtime.config.RETRY_BASE_MS, Math.random), undefined, {
-          signal,
-        });
-      }
+      await sleep(LOOK_MS, undefined, { signal });
     } catch (error) {
       if (signal.aborted) return;
-      runtime.throttle("prepare", (held) =>
-        runtime.log.warn({ err: error, held }, "prepare.put_off"),
-      );
+      throttle("warm-up", (held) => log.warn({ err: error, held }, "ledger.put_off"));
       await sleep(LOOK_MS);
     }
   }
 }
 
+/** A cold ledger is tried again once per hour window. */
+function isDue({ state, coldSince }: WarmUp, hourMs: number): boolean {
+  if (state === "cold") return Date.now() - (coldSince ?? 0) > hourMs;
+  return state !== "done";
+}
+
+async function mayWarm(runtime: Runtime, access: ServiceAccess, owner: string): Promise<boolean> {
+  return !(await access.isRefused()) && (await runtime.ledger.claimWarmUp(owner));
+}
+
+async function putOff(runtime: Runtime, failures: number, signal: AbortSignal): Promise<void> {
+  if (failures >= TRIES) {
+    runtime.log.warn("ledger.cold: listing kept failing; a change may cost a second request");
+    await runtime.ledger.goOnCold(Date.now());
+    return;
+  }
+  const delay = retryDelay(failures, runtime.config.RETRY_BASE_MS, Math.random);
+  await sleep(delay, undefined, { signal });
+}
+
 /** Lists on from where the last run got to. */
-async function warmUp(
+async function listFrom(
+  { cursor }: WarmUp,
   runtime: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<"done" | "failed" | "again"> {
   const { ledger, log } = runtime;
-  const { cursor } = await ledger.warmUp();
   const acquire = () => access.quota.acquire("live", signal);
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
