@@ -34,7 +34,7 @@ export interface TokenSummary {
 }
 
 export const DEFAULT_TENANT = "default";
-export const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
+const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
 
 /** Everything an operator may change, on the file itself: a serving sandbox sees it at once. */
 export class Administration {

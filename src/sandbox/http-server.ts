@@ -6,7 +6,7 @@ import type { Reply } from "./replies.ts";
 import { rewriteUrl, send } from "./service.ts";
 
 /** The spec shows no limit for bodies; a business relation is far smaller. */
-export const BODY_MAX_BYTES = 1_048_576;
+const BODY_MAX_BYTES = 1_048_576;
 
 const REQUEST_TIMEOUT_MS = 60_000;
 

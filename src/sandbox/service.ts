@@ -9,7 +9,7 @@ import type { Reply, RetryAfterForm } from "./replies.ts";
 import type { RequestLog } from "./request-log.ts";
 
 /** Every address of the service is routed here: its own router reads the path as it was sent. */
-export const SERVICE_ROUTE = "/service";
+const SERVICE_ROUTE = "/service";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -7,7 +7,7 @@ import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 /** The spec leaves branches to each organisation: these let a fresh tenant be tried out. */
 const SAMPLE_BRANCHES = ["geneva", "luxembourg", "zurich"];
 
-export const TENANT_FIELDS = Object.keys(DEFAULT_TENANT_VALUES) as TenantField[];
+const TENANT_FIELDS = Object.keys(DEFAULT_TENANT_VALUES) as TenantField[];
 
 const dataType = (field: TenantField): "array" | "string" =>
   COMPANY.properties[field]!.type === "array" ? "array" : "string";

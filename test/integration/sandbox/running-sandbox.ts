@@ -28,7 +28,7 @@ export interface RunningSandbox extends AsyncDisposable {
 }
 
 export const RELATIONS = "/v1.1/business-relations";
-export const ROOMY = { perHour: 1_000_000, burst: 1_000_000 };
+const ROOMY = { perHour: 1_000_000, burst: 1_000_000 };
 
 export const person = (crmCode: string, fields: object = {}): Record<string, unknown> => ({
   type: "Person",
