@@ -1,6 +1,6 @@
 import type { RelationStore } from "./relation-store.ts";
 import { validateRelation } from "./validate-relation.ts";
-import type { BusinessRelation, TenantRules } from "./validate-relation.ts";
+import type { BusinessRelation, TenantRules, Validation } from "./validate-relation.ts";
 
 export interface RefusedLine {
   readonly line: number;
@@ -45,7 +45,7 @@ export async function importRelations(
   for await (const text of lines) {
     line += 1;
     if (text.trim() === "") continue;
-    const checked = validateRelation(parse(text), { tenant, unknownFields: "reject" });
+    const checked = check(text, tenant);
     if (checked.ok) batch.push({ line, relation: checked.relation });
     else result.refused.push({ line, problems: checked.problems });
     if (batch.length === BATCH) flush();
@@ -71,11 +71,12 @@ function put(
   }
 }
 
-/** Text that is no JSON is refused as the value `undefined`, which is no object either. */
-function parse(text: string): unknown {
+function check(text: string, tenant: TenantRules): Validation {
+  let body: unknown;
   try {
-    return JSON.parse(text);
+    body = JSON.parse(text);
   } catch {
-    return undefined;
+    return { ok: false, problems: ["the line is not valid JSON"] };
   }
+  return validateRelation(body, { tenant, unknownFields: "reject" });
 }

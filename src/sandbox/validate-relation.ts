@@ -33,6 +33,7 @@ export type Validation =
  * callers log error texts, and values are personal data.
  */
 export function validateRelation(body: unknown, rules: ValidationRules): Validation {
+  if (body === undefined) return { ok: false, problems: ["body is required"] };
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     return { ok: false, problems: [`body must be a JSON object, not ${kindOf(body)}`] };
   }

@@ -65,7 +65,7 @@ test("relations leave and enter as NDJSON, bad lines are told by number", async 
   expect(result.stdout).toEqual(["2 created, 1 updated, 2 refused"]);
   expect(result.stderr).toEqual([
     expect.stringMatching(/^line 3: type must be one of/) as string,
-    expect.stringMatching(/^line 5: body must be a JSON object/) as string,
+    expect.stringMatching(/^line 5: the line is not valid JSON$/) as string,
   ]);
   const target = join(dirname(file.path), "out.ndjson");
   await sandboxCommand(["export", target, ...db]);

@@ -138,6 +138,10 @@ test("a type of no variant is told together with what ails the crmCode", () => {
   ]);
 });
 
-test.each([undefined, null, [], "x", 7, true])("%j is no relation", (body) => {
+test("no body is one problem", () => {
+  expect(problemsOf(undefined)).toEqual(["body is required"]);
+});
+
+test.each([null, [], "x", 7, true])("%j is no relation", (body) => {
   expect(problemsOf(body)[0]).toMatch(/^body must be a JSON object, not /);
 });
