@@ -87,9 +87,8 @@ function areaOf(path: string): string | undefined {
   return /^(?:src\/[^/]+|workers)(?=\/|$)/.exec(normalize(path))?.[0];
 }
 
-/** A place is a folder, a file, or the beginning of file names: `src/service/quota*`. */
+/** A place is a folder or a file. */
 function covers(place: string, path: string): boolean {
-  if (place.endsWith("*")) return path.startsWith(place.slice(0, -1));
   return path === place || path.startsWith(`${place}/`);
 }
 

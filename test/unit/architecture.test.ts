@@ -31,7 +31,7 @@ const RULES: Rules = {
     "src/cli": ["src", "workers"],
   },
   onlyIn: {
-    bottleneck: ["src/service/quota*"],
+    bottleneck: ["src/service/lease-log.ts"],
     bullmq: ["src/event", "src/state", "workers"],
     "cli-progress": ["src/cli"],
     commander: ["src/cli"],
@@ -125,7 +125,7 @@ test.for([
 
 test.for([
   ["src/sync/a.ts", `import { b } from "../spec/b.ts";\nimport { createHash } from "node:crypto";`],
-  ["src/service/quota-lease.ts", `import Bottleneck from "bottleneck";`],
+  ["src/service/lease-log.ts", `import Bottleneck from "bottleneck";`],
   ["src/sandbox/a.ts", `import { COUNTRIES } from "../spec/value-lists.ts";`],
   ["src/cli/a.ts", `import { b } from "../../workers/b.ts";`],
   ["src/config.ts", `export const all = process.env;`],
