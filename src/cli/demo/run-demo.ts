@@ -5,7 +5,7 @@ import { Inbox } from "../../event/inbox.ts";
 import { BURST_REQUESTS, BURST_WINDOW_MS, HOUR_MS, REQUESTS_PER_HOUR } from "../../spec/limits.ts";
 import { compare } from "./compare.ts";
 import { DaemonMetrics } from "./daemon-metrics.ts";
-import { readBacklog } from "./figures.ts";
+import { addCounts, NO_COUNTS, readBacklog } from "./figures.ts";
 import type { Figures, ServiceCounts } from "./figures.ts";
 import { planHour } from "./hour.ts";
 import type { Hour } from "./hour.ts";
@@ -45,7 +45,9 @@ export class Demo {
   readonly #metrics = new DaemonMetrics();
   readonly #hour: Hour;
   readonly #startAt: number;
-  #service: ServiceCounts = { requests: 0, created: 0, updated: 0, throttled: 0 };
+  #service = NO_COUNTS;
+  /** Counts of the service before it was last started anew: the next one counts from zero. */
+  #earlierService = NO_COUNTS;
   #producer: Producer | undefined;
   #watchedPid: number | undefined;
 
@@ -124,7 +126,13 @@ export class Demo {
     if (metrics.status === "fulfilled" && daemon.pid === this.#watchedPid) {
       this.#metrics.update(metrics.value);
     }
-    if (counts.status === "fulfilled") this.#service = counts.value;
+    if (counts.status === "fulfilled") this.#countService(counts.value);
+  }
+
+  #countService(counts: ServiceCounts): void {
+    const now = addCounts(this.#earlierService, counts);
+    if (now.requests < this.#service.requests) this.#earlierService = this.#service;
+    this.#service = addCounts(this.#earlierService, counts);
   }
 
   #figures(): Figures {

@@ -39,19 +39,16 @@ export function renderTable(figures: Figures, paint: Paint): string[] {
     row(
       "per net change",
       requestsPerNetChange(service.requests, netChanges),
-      "requests, all of them, for each change that the service took",
+      "all requests, for each change that the service took",
     ),
     row("answered 429", service.throttled, "told by the service"),
     row("dead letters", figures.deadLetters, "bad records: named, kept, no request spent"),
-    row(
-      "freshness",
-      atMost(freshness.p50),
-      `half of all live changes; 99 % ${atMost(freshness.p99)}`,
-    ),
+    row("freshness p50", atMost(freshness.p50), "from the CRM to the service, live changes"),
+    row("freshness p99", atMost(freshness.p99), ""),
     row(
       "backlog",
       backlog.records,
-      `records wait for their turn, ${backlog.inbox ?? "–"} events in the inbox`,
+      `records wait for their turn; ${backlog.inbox ?? "–"} events in the inbox`,
     ),
     "",
     daemon.pid === undefined
