@@ -4,12 +4,11 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { SingleBar } from "cli-progress";
 import { Command, Option } from "commander";
-import { Redis } from "ioredis";
-import { readConfig, type Config } from "../config.ts";
+import { readConfig } from "../config.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { Inbox } from "../event/inbox.ts";
-import { findEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { LANES, type Lane } from "../spec/lane.ts";
+import { connectOnce } from "./connect.ts";
 import { UserError } from "./user-error.ts";
 
 /** Events handed to Redis in one round trip. */
@@ -137,27 +136,5 @@ async function openInput(file: string): Promise<{ input: Readable; bytes: number
     return { input: createReadStream(file), bytes: size };
   } catch (error) {
     throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
-  }
-}
-
-/** One try: whoever pushes by hand wants to hear at once that nothing is there. */
-async function connectOnce(config: Config): Promise<Redis> {
-  const url = config.REDIS_URL ?? (await findEmbeddedRedis(config.DATA_DIR));
-  if (url === undefined) {
-    throw new UserError(
-      `no daemon runs on DATA_DIR ${config.DATA_DIR}: start one (crmsync start), or set REDIS_URL to the Redis that it uses`,
-    );
-  }
-  const redis = new Redis(url, {
-    maxRetriesPerRequest: null,
-    lazyConnect: true,
-    retryStrategy: () => null,
-  });
-  redis.on("error", () => {});
-  try {
-    await redis.connect();
-    return redis;
-  } catch (error) {
-    throw new UserError(`Redis cannot be reached: ${(error as Error).message}`);
   }
 }

@@ -9,6 +9,7 @@ import { UserError } from "./user-error.ts";
 const COMMANDS = {
   start: async () => (await import("./start.ts")).startCommand(),
   push: async () => (await import("./push.ts")).pushCommand(),
+  dead: async () => (await import("./dead.ts")).deadCommand(),
   demo: async () => (await import("./demo.ts")).demoCommand(),
   sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),
 } as const;
