@@ -31,7 +31,7 @@ const RULES: Rules = {
     "src/cli": ["src", "workers"],
   },
   onlyIn: {
-    bottleneck: ["src/service/lease-log.ts"],
+    bottleneck: ["src/service/lease-log.ts", "src/service/quota.ts"],
     bullmq: ["src/event", "src/state", "workers"],
     "cli-progress": ["src/cli"],
     commander: ["src/cli"],
