@@ -110,7 +110,7 @@ export class Supervisor<Ready> {
 async function firstLine<T>(child: ChildProcess, { name, logFile }: ServiceSpec): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const fail = (how: string): void => {
-    const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-5).join("\n");
+    const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-20).join("\n");
     reject(new ProcessFailed(`${name} did not start (${how}). Its log ends with:\n${log}`));
   };
   const deadline = setTimeout(() => {
