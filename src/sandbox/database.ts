@@ -83,35 +83,39 @@ export function openDatabase(file: string, options?: { mustExist: true }): Datab
     throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
   }
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
-  const database = new DatabaseSync(file, {
-    timeout: BUSY_TIMEOUT_MS,
-    enableForeignKeyConstraints: true,
-  });
+  let database: DatabaseSync | undefined;
   try {
+    database = new DatabaseSync(file, {
+      timeout: BUSY_TIMEOUT_MS,
+      enableForeignKeyConstraints: true,
+    });
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     if (file !== ":memory:") chmodSync(file, 0o600);
-    transaction(database, () => prepareTables(database, file));
+    prepareTables(database, file);
+    return database;
   } catch (cause) {
-    database.close();
+    database?.close();
     if (cause instanceof SandboxDatabaseError) throw cause;
-    throw new SandboxDatabaseError(`${file} cannot be used as a sandbox database`, { cause });
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new SandboxDatabaseError(`${file} cannot be used as a sandbox database: ${reason}`);
   }
-  return database;
 }
 
 function prepareTables(database: DatabaseSync, file: string): void {
-  const { user_version: version } = database.prepare("PRAGMA user_version").get() as {
-    user_version: number;
-  };
-  if (version === SCHEMA_VERSION) return;
-  const foreign = database.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== undefined;
-  if (version !== 0 || foreign) {
-    throw new SandboxDatabaseError(`${file} is not a database of this version of the sandbox`);
-  }
-  database.exec(TABLES);
-  const secret = database.prepare("INSERT INTO secrets (name, value) VALUES (?, ?)");
-  secret.run("cursor", randomBytes(32));
-  database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
+  transaction(database, () => {
+    const { user_version: version } = database.prepare("PRAGMA user_version").get() as {
+      user_version: number;
+    };
+    if (version === SCHEMA_VERSION) return;
+    const foreign = database.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== undefined;
+    if (version !== 0 || foreign) {
+      throw new SandboxDatabaseError(`${file} is not a database of this version of the sandbox`);
+    }
+    database.exec(TABLES);
+    const secret = database.prepare("INSERT INTO secrets (name, value) VALUES (?, ?)");
+    secret.run("cursor", randomBytes(32));
+    database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
+  });
 }
 
 /**

@@ -1,12 +1,9 @@
 import Fastify from "fastify";
 import type { FastifyError, FastifyInstance } from "fastify";
 import type { Socket } from "node:net";
-import { error } from "./replies.ts";
+import { BODY_MAX_BYTES, bodyTooLarge, error } from "./replies.ts";
 import type { Reply } from "./replies.ts";
 import { rewriteUrl, send } from "./service.ts";
-
-/** The spec shows no limit for bodies; a business relation is far smaller. */
-const BODY_MAX_BYTES = 1_048_576;
 
 const REQUEST_TIMEOUT_MS = 60_000;
 
@@ -37,7 +34,6 @@ export function createHttpServer(onError: (error: unknown) => void): FastifyInst
   app.setErrorHandler((cause: FastifyError, _request, reply) => {
     const status = cause.statusCode ?? 500;
     if (status >= 500) onError(cause);
-    if (status === 413) reply.header("connection", "close");
     send(reply, errorReply(status));
   });
   app.setNotFoundHandler((_request, reply) => send(reply, error(404, "No such page")));
@@ -49,7 +45,7 @@ function errorReply(status: number): Reply {
     case 400:
       return error(400, "Invalid input: the body is not valid JSON in UTF-8");
     case 413:
-      return error(413, `The body is larger than ${BODY_MAX_BYTES} bytes`);
+      return bodyTooLarge();
     case 415:
       return error(415, "The body must be sent as application/json, in UTF-8 and not compressed");
     default:

@@ -34,6 +34,13 @@ export function problems(status: number, summary: string, all: readonly string[]
   return error(status, text);
 }
 
+/** The spec shows no limit for bodies; a business relation is far smaller. */
+export const BODY_MAX_BYTES = 1_048_576;
+
+export function bodyTooLarge(): Reply {
+  return error(413, `The body is larger than ${BODY_MAX_BYTES} bytes`);
+}
+
 /** Source: spec, "Authentication" 6. */
 export function unauthorized(): Reply {
   return error(401, "Unauthorized - Missing or invalid token", { "www-authenticate": "Bearer" });

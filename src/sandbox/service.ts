@@ -4,7 +4,7 @@ import type { Client } from "./directory.ts";
 import type { Door } from "./door.ts";
 import { findTarget, isServicePath } from "./operations.ts";
 import type { BusinessRelationsOperation, Target } from "./operations.ts";
-import { error, quotaHeaders, tooManyRequests } from "./replies.ts";
+import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./replies.ts";
 import type { Reply, RetryAfterForm } from "./replies.ts";
 import type { RequestLog } from "./request-log.ts";
 
@@ -95,6 +95,8 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
     if (!verdict.granted) return tooManyRequests(verdict, options.retryAfter, nowMs);
     if (options.rateHeaders === "all") reply.headers(quotaHeaders(verdict));
     if (target.kind !== "operation") return refusal(target, request.method);
+    // Fastify would cut the connection, and a client that is still sending would not get the answer.
+    if (Number(request.headers["content-length"] ?? 0) > BODY_MAX_BYTES) return bodyTooLarge();
     const { operation, crmCode } = target;
     request.visit = { client: admission.client, operation, crmCode };
     return undefined;

@@ -10,17 +10,20 @@ const DEFAULT = { name: "default", environment: "test" } as const;
 describe("a 429", () => {
   test("comes with the four headers, and is over when it says so", async () => {
     await using running = await runSandbox({ limits: { perHour: 3, hourMs: 2000 } });
-    const opened = Date.now();
-    for (let i = 0; i < 3; i += 1) {
-      expect((await running.ask("GET", RELATIONS)).headers).not.toHaveProperty("x-ratelimit-limit");
-    }
+    const before = Date.now();
+    const first = await running.ask("GET", RELATIONS);
+    const after = Date.now();
+    expect(first.headers).not.toHaveProperty("x-ratelimit-limit");
+    for (let i = 0; i < 2; i += 1) await running.ask("GET", RELATIONS);
     const { status, headers, json } = await running.ask("GET", RELATIONS);
     expect(status).toBe(429);
     expect(json).toEqual({ error: expect.any(String) as string, code: 429 });
     expect(headers).toMatchObject({ "x-ratelimit-limit": "3", "x-ratelimit-remaining": "0" });
-    expect(Number(headers["x-ratelimit-reset"])).toBe(Math.ceil((opened + 2000) / 1000));
+    const resetAtS = Number(headers["x-ratelimit-reset"]);
+    expect(resetAtS).toBeGreaterThanOrEqual(Math.ceil((before + 2000) / 1000));
+    expect(resetAtS).toBeLessThanOrEqual(Math.ceil((after + 2000) / 1000));
     expect(headers["retry-after"]).toBe("2");
-    await waitFor(() => Date.now() >= opened + 2000, { what: "the end of the window" });
+    await waitFor(() => Date.now() >= after + 2000, { what: "the end of the window" });
     expect((await running.ask("GET", RELATIONS)).status).toBe(200);
   });
 
