@@ -6,7 +6,8 @@
  *   turn    when the last spread turn was due      tat    when the steady bucket is full again
  *   steady  until when pacing is steady            proven until when bursts count as allowed
  *   level   tokens that a bucket of `burst` filled at the hour's rate would hold by answers given
- *   at      when `level` was counted               seen   time of the newest 429
+ *   at      when `level` was counted               trip   longest time to an answer while probing
+ *   eased   answers accepted when such a bucket would have been about empty
  */
 
 const NOW = `
@@ -87,7 +88,8 @@ elseif mode == 'probing' then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
   local open = redis.call('ZCARD', KEYS[2])
   ${LEVEL}
-  if open > 0 and level - open < 1 then return 20 end
+  -- Where answers take longer than a token, one at a time would never tell: more, step by step.
+  if open > math.floor((p.eased or 0) / 4) and level - open < 1 then return 20 end
   redis.call('ZADD', KEYS[2], now + ARGV[7], ARGV[6])
 end
 -- A turn that came late may be followed by one that comes early, or every delay would be lost.
@@ -108,9 +110,11 @@ return 0
 `;
 
 /**
- * KEYS pace open; ARGV permitId steadyMs burst margin dayMs accepted
- * An answer while bursts are unproven. Once requests were accepted that a bucket could not have
- * held tokens for, by more than the margin, the burst is proven. Returns 1 when this proved it.
+ * KEYS pace open; ARGV permitId steadyMs burst margin dayMs accepted tripMs
+ * An answer while bursts are unproven. The bucket is counted by answers, so it holds less than the
+ * service's own would by at most what flows in while a request is on its way. Once a request was
+ * accepted though even that had been spent, by more than the margin, the burst is proven.
+ * Returns 1 when this answer proved it.
  */
 export const ANSWERED = `
 local pace, steadyMs, burst = KEYS[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -118,8 +122,11 @@ ${NOW}
 ${PACE}
 redis.call('ZREM', KEYS[2], ARGV[1])
 ${LEVEL}
-redis.call('HSET', pace, 'level', level - 1, 'at', now, 'row', 0)
-if ARGV[6] ~= '1' or level > -ARGV[4] or (p.proven or 0) > now then return 0 end
+local trip = math.max(p.trip or 0, tonumber(ARGV[7]))
+redis.call('HSET', pace, 'level', level - 1, 'at', now, 'row', 0, 'trip', trip)
+if ARGV[6] ~= '1' or level >= 2 or (p.proven or 0) > now then return 0 end
+redis.call('HINCRBY', pace, 'eased', 1)
+if level + trip / steadyMs > -ARGV[4] then return 0 end
 redis.call('HSET', pace, 'proven', now + ARGV[5])
 return 1
 `;
@@ -144,12 +151,12 @@ if not wait then
   wait = math.min(tonumber(ARGV[8]), ARGV[7] * 2 ^ math.min(row - 1, 20)) * (0.5 + ARGV[9] / 2)
 end
 local stop = math.max(p.stop or 0, math.ceil(now + wait))
-redis.call('HSET', pace, 'stop', stop, 'seen', now)
+redis.call('HSET', pace, 'stop', stop)
 local switched = 0
 if ARGV[3] == '1' then
   if (p.steady or 0) <= now then switched = 1 end
   redis.call('HSET', pace, 'steady', now + ARGV[6], 'tat', now + ARGV[5] * ARGV[4])
-  redis.call('HDEL', pace, 'proven', 'level', 'at')
+  redis.call('HDEL', pace, 'proven', 'level', 'at', 'trip', 'eased')
 end
 return {string.format('%d', stop), switched, stopped and 0 or 1}
 `;

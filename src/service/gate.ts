@@ -42,15 +42,15 @@ export interface Look extends PacingView {
   readonly inARow: number;
 }
 
-/** A turn that was taken; `wait` is how long to wait for one. */
-export type Turn =
-  | {
-      readonly kind: "taken";
-      readonly mode: Mode;
-      readonly intervalMs: number;
-      readonly look: Look;
-    }
-  | { readonly kind: "wait"; readonly ms: number };
+/** A turn that was taken, as it stood then. */
+export interface TakenTurn {
+  readonly kind: "taken";
+  readonly mode: Mode;
+  readonly intervalMs: number;
+  readonly look: Look;
+}
+
+export type Turn = TakenTurn | { readonly kind: "wait"; readonly ms: number };
 
 declare module "ioredis" {
   interface RedisCommander<Context> {
@@ -68,8 +68,8 @@ declare module "ioredis" {
 /** In hours: how long steady pacing lasts after an unexplained 429, and a proof that bursts are fine. */
 const DAY = 24;
 
-/** Tokens below zero at which no bucket, whatever the latency, could have accepted a request. */
-const PROOF_MARGIN = 1.5;
+/** Tokens below zero at which no bucket of one burst could have accepted a request. */
+const PROOF_MARGIN = 0.5;
 
 /** Longest time that a request under way keeps others from being tried, ms. */
 const PROBE_HOLD_MS = 35_000;
@@ -144,7 +144,7 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
     },
 
     /** A turn that was not used. */
-    async giveBack(permitId: string, turn: Turn & { kind: "taken" }): Promise<void> {
+    async giveBack(permitId: string, turn: TakenTurn): Promise<void> {
       if (turn.intervalMs === 0 && turn.mode === "free") return;
       await redis.crmsyncQuotaReturn(
         ...([2, keys.pace, keys.open, permitId, turn.intervalMs, steadyMs, turn.mode] as const),
@@ -152,10 +152,10 @@ export function createGate(redis: Redis, keys: QuotaKeys, options: GateOptions) 
     },
 
     /** @returns whether this answer proved that bursts are allowed. */
-    async answered(permitId: string, accepted: boolean): Promise<boolean> {
+    async answered(permitId: string, accepted: boolean, tripMs: number): Promise<boolean> {
       const proved = await redis.crmsyncQuotaAnswered(
         ...([2, keys.pace, keys.open, permitId, steadyMs, options.burst] as const),
-        ...([PROOF_MARGIN, dayMs, accepted ? "1" : "0"] as const),
+        ...([PROOF_MARGIN, dayMs, accepted ? "1" : "0", tripMs] as const),
       );
       return proved === 1;
     },

@@ -7,16 +7,17 @@ import { randomUUID } from "node:crypto";
 import Bottleneck from "bottleneck";
 import type { Redis, RedisOptions } from "ioredis";
 import type { Lane } from "../spec/lane.ts";
-import { createGate, type GateOptions, type Look, type Mode, type Turn } from "./gate.ts";
+import { createAnswers, type QuotaLog } from "./answers.ts";
+import { createGate, type GateOptions, type TakenTurn } from "./gate.ts";
 import { createLeaseLog, type Lease } from "./lease-log.ts";
 import { LeaseRedis } from "./lease-redis.ts";
-import { drainsInMs } from "./pacing.ts";
-import { Permit, type Answer } from "./permit.ts";
+import { Permit } from "./permit.ts";
 import { quotaKeys } from "./quota-keys.ts";
-import { remainingOf, resetInMs, waitAskedMs } from "./retry-after.ts";
+import { isStopped, stateOf, type QuotaState } from "./quota-state.ts";
 import { createWaiters, passedOr } from "./waiters.ts";
 
-export { Permit } from "./permit.ts";
+export type { Permit } from "./permit.ts";
+export type { QuotaState } from "./quota-state.ts";
 
 export interface QuotaOptions extends Omit<GateOptions, "hourHoldMs"> {
   /** Only its options are used: the quota opens connections of its own. */
@@ -26,27 +27,6 @@ export interface QuotaOptions extends Omit<GateOptions, "hourHoldMs"> {
   readonly log?: QuotaLog;
   /** Told when this process's answer stopped everybody. */
   readonly onPause?: (reason: "throttled") => void;
-}
-
-export interface QuotaLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
-
-/** The quota as it stands, the same in every process. Times in ms since the epoch. */
-export interface QuotaState {
-  readonly limit: number;
-  readonly remaining: number;
-  /** When the next spent request of the hour returns; now when none is spent. */
-  readonly resetAt: number;
-  /** When all of them will have returned. */
-  readonly wholeAt: number;
-  readonly stopped: "throttled" | undefined;
-  /** Until when nobody sends; undefined when not stopped. */
-  readonly until: number | undefined;
-  readonly pacing: Mode;
-  /** When `waiting` requests will have been sent, if nothing else comes. */
-  drainedAt(waiting: number): number;
 }
 
 export interface Quota {
@@ -111,6 +91,16 @@ export function createQuota(options: QuotaOptions): Quota {
     freshMs: burstHoldMs * FRESH_PART,
   });
   const gate = createGate(redis, keys, { ...options, hourHoldMs });
+  const answers = createAnswers({
+    redis,
+    gate,
+    hour,
+    hourMs,
+    refillMs: (options.burst * hourMs) / options.perHour,
+    correcting: keys.correcting,
+    log,
+    onPause: options.onPause,
+  });
   const waiters = createWaiters();
   const ready = Promise.all([hour.ready, burst.ready]);
   let pumping = false;
@@ -152,6 +142,7 @@ export function createQuota(options: QuotaOptions): Quota {
   }
 
   function permitFor(lane: Lane, slots: Slots, id: string, turn: TakenTurn): Permit {
+    const grantedAt = performance.now();
     return new Permit(lane, {
       fresh: () => isFresh(slots),
       cancelled: () => quietly(giveBack(slots, id, turn)),
@@ -163,53 +154,10 @@ export function createQuota(options: QuotaOptions): Quota {
       async answered(answer) {
         slots.hour.release(hourMs);
         slots.burst.release(burstMs);
-        await learn(answer, id, turn);
+        const tripMs = performance.now() - grantedAt;
+        await answers.learn(answer, { permitId: id, turn, tripMs });
       },
     });
-  }
-
-  /** What an answer tells of the quota beyond its own slot. */
-  async function learn(answer: Answer, id: string, turn: TakenTurn): Promise<void> {
-    const { status, headers = {} } = answer;
-    if (status === 429) return throttled(headers, id, turn);
-    if (turn.mode === "probing" || turn.look.inARow > 0) {
-      const accepted = status !== undefined && status < 500 && status !== 401 && status !== 403;
-      const proved = await gate.answered(id, accepted);
-      if (proved) log.info({ pacing: "free" }, "quota.bursts_proven");
-    }
-    const remaining = remainingOf(headers);
-    // Our own count can only be too high by what has been granted since, never too low.
-    if (remaining !== undefined && remaining < turn.look.remaining - 1) {
-      const left = resetInMs(headers, Date.now());
-      if (left !== undefined) await correct(remaining, Math.min(left, hourMs), turn.look);
-    }
-    return undefined;
-  }
-
-  async function throttled(headers: Answer["headers"] & {}, id: string, turn: TakenTurn) {
-    const askedMs = waitAskedMs(headers, Date.now());
-    const emptied = remainingOf(headers) === 0 && (askedMs ?? 0) > refillMs(options);
-    const unexplained = !emptied && turn.look.remaining > 0;
-    const { until, switched, stopped } = await gate.throttled(id, askedMs, unexplained);
-    if (stopped) options.onPause?.("throttled");
-    const wait = { until: new Date(until).toISOString(), wait_asked_ms: askedMs };
-    log.warn({ ...wait, unexplained, steady: switched }, "quota.throttled");
-    if (switched) log.warn({ pacing: "steady", hours: 24 }, "quota.pacing_changed");
-  }
-
-  /** Another program spends the same token's quota: what it spent is taken from ours. */
-  async function correct(remaining: number, forMs: number, granted: Look): Promise<void> {
-    if ((await redis.set(keys.correcting, "1", "PX", LOCK_MS, "NX")) === null) return;
-    try {
-      const now = await gate.look();
-      const mine = granted.running + (now.taken - granted.taken);
-      const foreign = Math.min(now.limit - mine - remaining, now.remaining);
-      if (foreign <= 0) return;
-      await hour.occupy(foreign, forMs);
-      log.info({ requests: foreign, for_ms: forMs }, "quota.spent_elsewhere");
-    } finally {
-      await redis.del(keys.correcting);
-    }
   }
 
   function giveBack(slots: Slots, id: string, turn: TakenTurn): Promise<void> {
@@ -253,45 +201,16 @@ interface Slots {
   readonly hour: Lease;
   readonly burst: Lease;
 }
-type TakenTurn = Turn & { readonly kind: "taken" };
-type Limits = Pick<QuotaOptions, "perHour" | "hourMs" | "burst" | "burstMs">;
-
-/** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
-const FRESH_PART = 0.4;
-
-const LOCK_MS = 5000;
-
-/** How much longer than its window a lease lasts when its process dies. */
-function holdsOf({ hourMs, burstMs }: Pick<Limits, "hourMs" | "burstMs">) {
-  const burstHoldMs = Math.min(10_000, Math.max(2000, 2 * burstMs));
-  return { burstHoldMs, hourHoldMs: Math.max(2 * burstHoldMs, Math.min(60_000, hourMs / 10)) };
-}
-
-/** How long a bucket of one burst takes to fill at the hour's rate. */
-function refillMs({ burst, hourMs, perHour }: Limits): number {
-  return (burst * hourMs) / perHour;
-}
 
 function isFresh(slots: Slots): boolean {
   return slots.hour.fresh() && slots.burst.fresh();
 }
 
-function isStopped(look: Look): boolean {
-  return look.stopUntil > look.now;
-}
+/** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
+const FRESH_PART = 0.4;
 
-function stateOf(look: Look, limits: Limits): QuotaState {
-  const { now, limit, remaining, stopUntil } = look;
-  const stopped = isStopped(look);
-  const startsAt = Math.max(now, stopUntil);
-  return {
-    limit,
-    remaining,
-    resetAt: look.nextReturnAt,
-    wholeAt: look.wholeAt,
-    pacing: look.mode,
-    stopped: stopped ? "throttled" : undefined,
-    until: stopped ? stopUntil : undefined,
-    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, limits),
-  };
+/** How much longer than its window a lease lasts when its process dies, ms: see docs/quota.md. */
+function holdsOf({ hourMs, burstMs }: Pick<QuotaOptions, "hourMs" | "burstMs">) {
+  const burstHoldMs = Math.min(10_000, Math.max(2000, 2 * burstMs));
+  return { burstHoldMs, hourHoldMs: Math.max(2 * burstHoldMs, Math.min(60_000, hourMs / 10)) };
 }

@@ -1,0 +1,127 @@
+/** The service's side of a measurement: counts what arrives, strictly, and refuses if told to. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+export interface Window {
+  readonly limit: number;
+  readonly ms: number;
+}
+
+export interface ReceiverOptions {
+  /** How requests are refused: not at all, by fixed or sliding windows, or by a bucket. */
+  readonly policy?: "none" | "fixed" | "sliding" | "bucket";
+  readonly hour: Window;
+  readonly burst: Window;
+  /** Time that a request is on its way, and its answer again, ms. */
+  readonly travelMs?: () => number;
+}
+
+export interface Receiver extends AsyncDisposable {
+  readonly url: string;
+  /** When requests arrived, by `performance.now()`. */
+  readonly arrivals: number[];
+  /** How many of them were answered 429. */
+  readonly refused: () => number;
+  /** Answers everything like this until it is undefined again. */
+  answer: { status: number; headers?: Record<string, string> } | undefined;
+}
+
+export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
+  const arrivals: number[] = [];
+  const admits = admission(options);
+  let refused = 0;
+  const receiver: Omit<Receiver, "url" | typeof Symbol.asyncDispose> = {
+    arrivals,
+    refused: () => refused,
+    answer: undefined,
+  };
+  const server = createServer((request, response) => {
+    void (async () => {
+      if (options.travelMs !== undefined) await delay(options.travelMs());
+      const now = performance.now();
+      arrivals.push(now);
+      const wait = receiver.answer === undefined ? admits(now) : 0;
+      if (wait > 0) refused += 1;
+      if (options.travelMs !== undefined) await delay(options.travelMs());
+      const { status, headers } =
+        receiver.answer ??
+        (wait > 0 ? { status: 429, headers: retryAfter(wait) } : { status: 200 });
+      response.writeHead(status, { "content-type": "application/json", ...headers });
+      const crmCode = decodeURIComponent(request.url?.split("/").at(-1) ?? "");
+      response.end(JSON.stringify({ crmCode }));
+    })();
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return Object.assign(receiver, {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  });
+}
+
+function retryAfter(waitMs: number): Record<string, string> {
+  return { "retry-after": (Math.ceil(waitMs) / 1000).toFixed(3) };
+}
+
+/** Counts an arrival; 0 when it is admitted, else after how long to come again, ms. */
+function admission(options: ReceiverOptions): (now: number) => number {
+  const { policy = "none", hour, burst } = options;
+  if (policy === "none") return () => 0;
+  if (policy === "bucket") return bucket(hour, burst);
+  const counters = [hour, burst].map((window) => counter(window, policy));
+  return (now) => {
+    const wait = Math.max(...counters.map((each) => each.wait(now)));
+    if (wait === 0) for (const each of counters) each.add(now);
+    return wait;
+  };
+}
+
+function counter({ limit, ms }: Window, policy: "fixed" | "sliding") {
+  let times: number[] = [];
+  return {
+    wait(now: number): number {
+      const since = policy === "sliding" ? now - ms : Math.floor(now / ms) * ms;
+      times = times.filter((time) => (policy === "sliding" ? time > since : time >= since));
+      if (times.length < limit) return 0;
+      return policy === "sliding" ? (times[0] ?? now) + ms - now : since + ms - now;
+    },
+    add: (now: number) => void times.push(now),
+  };
+}
+
+/** The harshest reading of the spec: one burst, refilled at the hour's rate. */
+function bucket(hour: Window, burst: Window) {
+  const perMs = hour.limit / hour.ms;
+  let tokens = burst.limit;
+  let countedAt = 0;
+  return (now: number) => {
+    tokens = Math.min(burst.limit, tokens + (now - countedAt) * perMs);
+    countedAt = now;
+    if (tokens < 1) return (1 - tokens) / perMs;
+    tokens -= 1;
+    return 0;
+  };
+}
+
+/** The most arrivals in any window of this length, and how many came when it was full. */
+export function strictest(arrivals: readonly number[], { limit, ms }: Window) {
+  const times = arrivals.toSorted((a, b) => a - b);
+  let most = 0;
+  let violations = 0;
+  let from = 0;
+  for (const [index, time] of times.entries()) {
+    while ((times[from] ?? time) <= time - ms) from += 1;
+    const count = index - from + 1;
+    most = Math.max(most, count);
+    if (count > limit) violations += 1;
+  }
+  return { most, violations };
+}

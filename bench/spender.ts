@@ -1,0 +1,105 @@
+/**
+ * A process that sends as many requests as its limiter lets through; the parent tells it what to
+ * do over IPC. `SPENDER` holds its orders as JSON.
+ */
+import { Redis } from "ioredis";
+import { createServiceClient } from "../src/service/client.ts";
+import { createDemand } from "../src/service/demand.ts";
+import { createQuota, type QuotaOptions } from "../src/service/quota.ts";
+import { quotaKeys } from "../src/service/quota-keys.ts";
+import type { Lane } from "../src/spec/lane.ts";
+
+export interface Orders {
+  readonly redisUrl: string;
+  readonly serviceUrl: string;
+  readonly quota: Omit<QuotaOptions, "redis" | "log" | "onPause">;
+  /** `endless`: there is always something to send; `turns`: the records that wait in Redis. */
+  readonly source: "endless" | "turns";
+  readonly lane: Lane;
+  readonly concurrency: number;
+  /** How far this machine's clock is ahead, ms. */
+  readonly skewMs: number;
+}
+
+/** Blocks the event loop this long, or stops. */
+export type Command = { readonly block: number } | { readonly stop: true };
+
+export type Message =
+  | { readonly ready: true }
+  | { readonly log: string }
+  /** Record that was served: when it was taken, and when it was on the service. */
+  | { readonly served: string; readonly takenAt: number; readonly doneAt: number }
+  | { readonly waits: readonly number[]; readonly cpuMs: number };
+
+const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as Orders;
+if (orders.skewMs !== 0) {
+  const { now } = Date;
+  Date.now = () => now() + orders.skewMs;
+}
+const tell = (message: Message) => void process.send?.(message);
+
+const redis = new Redis(orders.redisUrl, { maxRetriesPerRequest: null });
+redis.on("error", () => {});
+const say = (_: object, message: string) => tell({ log: message });
+const quota = createQuota({ ...orders.quota, redis, log: { info: say, warn: say } });
+const client = createServiceClient({
+  baseUrl: orders.serviceUrl,
+  token: () => "token",
+  timeoutMs: 30_000,
+});
+const demand = createDemand(redis, orders.quota);
+const { turns } = quotaKeys(orders.quota.prefix);
+const stop = new AbortController();
+const running = new Set<Promise<void>>();
+const waits: number[] = [];
+
+/** How often an idle process looks for work, ms. */
+const IDLE_MS = 5;
+
+process.on("message", (command: Command) => {
+  if ("stop" in command) stop.abort();
+  else for (const until = performance.now() + command.block; performance.now() < until;);
+});
+process.on("disconnect", () => process.exit());
+
+async function spend(): Promise<void> {
+  if (orders.source === "turns" && (await redis.zcard(turns)) === 0) return pause();
+  if (running.size >= orders.concurrency) return Promise.race(running);
+  const asked = performance.now();
+  const permit = await quota.acquire(orders.lane, stop.signal);
+  waits.push(performance.now() - asked);
+  const record = orders.source === "turns" ? await demand.next() : "record";
+  if (record === undefined) return permit.cancel();
+  // Whoever removes it has it; another process may have been quicker.
+  if (orders.source === "turns" && (await redis.zrem(turns, record)) === 0) return permit.cancel();
+  const takenAt = Date.now();
+  const run = client.get(permit, record).then((reply) => {
+    running.delete(run);
+    if (reply.kind === "found") tell({ served: record, takenAt, doneAt: Date.now() });
+    else if (orders.source === "turns") void demand.changed([{ crmCode: record, lane: "live" }]);
+  });
+  running.add(run);
+}
+
+async function pause(): Promise<void> {
+  await new Promise((resolve) => {
+    setTimeout(resolve, IDLE_MS);
+  });
+}
+
+await quota.ready;
+tell({ ready: true });
+while (!stop.signal.aborted) {
+  try {
+    await spend();
+  } catch (error) {
+    if (!stop.signal.aborted) tell({ log: String(error) });
+  }
+}
+await Promise.all(running);
+const { user, system } = process.cpuUsage();
+tell({ waits, cpuMs: (user + system) / 1000 });
+await quota.disconnect();
+await client.close();
+redis.disconnect();
+process.disconnect();
