@@ -22,6 +22,8 @@ function parseRoles(text: string): ReadonlySet<Role> {
   return new Set(names as Role[]);
 }
 
+const SANDBOX_PORT = 4010;
+
 export function startCommand(): Command {
   return new Command("start")
     .description("run the daemon: take events, stage, sync (configured by environment variables)")
@@ -111,7 +113,7 @@ async function stopWith(
 
 async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
   const { startSandbox } = await import("../sandbox/serve.ts");
-  const sandbox = await startSandbox({
+  const options = {
     database: join(config.DATA_DIR, "sandbox.db"),
     tokenFile: join(config.DATA_DIR, "sandbox.token"),
     limits: {
@@ -120,7 +122,12 @@ async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
       burst: config.QUOTA_BURST,
       burstMs: config.QUOTA_BURST_MS,
     },
-    onError: (error) => log.error({ err: error }, "sandbox.defect"),
+    onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
+  };
+  // Where `crmsync sandbox` serves too, so that one address is enough to remember.
+  const sandbox = await startSandbox({ ...options, port: SANDBOX_PORT }).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    return startSandbox({ ...options, port: 0 });
   });
   shutdown.add("sandbox", () => sandbox.close());
   const token = sandbox.token ?? sandbox.createToken();

@@ -1,0 +1,125 @@
+import { expect, it } from "vitest";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
+  REDIS_URL: redis.url,
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  SERVICE_TIMEOUT_MS: "1000",
+  QUOTA_PER_HOUR: "100000",
+  QUOTA_BURST: "1000",
+  QUOTA_BURST_MS: "100",
+});
+
+const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+  waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
+    deadlineMs: 40_000,
+    what: `${crmCode} arrives as ${firstName}`,
+  });
+
+it("away at the start: waits, says so in few lines, and goes on when it comes", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await redis.kill();
+  await using daemon = spawnCrmsync(["start", "--json"], {
+    env: { HTTP_PORT: "0", INGEST_AUTH: "none", ...envFor(redis, sandbox) },
+  });
+  await daemon.line(/redis.unreachable/, 20_000);
+  expect(daemon.stderr.length).toBeLessThan(20);
+  await redis.start();
+  const [line] = await daemon.line(/^\{.*"redisUrl".*\}$/, 30_000);
+  const { url } = JSON.parse(line) as { url: string };
+  await waitFor(async () => (await fetch(`${url}/readyz`)).ok, { what: "ready" });
+});
+
+it("killed in the middle and back: 503 meanwhile, nothing accepted is lost", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await daemon.push([personEvent("1")]);
+  await arrives(sandbox, "1", "Ada");
+
+  await daemon.push(Array.from({ length: 50 }, (_, n) => personEvent(`b${n}`)));
+  await redis.kill();
+  const refused = await daemon.push([personEvent("1", { firstName: "Lost" })]);
+  expect(refused.status).toBe(503);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect((await fetch(`${daemon.url}/livez`)).status).toBe(200);
+  expect((await fetch(`${daemon.url}/readyz`)).status).toBe(503);
+  expect((await fetch(`${daemon.url}/metrics`)).status).toBe(200);
+
+  await redis.start();
+  await waitFor(async () => (await daemon.push([personEvent("1", { firstName: "Eda" })])).ok, {
+    what: "events are taken again",
+  });
+  await arrives(sandbox, "1", "Eda");
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).size).toBe(51);
+  expect(daemon.process.stderr.length).toBeLessThan(60);
+});
+
+it("full: 503 instead of accepting what it cannot keep, and on again when there is room", async () => {
+  await using redis = await ownRedis(["--maxmemory-policy", "noeviction"]);
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await daemon.push([personEvent("1")]);
+  await arrives(sandbox, "1", "Ada");
+  await redis.client.config("SET", "maxmemory", "1mb");
+  const refused = await daemon.push([personEvent("1", { firstName: "Lost" })]);
+  expect(refused.status).toBe(503);
+  await redis.client.config("SET", "maxmemory", "0");
+  expect((await daemon.push([personEvent("1", { firstName: "Eda" })])).status).toBe(202);
+  await arrives(sandbox, "1", "Eda");
+});
+
+it("a read-only replica: 503, and on again when it is promoted", async () => {
+  await using primary = await ownRedis();
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await daemon.push([personEvent("1")]);
+  await arrives(sandbox, "1", "Ada");
+  await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
+  await waitFor(
+    async () => (await redis.client.info("replication")).includes("master_link_status:up"),
+    {
+      what: "it follows",
+    },
+  );
+  expect((await daemon.push([personEvent("1", { firstName: "Lost" })])).status).toBe(503);
+  await redis.client.call("REPLICAOF", "NO", "ONE");
+  await waitFor(async () => (await daemon.push([personEvent("1", { firstName: "Eda" })])).ok, {
+    what: "events are taken again",
+  });
+  await arrives(sandbox, "1", "Eda");
+});
+
+it("emptied by a failover: the ledger is warmed again, and no create meets a 409", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await daemon.push(Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`)));
+  await waitUntilSettled(daemon);
+  const lists = (await sandbox.requests())["list 200"] ?? 0;
+  await redis.client.flushall();
+  await waitFor(async () => ((await sandbox.requests())["list 200"] ?? 0) > lists, {
+    what: "listed again",
+  });
+  await daemon.push(
+    Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`, { firstName: "Eda" })),
+  );
+  await arrives(sandbox, "r19", "Eda");
+  await waitUntilSettled(daemon);
+  expect((await sandbox.requests())["create 409"] ?? 0).toBe(0);
+  const relations = await sandbox.relations();
+  expect([...relations.values()].every(({ firstName }) => firstName === "Eda")).toBe(true);
+});
