@@ -58,7 +58,7 @@ export function readBacklog(metrics: DaemonMetrics): Backlog {
   };
 }
 
-/** Writes that the service took and that the daemon held to be needed, per request. */
+/** How many requests one needed change cost; a dash while there is none. */
 export function requestsPerNetChange(requests: number, netChanges: number): string {
   return netChanges === 0 ? "–" : (requests / netChanges).toFixed(3);
 }
