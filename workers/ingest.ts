@@ -2,6 +2,7 @@
  * The inbox as the HTTP door needs it: through a client of its own that fails fast, since a
  * sender that waits would rather be told 503 and come again.
  */
+import { once } from "node:events";
 import { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import type { Keys } from "../src/state/keys.ts";
@@ -41,6 +42,13 @@ export class Ingest {
       () => true,
       () => false,
     );
+  }
+
+  /** Resolves once Redis is there, or after `deadlineMs`: then requests are answered 503. */
+  async connected(deadlineMs: number): Promise<void> {
+    if (this.#redis.status === "ready") return;
+    const deadline = AbortSignal.timeout(deadlineMs);
+    await once(this.#redis, "ready", { signal: deadline }).catch(() => {});
   }
 
   async close(): Promise<void> {

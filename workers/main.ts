@@ -16,6 +16,9 @@ import { keepTenantLists } from "./tenant-lists.ts";
 export const ROLES = ["http", "intake", "sync"] as const;
 export type Role = (typeof ROLES)[number];
 
+/** A start waits this long for Redis before it serves without, ms. */
+const REDIS_WAIT_MS = 2000;
+
 export interface DaemonOptions {
   readonly config: Config;
   readonly roles: ReadonlySet<Role>;
@@ -74,6 +77,7 @@ async function serve(runtime: Runtime, takesEvents: boolean, shutdown: Shutdown)
         throttle("ingest", (held) => log.warn({ err: error, held }, "events.refused")),
     });
   }
+  await runtime.ingest.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
   shutdown.add("http", () => app.close());
   const { port } = app.server.address() as AddressInfo;

@@ -32,15 +32,21 @@ export async function run(argv: readonly string[]): Promise<void> {
       `
 Exit codes: 0 done, 1 failed and said why, 2 wrong usage, 78 the configuration cannot work.
 Configuration comes from environment variables; the README lists them.`,
-    )
-    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : EXIT_USAGE));
+    );
   for (const [, load] of loaded) program.addCommand(await load());
+  endOnWrongUsage(program);
   try {
     await program.parseAsync(argv);
   } catch (error) {
     process.stderr.write(`crmsync: ${messageOf(error)}\n`);
     process.exit(error instanceof ConfigError ? EXIT_CONFIG : EXIT_FAILED);
   }
+}
+
+/** Of all commands below as well, since commander does not hand this down. */
+function endOnWrongUsage(command: Command): void {
+  command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : EXIT_USAGE));
+  for (const inner of command.commands) endOnWrongUsage(inner);
 }
 
 /** What a user can put right is told without a stack. */

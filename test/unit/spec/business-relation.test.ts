@@ -31,6 +31,7 @@ describe("Person", () => {
   it.each([
     { nationality: "lu" },
     { nationality: "XX" },
+    { nationality: "XK" },
     { nationality: "LUX" },
     { fiscalCountry: "" },
     { language: "FR" },
@@ -67,7 +68,7 @@ describe("Person", () => {
   });
 
   it.each([
-    { nationality: "LU", fiscalCountry: "CH", countryOfResidence: "XK", language: "fr" },
+    { nationality: "LU", fiscalCountry: "CH", countryOfResidence: "DE", language: "fr" },
     { birthDate: "2024-02-29" },
     { email: "a.b-c_d@example.co.uk" },
     { crmId: "3f0e6a9e-8c1d-4b52-9a43-0e5b0c7d1f2a" },
