@@ -48,12 +48,14 @@ async function demo(flags: DemoFlags): Promise<void> {
     say(`Redis, the service (${parts.service.url}) and the daemon (${parts.daemonUrl}) are up.`);
     say(`A CRM with ${flags.clients} clients begins its hour.`);
     const verdict = await new Demo(flags, parts, screen, interrupted).run();
-    process.exitCode = findFaults(verdict).length === 0 ? 0 : 1;
+    const equal = findFaults(verdict).length === 0;
+    process.exitCode = equal ? 0 : 1;
     process.stdout.write(
       flags.json
         ? `${JSON.stringify(verdictJson(verdict))}\n`
         : `\n${renderVerdict(verdict, painter(process.stdout))}\n`,
     );
+    if (!equal && !flags.dataDir) say("Run it with --data-dir DIR to keep the logs of its parts.");
     if (!flags.keep) return;
     say(renderAddresses(parts));
     await Promise.race([once(interrupted, "abort"), parts.failed]);

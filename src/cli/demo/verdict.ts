@@ -26,19 +26,18 @@ const MAX_SHOWN = 20;
 /** Everything that is not as it must be; empty when all is well. */
 export function findFaults(verdict: Verdict): string[] {
   const { differences, figures } = verdict;
-  const shown = differences.slice(0, MAX_SHOWN).map(describe);
-  if (differences.length > MAX_SHOWN) shown.push(`and ${differences.length - MAX_SHOWN} more`);
-  if (!verdict.settled) shown.push(`not everything came to its end: ${verdict.waitsFor}`);
+  const faults: string[] = [];
+  if (!verdict.settled) faults.push(`not everything came to its end: ${verdict.waitsFor}`);
   if (figures.deadLetters !== verdict.expectedDeadLetters) {
-    shown.push(
+    faults.push(
       `dead letters: ${verdict.expectedDeadLetters} records are wrong in the CRM, ` +
         `${figures.deadLetters ?? "an unknown number"} lie there`,
     );
   }
   if (figures.service.throttled > 0) {
-    shown.push(`the service answered 429 to ${figures.service.throttled} requests`);
+    faults.push(`the service answered 429 to ${figures.service.throttled} requests`);
   }
-  return shown;
+  return [...faults, ...differences.map(describe)];
 }
 
 function describe({ crmCode, field, crm, service }: Difference): string {
@@ -65,9 +64,10 @@ export function renderVerdict(verdict: Verdict, paint: Paint): string {
       : paint("red", `NOT EQUAL  ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
   return [
     paint("bold", head),
-    ...faults.map((fault) => `  - ${fault}`),
+    ...faults.slice(0, MAX_SHOWN).map((fault) => `  - ${fault}`),
+    ...(faults.length > MAX_SHOWN ? [`  and ${faults.length - MAX_SHOWN} more`] : []),
     `  ${verdict.relations - verdict.terminated} active, ${verdict.terminated} terminated; ` +
-      `${figures.deadLetters ?? "?"} dead letters for records that are wrong in the CRM.`,
+      `dead letters: ${figures.deadLetters ?? "?"}, for ${verdict.expectedDeadLetters} records that are wrong in the CRM.`,
     `  ${figures.delivered} events (${figures.sentTwice} of them sent twice) made ${service.requests} requests for ` +
       `${netChanges} net changes: ${requestsPerNetChange(service.requests, netChanges)} per net change.`,
     `  Counted by the service: all requests, the first listing included; a net change is a write`,
