@@ -100,7 +100,10 @@ async function point(runtime: Runtime, records: readonly Accepted[]): Promise<vo
   const pointers = records.flatMap(({ crmCode, lane, result }) =>
     crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
   );
-  if (pointers.length > 0) await runtime.pointers.add(pointers);
+  if (pointers.length > 0) {
+    await runtime.pointers.add(pointers);
+    await runtime.demand.changed(pointers);
+  }
   for (const { crmCode, hasten } of records) {
     if (hasten && crmCode !== undefined) await runtime.pointers.hasten(crmCode);
   }

@@ -7,6 +7,7 @@ import { loadMapping } from "../src/mapping/load-mapping.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
+import { createDemand, type Demand } from "../src/service/demand.ts";
 import { createQuotaReader, type QuotaState } from "../src/service/quota.ts";
 import { DeadLetters } from "../src/state/dead-letters.ts";
 import { Doors } from "../src/state/doors.ts";
@@ -47,6 +48,8 @@ export interface Runtime {
   readonly sources: Sources;
   readonly tenantLists: StoredTenantLists;
   readonly wake: Wake;
+  /** Counts what is coming, and says who of those that wait goes first. */
+  readonly demand: Demand;
   /** How the quota stands, for processes that spend of it and others alike. */
   readonly quotaState: () => Promise<QuotaState>;
   /** How a record is named in the log: a crmCode tells who somebody is. */
@@ -109,6 +112,7 @@ export function createRuntime(
     sources: new Sources(redis, keys),
     tenantLists: new StoredTenantLists(redis, keys),
     wake: new Wake(subscriber, keys),
+    demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: createQuotaReader(redis, quotaOptions(config)),
     logName: (crmCode) =>
       crmCode === undefined

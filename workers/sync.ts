@@ -31,7 +31,7 @@ export interface Sync {
 }
 
 export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
-  const { config, log, metrics, pointers, throttle, wake } = runtime;
+  const { config, demand, log, metrics, pointers, throttle, wake } = runtime;
   const stop = new AbortController();
   const running = new Set<Promise<void>>();
   let freed: (() => void) | undefined;
@@ -52,10 +52,20 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
   });
   worker.on("stalled", () => metrics.stalled.inc());
 
+  /** The record that deserves the permit most goes first; who that is, the demand says. */
+  async function bringForward(): Promise<void> {
+    const crmCode = await demand.next();
+    if (crmCode !== undefined && !(await pointers.bringForward(crmCode))) {
+      await demand.leave(crmCode);
+    }
+  }
+
   async function fetchAndRun(permit: Permit): Promise<void> {
     const token = randomUUID();
+    if (permit.lane === "live") await bringForward();
     const job = (await worker.getNextJob(token, { block: false })) as Job<Pointer> | undefined;
     if (job === undefined) return permit.cancel();
+    await demand.leave(job.data.crmCode);
     const run = runRelation(job, token, permit, runtime, access).finally(() => {
       running.delete(run);
       freed?.();

@@ -78,6 +78,17 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.wake, "live");
   }
 
+  /**
+   * Puts a waiting record's job in front of all others.
+   * @returns false when none of its jobs waits.
+   */
+  async bringForward(crmCode: string): Promise<boolean> {
+    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const job = id === null ? undefined : await this.queue.getJob(id);
+    if (job === undefined || !(await job.isWaiting())) return false;
+    return job.changePriority({ priority: 0, lifo: true }).then(() => true, ignoreGone);
+  }
+
   /** Which of these records have no job at all. */
   async withoutJob(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
@@ -106,4 +117,9 @@ export class PointerQueue {
 function ignoreNotDelayed(error: unknown): void {
   const { code } = error as { code?: unknown };
   if (code !== ErrorCode.JobNotInState && code !== ErrorCode.JobNotExist) throw error;
+}
+
+function ignoreGone(error: unknown): false {
+  if ((error as { code?: unknown }).code !== ErrorCode.JobNotExist) throw error;
+  return false;
 }
