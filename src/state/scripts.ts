@@ -12,6 +12,7 @@
  *   n0 when the first of those ended, ms        h   surprises healed (409, 404) since it was taken
  *   tv state that was taken                     tt  token of who took it
  *   tu until when nobody else may take it, ms   lr  ledger row before it was taken
+ * A hash of tt and tu alone, with an expiry, is the hold of a record with nothing staged.
  */
 import { FIELDS, NOW, OLDER } from "./lua.ts";
 
@@ -85,6 +86,7 @@ redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', f
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
   't', time, 'ev', event)
 redis.call('HDEL', KEYS[1], 'n', 'n0', 'h')
+redis.call('PERSIST', KEYS[1])
 if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
 if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time) end
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
@@ -104,13 +106,17 @@ ${NOW}
 ${FIELDS}if not s.v then return {} end
 if s.tu and tonumber(s.tu) > now and s.tt ~= token then return {'busy', s.tu} end
 
--- From here on a crash leaves the row uncertain, and an uncertain row is never trusted.
+-- From here on a crash leaves the row uncertain, and an uncertain row is never trusted. This
+-- state may then be on the service, whatever becomes of it here: nothing older may follow it.
 local before = redis.call('HGET', KEYS[2], crmCode)
 local warm = redis.call('HGET', KEYS[3], 'state') or ''
 local row = before and cjson.decode(before) or { e = warm == 'done' and 0 or -1, s = now }
+-- No row would mean absent as soon as the ledger is warm, also when its listing met this one.
+local restored = before or (warm == 'done' and '' or cjson.encode(row))
 row.u = 1
+row.w = s.o
 redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
-redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', before or '')
+redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
 redis.call('HDEL', KEYS[1], 't1')
 local reply = {'taken', before or '', warm}
 for _, value in ipairs(flat) do reply[#reply + 1] = value end
@@ -143,6 +149,10 @@ end
 local newer = s.v ~= s.tv
 if remove == '1' and not newer then
   redis.call('DEL', KEYS[1])
+  if holdMs > 0 then
+    redis.call('HSET', KEYS[1], 'tt', '', 'tu', now + holdMs)
+    redis.call('PEXPIRE', KEYS[1], holdMs)
+  end
   redis.call('ZREM', KEYS[3], crmCode)
   redis.call('ZREM', KEYS[4], crmCode)
   return {'settled'}

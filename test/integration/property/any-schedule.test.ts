@@ -1,6 +1,7 @@
-import { assert as check, asyncProperty, boolean } from "fast-check";
+import { assert as check, asyncProperty, boolean, record, type Arbitrary } from "fast-check";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
+import { FOUND_BEFORE } from "./found-before.ts";
 import { disturbed, peaceful, stormy, type Action } from "./schedules.ts";
 import { Simulation } from "./simulation.ts";
 import { bodyOf, COMPANY, Truth } from "./truth.ts";
@@ -16,15 +17,24 @@ const settings = {
 };
 const TIMEOUT_MS = 60_000 + settings.numRuns * 200;
 
+interface Start {
+  /** Whether a record is on the service already. */
+  readonly found: boolean;
+  /** Whether the ledger was warmed before the first event. */
+  readonly warm: boolean;
+}
+const start: Arbitrary<Start> = record({ found: boolean(), warm: boolean() });
+
 async function play(
   actions: readonly Action[],
-  warm: boolean,
+  start: Start,
   atRest: (sim: Simulation, truth: Truth) => Promise<void>,
 ): Promise<void> {
   const sim = new Simulation(redis);
   const truth = new Truth();
   try {
-    if (warm) await sim.warm();
+    if (start.found) sim.service.found("r0", bodyOf("r0", 0));
+    if (start.warm) await sim.warm();
     for (const action of actions) await act(sim, truth, action);
     await sim.rest();
     await atRest(sim, truth);
@@ -72,8 +82,8 @@ it(
   "nothing goes wrong: one request per net change",
   () =>
     check(
-      asyncProperty(peaceful, (actions) =>
-        play(actions, true, async (sim, truth) => {
+      asyncProperty(peaceful, boolean(), (actions, found) =>
+        play(actions, { found, warm: true }, async (sim, truth) => {
           expect(await faultsOf(sim, truth)).toEqual([]);
           const { requests, netChanges, fetches, surprises } = sim.service;
           expect({ surprises, requests }).toEqual({ surprises: 0, requests: netChanges + fetches });
@@ -88,13 +98,13 @@ it(
   "whatever fails or crashes: each record ends on its newest state, and never goes back",
   () =>
     check(
-      asyncProperty(stormy, boolean(), (actions, warm) =>
-        play(actions, warm, async (sim, truth) => {
+      asyncProperty(stormy, start, (actions, start) =>
+        play(actions, start, async (sim, truth) => {
           expect(await faultsOf(sim, truth)).toEqual([]);
           expect(await sim.wrongRows()).toEqual([]);
         }),
       ),
-      settings,
+      { ...settings, examples: FOUND_BEFORE },
     ),
   TIMEOUT_MS,
 );
@@ -103,8 +113,8 @@ it(
   "whoever else writes to the service: the next event of a record puts it right",
   () =>
     check(
-      asyncProperty(disturbed, boolean(), (actions, warm) =>
-        play(actions, warm, async (sim, truth) => {
+      asyncProperty(disturbed, start, (actions, start) =>
+        play(actions, start, async (sim, truth) => {
           for (const record of sim.service.disturbed) {
             const fresh = { record, kind: "upsert", content: COMPANY + 1 } as const;
             await sim.accept(truth.add({ ...fresh, time: 9, sequence: 0 }));

@@ -75,7 +75,8 @@ export class ModelService {
         this.#apply(request);
         return lost;
       case "late":
-        this.#late.push(request);
+        // A read that arrives late changes nothing.
+        if (writes) this.#late.push(request);
         return lost;
     }
   }
@@ -92,6 +93,11 @@ export class ModelService {
       this.#late.splice(this.#late.indexOf(request), 1);
       if (arrives) this.#apply(request);
     }
+  }
+
+  /** A relation that was there before anything else. */
+  found(crmCode: Code, body: Body): void {
+    this.relations.set(crmCode, { body, order: "" });
   }
 
   /** Someone else writes: the relation appears, changes or is gone. */

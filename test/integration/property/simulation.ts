@@ -37,7 +37,7 @@ export class Simulation {
   readonly #redis: Redis;
   readonly #intake: AcceptPorts;
   readonly #runs = new Map<number, SteppedRun>();
-  #listed: (readonly [string, LedgerRow])[] = [];
+  #listed: (readonly [string, LedgerRow])[] | undefined;
   #arrivals = 0;
   #tokens = 0;
 
@@ -108,7 +108,8 @@ export class Simulation {
 
   /** … and, after whatever happened in between, taken down. */
   async warm(): Promise<void> {
-    await this.#ledger.writePage(this.#listed, undefined);
+    if (this.#listed === undefined) this.list();
+    await this.#ledger.writePage(this.#listed ?? [], undefined);
   }
 
   /** All that is under way ends well, and everything that waits is sent. */
@@ -209,7 +210,7 @@ export class Simulation {
   }
 }
 
-function mapEvent(event: CrmEvent, subject: string) {
+async function mapEvent(event: CrmEvent, subject: string) {
   const candidate = subject === event.subject ? event.data?.record : undefined;
-  return { ok: true, crmCode: splitSubject(subject).recordId, candidate } as const;
+  return { kind: "mapped", crmCode: splitSubject(subject).recordId, candidate } as const;
 }
