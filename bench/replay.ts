@@ -1,0 +1,83 @@
+/** Plays a stream of changes to real processes with a compressed clock, and tells their ages. */
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { createDemand } from "../src/service/demand.ts";
+import { quotaKeys } from "../src/service/quota-keys.ts";
+import { HOUR_MS } from "../src/spec/limits.ts";
+import { startFleet } from "./fleet.ts";
+import type { Change, Figures } from "./pacing-simulator.ts";
+import { startReceiver, strictest } from "./receiver.ts";
+import type { Message, Orders } from "./spender.ts";
+
+export interface ReplayOptions {
+  readonly redisUrl: string;
+  readonly quota: Orders["quota"];
+  readonly processes: number;
+}
+
+/** Ages and times at the scale of a real hour. */
+export interface Replay extends Figures {
+  readonly worstHour: number;
+  readonly worstBurst: number;
+}
+
+/** How often waiting changes are told, ms. */
+const TICK_MS = 5;
+
+export async function replay(changes: readonly Change[], options: ReplayOptions): Promise<Replay> {
+  const { redisUrl, quota } = options;
+  const scale = HOUR_MS / quota.hourMs;
+  const hour = { limit: quota.perHour, ms: quota.hourMs };
+  const burst = { limit: quota.burst, ms: quota.burstMs };
+  await using receiver = await startReceiver({ hour, burst });
+  const redis = new Redis(redisUrl);
+  const demand = createDemand(redis, quota);
+  const pending = new Map<string, number[]>();
+  const ages: number[] = [];
+  let settledAt = 0;
+  let startedAt = 0;
+
+  function hear(message: Message): void {
+    if (!("served" in message)) return;
+    const { served, takenAt, doneAt } = message;
+    const times = pending.get(served) ?? [];
+    // What was told after the record was taken waits for its next turn.
+    pending.set(
+      served,
+      times.filter((at) => at >= takenAt),
+    );
+    for (const at of times) if (at < takenAt) ages.push((doneAt - at) * scale);
+    settledAt = doneAt;
+  }
+
+  const orders = { redisUrl, serviceUrl: receiver.url, quota, source: "turns" } as const;
+  const rest = { lane: "live", concurrency: 10, skewMs: 0 } as const;
+  const fleet = await startFleet(options.processes, { ...orders, ...rest }, hear);
+  startedAt = Date.now();
+  for (let next = 0; next < changes.length; await delay(TICK_MS)) {
+    const due: string[] = [];
+    const now = Date.now();
+    for (let change = changes[next]; change !== undefined; change = changes[next]) {
+      if (startedAt + change.at / scale > now) break;
+      due.push(String(change.record));
+      next += 1;
+    }
+    for (const record of due) pending.set(record, [...(pending.get(record) ?? []), now]);
+    await demand.changed(due.map((crmCode) => ({ crmCode, lane: "live" })));
+  }
+  const { turns } = quotaKeys(quota.prefix);
+  while ((await redis.zcard(turns)) > 0 || ages.length < changes.length) await delay(TICK_MS);
+  await Promise.all(fleet.map((spender) => spender.stop()));
+  redis.disconnect();
+  ages.sort((a, b) => a - b);
+  const quantile = (part: number) => ages[Math.floor(part * ages.length)] ?? 0;
+  return {
+    requests: receiver.arrivals.length,
+    p50: quantile(0.5),
+    p99: quantile(0.99),
+    max: ages.at(-1) ?? 0,
+    settledAt: (settledAt - startedAt) * scale,
+    worstHour: strictest(receiver.arrivals, hour).most,
+    worstBurst: strictest(receiver.arrivals, burst).most,
+  };
+}

@@ -1,0 +1,110 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import { startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { openRedis, openScene, SHORT, type Worst } from "./support.ts";
+
+/** A crash may cost slots for a while; it may never bring any. */
+function exact(worst: Worst, limits: Worst): void {
+  expect(worst.hour).toBeLessThanOrEqual(limits.hour);
+  expect(worst.burst).toBeLessThanOrEqual(limits.burst);
+}
+
+test("Eight processes, jitter, and clocks two seconds apart: exact, and spent to the last", async () => {
+  const scene = await openScene(SHORT, { travelMs: () => Math.random() * 40 });
+  await scene.start(8, (i) => ({ skewMs: i % 2 === 0 ? 1000 : -1000 }));
+  await scene.arrived(2 * SHORT.perHour + 20);
+  const [first = 0] = scene.receiver.arrivals;
+  const inFirstHour = scene.receiver.arrivals.filter((at) => at < first + SHORT.hourMs).length;
+  expect(scene.worst()).toEqual({ hour: SHORT.perHour, burst: SHORT.burst });
+  expect(inFirstHour).toBeGreaterThanOrEqual(0.995 * SHORT.perHour);
+});
+
+test("After an idle time twenty requests start at once", async () => {
+  const scene = await openScene(SHORT);
+  await scene.start(3, () => ({ source: "turns" }));
+  await scene.change(Array.from({ length: 20 }, (_, i) => `record-${i}`));
+  await scene.arrived(20);
+  const [first = 0] = scene.receiver.arrivals;
+  expect((scene.receiver.arrivals[19] ?? Infinity) - first).toBeLessThan(250);
+});
+
+test("kill -9 of every process in mid-burst: the next ones wait for what was spent", async () => {
+  const scene = await openScene(SHORT);
+  const fleet = await scene.start(3);
+  await scene.arrived(50);
+  await Promise.all(fleet.map((spender) => spender.kill()));
+  await scene.start(3);
+  await scene.arrived(SHORT.perHour + 60);
+  exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
+});
+
+test("kill -9 of one of three again and again: exact", async () => {
+  const scene = await openScene(SHORT);
+  let fleet = await scene.start(3);
+  for (const count of [15, 40, 75, 110, 140]) {
+    await scene.arrived(count);
+    const [victim, ...rest] = fleet;
+    await victim?.kill();
+    fleet = [...rest, ...(await scene.start(1))];
+  }
+  await scene.arrived(2 * SHORT.perHour);
+  exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
+});
+
+test("An event loop blocked for 12 s sends nothing late, and the process takes part again", async () => {
+  const scene = await openScene({ ...SHORT, perHour: 300, hourMs: 20_000 });
+  const [sleeper, other] = await scene.start(2);
+  await scene.arrived(30);
+  // Longer than the ten seconds after which the others forget a silent client.
+  sleeper?.tell({ block: 12_000 });
+  await scene.arrived(290);
+  await other?.kill();
+  await scene.arrived(340);
+  exact(scene.worst(), { hour: 300, burst: 20 });
+  expect(scene.heard.filter((message) => "log" in message && /UNKNOWN/.test(message.log))).toEqual(
+    [],
+  );
+});
+
+test("kill -9 of Redis with AOF: what was spent is remembered", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "crmsync-quota-"));
+  const embedded = await startEmbeddedRedis({ dataDir, log: pino({ level: "silent" }) });
+  onTestFinished(async () => {
+    await embedded.close();
+    await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const redis = openRedis(embedded.url);
+  const pid = async () => Number(/process_id:(\d+)/.exec(await redis.info("server"))?.[1]);
+  const scene = await openScene(SHORT, { redisUrl: embedded.url });
+  await scene.start(3);
+  for (const count of [30, 90]) {
+    await scene.arrived(count);
+    const killed = await pid();
+    process.kill(killed, "SIGKILL");
+    await waitFor(async () => (await pid()) !== killed, { what: "Redis again" });
+  }
+  await scene.arrived(SHORT.perHour + 60);
+  exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
+});
+
+test.for(["fixed", "sliding"] as const)(
+  "A service with %s windows never answers 429",
+  async (policy) => {
+    const scene = await openScene(SHORT, { policy });
+    await scene.start(4);
+    await scene.arrived(SHORT.perHour + 40);
+    expect(scene.receiver.refused()).toBe(0);
+  },
+);
+
+test("A service with one bucket answers 429 once, and never again", async () => {
+  const scene = await openScene(SHORT, { policy: "bucket" });
+  await scene.start(4);
+  await scene.arrived(2 * SHORT.perHour);
+  expect(scene.receiver.refused()).toBe(1);
+  expect(scene.heard).toContainEqual({ log: "quota.pacing_changed" });
+});

@@ -1,0 +1,137 @@
+import { Redis } from "ioredis";
+import { inject, onTestFinished } from "vitest";
+import { startFleet, type Spender } from "../../../bench/fleet.ts";
+import { startReceiver, strictest, type Receiver } from "../../../bench/receiver.ts";
+import type { Message, Orders } from "../../../bench/spender.ts";
+import { createDemand } from "../../../src/service/demand.ts";
+import { createQuota, type Quota, type QuotaOptions } from "../../../src/service/quota.ts";
+import type { Permit, ReplyHeaders } from "../../../src/service/permit.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+export type Limits = Omit<QuotaOptions, "redis" | "log" | "onPause" | "prefix">;
+
+/** An hour of eight seconds. */
+export const SHORT: Limits = {
+  perHour: 120,
+  hourMs: 8000,
+  burst: 20,
+  burstMs: 400,
+  pacing: "auto",
+  liveReserve: 0,
+};
+
+export function openRedis(url = inject("redisUrl")): Redis {
+  const redis = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
+  redis.on("error", () => {}); // told by the command that fails
+  onTestFinished(() => redis.disconnect());
+  return redis;
+}
+
+/** A quota in this process; `logged` are the names of its log lines. */
+export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePrefix()) {
+  const logged: string[] = [];
+  const pauses: string[] = [];
+  const say = (_: object, message: string) => void logged.push(message);
+  const quota: Quota = createQuota({
+    ...SHORT,
+    ...limits,
+    prefix,
+    redis: openRedis(),
+    log: { info: say, warn: say },
+    onPause: (reason) => void pauses.push(reason),
+  });
+  onTestFinished(async () => quota.disconnect());
+  await quota.ready;
+  return { quota, prefix, logged, pauses };
+}
+
+/** Spends a permit as the client would, on a request that was answered like this. */
+export async function answer(permit: Permit, status: number, headers: ReplyHeaders = {}) {
+  permit.use();
+  permit.spend();
+  await permit.done({ status, headers });
+}
+
+/** Takes and spends this many permits; when each was given, by `performance.now()`. */
+export async function spend(
+  quota: Quota,
+  count: number,
+  headers?: ReplyHeaders,
+): Promise<number[]> {
+  const times: number[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const permit = await quota.acquire("live");
+    times.push(performance.now());
+    await answer(permit, 200, headers);
+  }
+  return times;
+}
+
+export interface Scene {
+  readonly receiver: Receiver;
+  readonly heard: Message[];
+  start(count: number, each?: (index: number) => Partial<Orders>): Promise<Spender[]>;
+  /** Waits until this many requests have arrived in all. */
+  arrived(count: number, deadlineMs?: number): Promise<void>;
+  /** Tells of changes, for spenders that serve the records that wait. */
+  change(records: readonly string[]): Promise<void>;
+  readonly worst: () => Worst;
+}
+
+/** The most requests that arrived in any hour, and in any burst window. */
+export interface Worst {
+  readonly hour: number;
+  readonly burst: number;
+}
+
+/** Real processes that spend one quota on a service that counts strictly. */
+export async function openScene(
+  limits: Limits,
+  options: {
+    redisUrl?: string;
+    travelMs?: () => number;
+    policy?: "fixed" | "sliding" | "bucket";
+  } = {},
+): Promise<Scene> {
+  const hour = { limit: limits.perHour, ms: limits.hourMs };
+  const burst = { limit: limits.burst, ms: limits.burstMs };
+  const { redisUrl = inject("redisUrl"), ...rest } = options;
+  const receiver = await startReceiver({ hour, burst, ...rest });
+  const spenders: Spender[] = [];
+  onTestFinished(async () => {
+    await Promise.all(spenders.map((spender) => spender.kill()));
+    await receiver[Symbol.asyncDispose]();
+  });
+  const heard: Message[] = [];
+  const orders: Orders = {
+    redisUrl,
+    serviceUrl: receiver.url,
+    quota: { ...limits, prefix: uniquePrefix() },
+    source: "endless",
+    lane: "live",
+    concurrency: 10,
+    skewMs: 0,
+  };
+  const demand = createDemand(openRedis(redisUrl), orders.quota);
+  return {
+    receiver,
+    heard,
+    async start(count, each) {
+      const started = await startFleet(count, orders, (message) => void heard.push(message), each);
+      spenders.push(...started);
+      return started;
+    },
+    async arrived(count, deadlineMs = 40_000) {
+      await waitFor(() => receiver.arrivals.length >= count, {
+        deadlineMs,
+        what: `${count} requests`,
+      });
+    },
+    change: (records) => demand.changed(records.map((crmCode) => ({ crmCode, lane: "live" }))),
+    worst: () => ({
+      hour: strictest(receiver.arrivals, hour).most,
+      burst: strictest(receiver.arrivals, burst).most,
+    }),
+  };
+}
