@@ -4,6 +4,8 @@ import type { CrmEvent } from "../src/event/crm-event.ts";
 import { splitSubject } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
 import { INBOX_QUEUE } from "../src/event/inbox.ts";
+import { FIELD_NAMES } from "../src/mapping/fields.ts";
+import { WARNING_REASONS } from "../src/mapping/mapping.ts";
 import {
   acceptEvent,
   type Accepted,
@@ -14,7 +16,7 @@ import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
-const CONCURRENCY = 50;
+const CONCURRENCY = 10;
 
 /** A job whose worker died is taken back this often before BullMQ gives it up. */
 const MAX_STALLED = 5;
@@ -32,6 +34,11 @@ export interface Intake {
 
 export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle } = runtime;
+  for (const field of [...FIELD_NAMES, OTHER_FIELD]) {
+    for (const reason of Object.keys(WARNING_REASONS)) {
+      metrics.mappingWarnings.inc({ field, reason }, 0);
+    }
+  }
   const ports: AcceptPorts = {
     map: (event, subject) => mapWith(runtime, event, subject),
     lists: () => runtime.tenantLists.current(),
@@ -87,12 +94,23 @@ async function arrivalNumber(job: Job, runtime: Runtime): Promise<number> {
   return Number((await runtime.redis.get(runtime.inbox.queue.toKey("id"))) ?? 0);
 }
 
-function mapWith(runtime: Runtime, event: CrmEvent, subject: string): Mapped {
+/** Records may bring any names; those of the service's fields are told apart. */
+const OTHER_FIELD = "other";
+const warningField = (field: string): string => (FIELD_NAMES.includes(field) ? field : OTHER_FIELD);
+
+async function mapWith(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
   const { object, recordId } = splitSubject(subject);
   const { type, source } = event;
   // The record is the event's own: one that was merged into it comes without.
   const record = subject === event.subject ? event.data?.record : undefined;
-  return runtime.mapping.map({ type, source, subject, object, recordId }, record);
+  const context = { type, source, subject, object, recordId };
+  const mapped = await runtime.mapping.map(context, record, runtime.tenantLists.current());
+  if (mapped.kind !== "ignored") {
+    for (const { field, reason } of mapped.warnings) {
+      runtime.metrics.mappingWarnings.inc({ field: warningField(field), reason });
+    }
+  }
+  return mapped;
 }
 
 /** Adds the pointers of what was staged. Should this process die before, the sweeper adds them. */

@@ -4,6 +4,7 @@ import type { Config } from "../src/config.ts";
 import { serveEvents } from "../src/http/events.ts";
 import { serveHealth } from "../src/http/health.ts";
 import { createHttpServer } from "../src/http/server.ts";
+import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Logger } from "../src/ops/log.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import { startIntake } from "./intake.ts";
@@ -26,6 +27,8 @@ export interface DaemonOptions {
   /** Where the service is, and the token in force; needed by the role sync. */
   readonly service: { readonly baseUrl: string; token(): string } | undefined;
   readonly version: string;
+  /** Closed with the daemon. */
+  readonly mapping: Mapping;
   readonly log: Logger;
   readonly shutdown: Shutdown;
 }
@@ -33,7 +36,7 @@ export interface DaemonOptions {
 /** @returns the address of its HTTP server, if it has that role. */
 export async function startDaemon(options: DaemonOptions): Promise<{ url: string | undefined }> {
   const { config, roles, log, shutdown } = options;
-  const runtime = createRuntime(config, options.redisUrl, options.version, log);
+  const runtime = createRuntime(config, options.redisUrl, options.version, log, options.mapping);
   shutdown.add("redis", () => runtime.close());
 
   const sweep = startSweep(runtime);

@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import { Inbox } from "../src/event/inbox.ts";
-import { loadMapping } from "../src/mapping/load-mapping.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
@@ -82,6 +81,7 @@ export function createRuntime(
   redisUrl: string,
   version: string,
   log: Logger,
+  mapping: Mapping,
 ): Runtime {
   const throttle = createThrottle(LOG_EVERY_MS);
   const onError = (error: Error) =>
@@ -103,7 +103,7 @@ export function createRuntime(
     pointers,
     metrics: createMetrics(version, () => readSharedState(runtime)),
     ingest: new Ingest(redisUrl, prefix, keys, seal, onError),
-    mapping: loadMapping(config.MAPPING),
+    mapping,
     staged: new StagedStates(redis, keys, seal),
     ledger: new Ledger(redis, keys),
     dead: new DeadLetters(redis, keys, seal),
@@ -119,6 +119,7 @@ export function createRuntime(
         ? undefined
         : createHash("sha256").update(crmCode).digest("hex").slice(0, 12),
     async close() {
+      await mapping.close();
       await runtime.ingest.close();
       await inbox.close();
       await pointers.close();

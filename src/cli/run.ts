@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { ConfigError, EXIT_CONFIG } from "../config.ts";
+import { MappingError } from "../mapping/mapping.ts";
 import { DataDirInUse } from "../ops/data-dir.ts";
 import { NoRedisServer } from "../ops/find-redis-server.ts";
 import { VERSION } from "../ops/version.ts";
@@ -39,7 +40,9 @@ Configuration comes from environment variables; the README lists them.`,
     await program.parseAsync(argv);
   } catch (error) {
     process.stderr.write(`crmsync: ${messageOf(error)}\n`);
-    process.exit(error instanceof ConfigError ? EXIT_CONFIG : EXIT_FAILED);
+    process.exit(
+      error instanceof ConfigError || error instanceof MappingError ? EXIT_CONFIG : EXIT_FAILED,
+    );
   }
 }
 
@@ -51,7 +54,7 @@ function endOnWrongUsage(command: Command): void {
 
 /** What a user can put right is told without a stack. */
 function messageOf(error: unknown): string {
-  const expected = [ConfigError, UserError, DataDirInUse, NoRedisServer];
+  const expected = [ConfigError, MappingError, UserError, DataDirInUse, NoRedisServer];
   if (!(error instanceof Error)) return String(error);
   return expected.some((kind) => error instanceof kind)
     ? error.message

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { ConfigError, readConfig, type Config } from "../config.ts";
 import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { loadMapping } from "../mapping/load-mapping.ts";
 import { createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { VERSION } from "../ops/version.ts";
@@ -42,6 +43,7 @@ async function start(options: StartOptions): Promise<void> {
   const config = readConfig();
   const { roles } = options;
   requireService(config, roles, options.sandbox === true);
+  const mapping = await loadMapping(config.MAPPING);
   const log = createLog(config.LOG_LEVEL);
   const shutdown = new Shutdown(log);
   shutdown.onSignals();
@@ -65,6 +67,7 @@ async function start(options: StartOptions): Promise<void> {
     redisUrl,
     service,
     version: VERSION,
+    mapping,
     log,
     shutdown,
   });

@@ -5,15 +5,17 @@
  */
 import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
 
-// oxlint-disable-next-line no-control-regex -- control characters are what is removed
-const INVISIBLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200d\u2060\ufeff]/g;
+/** Control, zero-width and direction-changing characters, and the soft hyphen. */
+const INVISIBLE =
+  // oxlint-disable-next-line no-control-regex -- control characters are what is removed
+  /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
 
 export function cleanText(text: string): string {
   return text
     .toWellFormed()
-    .normalize("NFC")
     .replace(INVISIBLE, "")
-    .replace(/[\t\n\r]+/g, " ")
+    .replace(/[\t\n\v\f\r\u0085\u2028\u2029]+/g, " ")
+    .normalize("NFC")
     .trim();
 }
 
@@ -48,7 +50,9 @@ export function cleanCandidate(raw: Readonly<Record<string, unknown>>): {
   for (const [field, rawValue] of Object.entries(raw)) {
     const value = field === "crmCode" ? rawValue : cleanValue(rawValue);
     if (isEmpty(value)) continue;
-    if (variant === undefined || FIELDS_OF[variant].has(field)) candidate[field] = value;
+    // Without a variant there is no payload: the fields then only show what was meant.
+    const exists = variant === undefined ? field !== "__proto__" : FIELDS_OF[variant].has(field);
+    if (exists) candidate[field] = value;
     else dropped.push(field);
   }
   return { candidate, dropped };

@@ -1,16 +1,40 @@
+import { existsSync, readdirSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { businessRelationMapping } from "./business-relation.ts";
-import type { Mapping } from "./mapping.ts";
+import { IsolatedMapping } from "./isolated-mapping.ts";
+import { MappingError, type Mapping } from "./mapping.ts";
 
-const PRESETS: ReadonlyMap<string, Mapping> = new Map(
-  [businessRelationMapping].map((mapping) => [mapping.name, mapping]),
+/** Above src/ in a checkout, above dist/ when built. */
+const PLACES = ["../../mappings/", "../../../mappings/"].map((place) =>
+  fileURLToPath(new URL(place, import.meta.url)),
 );
 
+const PRESETS_DIR = PLACES.find((place) => existsSync(place)) ?? "";
+
+/** Names of the presets that are files. */
+export function presetNames(): readonly string[] {
+  return readdirSync(PRESETS_DIR)
+    .filter((file) => file.endsWith(".yaml"))
+    .map((file) => basename(file, ".yaml"));
+}
+
+/** Where a preset's file is, or the file that is meant by a path. */
+export function mappingFileOf(name: string): string {
+  if (presetNames().includes(name)) return join(PRESETS_DIR, `${name}.yaml`);
+  const file = resolve(name);
+  if (existsSync(file)) return file;
+  const known = [businessRelationMapping.name, ...presetNames()].join(", ");
+  throw new MappingError(name, [
+    `it is neither a file (${file} does not exist) nor a preset; presets are ${known}`,
+  ]);
+}
+
 /**
- * @param name of a preset.
- * @throws Error that names the presets when there is none of that name.
+ * @param name of a preset, or path of a mapping file (.yaml) or module (.ts, .js).
+ * @throws MappingError when there is none, or it cannot be used.
  */
-export function loadMapping(name: string): Mapping {
-  const preset = PRESETS.get(name);
-  if (preset !== undefined) return preset;
-  throw new Error(`MAPPING ${name} is not known; there is: ${[...PRESETS.keys()].join(", ")}`);
+export async function loadMapping(name: string): Promise<Mapping> {
+  if (name === businessRelationMapping.name) return businessRelationMapping;
+  return IsolatedMapping.open(name, mappingFileOf(name));
 }

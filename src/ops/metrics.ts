@@ -16,6 +16,7 @@ export const CHANGE_OUTCOMES = [
   "superseded",
   "duplicate",
   "rejected",
+  "ignored",
 ] as const;
 export type ChangeOutcome = (typeof CHANGE_OUTCOMES)[number];
 
@@ -95,6 +96,11 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
     eventsReceived: counter("events_received_total", "Events taken from the inbox.", ["source"]),
     changes: counter("changes_total", "Ends of changes, by how they ended.", ["outcome"]),
     rejected: counter("rejected_total", "Changes that became dead letters, by reason.", ["reason"]),
+    mappingWarnings: counter(
+      "mapping_warnings_total",
+      "Values of records that did not go into the payload as they were.",
+      ["field", "reason"],
+    ),
     freshness: histogram(
       "change_freshness_seconds",
       "From the first unsynced event of a record to its proof on the service.",

@@ -17,13 +17,15 @@ import { validatePayload } from "./validate.ts";
 /** What a mapping makes of one record of an event. */
 export type Mapped =
   | {
-      readonly ok: true;
+      readonly kind: "mapped";
       readonly crmCode: string;
       /** Absent when the event brought no record. */
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
     }
+  /** None of the service's business. */
+  | { readonly kind: "ignored" }
   | {
-      readonly ok: false;
+      readonly kind: "unmappable";
       readonly crmCode: string | undefined;
       readonly problems: readonly Problem[];
     };
@@ -49,7 +51,7 @@ export interface Staged {
 
 export interface AcceptPorts {
   /** @param subject whose record: the event's own, or one that was merged into it. */
-  map(event: CrmEvent, subject: string): Mapped;
+  map(event: CrmEvent, subject: string): Promise<Mapped>;
   lists(): TenantLists;
   isSeen(eventKey: string): Promise<boolean>;
   stage(state: StateToStage, deadId: string): Promise<Staged>;
@@ -67,7 +69,7 @@ export interface Arrival {
 
 /** What became of one record of an event. */
 export interface Accepted {
-  readonly result: Staged["result"] | "rejected";
+  readonly result: Staged["result"] | "rejected" | "ignored";
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
@@ -132,13 +134,15 @@ async function acceptRecord(
       : { ...ended("rejected", event.lane), crmCode, reason, problems };
   };
 
-  const mapped = ports.map(event, subject);
+  const mapped = await ports.map(event, subject);
+  if (mapped.kind === "ignored") return ended("ignored", event.lane);
   const { crmCode } = mapped;
+  const isMapped = mapped.kind === "mapped";
   const deleted = event.type === "crm.record.deleted" || subject !== event.subject;
-  if (crmCode === undefined || (!mapped.ok && !deleted)) {
-    return bury("unmappable", crmCode, mapped.ok ? [] : mapped.problems);
+  if (crmCode === undefined || (!isMapped && !deleted)) {
+    return bury("unmappable", crmCode, isMapped ? [] : mapped.problems);
   }
-  const candidate = mapped.ok ? mapped.candidate : undefined;
+  const candidate = isMapped ? mapped.candidate : undefined;
   const validated = candidate && validatePayload(candidate, ports.lists());
   // What is deleted may be as wrong as it likes: the service's own fields do to terminate it.
   if (validated?.ok === false && !deleted) return bury("invalid", crmCode, validated.problems);

@@ -1,0 +1,99 @@
+/** A mapping file made ready: expressions compiled, tables folded. */
+import { compileExpression, type Expression } from "./compile-expression.ts";
+import { FIELD_NAMES, traitsOf } from "./fields.ts";
+import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";
+import { tableKey, type Scalar, type Table, type Wanted } from "./normalise/normalise.ts";
+
+export interface CompiledField {
+  readonly name: string;
+  /** In the order in which they are tried. */
+  readonly sources: readonly Expression[];
+  readonly constant: Constant | undefined;
+  readonly fallback: Constant | undefined;
+  readonly required: boolean;
+  readonly wanted: Wanted;
+}
+
+type Constant = Scalar | readonly string[];
+
+export interface CompiledRule {
+  readonly objects: ReadonlySet<string>;
+  readonly when: Expression | undefined;
+  readonly crmCode: Expression;
+  /** `type` first, since it decides what the others are; telephone numbers last. */
+  readonly fields: readonly CompiledField[];
+}
+
+export interface CompiledMapping {
+  readonly ignore: ReadonlySet<string>;
+  readonly rules: readonly CompiledRule[];
+  /** Names that the expressions read. */
+  readonly names: ReadonlySet<string>;
+}
+
+export function compileMapping(file: MappingFile): CompiledMapping {
+  const names = new Set<string>();
+  const compile = (text: string, key = false): Expression => {
+    const expression = compileExpression(text, { key });
+    for (const name of expression.names) names.add(name);
+    return expression;
+  };
+  const rules = file.objects.map((rule) => compileRule(rule, file, compile));
+  const ignore = new Set((file.ignore ?? []).map((object) => object.toLowerCase()));
+  return { ignore, rules, names };
+}
+
+function compileRule(
+  rule: ObjectRule,
+  file: MappingFile,
+  compile: (text: string, key?: boolean) => Expression,
+): CompiledRule {
+  // A telephone number is read in the record's country, so countries come before it.
+  const rank = (name: string) => (name === "type" ? 0 : traitsOf(name).form === "phone" ? 2 : 1);
+  const fields = FIELD_NAMES.flatMap((name) => {
+    const field = rule.fields[name];
+    return field === undefined ? [] : [compileField(name, ruleOfField(field), file, compile)];
+  }).toSorted((a, b) => rank(a.name) - rank(b.name));
+  return {
+    objects: new Set([rule.object].flat().map((object) => object.toLowerCase())),
+    when: rule.when === undefined ? undefined : compile(rule.when),
+    crmCode: compile(rule.crmCode, true),
+    fields,
+  };
+}
+
+function compileField(
+  name: string,
+  field: FieldRule,
+  file: MappingFile,
+  compile: (text: string) => Expression,
+): CompiledField {
+  const traits = traitsOf(name);
+  const table = typeof field.table === "string" ? file.tables?.[field.table] : field.table;
+  const sources = [field.from, field.fallback].filter((text) => text !== undefined);
+  return {
+    name,
+    sources: sources.map((text) => compile(text)),
+    constant: constantOf(field.value, traits.form),
+    fallback: constantOf(field.default, traits.form),
+    required: field.required ?? false,
+    wanted: {
+      form: field.as ?? traits.form,
+      values: traits.values,
+      table: table && foldTable(table),
+      separator: field.separator,
+      format: field.format,
+      country: field.country,
+    },
+  };
+}
+
+function constantOf(value: FieldRule["value"], form: Wanted["form"]): Constant | undefined {
+  if (value === undefined) return undefined;
+  if (form === "list") return [value].flat().map(String);
+  return typeof value === "number" ? String(value) : value;
+}
+
+function foldTable(table: Readonly<Record<string, Scalar | null>>): Table {
+  return new Map(Object.entries(table).map(([key, value]) => [tableKey(key), value]));
+}

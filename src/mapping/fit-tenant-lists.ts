@@ -1,0 +1,50 @@
+/** Leaves out what the tenant's own value lists do not allow; they are known at run time only. */
+import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
+import type { TenantField, TenantLists } from "../spec/tenant-lists.ts";
+import { lookUp } from "./fold.ts";
+import type { MapOptions, MappingResult, MappingWarning } from "./mapping.ts";
+
+/** A field that the tenant requires is left as it is: the record then becomes a dead letter. */
+export function fitTenantLists(
+  result: MappingResult,
+  lists: TenantLists,
+  options: MapOptions = {},
+): MappingResult {
+  if (result.kind !== "mapped" || result.candidate === undefined) return result;
+  const candidate: Record<string, unknown> = { ...result.candidate };
+  const warnings: MappingWarning[] = [...result.warnings];
+  const variant = variantOf(candidate["type"]);
+  for (const [field, config] of lists) {
+    const value = candidate[field];
+    if (value === undefined || variant === undefined || !FIELDS_OF[variant].has(field)) continue;
+    const fitted = fitField(field, value, config, options);
+    if (fitted.value === undefined && config.isRequired) continue;
+    warnings.push(...fitted.warnings);
+    if (fitted.value === undefined) delete candidate[field];
+    else candidate[field] = fitted.value;
+  }
+  return { ...result, candidate, warnings };
+}
+
+function fitField(
+  field: string,
+  value: unknown,
+  config: TenantField,
+  options: MapOptions,
+): { value: unknown; warnings: MappingWarning[] } {
+  const warnings: MappingWarning[] = [];
+  const warn = (reason: MappingWarning["reason"], value: unknown) =>
+    warnings.push({ field, reason, ...(options.explain === true && { value: String(value) }) });
+  const { values } = config;
+  const fitted = [value].flat().flatMap((item) => {
+    const found = values === undefined ? item : lookUp(String(item), values);
+    if (found === undefined) warn("not_in_tenant_list", item);
+    return found === undefined ? [] : [found];
+  });
+  if (fitted.length > 1 && !config.multiSelect) {
+    warn("too_many", fitted);
+    return { value: undefined, warnings };
+  }
+  if (fitted.length === 0) return { value: undefined, warnings };
+  return { value: Array.isArray(value) ? fitted : fitted[0], warnings };
+}

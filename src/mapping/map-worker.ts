@@ -1,0 +1,74 @@
+/**
+ * The thread in which mappings run: expressions and modules may loop, grow or backtrack without
+ * end, and the thread can be ended. It takes one record at a time, and notes what it evaluates
+ * where the other side can read it when no answer comes.
+ */
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { parentPort, workerData } from "node:worker_threads";
+import { compileMapping } from "./compile-mapping.ts";
+import {
+  WATCHED,
+  type MapRequest,
+  type MapWorkerData,
+  type MapWorkerMessage,
+} from "./map-protocol.ts";
+import { mapRecord, type Watch } from "./map-record.ts";
+import { MappingError, type MappingResult } from "./mapping.ts";
+import { readMappingFile } from "./read-mapping-file.ts";
+import { mapByModule, type RecordMapping } from "./record-mapping.ts";
+
+type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
+
+async function load(file: string): Promise<{ run: Run; reads: readonly string[] }> {
+  if (/\.[cm]?[jt]s$/.test(file)) {
+    const module = (await import(pathToFileURL(file).href)) as {
+      mapRecord?: RecordMapping;
+      reads?: readonly string[];
+    };
+    const { mapRecord: mapping } = module;
+    if (typeof mapping !== "function") {
+      throw new MappingError(file, [
+        "the module must export a function mapRecord(record, event) that returns { crmCode, fields }",
+      ]);
+    }
+    return {
+      run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
+      reads: module.reads ?? [],
+    };
+  }
+  const compiled = compileMapping(readMappingFile(readFileSync(file, "utf8"), file));
+  return {
+    run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
+    reads: [...compiled.names],
+  };
+}
+
+if (parentPort !== null) {
+  const port = parentPort;
+  const { file, watched } = workerData as MapWorkerData;
+  const say = (message: MapWorkerMessage) => port.postMessage(message);
+  const numbers = new Map(WATCHED.map((name, index) => [name, index]));
+  const watch: Watch = (name) => void Atomics.store(watched, 0, numbers.get(name) ?? 0);
+  try {
+    const { run, reads } = await load(file);
+    port.on("message", (request: MapRequest) => {
+      watch("");
+      run(request, watch).then(
+        (result) => say({ kind: "result", result }),
+        (error: unknown) =>
+          say({
+            kind: "defect",
+            stack: error instanceof Error ? (error.stack ?? "") : String(error),
+          }),
+      );
+    });
+    say({ kind: "ready", reads });
+  } catch (error) {
+    const problems =
+      error instanceof MappingError
+        ? error.problems
+        : [`it cannot be loaded: ${error instanceof Error ? error.message : String(error)}`];
+    say({ kind: "unusable", problems });
+  }
+}

@@ -1,0 +1,25 @@
+import { fold } from "../fold.ts";
+
+/** Words for yes and no in the languages of Luxembourg, Switzerland and their neighbours. */
+const YES = new Set([
+  "true",
+  "yes",
+  "y",
+  "t",
+  "1",
+  "on",
+  "ja",
+  "j",
+  "oui",
+  "o",
+  "si",
+  "sim",
+  "wahr",
+]);
+const NO = new Set(["false", "no", "n", "f", "0", "off", "nein", "non", "nee", "nao", "falsch"]);
+
+export function toBoolean(value: string | number | boolean): boolean | undefined {
+  if (typeof value === "boolean") return value;
+  const word = fold(String(value));
+  return YES.has(word) ? true : NO.has(word) ? false : undefined;
+}

@@ -1,0 +1,65 @@
+import countries from "i18n-iso-countries";
+import de from "i18n-iso-countries/langs/de.json" with { type: "json" };
+import en from "i18n-iso-countries/langs/en.json" with { type: "json" };
+import es from "i18n-iso-countries/langs/es.json" with { type: "json" };
+import fr from "i18n-iso-countries/langs/fr.json" with { type: "json" };
+import it from "i18n-iso-countries/langs/it.json" with { type: "json" };
+import nl from "i18n-iso-countries/langs/nl.json" with { type: "json" };
+import pt from "i18n-iso-countries/langs/pt.json" with { type: "json" };
+import { isCountryCode } from "../../spec/iso-codes.ts";
+import { fold } from "../fold.ts";
+
+/** Names in use that the lists do not have; EL and UK are the EU's own codes. */
+const ALIASES: Readonly<Record<string, string>> = {
+  EL: "GR",
+  UK: "GB",
+  Britain: "GB",
+  "Great Britain": "GB",
+  England: "GB",
+  Scotland: "GB",
+  Wales: "GB",
+  "Northern Ireland": "GB",
+  Holland: "NL",
+  "The Netherlands": "NL",
+  "Viet Nam": "VN",
+  Macedonia: "MK",
+  "Czech Republic": "CZ",
+  Czechia: "CZ",
+  "Hong Kong SAR": "HK",
+  Macau: "MO",
+  Turkey: "TR",
+  "Ivory Coast": "CI",
+  Swaziland: "SZ",
+  "Cape Verde": "CV",
+  Burma: "MM",
+  "U.S.": "US",
+  America: "US",
+  UAE: "AE",
+  Korea: "KR",
+  "South Korea": "KR",
+  Russia: "RU",
+  "Vatican City": "VA",
+  Kosovo: "XK",
+};
+
+const CODE_BY_NAME = new Map<string, string>();
+for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
+  for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
+    for (const text of [name].flat()) {
+      // The first language that knows a name wins.
+      if (!CODE_BY_NAME.has(fold(text))) CODE_BY_NAME.set(fold(text), code);
+    }
+  }
+}
+for (const [name, code] of Object.entries(ALIASES)) CODE_BY_NAME.set(fold(name), code);
+
+/** A country by its ISO code (2 or 3 letters, or number) or its name in seven languages. */
+export function toCountry(text: string): string | undefined {
+  const upper = text.trim().toUpperCase();
+  if (upper.length === 2 && isCountryCode(upper)) return upper;
+  const code =
+    CODE_BY_NAME.get(fold(text)) ??
+    (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined) ??
+    (/^\d{3}$/.test(upper) ? countries.numericToAlpha2(upper) : undefined);
+  return code !== undefined && isCountryCode(code) ? code : undefined;
+}

@@ -1,0 +1,60 @@
+import languages from "iso-639-1";
+import { isLanguageCode } from "../../spec/iso-codes.ts";
+import { fold } from "../fold.ts";
+
+/** Codes that were withdrawn, and the bibliographic ones of ISO 639-2. */
+const ALIASES: Readonly<Record<string, string>> = {
+  iw: "he",
+  in: "id",
+  ji: "yi",
+  ger: "de",
+  fre: "fr",
+  dut: "nl",
+  gre: "el",
+  cze: "cs",
+  chi: "zh",
+  rum: "ro",
+  slo: "sk",
+  alb: "sq",
+  arm: "hy",
+  baq: "eu",
+  bur: "my",
+  geo: "ka",
+  ice: "is",
+  mac: "mk",
+  may: "ms",
+  per: "fa",
+  wel: "cy",
+};
+
+/** Languages in which a language may be named. */
+const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
+
+const CODE_BY_NAME = new Map<string, string>();
+for (const locale of NAMED_IN) {
+  const names = new Intl.DisplayNames(locale, { type: "language" });
+  for (const code of languages.getAllCodes()) {
+    const name = fold(names.of(code) ?? "");
+    if (!CODE_BY_NAME.has(name)) CODE_BY_NAME.set(name, code);
+  }
+}
+for (const code of languages.getAllCodes()) {
+  for (const name of [languages.getName(code), languages.getNativeName(code)]) {
+    if (!CODE_BY_NAME.has(fold(name))) CODE_BY_NAME.set(fold(name), code);
+  }
+}
+
+/** A language by its code (2 or 3 letters, a region may follow) or its name. */
+export function toLanguage(text: string): string | undefined {
+  const named = CODE_BY_NAME.get(fold(text));
+  const tag = text.trim().toLowerCase();
+  const code = /^([a-z]{2,3})(?:[-_][a-z0-9]+)*$/.exec(tag)?.[1];
+  if (code === undefined) return named;
+  const known = ALIASES[code] ?? canonical(code);
+  return isLanguageCode(known) ? known : named;
+}
+
+/** Three letters as the two that mean the same, where there are two. */
+function canonical(code: string): string {
+  return Intl.getCanonicalLocales(code)[0] ?? code;
+}
