@@ -7,31 +7,34 @@ const change = (record: Code, kind: Change["kind"], time: number): Action => ({
   do: "event",
   change: { record, kind, content: 0, time, sequence: 0 },
 });
-const start = (record: Code): Action => ({ do: "start", worker: 1, record });
-const step = (answer: Answer = "ok", giveUp = false): Action => ({
-  ...{ do: "step", worker: 1, answer, giveUp },
-});
+const step = (answer: Answer = "ok", giveUp = false): Action => {
+  return { do: "step", worker: 1, answer, giveUp };
+};
+const run = (record: Code, ...then: Action[]): Action[] => [
+  { do: "start", worker: 1, record },
+  ...then,
+];
 const COLD = { found: false, warm: false };
 
 /** Given up although it was applied: an older event that came then was sent after it. */
 const olderAfterGivenUp: Action[] = [
   change("r0", "upsert", 1),
-  ...[start("r0"), step(), step("error_after"), step("ok", true), step(), step()],
+  ...run("r0", step(), step("error_after"), step("ok", true), step(), step()),
   change("r0", "upsert", 0),
 ];
 
 /** Given up while its request was on the way: the next one of that record did not wait for it. */
 const nextAfterGivenUp: Action[] = [
   change("r1", "upsert", 0),
-  ...[start("r1"), step(), step("late"), step("ok", true), step(), step()],
+  ...run("r1", step(), step("late"), step("ok", true), step(), step()),
   change("r0", "merge", 0),
-  ...[start("r1"), step()],
+  ...run("r1", step()),
 ];
 
 /** Listed while a worker held the record, whose row then went away: it passed for absent. */
 const listedWhileHeld: Action[] = [
   change("r1", "merge", 0),
-  ...[start("r0"), step(), step("error_before"), { do: "warm" } as const, step()],
+  ...run("r0", step(), step("error_before"), { do: "warm" }, step()),
 ];
 
 export const FOUND_BEFORE: [Action[], { found: boolean; warm: boolean }][] = [
