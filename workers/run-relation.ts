@@ -32,7 +32,6 @@ export async function runRelation(
 ): Promise<void> {
   const { config, log, throttle } = runtime;
   const { crmCode } = job.data;
-  let spent = false;
   let takenAt = 0;
 
   const ports: SyncPorts<TakenState> = {
@@ -44,7 +43,6 @@ export async function runRelation(
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
       }
-      spent = true;
       return access.send(permit, decision, state.crmCode);
     },
     settle: (state, how) => runtime.staged.settle(state, how),
@@ -72,13 +70,14 @@ export async function runRelation(
 
   try {
     const { end, state } = await syncRelation(crmCode, ports);
-    if (!spent) permit.cancel();
     if (state !== undefined) report(runtime, state, end);
     await finish(job, token, end.next);
   } catch (error) {
-    if (!spent) permit.cancel();
     // The record is held and its job locked until both run out; then it comes again.
     throttle("sync.run", (held) => log.error({ err: error, held }, "change.interrupted"));
+  } finally {
+    // Does nothing to one that was used.
+    permit.cancel();
   }
 }
 

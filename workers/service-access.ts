@@ -63,10 +63,17 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     log.error({ reason }, "service.unavailable: tried once per pause until it answers");
   }
 
+  /** What this process was refused with, for requests that were about to follow it. */
+  let refusal: Denied | undefined;
+  let closing = 0;
   const access: ServiceAccess = {
     quota,
     client,
-    isRefused: async () => (await doors.closed()) !== undefined,
+    async isRefused() {
+      const door = await doors.closed();
+      if (door === undefined && closing === 0) refusal = undefined;
+      return door !== undefined;
+    },
     async isReady() {
       if (await access.isRefused()) return false;
       const { state } = await runtime.ledger.warmUp();
@@ -74,6 +81,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     },
     mayTry: async () => (await access.isReady()) && (await outage.waitMs()) === 0,
     async send(permit, decision, crmCode) {
+      if (refusal !== undefined) return refusal;
       const reply = await sendDecision(client, permit, decision, crmCode);
       if (reply.kind === "denied") await access.refused(reply);
       else if (reply.kind === "unavailable") await failed(reply.reason);
@@ -81,8 +89,11 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       return reply;
     },
     async refused(reply) {
+      refusal = reply;
+      closing += 1;
       const detail = reply.ip ?? "";
-      if (!(await doors.close(reply.door, detail))) return;
+      const wasOpen = await doors.close(reply.door, detail).finally(() => (closing -= 1));
+      if (!wasOpen) return;
       metrics.pauses.inc({ reason: `${reply.door}_refused` });
       log.error({ door: reply.door, address: detail || undefined }, "service.door_closed");
     },
