@@ -139,8 +139,11 @@ describe("crashes and ends", () => {
     await using sandbox = await startSandbox();
     await using dir = await tempDir();
     const { REDIS_URL: _, ...env } = envFor(sandbox, {
-      ...{ DATA_DIR: dir.path, QUEUE_PREFIX: "{crmsync}" },
-      ...{ QUOTA_BURST: "20", QUOTA_BURST_MS: "200", SERVICE_TIMEOUT_MS: "1000" },
+      DATA_DIR: dir.path,
+      QUEUE_PREFIX: "{crmsync}",
+      QUOTA_BURST: "20",
+      QUOTA_BURST_MS: "200",
+      SERVICE_TIMEOUT_MS: "1000",
     });
     const events = Array.from({ length: 600 }, (_, n) =>
       personEvent(`r${n % 200}`, { firstName: `version ${n}` }),
@@ -188,8 +191,12 @@ describe("crashes and ends", () => {
     await mkdir(join(dir.path, "empty"));
     await using daemon = spawnCrmsync(["start"], {
       env: {
-        ...{ HTTP_PORT: "http", QUOTA_BURST: "0", MAPPING: "nothing" },
-        ...{ SERVICE_TOKEN: "a", SERVICE_TOKEN_FILE: "b", LOG_LEVEL: "loud" },
+        HTTP_PORT: "http",
+        QUOTA_BURST: "0",
+        MAPPING: "nothing",
+        SERVICE_TOKEN: "a",
+        SERVICE_TOKEN_FILE: "b",
+        LOG_LEVEL: "loud",
       },
     });
     expect((await daemon.ended).code).toBe(78);

@@ -26,7 +26,13 @@ export async function startSandbox(
   db = ":memory:",
 ): Promise<SandboxProcess> {
   const process = spawnCrmsync([
-    ...["sandbox", "--port", "0", "--db", db, "--faults", "--json"],
+    "sandbox",
+    "--port",
+    "0",
+    "--db",
+    db,
+    "--faults",
+    "--json",
     ...args,
   ]);
   const [line] = await process.line(/^\{.*"url".*\}$/, START_DEADLINE_MS);
