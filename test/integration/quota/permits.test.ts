@@ -1,0 +1,149 @@
+import { expect, test } from "vitest";
+import { SpentPermitError, StalePermitError } from "../../../src/service/permit.ts";
+import type { Permit } from "../../../src/service/permit.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { answer, openQuota, openScene, SHORT, spend } from "./support.ts";
+
+const LONG = { perHour: 50, hourMs: 60_000 };
+
+async function given(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
+  const late = new Promise<false>((resolve) => {
+    setTimeout(() => resolve(false), ms);
+  });
+  return Promise.race([acquiring.then(() => true as const), late]);
+}
+
+test("A permit is spent once", async () => {
+  const { quota } = await openQuota();
+  const permit = await quota.acquire("live");
+  await answer(permit, 200);
+  expect(() => permit.use()).toThrow(SpentPermitError);
+  permit.cancel();
+  expect((await quota.state()).remaining).toBe(SHORT.perHour - 1);
+});
+
+test("A cancelled permit gives its slots back at once", async () => {
+  const { quota } = await openQuota({ ...LONG, burst: 2, burstMs: 60_000 });
+  for (let i = 0; i < 10; i += 1) (await quota.acquire("live")).cancel();
+  await waitFor(async () => (await quota.state()).remaining === 50, { what: "all slots" });
+});
+
+test("A request that never left costs a slot of the burst, none of the hour", async () => {
+  const { quota } = await openQuota({ ...LONG, burst: 1, burstMs: 1000 });
+  const permit = await quota.acquire("live");
+  const started = performance.now();
+  permit.use();
+  await permit.done({});
+  await waitFor(async () => (await quota.state()).remaining === 50, { what: "the hour's slot" });
+  await quota.acquire("live");
+  expect(performance.now() - started).toBeGreaterThan(950);
+});
+
+test("A permit that has grown old cannot be spent", async () => {
+  const { quota } = await openQuota();
+  const permit = await quota.acquire("live");
+  permit.use();
+  // The process sleeps for longer than a permit may be held.
+  for (const until = performance.now() + 900; performance.now() < until;);
+  expect(() => permit.spend()).toThrow(StalePermitError);
+});
+
+test("Whoever stops waiting leaves nothing behind", async () => {
+  const { quota } = await openQuota({ ...LONG, perHour: 3 });
+  await spend(quota, 3);
+  const gone = new AbortController();
+  const waiting = quota.acquire("live", gone.signal);
+  expect(await given(waiting.catch(() => new Promise<Permit>(() => {})))).toBe(false);
+  gone.abort(new Error("enough"));
+  await expect(waiting).rejects.toThrow("enough");
+  await expect(quota.acquire("live", AbortSignal.abort(new Error("before")))).rejects.toThrow(
+    "before",
+  );
+});
+
+test("A live change overtakes bulk work that waits", async () => {
+  const { quota } = await openQuota({ perHour: 3, hourMs: 1500, burst: 3, burstMs: 100 });
+  await spend(quota, 3);
+  const order: string[] = [];
+  const waiting = (["bulk", "bulk", "live"] as const).map(async (lane) => {
+    const permit = await quota.acquire(lane);
+    order.push(permit.lane);
+    await answer(permit, 200);
+  });
+  await Promise.all(waiting);
+  expect(order[0]).toBe("live");
+});
+
+test("Bulk work leaves the reserve to live changes", async () => {
+  const { quota } = await openQuota({ ...LONG, perHour: 10, burst: 10, liveReserve: 4 });
+  for (let i = 0; i < 6; i += 1) await answer(await quota.acquire("bulk"), 200);
+  const bulk = quota.acquire("bulk");
+  bulk.catch(() => {}); // ends with the quota
+  expect(await given(bulk)).toBe(false);
+  await spend(quota, 4);
+  expect((await quota.state()).remaining).toBe(0);
+});
+
+test("Closing does not wait for what is spent, nor for who waits", async () => {
+  const { quota } = await openQuota({ ...LONG, perHour: 5 });
+  await spend(quota, 5);
+  const waiting = quota.acquire("live");
+  const refused = expect(waiting).rejects.toThrow("closed");
+  const started = performance.now();
+  await quota.disconnect();
+  await refused;
+  expect(performance.now() - started).toBeLessThan(100);
+});
+
+test("A process ends by itself although leases are pending", async () => {
+  const scene = await openScene({ ...SHORT, hourMs: 600_000 });
+  const [spender] = await scene.start(1);
+  await scene.arrived(25);
+  const started = performance.now();
+  await spender?.stop();
+  expect(performance.now() - started).toBeLessThan(3000);
+});
+
+test("A changed limit holds from the next start on, and forgets nothing that was used", async () => {
+  const before = await openQuota({ ...LONG, perHour: 20 });
+  await spend(before.quota, 15);
+  const smaller = await openQuota({ ...LONG, perHour: 16 }, before.prefix);
+  expect(await smaller.quota.state()).toMatchObject({ limit: 16, remaining: 1 });
+  // A process that still runs with the former setting obeys as well.
+  expect(await before.quota.state()).toMatchObject({ limit: 16, remaining: 1 });
+  await spend(before.quota, 1);
+  const waiting = before.quota.acquire("live");
+  waiting.catch(() => {});
+  expect(await given(waiting)).toBe(false);
+  const larger = await openQuota({ ...LONG, perHour: 60 }, before.prefix);
+  expect(await given(waiting, 2000)).toBe(true);
+  expect((await larger.quota.state()).limit).toBe(60);
+});
+
+test("Custom limits: 5000 in an hour, 50 in ten seconds", async () => {
+  const custom = { perHour: 5000, hourMs: 3_600_000, burst: 50, burstMs: 10_000 };
+  const { quota } = await openQuota(custom);
+  const times = await spend(quota, 50);
+  expect((times[49] ?? 0) - (times[0] ?? 0)).toBeLessThan(1000);
+  const next = quota.acquire("live");
+  next.catch(() => {});
+  expect(await given(next)).toBe(false);
+  // The one that waits for the burst already holds its slot of the hour.
+  expect(await quota.state()).toMatchObject({ limit: 5000, remaining: 4949 });
+});
+
+test("Every process reads the same: limit, remaining, reset, forecast", async () => {
+  const first = await openQuota({ ...LONG, liveReserve: 5 });
+  const second = await openQuota({ ...LONG, liveReserve: 5 }, first.prefix);
+  const [startedAt] = [Date.now(), await spend(first.quota, 30)];
+  const [a, b] = await Promise.all([first.quota.state(), second.quota.state()]);
+  expect({ ...a, drainedAt: 0 }).toEqual({ ...b, drainedAt: 0 });
+  expect(a.remaining).toBe(20);
+  for (const at of [a.resetAt, a.wholeAt]) {
+    expect(at).toBeGreaterThan(startedAt + 58_000);
+    expect(at).toBeLessThan(Date.now() + 61_000);
+  }
+  expect(a.drainedAt(0)).toBeLessThanOrEqual(Date.now());
+  // Twenty at once; the next slots return after an hour.
+  expect(a.drainedAt(40) - Date.now()).toBeGreaterThan(50_000);
+});

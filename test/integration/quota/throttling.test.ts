@@ -1,0 +1,144 @@
+import { expect, test } from "vitest";
+import type { ReplyHeaders } from "../../../src/service/permit.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { answer, openQuota, openRedis, spend } from "./support.ts";
+
+/** A clock in whole seconds, `ms` from now, as an HTTP date. */
+const dateIn = (ms: number) => new Date(Math.ceil((Date.now() + ms) / 1000) * 1000).toUTCString();
+const epochIn = (ms: number) => Math.ceil((Date.now() + ms) / 1000);
+
+interface Case {
+  readonly what: string;
+  readonly headers: () => ReplyHeaders;
+  /** Least and most time until anybody may send again, ms. */
+  readonly stops: readonly [number, number];
+}
+
+const CASES: readonly Case[] = [
+  { what: "seconds", headers: () => ({ "retry-after": "2" }), stops: [1990, 2050] },
+  { what: "an HTTP date", headers: () => ({ "retry-after": dateIn(2000) }), stops: [1950, 3050] },
+  {
+    what: "a negative number, and a reset in seconds",
+    headers: () => ({ "retry-after": "-5", "x-ratelimit-reset": String(epochIn(3000)) }),
+    stops: [2900, 4050],
+  },
+  {
+    what: "an absurd number, and a reset in milliseconds",
+    headers: () => ({ "retry-after": "99999999", "x-ratelimit-reset": String(Date.now() + 3000) }),
+    stops: [2900, 3050],
+  },
+  { what: "garbage", headers: () => ({ "retry-after": "soon" }), stops: [490, 1050] },
+  { what: "nothing", headers: () => ({}), stops: [490, 1050] },
+];
+
+test.for(CASES)("A 429 with $what stops everybody for just that long", async (given) => {
+  const { quota, prefix, pauses } = await openQuota();
+  await answer(await quota.acquire("live"), 429, given.headers());
+  const other = await openQuota({}, prefix);
+  const state = await other.quota.state();
+  const stoppedMs = (state.until ?? 0) - Date.now();
+  expect(state.stopped).toBe("throttled");
+  expect(stoppedMs).toBeGreaterThan(given.stops[0] - 300);
+  expect(stoppedMs).toBeLessThan(given.stops[1]);
+  expect(pauses).toEqual(["throttled"]);
+  await other.quota.acquire("live");
+  expect(Date.now()).toBeGreaterThanOrEqual(state.until ?? Infinity);
+  expect(Date.now()).toBeLessThan((state.until ?? 0) + 250);
+});
+
+test("A pause is only ever extended", async () => {
+  const { quota } = await openQuota();
+  const permits = [await quota.acquire("live"), await quota.acquire("live")];
+  await answer(permits[0] as never, 429, { "retry-after": "30" });
+  const { until } = await quota.state();
+  await answer(permits[1] as never, 429, { "retry-after": "1" });
+  expect((await quota.state()).until).toBe(until);
+});
+
+test("A pause stays when every process has ended", async () => {
+  const first = await openQuota();
+  await answer(await first.quota.acquire("live"), 429, { "retry-after": "30" });
+  await first.quota.disconnect();
+  const second = await openQuota({}, first.prefix);
+  expect((await second.quota.state()).stopped).toBe("throttled");
+  const signal = AbortSignal.timeout(300);
+  await expect(second.quota.acquire("live", signal)).rejects.toThrow(/timeout/);
+});
+
+test("429s in a row that say nothing stop for longer and longer; a success ends the row", async () => {
+  const { quota } = await openQuota({ pacing: "burst" });
+  const refused = async () => {
+    await answer(await quota.acquire("live"), 429);
+    return ((await quota.state()).until ?? 0) - Date.now();
+  };
+  expect(await refused()).toBeLessThan(1050);
+  expect(await refused()).toBeGreaterThan(900);
+  await spend(quota, 1);
+  expect(await refused()).toBeLessThan(1050);
+});
+
+test("An unexplained 429 makes pacing steady for 24 hours, in every process", async () => {
+  const { quota, prefix, logged } = await openQuota({ perHour: 1000, hourMs: 20_000 });
+  await answer(await quota.acquire("live"), 429, { "retry-after": "0.1" });
+  expect(logged).toContain("quota.pacing_changed");
+  const other = await openQuota({ perHour: 1000, hourMs: 20_000 }, prefix);
+  expect((await other.quota.state()).pacing).toBe("steady");
+  // The bucket is taken to be empty: one token each 20 ms, and the five of the pause.
+  const times = await spend(other.quota, 20);
+  expect((times[19] ?? 0) - (times[0] ?? 0)).toBeGreaterThan((19 - 5) * 20 - 25);
+});
+
+test("A 429 from an hour that others have emptied is no reason for steady pacing", async () => {
+  const { quota } = await openQuota();
+  const headers = { "retry-after": "20", "x-ratelimit-remaining": "0" };
+  await answer(await quota.acquire("live"), 429, headers);
+  expect((await quota.state()).pacing).not.toBe("steady");
+});
+
+test("What another program spent is taken from the count until the service resets it", async () => {
+  const { quota, prefix, logged } = await openQuota({ perHour: 100, hourMs: 30_000 });
+  const permit = await quota.acquire("live");
+  const headers = {
+    "x-ratelimit-remaining": "40",
+    "x-ratelimit-reset": String(Date.now() + 3000),
+  };
+  await answer(permit, 200, headers);
+  expect(logged).toContain("quota.spent_elsewhere");
+  const other = await openQuota({ perHour: 100, hourMs: 30_000 }, prefix);
+  expect((await other.quota.state()).remaining).toBe(40);
+  await waitFor(async () => (await other.quota.state()).remaining === 99, {
+    what: "the slots to return",
+    deadlineMs: 5000,
+  });
+});
+
+test("A count of the service that is higher than ours changes nothing", async () => {
+  const { quota } = await openQuota({ perHour: 100, hourMs: 30_000 });
+  const reset = String(epochIn(20_000));
+  await spend(quota, 10, { "x-ratelimit-remaining": "100", "x-ratelimit-reset": reset });
+  expect((await quota.state()).remaining).toBe(90);
+});
+
+test("Requests in flight are not taken for another program's", async () => {
+  const { quota } = await openQuota({ perHour: 100, hourMs: 30_000 });
+  const permits = await Promise.all(Array.from({ length: 15 }, async () => quota.acquire("live")));
+  const reset = String(epochIn(20_000));
+  // Answers overtake each other: each tells the count as it was when its request arrived.
+  const order = permits.map((permit, i) => ({ permit, left: 99 - i })).toReversed();
+  for (const { permit, left } of order) {
+    await answer(permit, 200, {
+      "x-ratelimit-remaining": String(left),
+      "x-ratelimit-reset": reset,
+    });
+  }
+  expect((await quota.state()).remaining).toBe(85);
+});
+
+test("All keys lie under the prefix", async () => {
+  const { quota, prefix } = await openQuota();
+  await spend(quota, 3);
+  const redis = openRedis();
+  const keys = await redis.keys(`*${prefix.slice(1, -1)}*`);
+  expect(keys.length).toBeGreaterThan(5);
+  expect(keys.filter((key) => !key.startsWith(`${prefix}:quota:`))).toEqual([]);
+});
