@@ -131,7 +131,7 @@ export function createQuota(options: QuotaOptions): Quota {
     const turn = await gate.turn(lane, id);
     if (turn.kind === "wait") return passedOr(change, Math.min(turn.ms, LOOK_AGAIN_MS));
     const asked = performance.now();
-    const slots = { hour: await hour.take(), burst: await burst.take() };
+    const slots = await takeSlots();
     const long = performance.now() - asked > LONG_GRANT_MS;
     const stopped = long && isStopped(await gate.look());
     const heir = waiters.next();
@@ -139,6 +139,17 @@ export function createQuota(options: QuotaOptions): Quota {
     const fits = heir !== undefined && (heir.lane === lane || heir.lane === "live");
     if (stopped || !fits || !isFresh(slots)) return giveBack(slots, id, turn);
     return heir.grant(permitFor(heir.lane, slots, id, turn));
+  }
+
+  /** The hour's slot first: one that waits for it must not hold up the burst. */
+  async function takeSlots(): Promise<Slots> {
+    const slot = await hour.take();
+    try {
+      return { hour: slot, burst: await burst.take() };
+    } catch (error) {
+      slot.release(0);
+      throw error;
+    }
   }
 
   function permitFor(lane: Lane, slots: Slots, id: string, turn: TakenTurn): Permit {
@@ -155,7 +166,7 @@ export function createQuota(options: QuotaOptions): Quota {
         slots.hour.release(hourMs);
         slots.burst.release(burstMs);
         const tripMs = performance.now() - grantedAt;
-        await answers.learn(answer, { permitId: id, turn, tripMs });
+        await answers.learn(answer, { permitId: id, turn, tripMs }).catch(troubled);
       },
     });
   }
