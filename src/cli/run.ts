@@ -10,6 +10,8 @@ import { UserError } from "./user-error.ts";
 const COMMANDS = {
   start: async () => (await import("./start.ts")).startCommand(),
   push: async () => (await import("./push.ts")).pushCommand(),
+  preview: async () => (await import("./preview.ts")).previewCommand(),
+  mapping: async () => (await import("./mapping.ts")).mappingCommand(),
   dead: async () => (await import("./dead.ts")).deadCommand(),
   demo: async () => (await import("./demo.ts")).demoCommand(),
   sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),

@@ -9,6 +9,7 @@ import type { Mapping, MappingResult, MappingWarning, MapOptions } from "./mappi
 
 export const businessRelationMapping: Mapping = {
   name: "business-relation",
+  objects: [],
   reads: new Set(),
   async map(context, record, _lists, options = {}): Promise<MappingResult> {
     // The key goes as it is, unlike the other texts: cleaning could make two records one. A

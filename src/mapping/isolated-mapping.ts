@@ -34,6 +34,7 @@ interface Task {
 
 export class IsolatedMapping implements Mapping {
   readonly name: string;
+  objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
   readonly #file: string;
   readonly #watched = new Int32Array(new SharedArrayBuffer(4));
@@ -91,6 +92,7 @@ export class IsolatedMapping implements Mapping {
     );
     worker.on("message", (message: MapWorkerMessage) => {
       if (message.kind === "ready") {
+        this.objects = message.objects;
         this.reads = new Set(message.reads);
         resolve();
       } else if (message.kind === "unusable") {

@@ -18,7 +18,11 @@ export interface MapRequest {
 }
 
 export type MapWorkerMessage =
-  | { readonly kind: "ready"; readonly reads: readonly string[] }
+  | {
+      readonly kind: "ready";
+      readonly objects: readonly string[];
+      readonly reads: readonly string[];
+    }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }
   | { readonly kind: "result"; readonly result: MappingResult }
   | { readonly kind: "defect"; readonly stack: string };

@@ -20,7 +20,11 @@ import { mapByModule, type RecordMapping } from "./record-mapping.ts";
 
 type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
 
-async function load(file: string): Promise<{ run: Run; reads: readonly string[] }> {
+async function load(file: string): Promise<{
+  run: Run;
+  objects: readonly string[];
+  reads: readonly string[];
+}> {
   if (/\.[cm]?[jt]s$/.test(file)) {
     const module = (await import(pathToFileURL(file).href)) as {
       mapRecord?: RecordMapping;
@@ -34,12 +38,15 @@ async function load(file: string): Promise<{ run: Run; reads: readonly string[] 
     }
     return {
       run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
+      objects: [],
       reads: module.reads ?? [],
     };
   }
-  const compiled = compileMapping(readMappingFile(readFileSync(file, "utf8"), file));
+  const parsed = readMappingFile(readFileSync(file, "utf8"), file);
+  const compiled = compileMapping(parsed);
   return {
     run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
+    objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
   };
 }
@@ -51,7 +58,7 @@ if (parentPort !== null) {
   const numbers = new Map(WATCHED.map((name, index) => [name, index]));
   const watch: Watch = (name) => void Atomics.store(watched, 0, numbers.get(name) ?? 0);
   try {
-    const { run, reads } = await load(file);
+    const { run, ...about } = await load(file);
     port.on("message", (request: MapRequest) => {
       watch("");
       run(request, watch).then(
@@ -63,7 +70,7 @@ if (parentPort !== null) {
           }),
       );
     });
-    say({ kind: "ready", reads });
+    say({ kind: "ready", ...about });
   } catch (error) {
     const problems =
       error instanceof MappingError

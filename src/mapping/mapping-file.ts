@@ -11,11 +11,11 @@ const expression = z
 
 const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string())]);
 
-const table = z
-  .record(z.string(), z.union([z.string(), z.boolean(), z.null()]))
-  .describe(
+const table = z.record(z.string(), z.union([z.string(), z.boolean(), z.null()])).meta({
+  id: "table",
+  description:
     "The CRM's value → the service's; null: leave the field out. Case and accents do not matter.",
-  );
+});
 
 const fieldRule = z.strictObject({
   from: expression.optional().describe("Expression that gives the value."),
@@ -45,7 +45,7 @@ const fieldRule = z.strictObject({
   required: z.boolean().optional().describe("Without a value the record becomes a dead letter."),
 });
 
-const field = z.union([expression, fieldRule]);
+const field = z.union([expression, fieldRule]).meta({ id: "field" });
 
 const objectRule = z.strictObject({
   object: z

@@ -59,6 +59,8 @@ export type CrmRecord = Readonly<Record<string, unknown>>;
 /** Turns a CRM's record into a candidate payload and gives its crmCode. */
 export interface Mapping {
   readonly name: string;
+  /** Objects of the CRM that the mapping has rules for, where it can tell. */
+  readonly objects: readonly string[];
   /** Names of the record's fields that may be read, where the mapping can tell. */
   readonly reads: ReadonlySet<string>;
   /** @param lists of the tenant; a value that they do not allow is left out, with a warning. */

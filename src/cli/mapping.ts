@@ -1,0 +1,54 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Command } from "commander";
+import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
+import { UserError } from "./user-error.ts";
+
+export function mappingCommand(): Command {
+  const mapping = new Command("mapping").description("write and check mapping files");
+  mapping
+    .command("init")
+    .description("write a commented mapping file to begin with")
+    .option("--from <preset>", `one of ${presetNames().join(", ")}`, "generic")
+    .argument("[file]", "where to; - for standard output", "mapping.yaml")
+    .action(init);
+  mapping
+    .command("check")
+    .description("tell every fault of a mapping, with its line and what to do")
+    .argument("<mapping>", "a file, or the name of a preset")
+    .option("--json", "print as JSON")
+    .action(check);
+  return mapping;
+}
+
+function init(file: string, options: { from: string }): void {
+  if (!presetNames().includes(options.from)) {
+    throw new UserError(
+      `there is no preset ${options.from}; there are ${presetNames().join(", ")}`,
+    );
+  }
+  const preset = mappingFileOf(options.from);
+  const schema = fileURLToPath(new URL("mapping.schema.json", `file://${preset}`));
+  // Editors complete the file by its schema, which lies beside the presets.
+  const text = readFileSync(preset, "utf8").replace("./mapping.schema.json", schema);
+  if (file === "-") {
+    process.stdout.write(text);
+    return;
+  }
+  if (existsSync(file)) throw new UserError(`${file} is there already; name another file`);
+  writeFileSync(file, text);
+  process.stdout.write(
+    `${file} is written. Adjust it, then:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
+  );
+}
+
+async function check(name: string, options: { json?: true }): Promise<void> {
+  const mapping = await loadMapping(name);
+  await mapping.close();
+  const { objects } = mapping;
+  process.stdout.write(
+    options.json === true
+      ? `${JSON.stringify({ ok: true, objects })}\n`
+      : `${name} is good${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
+  );
+}
