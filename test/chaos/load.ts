@@ -1,0 +1,132 @@
+/** A seeded CRM: its events in the order in which they are sent, and what they must lead to. */
+import { createRandom, type Random } from "../../src/cli/demo/random.ts";
+
+export interface LoadSize {
+  readonly records: number;
+  readonly events: number;
+}
+
+export interface SentEvent {
+  readonly source: string;
+  readonly id: string;
+  readonly [attribute: string]: unknown;
+}
+
+/** What a record must be on the service in the end. */
+export interface Expected {
+  readonly status: "active" | "terminated";
+  /** Version marker; undefined for a terminated record, which keeps whatever it had. */
+  readonly marker: string | undefined;
+  /** Whether its newest event is one that must be kept as a dead letter. */
+  readonly dead: boolean;
+}
+
+export interface Load {
+  readonly events: readonly SentEvent[];
+  /** `undefined`: no valid event, so nothing may be there. */
+  readonly expected: ReadonlyMap<string, Expected | undefined>;
+}
+
+/** Farthest that an event overtakes others, as a share of all. */
+const REORDERED = 0.02;
+const REPEATED = 0.08;
+/** Sent anew by the CRM, so with an id of its own. */
+const SENT_ANEW = 0.02;
+/** Of the same millisecond as the one before it, told apart by their sequence. */
+const SAME_TIME = 0.1;
+
+export function createLoad(seed: number, { records, events }: LoadSize): Load {
+  const random = createRandom(seed);
+  const truth = new Map<string, { valid: Expected | undefined; deadNewest: boolean }>();
+  const start = Date.now() - 86_400_000;
+  const history: SentEvent[] = [];
+  for (let n = 0; n < events; n += 1) {
+    const code = `record ${n < records ? n : random.whole(0, records - 1)}`;
+    const sameTime = random.chance(SAME_TIME) ? 1 : 0;
+    const kind = n < records ? "upsert" : drawKind(random);
+    const merged = `record ${random.whole(0, records - 1)}`;
+    const event = eventOf(kind, code, n, merged === code ? undefined : merged, {
+      time: new Date(start + Math.floor((n - sameTime) / 2)).toISOString(),
+      sequence: String(n).padStart(9, "0"),
+    });
+    history.push(event);
+    const known = truth.get(code);
+    truth.set(code, {
+      valid: kind === "bad" ? known?.valid : wanted(kind, n),
+      deadNewest: kind === "bad",
+    });
+    if (kind === "merge" && merged !== code) {
+      truth.set(merged, { valid: wanted("delete", n), deadNewest: false });
+    }
+  }
+  const expected = new Map<string, Expected | undefined>();
+  for (const [code, { valid, deadNewest }] of truth) {
+    expected.set(code, valid && { ...valid, dead: deadNewest });
+  }
+  return { events: disorder(history, random), expected };
+}
+
+type Kind = "upsert" | "delete" | "restore" | "merge" | "bad";
+
+function drawKind(random: Random): Kind {
+  const drawn = random.next();
+  if (drawn < 0.82) return "upsert";
+  if (drawn < 0.89) return "delete";
+  if (drawn < 0.95) return "restore";
+  return drawn < 0.97 ? "merge" : "bad";
+}
+
+const markerOf = (n: number): string => `v${String(n).padStart(7, "0")}`;
+
+function wanted(kind: Kind, n: number): Expected {
+  return kind === "delete"
+    ? { status: "terminated", marker: undefined, dead: false }
+    : { status: "active", marker: markerOf(n), dead: false };
+}
+
+const TYPES = {
+  upsert: "crm.record.updated",
+  bad: "crm.record.updated",
+  delete: "crm.record.deleted",
+  restore: "crm.record.restored",
+  merge: "crm.record.merged",
+} as const;
+
+function eventOf(
+  kind: Kind,
+  crmCode: string,
+  n: number,
+  merged: string | undefined,
+  when: { time: string; sequence: string },
+): SentEvent {
+  const person = { type: "Person", crmCode, firstName: "Ada", lastName: "Muster" };
+  // A name of nothing but blanks is no name.
+  const record = { ...person, postalCode: markerOf(n), ...(kind === "bad" && { lastName: " " }) };
+  return {
+    specversion: "1.0",
+    source: "/crm/chaos",
+    id: `event-${n}`,
+    type: kind === "merge" && merged === undefined ? TYPES.upsert : TYPES[kind],
+    subject: `contact/${crmCode}`,
+    ...when,
+    data:
+      kind === "delete"
+        ? {}
+        : { record, ...(kind === "merge" && merged && { merged: [`contact/${merged}`] }) },
+  };
+}
+
+/** Moves events about, and repeats some, now or much later. */
+function disorder(history: readonly SentEvent[], random: Random): SentEvent[] {
+  const reach = Math.max(20, history.length * REORDERED);
+  const placed: { at: number; event: SentEvent }[] = [];
+  for (const [n, event] of history.entries()) {
+    const at = n + random.next() * reach;
+    placed.push({ at, event });
+    if (random.chance(REPEATED)) placed.push({ at: at + random.next() * 10 * reach, event });
+    if (random.chance(SENT_ANEW)) {
+      placed.push({ at: at + random.next() * reach, event: { ...event, id: `${event.id}-anew` } });
+    }
+  }
+  return placed.sort((a, b) => a.at - b.at).map(({ event }) => event);
+}
