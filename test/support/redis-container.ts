@@ -1,4 +1,4 @@
-import { GenericContainer } from "testcontainers";
+import { GenericContainer, getContainerRuntimeClient } from "testcontainers";
 
 const PORT = 6379;
 
@@ -11,6 +11,9 @@ class LoopbackContainer extends GenericContainer {
 
 /** A Redis with the settings of production in a container; rejects where no Docker engine answers. */
 export async function startRedisContainer(): Promise<{ url: string; stop(): Promise<void> }> {
+  await getContainerRuntimeClient().catch((cause: unknown) => {
+    throw new Error("A Redis in a container needs a Docker engine, and none answers.", { cause });
+  });
   const container = await new LoopbackContainer("redis:7")
     .withExposedPorts(PORT)
     .withCommand(["redis-server", "--appendonly", "yes", "--maxmemory-policy", "noeviction"])
