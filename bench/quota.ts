@@ -1,0 +1,108 @@
+/**
+ * Chapter "quota": an endless backlog, several processes, a strict checker on the receiving side,
+ * and an hour of some seconds.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { startSpender } from "./fleet.ts";
+import { startReceiver, strictest } from "./receiver.ts";
+import type { Orders } from "./spender.ts";
+import type { Table } from "./table.ts";
+
+export interface QuotaBenchOptions {
+  readonly redisUrl: string;
+  readonly hourMs: number;
+  readonly burstMs: number;
+}
+
+const PER_HOUR = 300;
+const BURST = 20;
+const PROCESSES = 3;
+const HOURS = 3;
+
+/** Time that a request is on its way, and its answer again, ms. */
+const TRAVEL_MS = 10;
+
+interface Contender {
+  readonly name: string;
+  readonly limiter?: "reservoirs" | "bullmq";
+}
+
+const CONTENDERS: readonly Contender[] = [
+  { name: "crmsync: two lease logs" },
+  { name: "Bottleneck: two refreshing reservoirs", limiter: "reservoirs" },
+  { name: "BullMQ: its own limiter (burst window only)", limiter: "bullmq" },
+];
+
+const BASELINES = new URL("baselines.ts", import.meta.url);
+
+export async function runQuota(options: QuotaBenchOptions): Promise<Table> {
+  const rows: Record<string, string | number>[] = [];
+  for (const contender of CONTENDERS) rows.push(await measure(contender, options));
+  const title = `Quota (${PROCESSES} processes, ${HOURS} hours of ${options.hourMs / 1000} s, ${PER_HOUR} per hour, ${BURST} per ${options.burstMs} ms)`;
+  return { title, rows };
+}
+
+async function measure(contender: Contender, options: QuotaBenchOptions) {
+  const { redisUrl, hourMs, burstMs } = options;
+  const hour = { limit: PER_HOUR, ms: hourMs };
+  const burst = { limit: BURST, ms: burstMs };
+  const redis = new Redis(redisUrl);
+  await using receiver = await startReceiver({ hour, burst, travelMs: () => TRAVEL_MS });
+  const prefix = `{bench-${process.pid}-${contender.limiter ?? "crmsync"}}`;
+  const orders: Orders = {
+    redisUrl,
+    serviceUrl: receiver.url,
+    quota: {
+      prefix,
+      perHour: PER_HOUR,
+      hourMs,
+      burst: BURST,
+      burstMs,
+      pacing: "auto",
+      liveReserve: 0,
+    },
+    source: "endless",
+    lane: "live",
+    concurrency: 10,
+    skewMs: 0,
+  };
+  const program = contender.limiter === undefined ? undefined : BASELINES;
+  if (contender.limiter !== undefined) process.env["LIMITER"] = contender.limiter;
+  const fleet = await Promise.all(
+    Array.from({ length: PROCESSES }, () => startSpender(orders, () => {}, program)),
+  );
+  const before = await redisWork(redis);
+  await delay(HOURS * hourMs);
+  const after = await redisWork(redis);
+  const reports = await Promise.all(fleet.map((spender) => spender.stop()));
+  for (const key of await redis.keys(`*bench-${process.pid}-*`)) await redis.del(key);
+  redis.disconnect();
+  const [first = 0] = receiver.arrivals;
+  const counted = receiver.arrivals.filter((at) => at < first + HOURS * hourMs).length;
+  const waits = reports.flatMap((report) => report.waits).sort((a, b) => a - b);
+  const wait = (part: number) => Math.round(waits[Math.floor(part * waits.length)] ?? 0);
+  const cpuMs = reports.reduce((sum, report) => sum + report.cpuMs, 0);
+  const [inHour, inBurst] = [hour, burst].map((window) => strictest(receiver.arrivals, window));
+  return {
+    limiter: contender.name,
+    "over the hour (most)": `${inHour?.violations} (${inHour?.most})`,
+    "over the burst (most)": `${inBurst?.violations} (${inBurst?.most})`,
+    "use of the hour %": ((100 * counted) / (HOURS * PER_HOUR)).toFixed(1),
+    "wait p50 ms": wait(0.5),
+    "wait p99 ms": wait(0.99),
+    "Redis calls per permit": ((after.calls - before.calls) / counted).toFixed(1),
+    "Redis ms per permit": ((after.ms - before.ms) / counted).toFixed(2),
+    "CPU ms per permit": (cpuMs / counted).toFixed(1),
+  };
+}
+
+/** Scripts and plain commands that clients have sent, and the time that Redis took for them. */
+async function redisWork(redis: Redis): Promise<{ calls: number; ms: number }> {
+  const stats = await redis.info("commandstats");
+  const server = await redis.info("cpu");
+  const scripts = [...stats.matchAll(/cmdstat_(?:evalsha|eval):calls=(\d+)/g)];
+  const cpu = [...server.matchAll(/used_cpu_(?:user|sys):([\d.]+)/g)];
+  const sum = (found: RegExpExecArray[]) => found.reduce((all, match) => all + Number(match[1]), 0);
+  return { calls: sum(scripts), ms: 1000 * sum(cpu) };
+}
