@@ -158,7 +158,7 @@ describe("lifecycle, to the request", () => {
     expect(JSON.parse(list.stdout[0] ?? "")).toMatchObject({
       id: "c:1",
       reason: "variant_changed",
-      remedy: expect.stringContaining("new crmCode"),
+      remedy: expect.stringContaining("new crmCode") as string,
     });
   });
 });

@@ -112,12 +112,16 @@ const text = async (url: string): Promise<string> => (await fetch(url)).text();
 
 function sumOf(metrics: string, name: string, labels: Record<string, string>): number {
   let sum = 0;
+  let known = false;
   for (const line of metrics.split("\n")) {
     const match = /^([\w:]+)(?:\{(.*)\})? (\S+)$/.exec(line);
     if (match?.[1] !== name) continue;
+    known = true;
     const has = Object.entries(labels).every(([k, v]) => match[2]?.includes(`${k}="${v}"`));
     if (has) sum += Number(match[3]);
   }
+  // A gauge that is not there yet is not 0.
+  if (!known) throw new Error(`${name} is not known yet`);
   return sum;
 }
 
