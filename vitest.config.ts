@@ -24,6 +24,7 @@ export default defineConfig({
       project("unit", { timeout: 10_000 }),
       project("integration", { timeout: 60_000, redis: true }),
       project("conformance", { timeout: 60_000 }),
+      project("chaos", { timeout: 180_000, redis: true }),
       project("e2e", { timeout: 180_000, redis: true }),
     ],
   },

@@ -1,0 +1,169 @@
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const prefix = uniquePrefix();
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+const sync = new Queue("sync", { connection: redis, prefix });
+
+/** So long that no retry of an older state comes due during a test. */
+const RETRY_BASE_MS = 600_000;
+const SERVICE_TIMEOUT_MS = 1500;
+
+let sandbox: SandboxProcess;
+let daemon: DaemonProcess;
+
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  daemon = await startDaemon({
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: prefix,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
+    RETRY_BASE_MS: String(RETRY_BASE_MS),
+    QUOTA_PER_HOUR: "100000",
+    QUOTA_BURST: "1000",
+    QUOTA_BURST_MS: "100",
+  });
+});
+
+afterAll(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await sandbox[Symbol.asyncDispose]();
+  await sync.close();
+  redis.disconnect();
+});
+
+const push = async (crmCode: string, firstName: string) => {
+  expect((await daemon.push([personEvent(crmCode, { firstName })])).status).toBe(202);
+};
+
+const arrives = (crmCode: string, firstName: string, deadlineMs = 10_000) =>
+  waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
+    what: `${crmCode} is ${firstName}`,
+    deadlineMs,
+  });
+
+/** A record that is on the service, whose next update meets `fault`. */
+async function known(crmCode: string, fault: Record<string, unknown>): Promise<void> {
+  await push(crmCode, "version 0");
+  await arrives(crmCode, "version 0");
+  await waitUntilSettled(daemon);
+  const response = await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ ...fault, path: `/v1.1/business-relations/${crmCode}` }),
+  });
+  expect(response.status).toBe(201);
+}
+
+const struck = async (): Promise<number> => {
+  const { faults } = (await (await fetch(`${sandbox.faultsUrl}/faults`)).json()) as {
+    faults: { struck: number }[];
+  };
+  return faults.at(-1)?.struck ?? 0;
+};
+
+const updates = async (): Promise<number> => (await sandbox.requests())["update 200"] ?? 0;
+
+const hasJob = async (crmCode: string, state: "active" | "delayed"): Promise<boolean> =>
+  (await sync.getJobs([state])).some(
+    (job) => (job.data as { crmCode: string }).crmCode === crmCode,
+  );
+
+describe("an event that arrives while the job of its record is", () => {
+  it("active: comes after it, in a run of its own", async () => {
+    await known("active", { fault: "latency", ms: 700 });
+    const before = await updates();
+    await push("active", "version 1");
+    await waitFor(() => hasJob("active", "active"), { what: "its job is active" });
+    await push("active", "version 2");
+    await arrives("active", "version 2");
+    expect((await updates()) - before).toBe(2);
+  });
+
+  it("delayed for a retry: does not wait for it", async () => {
+    await known("delayed", { fault: "truncate" });
+    await push("delayed", "version 1");
+    await waitFor(() => hasJob("delayed", "delayed"), { what: "its job is delayed" });
+    await push("delayed", "version 2");
+    await arrives("delayed", "version 2");
+  });
+
+  it("delayed while its request may still arrive: waits for that, and no longer", async () => {
+    await known("ambiguous", { fault: "reset", when: "after" });
+    await push("ambiguous", "version 1");
+    await waitFor(() => hasJob("ambiguous", "delayed"), { what: "its job is delayed" });
+    const endedBy = performance.now();
+    await push("ambiguous", "version 2");
+    await arrives("ambiguous", "version 2");
+    // The job was seen delayed some time after its request had ended.
+    expect(performance.now() - endedBy).toBeGreaterThan(SERVICE_TIMEOUT_MS * 0.8);
+  });
+
+  it("held back by a 429: goes instead of the older state, in one request", async () => {
+    await known("throttled", { fault: "rate-limit", seconds: 2 });
+    const before = await updates();
+    await push("throttled", "version 1");
+    await waitFor(async () => (await struck()) === 1, { what: "the 429 is answered" });
+    await push("throttled", "version 2");
+    await arrives("throttled", "version 2");
+    expect((await updates()) - before).toBe(1);
+  });
+
+  it("rejected: clears the dead letter and goes", async () => {
+    await push("rejected", "version 0");
+    await arrives("rejected", "version 0");
+    const company = { type: "Company", crmCode: "rejected", name: "Muster & Co" };
+    await daemon.push([personEvent("rejected", {}, { data: { record: company } })]);
+    const letters = (n: number) =>
+      waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === n, {
+        what: `${n} dead letters`,
+      });
+    await letters(1);
+    await push("rejected", "version 2");
+    await arrives("rejected", "version 2");
+    await letters(0);
+  });
+
+  it("lost, although the state is staged: is found by the sweeper", async () => {
+    await known("lost", { fault: "truncate" });
+    await push("lost", "version 1");
+    await waitFor(() => hasJob("lost", "delayed"), { what: "its job is delayed" });
+    await sync.obliterate({ force: true });
+    await arrives("lost", "version 1", 30_000);
+  });
+});
+
+it("an event sent again after its 202 is counted, and costs nothing", async () => {
+  const event = personEvent("again");
+  await daemon.push([event]);
+  await arrives("again", "Ada");
+  await waitUntilSettled(daemon);
+  const before = await sandbox.requests();
+  const response = await daemon.push([event, event]);
+  expect(await response.json()).toEqual({ accepted: 0, duplicates: 2 });
+  // A job of any BullMQ client gets as far as the intake.
+  const inbox = new Queue("crm-events", { connection: redis, prefix });
+  await inbox.add("again", event);
+  await waitFor(
+    async () => (await daemon.metric("crmsync_changes_total", { outcome: "duplicate" })) === 1,
+    {
+      what: "the duplicate is counted",
+    },
+  );
+  await inbox.close();
+  await waitUntilSettled(daemon);
+  expect(await sandbox.requests()).toEqual(before);
+});

@@ -1,0 +1,183 @@
+import { afterEach, expect, inject, it, vi } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { createLog } from "../../../src/ops/log.ts";
+import { Permit } from "../../../src/service/permit.ts";
+import type { ServiceReply } from "../../../src/sync/settle-reply.ts";
+import type { Sendable } from "../../../src/sync/sync-relation.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import type { ServiceAccess } from "../../../workers/service-access.ts";
+import { startSync } from "../../../workers/sync.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const closing: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+function newRuntime(): Runtime {
+  const redisUrl = inject("redisUrl");
+  const config = readConfig({
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: uniquePrefix(),
+    RETRY_BASE_MS: "10",
+  });
+  const runtime = createRuntime(
+    ...([config, redisUrl, "test", createLog("silent"), businessRelationMapping] as const),
+  );
+  closing.push(() => runtime.close());
+  return runtime;
+}
+
+/** What no test here touches. */
+const UNUSED = { quota: {} } as ServiceAccess;
+
+/** A service whose answers the test gives, one by one. */
+class HeldService {
+  readonly asked: { readonly what: Sendable; answer(reply: ServiceReply): void }[] = [];
+  permits = Number.POSITIVE_INFINITY;
+  wanted = 0;
+
+  access(): ServiceAccess {
+    return {
+      ...UNUSED,
+      quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
+      isReady: async () => true,
+      mayTry: async () => true,
+      send: (_permit, what) =>
+        new Promise((answer) => {
+          this.asked.push({ what, answer });
+        }),
+    };
+  }
+
+  /** The nth request, once it is there. */
+  async nth(n: number) {
+    return waitFor(() => this.asked[n - 1], { what: `request ${n}` });
+  }
+
+  async #permit(lane: "live" | "bulk", signal: AbortSignal | undefined): Promise<Permit> {
+    this.wanted += 1;
+    const noHook = () => {};
+    while (this.permits <= 0) {
+      signal?.throwIfAborted();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return new Permit(lane, {
+      fresh: () => true,
+      cancelled: noHook,
+      unsent: noHook,
+      answered: async () => {},
+    });
+  }
+}
+
+function startLoop(runtime: Runtime, service: HeldService): void {
+  const sync = startSync(runtime, service.access());
+  closing.push(() => {
+    for (const request of service.asked) request.answer({ kind: "throttled" });
+    return sync.close();
+  });
+}
+
+let order = 0;
+async function stage({ staged }: Runtime, crmCode: string, firstName: string): Promise<void> {
+  order += 1;
+  const payload = JSON.stringify({ type: "Person", crmCode, firstName, lastName: "Muster" });
+  await staged.stage(
+    {
+      crmCode,
+      payload,
+      eventKey: `key ${order}`,
+      order: `order ${String(order).padStart(4, "0")}`,
+      fingerprint: `fingerprint ${order}`,
+      variant: "Person",
+      status: "mapped",
+      lane: "live",
+      time: Date.now(),
+      event: "{}",
+    },
+    `c:${crmCode}`,
+  );
+}
+
+const point = (runtime: Runtime, crmCode: string) =>
+  runtime.pointers.add([{ crmCode, lane: "live" }]);
+
+const nameSent = ({ what }: { what: Sendable }) =>
+  what.kind === "fetch" ? undefined : what.body["firstName"];
+
+it("an event that arrives when its record is settled and its job not yet ended leads to a run", async () => {
+  const runtime = newRuntime();
+  const service = new HeldService();
+  const settle = runtime.staged.settle.bind(runtime.staged);
+  vi.spyOn(runtime.staged, "settle").mockImplementationOnce(async (...how) => {
+    const result = await settle(...how);
+    await stage(runtime, "completing", "version 2");
+    await point(runtime, "completing");
+    return result;
+  });
+  startLoop(runtime, service);
+  await stage(runtime, "completing", "version 1");
+  await point(runtime, "completing");
+  (await service.nth(1)).answer({ kind: "created" });
+  expect(nameSent(await service.nth(2))).toBe("version 2");
+});
+
+it("an event that arrives while the request is under way leads to a run, and not before its end", async () => {
+  const runtime = newRuntime();
+  const service = new HeldService();
+  startLoop(runtime, service);
+  await stage(runtime, "active", "version 1");
+  await point(runtime, "active");
+  const first = await service.nth(1);
+  await stage(runtime, "active", "version 2");
+  await point(runtime, "active");
+  // A job that no deduplication knows of, as after the loss of its key.
+  await runtime.pointers.queue.add("sync", { crmCode: "active" });
+  await waitFor(async () => (await runtime.pointers.queue.getDelayedCount()) === 1, {
+    what: "the second job of the record is put off",
+  });
+  expect(service.asked.length).toBe(1);
+  first.answer({ kind: "created" });
+  expect(nameSent(await service.nth(2))).toBe("version 2");
+});
+
+it("a worker that slept between taking a record and sending it gives it back", async () => {
+  const runtime = newRuntime();
+  const service = new HeldService();
+  const take = runtime.staged.take.bind(runtime.staged);
+  const now = performance.now.bind(performance);
+  vi.spyOn(runtime.staged, "take").mockImplementationOnce(async (...what) => {
+    const taken = await take(...what);
+    vi.spyOn(performance, "now").mockImplementation(() => now() + 6000);
+    return taken;
+  });
+  const settled = vi.spyOn(runtime.staged, "settle");
+  startLoop(runtime, service);
+  await stage(runtime, "slept", "version 1");
+  await point(runtime, "slept");
+  await waitFor(() => settled.mock.calls.length > 0, { what: "it is settled" });
+  expect(settled.mock.calls[0]?.[1]).toMatchObject({ row: "before", finished: false });
+  expect(nameSent(await service.nth(1))).toBe("version 1");
+  expect(settled.mock.calls.length).toBe(1);
+});
+
+it("no job is taken before there is a permit for it", async () => {
+  const runtime = newRuntime();
+  const service = new HeldService();
+  service.permits = 0;
+  startLoop(runtime, service);
+  await stage(runtime, "no permit", "version 1");
+  await point(runtime, "no permit");
+  await waitFor(() => service.wanted > 0, { what: "a permit is asked for" });
+  expect(await runtime.pointers.queue.getJobCounts("active", "wait")).toEqual({
+    active: 0,
+    wait: 1,
+  });
+  await stage(runtime, "no permit", "version 2");
+  service.permits = 1;
+  expect(nameSent(await service.nth(1))).toBe("version 2");
+});
