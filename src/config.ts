@@ -85,12 +85,29 @@ const variables = {
   HTTPS_PROXY: httpUrl.optional(),
   HTTP_PROXY: httpUrl.optional(),
   NO_PROXY: z.string().optional(),
+  WEBHOOKS_PUBLIC_URL: httpUrl.optional(),
+  HUBSPOT_API_URL: httpUrl.default("https://api.hubapi.com"),
+  SALESFORCE_URL: httpUrl.optional(),
+  SALESFORCE_CLIENT_ID: z.string().optional(),
+  DYNAMICS_URL: httpUrl.optional(),
+  DYNAMICS_TENANT_ID: z.string().optional(),
+  DYNAMICS_CLIENT_ID: z.string().optional(),
+  DYNAMICS_LOGIN_URL: httpUrl.default("https://login.microsoftonline.com"),
+  ESPOCRM_URL: httpUrl.optional(),
+  LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
 } as const;
 
 /** Variables that hold secrets; each may also be given as a file. */
-const SECRETS = ["SERVICE_TOKEN", "INGEST_TOKEN", "STATE_KEY"] as const;
+const SECRETS = [
+  ...(["SERVICE_TOKEN", "INGEST_TOKEN", "INGEST_SECRET", "OPERATOR_TOKEN", "STATE_KEY"] as const),
+  ...(["HUBSPOT_WEBHOOK_SECRET", "HUBSPOT_TOKEN"] as const),
+  ...(["SALESFORCE_WEBHOOK_SECRET", "SALESFORCE_CLIENT_SECRET"] as const),
+  ...(["DYNAMICS_WEBHOOK_SECRET", "DYNAMICS_CLIENT_SECRET"] as const),
+  ...(["PIPEDRIVE_WEBHOOK_SECRET", "TWENTY_WEBHOOK_SECRET"] as const),
+  ...(["ESPOCRM_WEBHOOK_SECRET", "ESPOCRM_API_KEY"] as const),
+] as const;
 type SecretName = (typeof SECRETS)[number];
 
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
@@ -126,12 +143,26 @@ export function readConfig(env: Env = process.env): Config {
   if (stateKey !== undefined && stateKey.length !== 32) {
     problems.push("STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32)");
   }
+  const signing = secrets.INGEST_SECRET?.value().split(/\s+/) ?? [];
+  if (!signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{16,}={0,2}$/.test(secret))) {
+    problems.push(
+      'INGEST_SECRET must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated',
+    );
+  }
   const known = values as Values;
   if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push("QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk work never moves");
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return { ...known, secrets, stateKey };
+}
+
+/** A variable by its name, plain or secret, for what names its variables itself. */
+export function settingOf(config: Config, name: string): (() => string) | undefined {
+  const secret = (config.secrets as Readonly<Record<string, Secret | undefined>>)[name];
+  if (secret !== undefined) return () => secret.value();
+  const value = (config as unknown as Readonly<Record<string, unknown>>)[name];
+  return typeof value === "string" && value !== "" ? () => value : undefined;
 }
 
 function readSecret(env: Env, name: SecretName, problems: string[]): Secret | undefined {

@@ -4,17 +4,21 @@ import type { Config } from "../src/config.ts";
 import { serveEvents } from "../src/http/events.ts";
 import { serveHealth } from "../src/http/health.ts";
 import { createHttpServer } from "../src/http/server.ts";
+import { serveStatus } from "../src/http/status.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Logger } from "../src/ops/log.ts";
+import { ROLES } from "../src/ops/metrics.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import { startIntake } from "./intake.ts";
+import { keepPresence } from "./presence.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 import { openServiceAccess } from "./service-access.ts";
+import { readStatus } from "./status.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantLists } from "./tenant-lists.ts";
 
-export const ROLES = ["http", "intake", "sync"] as const;
+export { ROLES };
 export type Role = (typeof ROLES)[number];
 
 /** A start waits this long for Redis before it serves without, ms. */
@@ -42,6 +46,9 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   const sweep = startSweep(runtime);
   shutdown.add("sweep", async () => (await sweep).close());
 
+  const presence = keepPresence(runtime, options.version, roles);
+  shutdown.add("presence", () => presence.close());
+
   const service = roles.has("sync") ? options.service : undefined;
   const access = service && openServiceAccess(runtime, service);
   if (access !== undefined) shutdown.add("service", () => access.close());
@@ -55,13 +62,17 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
     const intake = lists.known.then(() => startIntake(runtime));
     shutdown.add("intake", async () => (await intake).close());
   }
-  const url = await serve(runtime, roles.has("http"), shutdown);
+  const url = await serve(runtime, options, shutdown);
   log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "started");
   return { url };
 }
 
 /** Health and metrics are served in every role; events only in the role http. */
-async function serve(runtime: Runtime, takesEvents: boolean, shutdown: Shutdown): Promise<string> {
+async function serve(
+  runtime: Runtime,
+  { roles, version }: Pick<DaemonOptions, "roles" | "version">,
+  shutdown: Shutdown,
+): Promise<string> {
   const { config, log, throttle, metrics } = runtime;
   const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
   serveHealth(app, {
@@ -69,7 +80,8 @@ async function serve(runtime: Runtime, takesEvents: boolean, shutdown: Shutdown)
     metrics: () => metrics.text(),
     metricsType: metrics.contentType,
   });
-  if (takesEvents) {
+  serveStatus(app, () => readStatus(runtime, version));
+  if (roles.has("http")) {
     const token = config.secrets.INGEST_TOKEN;
     serveEvents(app, {
       token: token && (() => token.value()),

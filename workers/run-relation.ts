@@ -126,7 +126,7 @@ function report(runtime: Runtime, state: TakenState, end: SyncEnd): void {
       );
       return;
     case "unavailable":
-      metrics.retries.inc({ reason: reason ?? "unknown" });
+      metrics.putOff(reason ?? "other");
       log.debug(line, "change.put_off");
       return;
     case "throttled":

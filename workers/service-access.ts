@@ -8,7 +8,8 @@ import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/
 import type { Sendable } from "../src/sync/sync-relation.ts";
 import type { ServiceReply } from "../src/sync/settle-reply.ts";
 import { startProbing } from "./probe.ts";
-import { quotaOptions, type Runtime } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
+import { quotaOptions } from "./stored-state.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
 
 export interface ServiceAddress {
@@ -46,8 +47,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       noProxy: config.NO_PROXY,
     },
     onExchange: ({ operation, method, status, durationMs }) => {
-      const code = status === undefined ? "none" : String(status);
-      metrics.requests.inc({ method, operation, code });
+      metrics.requested(method, operation, status);
       metrics.requestDuration.observe({ method }, durationMs / 1000);
     },
   });

@@ -1,93 +1,150 @@
 /** Shared state as every process reads it from Redis; nothing here is this process's own. */
 import { INBOX_QUEUE } from "../src/event/inbox.ts";
-import type { SharedState } from "../src/ops/metrics.ts";
+import { QUEUE_STATES, type SharedState, type StopReason } from "../src/ops/metrics.ts";
+import type { QuotaState } from "../src/service/quota.ts";
+import type { ClosedDoor } from "../src/state/doors.ts";
+import type { WarmUp } from "../src/state/ledger.ts";
 import { SYNC_QUEUE } from "../src/state/pointer-queue.ts";
-import { LANES, type Lane } from "../src/spec/lane.ts";
-import type { Runtime } from "./runtime.ts";
+import type { SeenProcess } from "../src/state/processes.ts";
+import { durabilityProblems, redisHealth, type RedisHealth } from "../src/state/redis-health.ts";
+import type { Lane } from "../src/spec/lane.ts";
+import type { StoredState } from "./stored-state.ts";
 
-/** A scrape must not hang on a Redis that is away: then the last values stand, ms. */
+/** A scrape must not hang on a Redis that is away, ms. */
 const DEADLINE_MS = 2000;
 
+type Counts = Readonly<Record<string, number>>;
+
+/** One look at everything shared. Times in ms. */
+export interface Readings {
+  readonly now: number;
+  readonly inboxJobs: Counts;
+  readonly syncJobs: Counts;
+  /** When the oldest change of each lane that is not on the service happened. */
+  readonly oldest: Readonly<Record<Lane, number | undefined>>;
+  readonly unsynced: Readonly<Record<Lane, number>>;
+  readonly deadLetters: number;
+  readonly door: ClosedDoor | undefined;
+  readonly quota: QuotaState;
+  readonly sources: Counts;
+  readonly redis: RedisHealth;
+  readonly unavailable: boolean;
+  readonly warmUp: WarmUp;
+  readonly processes: readonly SeenProcess[];
+}
+
 /** Undefined when Redis did not answer in time. */
-export async function readSharedState(runtime: Runtime): Promise<SharedState | undefined> {
-  if (runtime.redis.status !== "ready") return undefined;
+export async function readSharedState(stored: StoredState): Promise<SharedState | undefined> {
+  if (stored.redis.status !== "ready") return undefined;
   const deadline = new Promise<undefined>((resolve) => {
     setTimeout(() => resolve(undefined), DEADLINE_MS).unref();
   });
-  return Promise.race([read(runtime), deadline]).catch(() => undefined);
+  const reading = takeReadings(stored).then((readings) => sharedState(readings, stored));
+  return Promise.race([reading, deadline]).catch(() => undefined);
 }
 
-async function read(runtime: Runtime): Promise<SharedState> {
-  const { inbox, pointers, dead, doors, redis, keys, sources, config } = runtime;
-  const [inboxJobs, syncJobs, oldest, deadLetters, door, quota, heard, durable, outage] =
-    await Promise.all([
-      inbox.queue.getJobCounts(),
-      pointers.queue.getJobCounts(),
-      oldestUnsynced(runtime),
-      dead.count(),
-      doors.closed(),
-      runtime.quotaState(),
-      sources.last(),
-      isDurable(runtime),
-      runtime.outage.lasts(),
-    ]);
-  const waiting = await Promise.all(LANES.map((lane) => redis.zcard(keys.unsynced(lane))));
-  const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
-  const refused = door && (`${door.door}_refused` as const);
+export async function takeReadings(stored: StoredState): Promise<Readings> {
+  const { inbox, pointers, dead, doors, redis, keys, sources, ledger, outage } = stored;
+  const now = Date.now();
+  const [inboxJobs, syncJobs, live, bulk, arrived, liveCount, bulkCount] = await Promise.all([
+    // Named one by one: without names, those that wait come as "waiting".
+    inbox.queue.getJobCounts(...QUEUE_STATES),
+    pointers.queue.getJobCounts(...QUEUE_STATES),
+    oldestStaged(stored, "live"),
+    oldestStaged(stored, "bulk"),
+    oldestInInbox(stored),
+    redis.zcard(keys.unsynced("live")),
+    redis.zcard(keys.unsynced("bulk")),
+  ]);
   return {
-    queueJobs: { [INBOX_QUEUE]: inboxJobs, [SYNC_QUEUE]: syncJobs },
-    oldestUnsyncedAge: oldest,
-    deadLetters,
+    now,
+    inboxJobs,
+    syncJobs,
+    oldest: { live: earliest([live, arrived]), bulk },
+    unsynced: { live: liveCount, bulk: bulkCount },
+    deadLetters: await dead.count(),
+    door: await doors.closed(),
+    quota: await stored.quotaState(),
+    sources: await sources.last(),
+    redis: await redisHealth(redis),
+    unavailable: await outage.lasts(),
+    warmUp: await ledger.warmUp(),
+    processes: await stored.processes.running(now),
+  };
+}
+
+async function oldestStaged(stored: StoredState, lane: Lane): Promise<number | undefined> {
+  const [, score] = await stored.redis.zrange(stored.keys.unsynced(lane), "0", "0", "WITHSCORES");
+  return score === undefined ? undefined : Number(score);
+}
+
+/** When the oldest event arrived that intake has not done; put off ones and those at work too. */
+async function oldestInInbox({ inbox, redis }: StoredState): Promise<number | undefined> {
+  const key = (name: string) => inbox.queue.toKey(name);
+  // Not by getWaiting(), which throws when a foreign job's data is not JSON.
+  const [waiting, active, [delayed], [prioritized]] = await Promise.all([
+    redis.lindex(key("wait"), -1),
+    redis.lindex(key("active"), -1),
+    redis.zrange(key("delayed"), "0", "0"),
+    redis.zrange(key("prioritized"), "0", "0"),
+  ]);
+  const times = [waiting, active, delayed, prioritized].map(async (id) => {
+    const at = id && (await redis.hget(key(id), "timestamp"));
+    return at ? Number(at) : undefined;
+  });
+  return earliest(await Promise.all(times));
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}
+
+/** Everything that keeps all changes from being sent now, whatever the quota says. */
+export function stopsOf({ quota, door, unavailable, warmUp }: Readings): ReadonlySet<StopReason> {
+  const stops = new Set<StopReason>();
+  if (quota.stopped !== undefined) stops.add(quota.stopped);
+  if (door !== undefined) stops.add(`${door.door}_refused`);
+  if (unavailable) stops.add("unavailable");
+  if (warmUp.state === "new" || warmUp.state === "running") stops.add("warming_up");
+  return stops;
+}
+
+/** When the backlog will be done, ms; undefined while nobody can tell. */
+export function drainedAt(readings: Readings): number | undefined {
+  const { now, unsynced, inboxJobs, quota, door, unavailable } = readings;
+  const inbox = (inboxJobs["wait"] ?? 0) + (inboxJobs["active"] ?? 0) + (inboxJobs["delayed"] ?? 0);
+  const waiting = unsynced.live + unsynced.bulk + inbox;
+  if (waiting === 0) return now;
+  const syncing = readings.processes.some(({ roles }) => roles.includes("sync"));
+  return door !== undefined || unavailable || !syncing ? undefined : quota.drainedAt(waiting);
+}
+
+function sharedState(readings: Readings, { config }: StoredState): SharedState {
+  const { now, oldest, quota, door, redis, processes } = readings;
+  const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
+  const age = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, (now - at) / 1000));
+  const drained = drainedAt(readings);
+  const playing = (role: string) => processes.filter(({ roles }) => roles.includes(role)).length;
+  return {
+    queueJobs: { [INBOX_QUEUE]: readings.inboxJobs, [SYNC_QUEUE]: readings.syncJobs },
+    oldestUnsyncedAge: { live: age(oldest.live), bulk: age(oldest.bulk) },
+    unsynced: readings.unsynced,
+    deadLetters: readings.deadLetters,
     quotaLimit: quota.limit,
     quotaRemaining: quota.remaining,
     quotaReset: quota.resetAt / 1000,
-    backlogDrainedAt: quota.drainedAt((waiting[0] ?? 0) + (waiting[1] ?? 0)) / 1000,
-    stopped: {
-      ...(quota.stopped !== undefined && { [quota.stopped]: true }),
-      ...(refused !== undefined && { [refused]: true }),
-      unavailable: outage,
-    },
-    authState: refused ?? "ok",
+    pacing: quota.pacing === "steady" && config.QUOTA_PACING === "auto" ? "fallback" : quota.pacing,
+    backlogDrainedAt: drained === undefined ? undefined : drained / 1000,
+    stopped: stopsOf(readings),
+    authState: door === undefined ? "ok" : `${door.door}_refused`,
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt) / 1000,
-    sources: Object.fromEntries(Object.entries(heard).map(([name, at]) => [name, at / 1000])),
-    redisDurable: durable,
+    sources: Object.fromEntries(
+      Object.entries(readings.sources).map(([name, at]) => [name, at / 1000]),
+    ),
+    redisDurable: durabilityProblems(redis).length === 0,
+    redisUsedBytes: redis.usedBytes,
+    redisLimitBytes: redis.limitBytes,
+    processes: { http: playing("http"), intake: playing("intake"), sync: playing("sync") },
   };
-}
-
-/** Ages in seconds of the oldest change in each lane, those still in the inbox included. */
-async function oldestUnsynced(runtime: Runtime): Promise<Record<Lane, number>> {
-  const { redis, keys, inbox } = runtime;
-  const now = Date.now();
-  const age = (at: number | undefined): number =>
-    at === undefined ? 0 : Math.max(0, (now - at) / 1000);
-  const scores = await Promise.all(
-    LANES.map(async (lane) => {
-      const [, score] = await redis.zrange(keys.unsynced(lane), "0", "0", "WITHSCORES");
-      return score === undefined ? undefined : Number(score);
-    }),
-  );
-  // Not by getWaiting(), which throws when a foreign job's data is not JSON.
-  const first = await redis.lindex(inbox.queue.toKey("wait"), -1);
-  const addedAt = first && (await redis.hget(inbox.queue.toKey(first), "timestamp"));
-  return {
-    live: Math.max(age(scores[0]), age(addedAt ? Number(addedAt) : undefined)),
-    bulk: age(scores[1]),
-  };
-}
-
-/** How often the durability of Redis is looked at, ms: it changes by an operator's hand only. */
-const DURABLE_EVERY_MS = 60_000;
-const durability = new WeakMap<object, { at: number; durable: boolean }>();
-
-async function isDurable(runtime: Runtime): Promise<boolean> {
-  const known = durability.get(runtime.redis);
-  if (known !== undefined && Date.now() - known.at < DURABLE_EVERY_MS) return known.durable;
-  const [persistence, memory] = await Promise.all([
-    runtime.redis.info("persistence"),
-    runtime.redis.info("memory"),
-  ]);
-  const durable =
-    /^aof_enabled:1/m.test(persistence) && /^maxmemory_policy:noeviction/m.test(memory);
-  durability.set(runtime.redis, { at: Date.now(), durable });
-  return durable;
 }

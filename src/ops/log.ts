@@ -12,7 +12,9 @@ export function createLog(level: string): Logger {
       level,
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      redact: { paths: ["token", "*.token", "authorization", "*.authorization", "payload", "*.payload"] },
+      redact: {
+        paths: ["token", "*.token", "authorization", "*.authorization", "payload", "*.payload"],
+      },
       serializers: { err: pino.stdSerializers.err },
     },
     pino.destination({ dest: 2, sync: true }),

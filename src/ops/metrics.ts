@@ -1,7 +1,9 @@
 /**
  * Every metric of crmsync. Counters and histograms tell what this process did (sum them over
  * processes); gauges tell shared state, read from Redis at each scrape and so equal in every
- * process (take their max). Every series is born at 0, or `increase()` would miss its first.
+ * process (take their max). Every counter is born at 0, or `increase()` would miss its first;
+ * a gauge that cannot be known now (Redis is away, sending is stopped) has no sample, since an
+ * old value would be a lie.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
@@ -28,13 +30,21 @@ const OPERATIONS = {
   "schema-config": "GET",
 } as const;
 
-/** Answers that are counted by their status; `none` is no answer at all. */
-const CODES = ["200", "201", "400", "401", "403", "404", "409", "422", "429", "500", "none"];
+/** Answers that are counted by their status; `none` is no answer at all, `other` any other. */
+const CODES = "200 201 400 401 403 404 409 422 429 500 502 503 504 none other".split(" ");
 
-const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
+/** Why a try was put off; the client's own words for it. */
+const RETRY_REASONS = (
+  "server_error timeout connect_timeout refused reset dns tls network proxy truncated_body " +
+  "oversized_body empty_body wrong_content_type not_json unexpected_body undeclared_success " +
+  "redirect undeclared_refusal stale_permit closed slept other"
+).split(" ");
+
+export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
 
 /** Event sources counted by name; more of them share `other`, so that labels stay bounded. */
 const MAX_SOURCES = 50;
+const MAX_SOURCE_LENGTH = 100;
 
 export const REJECT_REASONS = [
   "bad_event",
@@ -47,29 +57,48 @@ export const REJECT_REASONS = [
   "defect",
 ] as const;
 
-/** Shared state as it stands in Redis. Times in seconds since the epoch, ages in seconds. */
-export interface SharedState {
-  readonly queueJobs: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly oldestUnsyncedAge: Readonly<Record<(typeof LANES)[number], number>>;
-  readonly deadLetters: number;
-  readonly quotaLimit: number;
-  readonly quotaRemaining: number;
-  readonly quotaReset: number;
-  readonly backlogDrainedAt: number;
-  readonly stopped: Readonly<Record<string, boolean>>;
-  readonly authState: "ok" | "token_refused" | "address_refused";
-  readonly tokenIssuedAt: number | undefined;
-  readonly sources: Readonly<Record<string, number>>;
-  readonly redisDurable: boolean;
-}
-
 export const STOP_REASONS = [
   "throttled",
   "token_refused",
   "address_refused",
   "unavailable",
+  "warming_up",
 ] as const;
+export type StopReason = (typeof STOP_REASONS)[number];
+
+/** Warming up is a stop that happens once, before anything was sent: it is not counted. */
+const PAUSE_REASONS = STOP_REASONS.filter((reason) => reason !== "warming_up");
+
 const AUTH_STATES = ["ok", "token_refused", "address_refused"] as const;
+
+/** `fallback`: steady pacing that was not configured, after a 429 that our count did not foresee. */
+const PACINGS = ["probing", "free", "steady", "fallback"] as const;
+
+export const ROLES = ["http", "intake", "sync"] as const;
+
+/** Shared state as it stands in Redis. Times in seconds since the epoch, ages in seconds. */
+export interface SharedState {
+  readonly queueJobs: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly oldestUnsyncedAge: Readonly<Record<(typeof LANES)[number], number>>;
+  readonly unsynced: Readonly<Record<(typeof LANES)[number], number>>;
+  readonly deadLetters: number;
+  readonly quotaLimit: number;
+  readonly quotaRemaining: number;
+  readonly quotaReset: number;
+  readonly pacing: (typeof PACINGS)[number];
+  /** Undefined while nobody can tell: sending is stopped until somebody acts. */
+  readonly backlogDrainedAt: number | undefined;
+  readonly stopped: ReadonlySet<StopReason>;
+  readonly authState: (typeof AUTH_STATES)[number];
+  readonly tokenIssuedAt: number | undefined;
+  readonly sources: Readonly<Record<string, number>>;
+  readonly redisDurable: boolean;
+  readonly redisUsedBytes: number;
+  /** 0: no limit. */
+  readonly redisLimitBytes: number;
+  /** How many processes play each role. */
+  readonly processes: Readonly<Record<(typeof ROLES)[number], number>>;
+}
 
 export function createMetrics(version: string, readShared: () => Promise<SharedState | undefined>) {
   const registry = new Registry();
@@ -78,8 +107,13 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
 
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Counter<L>({ name: `crmsync_${name}`, help, labelNames, registers });
-  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge<L>({ name: `crmsync_${name}`, help, labelNames, registers });
+  const forgets: (() => void)[] = [];
+  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) => {
+    const one = new Gauge<L>({ name: `crmsync_${name}`, help, labelNames, registers });
+    // `reset` would leave a gauge without labels at 0.
+    forgets.push(() => (labelNames.length > 0 ? one.reset() : one.remove()));
+    return one;
+  };
   const histogram = <L extends string>(
     name: string,
     help: string,
@@ -132,7 +166,8 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
   };
   for (const outcome of CHANGE_OUTCOMES) own.changes.inc({ outcome }, 0);
   for (const reason of REJECT_REASONS) own.rejected.inc({ reason }, 0);
-  for (const reason of STOP_REASONS) own.pauses.inc({ reason }, 0);
+  for (const reason of PAUSE_REASONS) own.pauses.inc({ reason }, 0);
+  for (const reason of RETRY_REASONS) own.retries.inc({ reason }, 0);
   for (const lane of LANES) {
     own.freshness.zero({ lane });
     own.permitWait.zero({ lane });
@@ -141,15 +176,16 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
     for (const code of CODES) own.requests.inc({ method, operation, code }, 0);
   }
   for (const method of ["GET", "POST", "PUT"]) own.requestDuration.zero({ method });
-  gauge("build_info", "Version of crmsync; always 1.", ["version"]).set({ version }, 1);
+  const buildInfo = gauge("build_info", "Version of crmsync; always 1.", ["version"]);
 
   const shared = {
     queueJobs: gauge("queue_jobs", "Jobs in each queue, by state.", ["queue", "state"]),
     oldest: gauge(
       "oldest_unsynced_age_seconds",
-      "Age of the oldest change not yet on the service.",
+      "Age of the oldest change not yet on the service; 0 when there is none.",
       ["lane"],
     ),
+    unsynced: gauge("unsynced_records", "Records with a change not yet on the service.", ["lane"]),
     dead: gauge("dead_letters", "Changes that wait for a person."),
     quotaLimit: gauge("quota_limit", "Requests allowed in one hour window."),
     quotaRemaining: gauge(
@@ -160,9 +196,14 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
       "quota_reset_timestamp_seconds",
       "When the next spent request of the hour returns.",
     ),
+    pacing: gauge(
+      "quota_pacing",
+      "1 for the way in which requests follow each other; fallback: steady after an unforeseen 429.",
+      ["mode"],
+    ),
     drained: gauge(
       "backlog_drained_timestamp_seconds",
-      "When the backlog will be done, at today's quota.",
+      "When the backlog will be done at the quota's rate; no sample while nobody can tell.",
     ),
     stopped: gauge("sending_stopped", "1 while all sending is stopped for this reason.", [
       "reason",
@@ -175,47 +216,93 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
     sourceLast: gauge("source_last_event_timestamp_seconds", "When a source was last heard of.", [
       "source",
     ]),
-    durable: gauge("redis_durable", "1 when Redis has AOF on and evicts nothing."),
+    processes: gauge("processes", "Processes that play each role.", ["role"]),
+    durable: gauge("redis_durable", "1 when Redis has AOF on, can write it, and evicts nothing."),
+    redisUsed: gauge("redis_memory_used_bytes", "Memory that Redis uses."),
+    redisLimit: gauge("redis_memory_limit_bytes", "Memory that Redis may use; 0 is no limit."),
   };
+  const redisUp = gauge("redis_up", "1 when Redis answered this scrape of this process.");
 
-  async function refresh(): Promise<void> {
-    const state = await readShared();
-    if (state === undefined) return;
+  function show(state: SharedState): void {
     for (const [queue, states] of Object.entries(state.queueJobs)) {
       for (const name of QUEUE_STATES)
         shared.queueJobs.set({ queue, state: name }, states[name] ?? 0);
     }
-    for (const lane of LANES) shared.oldest.set({ lane }, state.oldestUnsyncedAge[lane]);
+    const one = <L extends string>(
+      of: Gauge<L>,
+      label: L,
+      names: readonly string[],
+      is: string,
+    ) => {
+      for (const name of names) of.set({ [label]: name } as Record<L, string>, name === is ? 1 : 0);
+    };
+    for (const lane of LANES) {
+      shared.oldest.set({ lane }, state.oldestUnsyncedAge[lane]);
+      shared.unsynced.set({ lane }, state.unsynced[lane]);
+    }
     shared.dead.set(state.deadLetters);
     shared.quotaLimit.set(state.quotaLimit);
     shared.quotaRemaining.set(state.quotaRemaining);
     shared.quotaReset.set(state.quotaReset);
-    shared.drained.set(state.backlogDrainedAt);
+    one(shared.pacing, "mode", PACINGS, state.pacing);
+    if (state.backlogDrainedAt !== undefined) shared.drained.set(state.backlogDrainedAt);
     for (const reason of STOP_REASONS)
-      shared.stopped.set({ reason }, state.stopped[reason] === true ? 1 : 0);
-    for (const name of AUTH_STATES)
-      shared.auth.set({ state: name }, state.authState === name ? 1 : 0);
+      shared.stopped.set({ reason }, state.stopped.has(reason) ? 1 : 0);
+    one(shared.auth, "state", AUTH_STATES, state.authState);
     shared.issued.set(state.tokenIssuedAt ?? 0);
     for (const [source, at] of Object.entries(state.sources).slice(0, MAX_SOURCES)) {
       shared.sourceLast.set({ source }, at);
+      // A source that another process, or a former one, has heard of is born at 0 here too.
+      own.eventsReceived.inc({ source: sourceLabel(source) }, 0);
     }
+    for (const role of ROLES) shared.processes.set({ role }, state.processes[role]);
     shared.durable.set(state.redisDurable ? 1 : 0);
+    shared.redisUsed.set(state.redisUsedBytes);
+    shared.redisLimit.set(state.redisLimitBytes);
   }
 
   const sources = new Set<string>();
+  /** The name under which a source is counted. */
+  function sourceLabel(source: string): string {
+    if (sources.has(source)) return source;
+    if (sources.size >= MAX_SOURCES || source.length > MAX_SOURCE_LENGTH) return "other";
+    sources.add(source);
+    return source;
+  }
+
+  /** A scrape that comes while another one is answered gets the same text. */
+  let scrape: Promise<string> | undefined;
+  async function write(): Promise<string> {
+    const state = await readShared();
+    for (const forget of forgets) forget();
+    buildInfo.set({ version }, 1);
+    redisUp.set(state === undefined ? 0 : 1);
+    if (state !== undefined) show(state);
+    return registry.metrics();
+  }
+
   return {
     ...own,
-    /** The name under which a source is counted. */
-    sourceLabel(source: string): string {
-      if (sources.has(source)) return source;
-      if (sources.size >= MAX_SOURCES) return "other";
-      sources.add(source);
-      return source;
-    },
+    sourceLabel,
+    registry,
     contentType: registry.contentType,
-    async text(): Promise<string> {
-      await refresh();
-      return registry.metrics();
+    requested(method: string, operation: string, status: number | undefined): void {
+      const code = status === undefined ? "none" : String(status);
+      own.requests.inc({ method, operation, code: CODES.includes(code) ? code : "other" });
+    },
+    putOff(reason: string): void {
+      own.retries.inc({ reason: RETRY_REASONS.includes(reason) ? reason : "other" });
+    },
+    /** How the changes that this process worked on have ended so far, by outcome. */
+    async ended(): Promise<ReadonlyMap<string, number>> {
+      const { values } = await own.changes.get();
+      return new Map(values.map(({ labels, value }) => [String(labels.outcome), value]));
+    },
+    text(): Promise<string> {
+      scrape ??= write().finally(() => {
+        scrape = undefined;
+      });
+      return scrape;
     },
   };
 }

@@ -27,6 +27,8 @@ export interface ServiceClientOptions extends ExchangeOptions {
     readonly method: Request["method"];
     readonly status: number | undefined;
     readonly durationMs: number;
+    /** The service's clock as its answer tells it, ms since the epoch, to the second. */
+    readonly serviceClock: number | undefined;
   }) => void;
 }
 
@@ -88,6 +90,7 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
         method: request.method,
         status: "status" in ended ? ended.status : undefined,
         durationMs: performance.now() - started,
+        serviceClock: "status" in ended ? clockOf(ended.headers["date"]) : undefined,
       });
     }
     if ("failure" in ended) return ended.failure;
@@ -168,6 +171,11 @@ interface CallRequest {
   readonly path: string;
   readonly crmCode?: string;
   readonly payload?: Relation;
+}
+
+function clockOf(date: string | string[] | undefined): number | undefined {
+  const at = typeof date === "string" ? Date.parse(date) : Number.NaN;
+  return Number.isNaN(at) ? undefined : at;
 }
 
 function nextOf(reply: ListReply): Page["nextCursor"] {

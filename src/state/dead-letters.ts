@@ -7,6 +7,7 @@ import type { Seal } from "./seal.ts";
 declare module "ioredis" {
   interface RedisCommander<Context> {
     crmsyncBury(keys: number, ...args: (string | number)[]): Result<string, Context>;
+    crmsyncDeadReasons(keys: number, ...args: string[]): Result<[string, ...string[]], Context>;
   }
 }
 
@@ -66,6 +67,16 @@ redis.call('HSET', KEYS[1], id, cjson.encode({
 return 'buried'
 `;
 
+/** KEYS dead; ARGV cursor. Returns the next cursor and the reason of each letter on the way. */
+const REASONS = `
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 500)
+local found = { page[1] }
+for i = 2, #page[2], 2 do
+  found[#found + 1] = cjson.decode(cjson.decode(page[2][i]).letter).reason
+end
+return found
+`;
+
 export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
@@ -76,6 +87,7 @@ export class DeadLetters {
     this.#keys = keys;
     this.#seal = seal;
     redis.defineCommand("crmsyncBury", { lua: BURY });
+    redis.defineCommand("crmsyncDeadReasons", { lua: REASONS });
   }
 
   async bury(letter: Letter): Promise<"buried" | "superseded"> {
@@ -97,6 +109,18 @@ export class DeadLetters {
 
   async count(): Promise<number> {
     return this.#redis.hlen(this.#keys.dead);
+  }
+
+  /** How many there are of each reason; no letter leaves Redis for it. */
+  async reasons(): Promise<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    let cursor = "0";
+    do {
+      const [next, ...reasons] = await this.#redis.crmsyncDeadReasons(1, this.#keys.dead, cursor);
+      cursor = next;
+      for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;
+    } while (cursor !== "0");
+    return counts;
   }
 
   async find(id: string): Promise<KeptLetter | undefined> {

@@ -28,6 +28,14 @@ export interface Keys {
   readonly schemaConfig: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
+  /** Hash process id → what it last told of itself, as JSON. */
+  readonly processes: string;
+  /** Hash outcome → how many changes ended so in one slice of time. */
+  outcomes(slice: number): string;
+  /** Set for a while: this signed request was taken, and a copy of it is refused. */
+  request(hash: string): string;
+  /** Hash `<CRM>|<subject>` → newest event of a record that is to be fetched. */
+  readonly thin: string;
   /** Channel: told when a pointer job was added. */
   readonly wake: string;
 }
@@ -45,6 +53,10 @@ export function keysOf(prefix: string): Keys {
     outage: `${prefix}:outage`,
     schemaConfig: `${prefix}:schema-config`,
     sources: `${prefix}:sources`,
+    processes: `${prefix}:processes`,
+    outcomes: (slice) => `${prefix}:outcomes:${slice}`,
+    request: (hash) => `${prefix}:request:${hash}`,
+    thin: `${prefix}:thin`,
     wake: `${prefix}:wake`,
   };
 }

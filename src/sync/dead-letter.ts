@@ -18,6 +18,7 @@ export const REMEDIES = {
 } as const;
 
 export type DeadReason = keyof typeof REMEDIES;
+export const DEAD_REASONS = Object.keys(REMEDIES) as readonly DeadReason[];
 
 export interface DeadLetter {
   /** One letter per record, or per event where no record is known. */

@@ -1,0 +1,18 @@
+/** One thing that the doctor looked at. */
+export interface Check {
+  readonly name: string;
+  readonly result: "ok" | "warn" | "fail";
+  readonly says: string;
+  /** What to do about it; there whenever it is not ok. */
+  readonly remedy?: string;
+}
+
+export const ok = (name: string, says: string): Check => ({ name, result: "ok", says });
+
+export const warn = (name: string, says: string, remedy: string): Check => {
+  return { name, result: "warn", says, remedy };
+};
+
+export const fail = (name: string, says: string, remedy: string): Check => {
+  return { name, result: "fail", says, remedy };
+};

@@ -1,0 +1,94 @@
+import { clearScreenDown, moveCursor } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { styleText } from "node:util";
+import { Command } from "commander";
+import { openStoredState, type StoredState } from "../../workers/stored-state.ts";
+import { readStatus, type Status } from "../../workers/status.ts";
+import { readConfig } from "../config.ts";
+import { VERSION } from "../ops/version.ts";
+import { connectOnce } from "./connect.ts";
+import { statusLines, type View } from "./status-text.ts";
+import { UserError } from "./user-error.ts";
+
+const WATCH_MS = 2000;
+
+interface StatusOptions {
+  readonly watch?: true;
+  readonly json?: true;
+}
+
+export function statusCommand(): Command {
+  return new Command("status")
+    .description("how everything stands: backlog, quota, outcomes, dead letters, doors")
+    .option("--watch", "show it again and again until Ctrl-C")
+    .option("--json", "as JSON, as GET /status gives it; with --watch one line each time")
+    .addHelpText(
+      "after",
+      `
+Reads REDIS_URL, else the Redis of the daemon that runs on DATA_DIR; costs no request.`,
+    )
+    .action(show);
+}
+
+async function show(options: StatusOptions): Promise<void> {
+  const config = readConfig();
+  const redis = await connectOnce(config);
+  const stored = openStoredState(config, redis);
+  try {
+    await (options.watch
+      ? watch(stored, options.json === true)
+      : once(stored, options.json === true));
+  } finally {
+    await stored.inbox.close();
+    await stored.pointers.close();
+    redis.disconnect();
+  }
+}
+
+async function once(stored: StoredState, json: boolean): Promise<void> {
+  const status = await readStatus(stored, VERSION);
+  if (json) process.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
+  else process.stdout.write(`${statusLines(status, viewOf(undefined)).join("\n")}\n`);
+}
+
+async function watch(stored: StoredState, json: boolean): Promise<void> {
+  const stop = new AbortController();
+  process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
+  let peak = 0;
+  let drawn = 0;
+  while (!stop.signal.aborted) {
+    if (stored.redis.status !== "ready") throw new UserError("the connection to Redis is lost");
+    const status = await readStatus(stored, VERSION);
+    const waiting = waitingOf(status);
+    peak = waiting === 0 ? 0 : Math.max(peak, waiting);
+    if (json) process.stdout.write(`${JSON.stringify(status)}\n`);
+    else drawn = draw(statusLines(status, viewOf(peak)), drawn);
+    await sleep(WATCH_MS, undefined, { signal: stop.signal }).catch(() => {});
+  }
+}
+
+/** Over the last drawing on a terminal, below it elsewhere. @returns lines to draw over. */
+function draw(lines: readonly string[], drawn: number): number {
+  const { stdout } = process;
+  if (!stdout.isTTY) {
+    stdout.write(`${lines.join("\n")}\n\n`);
+    return 0;
+  }
+  moveCursor(stdout, 0, -drawn);
+  clearScreenDown(stdout);
+  // A line that wraps, or more lines than rows, could not be drawn over.
+  const shown = stdout.rows > 1 ? lines.slice(0, stdout.rows - 1) : lines;
+  stdout.write(`\u001b[?7l${shown.join("\n")}\n\u001b[?7h`);
+  return shown.length;
+}
+
+const waitingOf = ({ backlog: { live, bulk, inbox } }: Status): number =>
+  live.records + bulk.records + inbox;
+
+function viewOf(peak: number | undefined): View {
+  return {
+    paint: (style, text) => styleText(style, text, { stream: process.stdout }),
+    bars: process.stdout.isTTY,
+    peak,
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * How the changes of the last hour ended, over all processes: counted in slices that expire.
+ * For people to look at; what is exact is counted by the metrics.
+ */
+import type { Redis } from "ioredis";
+import type { Keys } from "./keys.ts";
+
+const SLICES = 12;
+
+export class Outcomes {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #sliceMs: number;
+
+  /** @param hourMs length of the hour, which tests compress. */
+  constructor(redis: Redis, keys: Keys, hourMs: number) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#sliceMs = hourMs / SLICES;
+  }
+
+  /** @param counts what ended since the last call, by outcome. */
+  async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
+    const key = this.#keys.outcomes(this.#slice(now));
+    const work = this.#redis.multi();
+    for (const [outcome, count] of counts) work.hincrby(key, outcome, count);
+    work.pexpire(key, Math.ceil((SLICES + 2) * this.#sliceMs));
+    await work.exec();
+  }
+
+  /** Outcome → changes within the last hour, to a twelfth of it. */
+  async lastHour(now: number): Promise<Record<string, number>> {
+    const newest = this.#slice(now);
+    const slices = await Promise.all(
+      Array.from({ length: SLICES + 1 }, (_, ago) =>
+        this.#redis.hgetall(this.#keys.outcomes(newest - ago)),
+      ),
+    );
+    const sums: Record<string, number> = {};
+    for (const slice of slices) {
+      for (const [outcome, count] of Object.entries(slice)) {
+        sums[outcome] = (sums[outcome] ?? 0) + Number(count);
+      }
+    }
+    return sums;
+  }
+
+  #slice(now: number): number {
+    return Math.floor(now / this.#sliceMs);
+  }
+}

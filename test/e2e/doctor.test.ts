@@ -1,0 +1,127 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, inject, it } from "vitest";
+import type { Check } from "../../src/cli/doctor/check.ts";
+import { personEvent, startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+
+async function doctor(env: Record<string, string>) {
+  await using command = spawnCrmsync(["doctor", "--json"], { env });
+  const { code } = await command.ended;
+  const checks = JSON.parse(command.stdout.join("\n")) as Check[];
+  for (const { result, remedy } of checks) expect(remedy !== undefined).toBe(result !== "ok");
+  const of = (name: string) => checks.find((check) => check.name === name);
+  return { code, checks, of };
+}
+
+it("finds all in order, with one request", async () => {
+  await using sandbox = await startSandbox();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    SERVICE_TOKEN_ISSUED_AT: new Date().toISOString(),
+    STATE_KEY: Buffer.alloc(32, 1).toString("base64"),
+    INGEST_TOKEN: "secret",
+  };
+  await using daemon = await startDaemon(env, []);
+  await waitUntilSettled(daemon);
+  const total = async () =>
+    Object.values(await sandbox.requests()).reduce((sum, count) => sum + count, 0);
+  const before = await total();
+  const { code, checks } = await doctor(env);
+  expect(checks.filter(({ result }) => result === "fail")).toEqual([]);
+  expect(code).toBe(0);
+  expect((await total()) - before).toBe(1);
+  const names = checks.map(({ name }) => name);
+  expect(names).toEqual(
+    expect.arrayContaining([
+      ...["redis version", "redis policy", "redis durability", "clock, redis", "clock, service"],
+      ...["name of the service", "connection to the service", "token", "token age", "address"],
+      ...["mapping", "value lists", "processes"],
+    ]),
+  );
+});
+
+it("names what is wrong: Redis, token, age, mapping, roles", async () => {
+  await using sandbox = await startSandbox();
+  await using redis = await ownRedis(["--maxmemory-policy", "allkeys-lru"]);
+  await redis.client.config("SET", "appendonly", "no");
+  const { code, of } = await doctor({
+    REDIS_URL: redis.url,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: "wrong",
+    SERVICE_TOKEN_ISSUED_AT: "2020-01-01",
+    MAPPING: "nothing-like-it",
+  });
+  expect(code).toBe(1);
+  for (const name of [
+    "redis policy",
+    "redis durability",
+    "token",
+    "token age",
+    "mapping",
+    "processes",
+  ]) {
+    expect(of(name), name).toMatchObject({ result: "fail" });
+  }
+});
+
+it("tells the address that the service refuses", async () => {
+  await using sandbox = await startSandbox();
+  await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ fault: "blocked" }),
+  });
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+  };
+  const { of } = await doctor(env);
+  expect(of("address")?.result).toBe("fail");
+  expect(of("address")?.says).toMatch(/127\.0\.0\.1|::1/);
+});
+
+it("sees through the network what a request would only call unavailable", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "crmsync-test-"));
+  try {
+    const common = { DATA_DIR: dir, SERVICE_TOKEN: "any" };
+    const nameless = await doctor({ ...common, SERVICE_BASE_URL: "https://nothing.invalid" });
+    expect(nameless.of("name of the service")?.result).toBe("fail");
+    expect(nameless.of("redis")?.says).toContain("no daemon runs");
+    const closed = await doctor({ ...common, SERVICE_BASE_URL: "http://127.0.0.1:1" });
+    expect(closed.of("connection to the service")?.says).toContain("ECONNREFUSED");
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+});
+
+it("lets the daemon go on when it finds the door open again", async () => {
+  await using sandbox = await startSandbox();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+  };
+  await using daemon = await startDaemon({ ...env, QUOTA_BURST_MS: "100" });
+  await waitUntilSettled(daemon);
+  const revoked = await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ fault: "revoked", times: 1 }),
+  });
+  expect(revoked.ok).toBe(true);
+  await daemon.push([personEvent("1")]);
+  await expect.poll(() => daemon.metric("crmsync_auth_state", { state: "token_refused" })).toBe(1);
+  expect((await doctor(env)).of("token")?.result).toBe("ok");
+  await waitUntilSettled(daemon);
+  expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
+});

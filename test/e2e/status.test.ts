@@ -1,0 +1,111 @@
+import { expect, inject, it } from "vitest";
+import { personEvent, startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import type { SandboxProcess } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+import type { Status } from "../../workers/status.ts";
+
+const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
+  REDIS_URL: inject("redisUrl"),
+  QUEUE_PREFIX: uniquePrefix(),
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  QUOTA_BURST_MS: "100",
+  ...extra,
+});
+
+async function status(env: Record<string, string>, ...args: string[]): Promise<string> {
+  await using command = spawnCrmsync(["status", ...args], { env });
+  expect(await command.ended).toEqual({ code: 0, signal: null });
+  return command.stdout.join("\n");
+}
+
+const statusOf = async (env: Record<string, string>): Promise<Status> =>
+  JSON.parse(await status(env, "--json")) as Status;
+
+it("tells what ended, what is dead, and who runs; the same over HTTP", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { SERVICE_TOKEN_ISSUED_AT: "2020-01-01" });
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("1"), personEvent("2"), personEvent("3", { lastName: "" })]);
+  await waitUntilSettled(daemon);
+  const seen = await waitFor(
+    async () => {
+      const now = await statusOf(env);
+      return now.outcomesOfLastHour["created"] === 2 && now;
+    },
+    { what: "the outcomes are told" },
+  );
+  expect(seen).toMatchObject({
+    sendingStopped: [],
+    backlog: { live: { records: 0, oldestAgeSeconds: 0 }, inbox: 0, drainedAt: null },
+    outcomesOfLastHour: { created: 2, rejected: 1, updated: 0 },
+    deadLetters: { total: 1, byReason: { invalid: 1, refused: 0 } },
+    door: { state: "open", since: null },
+    ledger: { state: "done" },
+    redis: { durable: true },
+  });
+  expect(seen.processes).toMatchObject([{ roles: ["http", "intake", "sync"] }]);
+  expect(Object.keys(seen.sources)).toEqual(["/crm/test"]);
+  expect(seen.findings.map(({ runbook }) => runbook.split("#")[1])).toEqual([
+    "crmsyncdeadletters",
+    "crmsynctokenold",
+  ]);
+  const overHttp = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  expect(Object.keys(overHttp)).toEqual(Object.keys(seen));
+  expect(await status(env)).toMatch(/dead +1: invalid 1\n/);
+});
+
+it("names the closed door and the exhausted hour, and when things move on", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { QUOTA_PER_HOUR: "4", QUOTA_LIVE_RESERVE: "1" });
+  await using daemon = await startDaemon(env);
+  await daemon.push(Array.from({ length: 10 }, (_, n) => personEvent(`r${n}`)));
+  const exhausted = await waitFor(
+    async () => {
+      const now = await statusOf(env);
+      return now.quota.remaining === 0 && now.findings.length > 0 && now;
+    },
+    { what: "the hour is spent" },
+  );
+  expect(exhausted.findings[0]?.runbook).toContain("#crmsyncquotaexhausted");
+  expect(Date.parse(exhausted.backlog.drainedAt ?? "")).toBeGreaterThan(Date.now() + 3_000_000);
+
+  const other = envFor(sandbox);
+  await using refused = await startDaemon(other);
+  await waitFor(async () => (await statusOf(other)).ledger.state === "done", { what: "warm" });
+  await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ fault: "revoked" }),
+  });
+  await refused.push([personEvent("1")]);
+  const stopped = await waitFor(
+    async () => {
+      const now = await statusOf(other);
+      return now.door.state === "token_refused" && now.backlog.live.records === 1 && now;
+    },
+    { what: "the door is found closed" },
+  );
+  expect(stopped.findings[0]).toMatchObject({ severity: "stopped" });
+  expect(stopped.backlog.drainedAt).toBeNull();
+  expect(await status(other)).toMatch(/drained +unknown while stopped/);
+});
+
+it("says that it cannot know while Redis is away", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(sandbox, { REDIS_URL: redis.url }));
+  expect((await fetch(`${daemon.url}/status`)).status).toBe(200);
+  await redis.kill();
+  expect(
+    await waitFor(async () => (await fetch(`${daemon.url}/status`)).status === 503, {
+      what: "503",
+    }),
+  ).toBe(true);
+  expect(await daemon.metric("crmsync_redis_up")).toBe(0);
+  const text = await (await fetch(`${daemon.url}/metrics`)).text();
+  expect(text).not.toMatch(/^crmsync_(quota_remaining|dead_letters|queue_jobs)/m);
+});
