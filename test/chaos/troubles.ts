@@ -52,9 +52,11 @@ const spells =
 const storms =
   (fault: Record<string, unknown>): Trouble =>
   (world, random, over) =>
-    often([1000, 3000], random, over, async () => {
-      const storm = { fault: "rate-limit", seconds: 1, times: 5, headers: { [STORM_HEADER]: "1" } };
-      await world.service.arm({ ...storm, ...fault });
+    often([500, 2000], random, over, async () => {
+      const storm = { fault: "rate-limit", seconds: 1, times: 3, headers: { [STORM_HEADER]: "1" } };
+      const disarm = await world.service.arm({ ...storm, ...fault });
+      await pause(random.whole(1000, 3000), over);
+      await disarm();
     });
 
 export const TROUBLES = {
