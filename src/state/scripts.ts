@@ -60,7 +60,7 @@ if held == '' and s.v then held = s.p end
 
 -- What the ledger is sure of needs no request, however long the quota is exhausted.
 local absent = (row and row.e == 0) or (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
-local certain = not taken and ((row and row.e ~= -1 and not row.u) or (not row and absent))
+local certain = (row and row.e ~= -1 and not row.u) or (not row and absent)
 local settled = nil
 if certain then
   if payload ~= '' and not absent and row.f == fingerprint then settled = 'unchanged'

@@ -49,6 +49,7 @@ export class Simulation {
     this.dead = new DeadLetters(redis, this.#keys, seal);
     this.#ledger = new Ledger(redis, this.#keys);
     this.#intake = {
+      fetch: async () => undefined,
       map: mapEvent,
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
@@ -164,7 +165,11 @@ export class Simulation {
 
   /** Whatever is staged can be found by the sweeper: it is in the list of what is unsynced. */
   async #checkKept(crmCode: string): Promise<void> {
-    if (!(await this.#redis.hexists(this.#keys.staged(crmCode), "v"))) return;
+    const key = this.#keys.staged(crmCode);
+    if (!(await this.#redis.hexists(key, "v"))) return;
+    if ((await this.#redis.pttl(key)) !== -1) {
+      this.service.violations.push(`${crmCode} is staged, and will be forgotten`);
+    }
     if (!(await this.#waiting()).some((code) => code === crmCode)) {
       this.service.violations.push(`${crmCode} is staged, and nothing leads to it`);
     }
