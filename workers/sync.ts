@@ -65,12 +65,12 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     if (permit.lane === "live") await bringForward();
     const job = (await worker.getNextJob(token, { block: false })) as Job<Pointer> | undefined;
     if (job === undefined) return permit.cancel();
-    await demand.leave(job.data.crmCode);
     const run = runRelation(job, token, permit, runtime, access).finally(() => {
       running.delete(run);
       freed?.();
     });
     running.add(run);
+    await demand.leave(job.data.crmCode);
   }
 
   async function turn(): Promise<void> {
@@ -86,10 +86,15 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     }
     const permit = await permitFor(lane);
     if (permit === undefined) return undefined;
-    // Asked after the wait, which may have been long: much may have happened meanwhile.
-    if (await access.mayTry()) return fetchAndRun(permit);
-    permit.cancel();
-    return wake.pause(CLOSED_LOOK_MS, stop.signal);
+    try {
+      // Asked after the wait, which may have been long: much may have happened meanwhile.
+      if (await access.mayTry()) return await fetchAndRun(permit);
+      permit.cancel();
+      return await wake.pause(CLOSED_LOOK_MS, stop.signal);
+    } catch (error) {
+      permit.cancel();
+      throw error;
+    }
   }
 
   /** Undefined when it was not worth waiting on: stopping, or live work came while bulk waits. */
