@@ -1,11 +1,11 @@
-/** Schedules that once broke the code, as the search had shrunk them. They are played every time. */
+/** Schedules that once broke the code, or would if a guard were missing. They are played every time. */
 import type { Answer } from "./model-service.ts";
 import type { Action } from "./schedules.ts";
 import type { Change, Code } from "./truth.ts";
 
-const change = (record: Code, kind: Change["kind"], time: number): Action => ({
+const change = (record: Code, kind: Change["kind"], time: number, content = 0): Action => ({
   do: "event",
-  change: { record, kind, content: 0, time, sequence: 0 },
+  change: { record, kind, content, time, sequence: 0 },
 });
 const step = (answer: Answer = "ok", giveUp = false): Action => {
   return { do: "step", worker: 1, answer, giveUp };
@@ -37,8 +37,18 @@ const listedWhileHeld: Action[] = [
   ...run("r0", step(), step("error_before"), { do: "warm" }, step()),
 ];
 
+/** Taken back while nobody knows whether it was applied: that needs a request. */
+const takenBack: Action[] = [
+  change("r0", "upsert", 1),
+  ...run("r0", step(), step(), step(), step()),
+  change("r0", "upsert", 2, 1),
+  ...run("r0", step(), step("error_after"), step(), step()),
+  change("r0", "upsert", 3),
+];
+
 export const FOUND_BEFORE: [Action[], { found: boolean; warm: boolean }][] = [
   [olderAfterGivenUp, COLD],
   [nextAfterGivenUp, COLD],
   [listedWhileHeld, { ...COLD, found: true }],
+  [takenBack, COLD],
 ];
