@@ -3,6 +3,7 @@
  * sender that waits would rather be told 503 and come again.
  */
 import { once } from "node:events";
+import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import type { Keys } from "../src/state/keys.ts";
@@ -16,6 +17,7 @@ export class Ingest {
   readonly #redis: Redis;
   readonly #inbox: Inbox;
   readonly #staged: StagedStates;
+  readonly #keys: Keys;
 
   constructor(url: string, prefix: string, keys: Keys, seal: Seal, onError: (e: Error) => void) {
     this.#redis = new Redis(url, {
@@ -24,6 +26,7 @@ export class Ingest {
       commandTimeout: COMMAND_TIMEOUT_MS,
     });
     this.#redis.on("error", onError);
+    this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, prefix);
     this.#staged = new StagedStates(this.#redis, keys, seal);
   }
@@ -35,6 +38,19 @@ export class Ingest {
   /** Which of these event keys were worked on within the last seven days. */
   seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
     return this.#staged.seen(eventKeys);
+  }
+
+  /** Whether this request is new; it is then remembered for so many seconds. */
+  async claim(request: string, forSeconds: number): Promise<boolean> {
+    return (await this.#redis.set(this.#requestKey(request), "1", "EX", forSeconds, "NX")) === "OK";
+  }
+
+  async unclaim(request: string): Promise<void> {
+    await this.#redis.del(this.#requestKey(request));
+  }
+
+  #requestKey(request: string): string {
+    return this.#keys.request(createHash("sha256").update(request).digest("base64url"));
   }
 
   async answers(): Promise<boolean> {

@@ -12,7 +12,9 @@ import {
   type AcceptPorts,
   type Mapped,
 } from "../src/sync/accept-event.ts";
+import { fetchRecord } from "./fetch.ts";
 import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
+import { fieldsOf } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
@@ -41,6 +43,7 @@ export function startIntake(runtime: Runtime): Intake {
   }
   const ports: AcceptPorts = {
     map: (event, subject) => mapWith(runtime, event, subject),
+    fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => runtime.tenantLists.current(),
     isSeen: async (key) => (await runtime.staged.seen([key])).has(key),
     stage: (state, deadId) => runtime.staged.stage(state, deadId),
@@ -58,7 +61,7 @@ export function startIntake(runtime: Runtime): Intake {
       for (const record of records) count(runtime, record, event);
     } catch (error) {
       if (isDefect(error)) {
-        log.error({ err: error, jobId: job.id }, "event.defect");
+        log.error({ err: error, record: runtime.logName(job.id) }, "event.defect");
         await buryDefect(runtime, job);
         return;
       }
@@ -130,19 +133,24 @@ async function point(runtime: Runtime, records: readonly Accepted[]): Promise<vo
 function count(runtime: Runtime, record: Accepted, event: CrmEvent | undefined): void {
   const { metrics, log } = runtime;
   if (record.coalesced) metrics.changes.inc({ outcome: "coalesced" });
+  if (record.result === "fetching") return;
   if (record.result !== "staged") metrics.changes.inc({ outcome: record.result });
-  if (record.result === "unchanged" || record.result === "nothing_to_terminate") {
+  const { lane, result, reason } = record;
+  const line = {
+    record: runtime.logName(record.crmCode),
+    outcome: result,
+    reason,
+    lane,
+    source: event && metrics.sourceLabel(event.source),
+  };
+  if (result === "unchanged" || result === "nothing_to_terminate") {
     const at = event?.time === undefined ? Date.now() : Date.parse(event.time);
-    metrics.freshness.observe({ lane: record.lane }, Math.max(0, (Date.now() - at) / 1000));
-  }
-  if (record.result === "rejected" && record.reason !== undefined) {
-    metrics.rejected.inc({ reason: record.reason });
-    const fields = record.problems?.map((problem) => problem.field);
-    const record_ = runtime.logName(record.crmCode);
-    log.warn(
-      { reason: record.reason, fields, record: record_, source: event?.source },
-      "change.rejected",
-    );
+    const freshness = Math.max(0, (Date.now() - at) / 1000);
+    metrics.freshness.observe({ lane }, freshness);
+    log.info({ ...line, freshness_s: freshness }, "change.settled");
+  } else if (result === "rejected") {
+    metrics.rejected.inc({ reason: reason ?? "invalid" });
+    log.info({ ...line, fields: fieldsOf(record.problems) }, "change.settled");
   }
 }
 

@@ -1,7 +1,6 @@
 /** The daemon: the roles that one process plays, brought up in order and let go in reverse. */
 import type { AddressInfo } from "node:net";
 import type { Config } from "../src/config.ts";
-import { serveEvents } from "../src/http/events.ts";
 import { serveHealth } from "../src/http/health.ts";
 import { createHttpServer } from "../src/http/server.ts";
 import { serveStatus } from "../src/http/status.ts";
@@ -9,11 +8,13 @@ import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Logger } from "../src/ops/log.ts";
 import { ROLES } from "../src/ops/metrics.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
+import { startFetch } from "./fetch.ts";
 import { startIntake } from "./intake.ts";
 import { keepPresence } from "./presence.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 import { openServiceAccess } from "./service-access.ts";
 import { readStatus } from "./status.ts";
+import { serveIntake } from "./serve-intake.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantLists } from "./tenant-lists.ts";
@@ -59,6 +60,8 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
     shutdown.add("sync", () => sync.close());
   }
   if (roles.has("intake")) {
+    const fetch = startFetch(runtime);
+    shutdown.add("fetch", () => fetch.close());
     const intake = lists.known.then(() => startIntake(runtime));
     shutdown.add("intake", async () => (await intake).close());
   }
@@ -73,7 +76,7 @@ async function serve(
   { roles, version }: Pick<DaemonOptions, "roles" | "version">,
   shutdown: Shutdown,
 ): Promise<string> {
-  const { config, log, throttle, metrics } = runtime;
+  const { config, log, metrics } = runtime;
   const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
   serveHealth(app, {
     notReady: async () => reasonsNotReady(runtime),
@@ -82,15 +85,7 @@ async function serve(
   });
   serveStatus(app, () => readStatus(runtime, version));
   if (roles.has("http")) {
-    const token = config.secrets.INGEST_TOKEN;
-    serveEvents(app, {
-      token: token && (() => token.value()),
-      open: config.INGEST_AUTH === "none",
-      push: (events) => runtime.ingest.push(events),
-      seen: (keys) => runtime.ingest.seen(keys),
-      unavailable: (error) =>
-        throttle("ingest", (held) => log.warn({ err: error, held }, "events.refused")),
-    });
+    serveIntake(app, runtime);
   }
   await runtime.ingest.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });

@@ -1,5 +1,4 @@
 /** What every role of the daemon shares: connections, state, metrics, log. */
-import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
@@ -7,6 +6,7 @@ import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
 import { Wake } from "../src/state/wake.ts";
 import { Ingest } from "./ingest.ts";
+import { hashed } from "./log-words.ts";
 import { readSharedState } from "./shared-state.ts";
 import { openStoredState, type StoredState } from "./stored-state.ts";
 
@@ -57,14 +57,13 @@ export function createRuntime(
     mapping,
     wake: new Wake(subscriber, keys),
     logName: (crmCode) =>
-      crmCode === undefined || config.LOG_CRM_CODES === "1"
-        ? crmCode
-        : createHash("sha256").update(crmCode).digest("hex").slice(0, 12),
+      crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashed(crmCode),
     async close() {
       await mapping.close();
       await runtime.ingest.close();
       await stored.inbox.close();
       await stored.pointers.close();
+      await stored.thin.close();
       subscriber.disconnect();
       redis.disconnect();
     },

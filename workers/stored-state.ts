@@ -16,6 +16,7 @@ import { createSeal, type Seal } from "../src/state/seal.ts";
 import { Sources } from "../src/state/sources.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 import { StoredTenantLists } from "../src/state/tenant-lists.ts";
+import { ThinEvents } from "../src/state/thin-events.ts";
 
 /** A closed door is knocked on at most this often: twelve times an hour window. */
 const PROBES_PER_HOUR = 12;
@@ -28,6 +29,7 @@ export interface StoredState {
   readonly inbox: Inbox;
   readonly staged: StagedStates;
   readonly pointers: PointerQueue;
+  readonly thin: ThinEvents;
   readonly ledger: Ledger;
   readonly dead: DeadLetters;
   readonly doors: Doors;
@@ -68,6 +70,7 @@ export function openStoredState(config: Config, redis: Redis): StoredState {
     inbox: new Inbox(redis, prefix),
     staged: new StagedStates(redis, keys, seal),
     pointers: new PointerQueue(redis, prefix, keys),
+    thin: new ThinEvents(redis, prefix, keys),
     ledger: new Ledger(redis, keys),
     dead: new DeadLetters(redis, keys, seal),
     doors: new Doors(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { LANES } from "../spec/lane.ts";
-import { problemsOf, type Problem } from "../spec/problem.ts";
+import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { normalTime } from "./event-order.ts";
 
 export const EVENT_TYPES = [
@@ -20,6 +20,7 @@ export const EVENT_TYPES = [
 /** Limits that keep one event from hurting the rest; far above anything a CRM sends. */
 const ID_MAX = 512;
 const DAY_MS = 86_400_000;
+const MAX_DEPTH = 64;
 
 const attribute = (max: number) =>
   z
@@ -48,6 +49,8 @@ const crmEventSchema = z
     data: z
       .looseObject({
         record: record.optional(),
+        /** Instead of the record: the CRM of this name is to be asked for it. */
+        fetch: attribute(50).optional(),
         /** Of a merge: subjects of the records that went into this one. */
         merged: z
           .array(attribute(ID_MAX).regex(/^[^/]+\/.+$/))
@@ -58,7 +61,7 @@ const crmEventSchema = z
   })
   .superRefine((event, context) => {
     const needsRecord = event.type !== "crm.record.deleted" && event.type !== "crm.record.restored";
-    if (needsRecord && event.data?.record === undefined) {
+    if (needsRecord && event.data?.record === undefined && event.data?.fetch === undefined) {
       context.addIssue({
         code: "custom",
         path: ["data", "record"],
@@ -87,6 +90,10 @@ export type ParsedEvent =
  *   is refused, since it would shadow every true change of that record until it has passed.
  */
 export function parseEvent(value: unknown, now: number): ParsedEvent {
+  if (isDeeperThan(MAX_DEPTH, value)) {
+    const rule = `must not be nested deeper than ${MAX_DEPTH} levels`;
+    return { ok: false, problems: [{ field: "", rule, kind: kindOf(value) }] };
+  }
   const parsed = crmEventSchema.safeParse(value);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };
   const event = parsed.data;
@@ -95,6 +102,13 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
+}
+
+/** Whoever walks a value recursively, as JSON.stringify does, must be able to come back. */
+function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
 }
 
 /** The two halves of `subject`: `contact/4711` is object `contact`, record `4711`. */

@@ -1,32 +1,27 @@
 /** POST /events: the door for producers that speak HTTP instead of BullMQ. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parseEvent } from "../event/crm-event.ts";
-import { eventKey } from "../event/event-key.ts";
-import type { PushResult } from "../event/inbox.ts";
-import { bearerCheck } from "./bearer.ts";
+import { parseExactly } from "../event/exact-json.ts";
+import { refuse, showsToken } from "./bearer.ts";
+import { eventOfHeaders, isBinary } from "./binary-event.ts";
+import { answerTaken, takeEvents, type IntakePorts, type PushableEvent } from "./intake-door.ts";
+import { secretsOf, type SecretText } from "./secrets.ts";
+import { isSigned, REPLAY_MEMORY_S, verifySignature } from "./signature.ts";
 
 /** Largest body taken (DESIGN §7). */
 const BODY_LIMIT = 1024 * 1024;
 
-/** Seconds after which a sender should try again when Redis cannot take its events. */
-const RETRY_AFTER_S = 5;
+const JSON_TYPES = [
+  "application/cloudevents+json",
+  "application/cloudevents-batch+json",
+  "application/json",
+];
 
-const STRUCTURED = "application/cloudevents+json";
-const BATCH = "application/cloudevents-batch+json";
-
-export interface EventsPorts {
-  /** Undefined: no token is configured, and every request is refused unless `open`. */
-  readonly token: (() => string) | undefined;
+export interface EventsPorts extends IntakePorts {
+  /** Bearer tokens and signing secrets; with neither, every request is refused unless `open`. */
+  readonly token: SecretText | undefined;
+  readonly secret: SecretText | undefined;
   readonly open: boolean;
-  push(events: readonly PushableEvent[]): Promise<PushResult>;
-  seen(keys: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Told when Redis could not take a request's events. */
-  unavailable(error: unknown): void;
-}
-
-export interface PushableEvent {
-  readonly source: string;
-  readonly id: string;
 }
 
 interface EventProblem {
@@ -40,53 +35,88 @@ interface EventProblem {
 export function serveEvents(app: FastifyInstance, ports: EventsPorts): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
+    // The bytes as they came: a signature is over them.
     scope.addContentTypeParser(
-      [STRUCTURED, BATCH, "application/json"],
-      { parseAs: "string", bodyLimit: BODY_LIMIT },
-      scope.getDefaultJsonParser("error", "ignore"),
+      JSON_TYPES,
+      { parseAs: "buffer", bodyLimit: BODY_LIMIT },
+      (_request, body, done) => done(null, body),
     );
-    scope.addHook("onRequest", bearerCheck(ports.token, ports.open, "INGEST_TOKEN"));
-    scope.post("/events", async (request, reply) => {
-      const { body } = request;
-      const batch = Array.isArray(body) ? (body as unknown[]) : undefined;
-      const { events, problems } = checkEvents(batch ?? [body], batch !== undefined);
-      if (problems.length > 0) {
-        return reply
-          .code(400)
-          .send({ error: "the events have problems; none was taken", problems });
-      }
-      try {
-        const keys = events.map(eventKey);
-        const seen = await ports.seen(keys);
-        const fresh = events.filter((_, index) => !seen.has(keys[index] ?? ""));
-        const pushed = await ports.push(fresh);
-        return await reply.code(202).send({
-          accepted: pushed.accepted,
-          duplicates: pushed.duplicates + events.length - fresh.length,
-        });
-      } catch (error) {
-        ports.unavailable(error);
-        return reply
-          .code(503)
-          .header("retry-after", String(RETRY_AFTER_S))
-          .send({ error: "the queue cannot take events now; nothing was taken: send them again" });
-      }
-    });
+    scope.addHook("onRequest", async (request, reply) => checkCredentials(request, reply, ports));
+    scope.post("/events", async (request, reply) => takeRequest(request, reply, ports));
   });
 }
 
+/** Refuses before the body is read whoever shows nothing that could let the request in. */
+async function checkCredentials(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ports: EventsPorts,
+): Promise<void> {
+  if (mayEnter(request, ports)) return;
+  if (ports.secret !== undefined && isSigned(request.headers)) return;
+  const error =
+    ports.token === undefined && ports.secret === undefined
+      ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so nobody may send here (INGEST_AUTH=none opens it to all)"
+      : "the bearer token is missing or wrong, and the request is not signed";
+  await refuse(reply, error);
+}
+
+const mayEnter = (request: FastifyRequest, ports: EventsPorts): boolean =>
+  ports.open || showsToken(request, ports.token);
+
+async function takeRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ports: EventsPorts,
+): Promise<void> {
+  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+  let copyKey: Parameters<typeof takeEvents>[1];
+  if (!mayEnter(request, ports)) {
+    const signed = verifySignature(body, request.headers, secretsOf(ports.secret));
+    if (signed === undefined) {
+      await refuse(
+        reply,
+        "no configured secret has signed this request (webhook-id, webhook-timestamp within 5 minutes of this machine's clock, webhook-signature)",
+      );
+      return;
+    }
+    copyKey = { key: `events:${signed}`, forSeconds: REPLAY_MEMORY_S };
+  }
+  const read = readEvents(request, body);
+  if (!read.ok) {
+    await reply.code(400).send({ error: read.error, problems: read.problems });
+    return;
+  }
+  await answerTaken(reply, await takeEvents(read.events, copyKey, ports));
+}
+
+type ReadEvents =
+  | { readonly ok: true; readonly events: readonly PushableEvent[] }
+  | {
+      readonly ok: false;
+      readonly error: string;
+      readonly problems: readonly EventProblem[] | undefined;
+    };
+
 /** All events or none: a batch with one bad event is refused whole, with every problem named. */
-function checkEvents(
-  values: readonly unknown[],
-  isBatch: boolean,
-): { events: PushableEvent[]; problems: EventProblem[] } {
+function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
+  let value: unknown;
+  try {
+    const text = body.toString("utf8");
+    value = text === "" && isBinary(request.headers) ? undefined : parseExactly(text);
+  } catch {
+    return { ok: false, error: "the body is not valid JSON", problems: undefined };
+  }
+  if (isBinary(request.headers)) value = eventOfHeaders(request.headers, value);
+  const batch = Array.isArray(value) ? (value as unknown[]) : undefined;
   const events: PushableEvent[] = [];
   const problems: EventProblem[] = [];
   const now = Date.now();
-  for (const [index, value] of values.entries()) {
-    const parsed = parseEvent(value, now);
-    if (parsed.ok) events.push(value as PushableEvent);
-    else problems.push(...parsed.problems.map((p) => (isBatch ? { index, ...p } : p)));
+  for (const [index, one] of (batch ?? [value]).entries()) {
+    const parsed = parseEvent(one, now);
+    if (parsed.ok) events.push(one as PushableEvent);
+    else problems.push(...parsed.problems.map((p) => (batch === undefined ? p : { index, ...p })));
   }
-  return { events, problems };
+  if (problems.length === 0) return { ok: true, events };
+  return { ok: false, error: "the events have problems; none was taken", problems };
 }

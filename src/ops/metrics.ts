@@ -49,6 +49,7 @@ const MAX_SOURCE_LENGTH = 100;
 export const REJECT_REASONS = [
   "bad_event",
   "unmappable",
+  "not_fetched",
   "invalid",
   "refused",
   "variant_changed",
@@ -135,6 +136,19 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
       "Values of records that did not go into the payload as they were.",
       ["field", "reason"],
     ),
+    webhooks: counter("webhook_requests_total", "Requests of CRMs' webhooks, by how they ended.", [
+      "webhook",
+      "outcome",
+    ]),
+    webhookGaps: counter(
+      "webhook_gaps_total",
+      "Times that a CRM said that it lost changes, which only a reconciliation finds.",
+      ["webhook"],
+    ),
+    fetches: counter("record_fetches_total", "Records asked of a CRM, by how that ended.", [
+      "crm",
+      "outcome",
+    ]),
     freshness: histogram(
       "change_freshness_seconds",
       "From the first unsynced event of a record to its proof on the service.",

@@ -52,6 +52,11 @@ export interface Staged {
 export interface AcceptPorts {
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
+  /**
+   * Has the event's record fetched from the CRM; it comes back as an event of its own.
+   * @returns why it cannot be, undefined when it will.
+   */
+  fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
   lists(): TenantLists;
   isSeen(eventKey: string): Promise<boolean>;
   stage(state: StateToStage, deadId: string): Promise<Staged>;
@@ -69,7 +74,7 @@ export interface Arrival {
 
 /** What became of one record of an event. */
 export interface Accepted {
-  readonly result: Staged["result"] | "rejected" | "ignored";
+  readonly result: Staged["result"] | "rejected" | "ignored" | "fetching";
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
@@ -134,6 +139,13 @@ async function acceptRecord(
       : { ...ended("rejected", event.lane), crmCode, reason, problems };
   };
 
+  const crm = event.data?.fetch;
+  if (crm !== undefined && event.data?.record === undefined && subject === event.subject) {
+    const problem = await ports.fetch(event, crm, order);
+    return problem === undefined
+      ? ended("fetching", event.lane)
+      : bury("not_fetched", undefined, [problem]);
+  }
   const mapped = await ports.map(event, subject);
   if (mapped.kind === "ignored") return ended("ignored", event.lane);
   const { crmCode } = mapped;
@@ -185,13 +197,22 @@ async function buryEnvelope(
     id: deadIdOfEvent(key),
     reason: "bad_event",
     problems,
-    event: JSON.stringify(value) ?? "",
+    event: serialise(value),
     source: typeof source === "string" ? source : undefined,
     crmCode: undefined,
     order: undefined,
     at: arrival.at,
   });
   return { ...ended("rejected", "live"), reason: "bad_event", problems };
+}
+
+/** What is nested too deep to be written is not kept: there is no use in reading it either. */
+function serialise(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 const ended = (result: Accepted["result"], lane: Lane): Accepted => ({

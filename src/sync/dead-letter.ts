@@ -6,6 +6,8 @@ export const REMEDIES = {
     "Correct the producer: the event must be CloudEvents 1.0 as the documentation shows; then send it again.",
   unmappable:
     "Correct the record in the CRM or the mapping; then send the record again or redrive.",
+  not_fetched:
+    "The CRM did not give the record: see that its address and credentials are right; then redrive.",
   invalid:
     "Correct the named fields in the CRM or the mapping; then send the record again or redrive.",
   refused: "Read the service's own words, correct the record or the mapping; then redrive.",

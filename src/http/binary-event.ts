@@ -1,0 +1,26 @@
+/** CloudEvents in binary mode: the attributes are headers, the body is `data`. */
+import type { IncomingHttpHeaders } from "node:http";
+
+const PREFIX = "ce-";
+
+export const isBinary = (headers: IncomingHttpHeaders): boolean =>
+  headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
+
+/** Attributes are not checked here: an event of any form is checked in one place. */
+export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unknown {
+  const attributes = Object.entries(headers).flatMap(([name, value]) =>
+    name.startsWith(PREFIX) && typeof value === "string"
+      ? [[name.slice(PREFIX.length), decode(value)] as const]
+      : [],
+  );
+  return { ...Object.fromEntries(attributes), ...(data !== undefined && { data }) };
+}
+
+/** Header values are ASCII with everything else percent-encoded; Node hands on bytes as latin1. */
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,47 @@
+/** The doors through which events come by HTTP, on the daemon's Redis and configuration. */
+import { settingOf } from "../src/config.ts";
+import { serveEvents } from "../src/http/events.ts";
+import type { IntakePorts } from "../src/http/intake-door.ts";
+import type { createHttpServer } from "../src/http/server.ts";
+import { serveWebhooks, WEBHOOK_OUTCOMES, WEBHOOKS } from "../src/http/webhooks/serve.ts";
+import { canFetch } from "./fetch.ts";
+import type { Runtime } from "./runtime.ts";
+
+export function serveIntake(app: ReturnType<typeof createHttpServer>, runtime: Runtime): void {
+  const { config, ingest, log, metrics, throttle } = runtime;
+  for (const { name: webhook } of WEBHOOKS) {
+    for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
+    metrics.webhookGaps.inc({ webhook }, 0);
+  }
+  const ports: IntakePorts = {
+    push: (events) => ingest.push(events),
+    seen: (keys) => ingest.seen(keys),
+    claim: (request, forSeconds) => ingest.claim(request, forSeconds),
+    unclaim: (request) => ingest.unclaim(request),
+    unavailable: (error) =>
+      throttle("ingest", (held) => log.warn({ err: error, held }, "events.refused")),
+  };
+  serveEvents(app, {
+    ...ports,
+    token: settingOf(config, "INGEST_TOKEN"),
+    secret: settingOf(config, "INGEST_SECRET"),
+    open: config.INGEST_AUTH === "none",
+  });
+  serveWebhooks(app, {
+    ...ports,
+    secret: (name) => settingOf(config, name),
+    canFetch: (name) => canFetch(config, name),
+    publicUrl: config.WEBHOOKS_PUBLIC_URL,
+    ended(webhook, outcome, why) {
+      metrics.webhooks.inc({ webhook, outcome });
+      if (outcome === "taken") return;
+      throttle(`webhook.${webhook}`, (held) =>
+        log.warn({ webhook, outcome, why, held }, "webhook.refused"),
+      );
+    },
+    lost(webhook, gaps) {
+      metrics.webhookGaps.inc({ webhook }, gaps);
+      log.error({ webhook, gaps }, "webhook.gap: the CRM lost changes; run crmsync reconcile");
+    },
+  });
+}
