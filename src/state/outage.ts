@@ -30,8 +30,8 @@ return row == tonumber(ARGV[1]) and 1 or 0
 `;
 
 /**
- * KEYS outage. Returns 0 when a request may be tried, else how long to wait, ms. Who may try
- * during an outage is alone with it for one pause.
+ * KEYS outage. Returns 0 when there is none, -1 when this is its one try, else how long to wait,
+ * ms. Who may try during an outage is alone with it for one pause.
  */
 const TRY = `
 local untilMs = tonumber(redis.call('HGET', KEYS[1], 'until') or '0')
@@ -39,13 +39,13 @@ if untilMs == 0 then return 0 end
 ${NOW}
 if untilMs > now then return untilMs - now end
 redis.call('HSET', KEYS[1], 'until', now + redis.call('HGET', KEYS[1], 'pause'))
-return 0
+return -1
 `;
 
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
-  /** Whether this process has seen a failure since the last usable answer. */
+  /** Whether this process knows of a failure, its own or another's, since the last usable answer. */
   #failing = true;
 
   constructor(redis: Redis, keys: Keys) {
@@ -66,15 +66,19 @@ export class Outage {
   async answered(): Promise<boolean> {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return false;
-    this.#failing = false;
     const [until] = await this.#redis.hmget(this.#key, "until");
     await this.#redis.del(this.#key);
+    this.#failing = false;
     return until !== null && until !== undefined;
   }
 
   /** How long to wait before a request may be tried, ms; 0: now, and the try is this process's. */
-  waitMs(): Promise<number> {
-    return this.#redis.crmsyncOutageTry(1, this.#key);
+  async waitMs(): Promise<number> {
+    const wait = await this.#redis.crmsyncOutageTry(1, this.#key);
+    if (wait >= 0) return wait;
+    // The outage may be one that only others have met, and they may be gone.
+    this.#failing = true;
+    return 0;
   }
 
   /** Whether sending is held up by an outage; a look that claims nothing. */

@@ -1,0 +1,44 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, expect, inject, it } from "vitest";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import { Outage } from "../../../src/state/outage.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+let keys: Keys;
+beforeEach(() => {
+  keys = keysOf(uniquePrefix());
+});
+
+/** Five failures in a row, of a process that has had an answer before. */
+async function begin(outage: Outage): Promise<void> {
+  for (let failure = 1; failure <= 5; failure += 1) {
+    expect(await outage.failed()).toBe(failure === 5);
+  }
+}
+
+const pausePasses = () => redis.hset(keys.outage, "until", 1);
+
+it("lets one process try once per pause", async () => {
+  const [first, second] = [new Outage(redis, keys), new Outage(redis, keys)];
+  expect(await first.waitMs()).toBe(0);
+  await begin(first);
+  expect(await first.waitMs()).toBeGreaterThan(0);
+  await pausePasses();
+  expect(await second.waitMs()).toBe(0);
+  expect(await first.waitMs()).toBeGreaterThan(0);
+});
+
+it("ends with the first usable answer, also of a process that never failed itself", async () => {
+  const well = new Outage(redis, keys);
+  await well.answered();
+  await begin(new Outage(redis, keys));
+  expect(await well.lasts()).toBe(true);
+  await pausePasses();
+  expect(await well.waitMs()).toBe(0);
+  expect(await well.answered()).toBe(true);
+  expect(await well.lasts()).toBe(false);
+  expect(await well.waitMs()).toBe(0);
+});
