@@ -11,6 +11,7 @@ import {
   type SyncEnd,
   type SyncPorts,
 } from "../src/sync/sync-relation.ts";
+import { fieldsOf } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -120,10 +121,7 @@ function report(runtime: Runtime, state: TakenState, end: SyncEnd): void {
     case "rejected":
       metrics.changes.inc({ outcome: "rejected" });
       metrics.rejected.inc({ reason: reason ?? "refused" });
-      log.warn(
-        { ...line, fields: end.problems?.map((problem) => problem.field) },
-        "change.rejected",
-      );
+      log.info({ ...line, fields: fieldsOf(end.problems) }, "change.settled");
       return;
     case "unavailable":
       metrics.putOff(reason ?? "other");

@@ -120,7 +120,7 @@ async function buryEvent(
   });
   metrics.changes.inc({ outcome: "rejected" });
   metrics.rejected.inc({ reason });
-  log.warn({ reason }, "change.rejected");
+  log.info({ outcome: "rejected", reason }, "change.settled");
 }
 
 async function forgetOld(runtime: Runtime): Promise<void> {

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { ConfigError, readConfig, type Config } from "../config.ts";
 import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { createLog, type Logger } from "../ops/log.ts";
+import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { VERSION } from "../ops/version.ts";
 import { ROLES, startDaemon, type Role } from "../../workers/main.ts";
@@ -45,12 +45,14 @@ async function start(options: StartOptions): Promise<void> {
   requireService(config, roles, options.sandbox === true);
   const mapping = await loadMapping(config.MAPPING);
   const log = createLog(config.LOG_LEVEL);
+  changeLevelOnSignal(log);
   const shutdown = new Shutdown(log);
   shutdown.onSignals();
-  process.on("unhandledRejection", (error) => {
+  const defect = (error: unknown) => {
     log.fatal({ err: error }, "defect");
     process.exit(70);
-  });
+  };
+  process.on("unhandledRejection", defect).on("uncaughtException", defect);
 
   const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
   const service = options.sandbox

@@ -51,12 +51,12 @@ export async function startEmbeddedRedis(options: {
     const last = readAddress(dir);
     if (last !== undefined) await endOrphan(dir, last);
     const { server, address } = await startOnFreePort(command, dir, last);
-    options.log.info({ pid: server.pid, port: address.port, dir }, "redis-server started");
+    options.log.info({ server_pid: server.pid, port: address.port, dir }, "redis-server started");
     const stopping = new AbortController();
     const exited = keepRunning(server, stopping.signal, options.log, () => {
       const next = spawnRedis(command, dir);
       void untilReady(next, dir, address).then(
-        () => options.log.info({ pid: next.pid, port: address.port }, "redis-server runs again"),
+        () => options.log.info({ server_pid: next.pid, port: address.port }, "redis-server runs again"),
         () => {}, // its end is seen by keepRunning
       );
       return next;
@@ -122,7 +122,7 @@ async function keepRunning(
     if (stopping.aborted) return { wanted: true, reason };
     if (Date.now() - startedAt > RESTARTS.calmAfterMs) deaths = 0;
     const backoffMs = RESTARTS.backoffMs[deaths];
-    log.error({ pid: server.pid, reason, backoffMs }, "redis-server ended by itself");
+    log.error({ server_pid: server.pid, reason, backoffMs }, "redis-server ended by itself");
     if (backoffMs === undefined) return { wanted: false, reason };
     deaths += 1;
     await delay(backoffMs, undefined, { signal: stopping }).catch(() => {});

@@ -3,22 +3,68 @@ import { pino, type Logger } from "pino";
 export type { Logger };
 
 /**
- * JSON lines on stderr (stdout is for what a command was asked for). Lines carry only fields
- * that a caller named one by one; the redaction is the last net, not the method.
+ * The only fields that a line may carry: none of them can hold what a record, an event or a token
+ * says. What is not listed is left out.
  */
+const FIELDS: ReadonlySet<string> = new Set(
+  (
+    "address backoffMs dir door err fields for_hours for_ms freshness_s held lane level_now " +
+    "mapping outcome pacing port reason record records relations reply requests roles rows " +
+    "server_pid source step tokenFile tries unexplained until url wait_asked_ms why"
+  ).split(" "),
+);
+
+/** JSON lines on stderr; stdout is for what a command was asked for. */
 export function createLog(level: string): Logger {
   return pino(
     {
       level,
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      redact: {
-        paths: ["token", "*.token", "authorization", "*.authorization", "payload", "*.payload"],
-      },
-      serializers: { err: pino.stdSerializers.err },
+      formatters: { log: allowed },
     },
     pino.destination({ dest: 2, sync: true }),
   );
+}
+
+/** Turns to debug at SIGUSR2, and back at the next one. */
+export function changeLevelOnSignal(log: Logger): void {
+  const usual = log.level;
+  process.on("SIGUSR2", () => {
+    log.level = log.level === usual ? "debug" : usual;
+    log[log.level === "debug" ? "debug" : "info"]({ level_now: log.level }, "log.level_changed");
+  });
+}
+
+function allowed(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]) => {
+      if (value instanceof Error) return name === "err" ? [[name, errorFields(value)]] : [];
+      return FIELDS.has(name) ? [[name, value]] : [];
+    }),
+  );
+}
+
+/**
+ * What of an error may be told. Its other properties may hold anything: those of a failed Redis
+ * command hold its arguments, which are payloads.
+ */
+function errorFields(error: Error): Record<string, unknown> {
+  const { code } = error as { code?: unknown };
+  const frames = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+  return {
+    type: error.name,
+    message: messageOf(error),
+    ...(typeof code === "string" && { code }),
+    stack: frames.slice(0, 10).map((line) => line.trim()),
+    ...(error.cause instanceof Error && { cause: messageOf(error.cause) }),
+  };
+}
+
+function messageOf(error: Error): string {
+  // A parser quotes the text that it could not read, and Redis the command that it did not know.
+  if (error instanceof SyntaxError) return "a text could not be parsed";
+  return error.message.replace(/,? with args.*$/s, "");
 }
 
 /**

@@ -38,13 +38,23 @@ it("finds all in order, with one request", async () => {
   expect(code).toBe(0);
   expect((await total()) - before).toBe(1);
   const names = checks.map(({ name }) => name);
-  expect(names).toEqual(
-    expect.arrayContaining([
-      ...["redis version", "redis policy", "redis durability", "clock, redis", "clock, service"],
-      ...["name of the service", "connection to the service", "token", "token age", "address"],
-      ...["mapping", "value lists", "processes"],
-    ]),
-  );
+  for (const name of [
+    "redis version",
+    "redis policy",
+    "redis durability",
+    "clock, redis",
+    "clock, service",
+    "name of the service",
+    "connection to the service",
+    "token",
+    "token age",
+    "address",
+    "mapping",
+    "value lists",
+    "processes",
+  ]) {
+    expect(names).toContain(name);
+  }
 });
 
 it("names what is wrong: Redis, token, age, mapping, roles", async () => {

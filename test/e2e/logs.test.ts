@@ -1,0 +1,228 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { Queue } from "bullmq";
+import { expect, it } from "vitest";
+import { COMPANY_TYPES } from "../../src/spec/value-lists.ts";
+import { FIELDS_OF } from "../../src/spec/business-relation.ts";
+import { personEvent, startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** In every personal value, so that one look finds any of them. */
+const MARK = "Xq7Leak";
+const CODE = "Zw3Code";
+
+const marked = (fields: Iterable<string>): Record<string, string> =>
+  Object.fromEntries([...fields].map((field) => [field, `${MARK} ${field}`]));
+
+/** Good where the spec asks for a form, marked everywhere else. */
+const goodPerson = (crmCode: string) => ({
+  type: "Person",
+  crmCode,
+  ...marked("firstName lastName maidenName address city placeOfBirth phoneNumber".split(" ")),
+  ...marked(["taxIdentificationNumber", "postalCode"]),
+  email: `${MARK}@example.com`,
+  dmsLinkUrl: `https://dms.example.com/${MARK}`,
+});
+
+async function arm(faultsUrl: string, fault: Record<string, unknown>): Promise<void> {
+  const armed = await fetch(`${faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(fault),
+  });
+  expect(armed.ok).toBe(true);
+}
+
+/** The sandbox behind a server that refuses one write by quoting all that it was sent. */
+async function quotingService(target: string) {
+  let quotes = 0;
+  async function answerTo(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await buffer(request);
+    const { host: _, ...headers } = request.headers as Record<string, string>;
+    if (quotes > 0 && request.method !== "GET") {
+      quotes -= 1;
+      const said = {
+        error: `not good: ${body.toString()} (${headers["authorization"]})`,
+        code: 400,
+      };
+      response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(said));
+      return;
+    }
+    const { method = "GET", url = "/" } = request;
+    const sent = method === "GET" ? {} : { body };
+    const answer = await fetch(target + url, { method, headers, ...sent }).catch(() => undefined);
+    if (answer === undefined) return void request.socket.destroy();
+    const type = { "content-type": answer.headers.get("content-type") ?? "" };
+    response.writeHead(answer.status, type).end(Buffer.from(await answer.arrayBuffer()));
+  }
+  const server = createServer((request, response) => void answerTo(request, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    quoteOnce: () => (quotes = 1),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+async function text(url: string, init?: RequestInit): Promise<string> {
+  return (await fetch(url, init)).text();
+}
+
+it("no personal value leaves, whatever becomes of a record", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using service = await quotingService(sandbox.url);
+  const env = {
+    REDIS_URL: redis.url,
+    SERVICE_BASE_URL: service.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_BURST_MS: "100",
+    SERVICE_TIMEOUT_MS: "1000",
+    RETRY_BASE_MS: "20",
+    OPERATOR_TOKEN: "operator",
+  };
+  const answers: string[] = [];
+  await using daemon = await startDaemon({ ...env, LOG_LEVEL: "trace" });
+  const ended = (outcome: string, count: number) =>
+    waitFor(async () => (await daemon.metric("crmsync_changes_total", { outcome })) >= count, {
+      deadlineMs: 30_000,
+      what: `${count} ${outcome}`,
+    });
+
+  // Arrives, is changed, is taken back before it was sent, is terminated.
+  await daemon.push([person(1), person(2)]);
+  await ended("created", 2);
+  await daemon.push([person(1, { city: `${MARK} elsewhere` }), person(2, {}, "deleted")]);
+  await ended("updated", 2);
+
+  // Cannot go on: every field wrong, no crmCode, names of fields that say something.
+  const person3 = { ...marked(FIELDS_OF.Person), type: "Person", crmCode: `${CODE}3` };
+  const company = { ...marked(FIELDS_OF.Company), type: COMPANY_TYPES[0], crmCode: `${CODE}4` };
+  const queue = new Queue("crm-events", { connection: redis.client, prefix: "{crmsync}" });
+  await daemon.push([
+    personEvent(`${CODE}3`, person3),
+    personEvent(`${CODE}4`, company),
+    personEvent(`${CODE}5`, { ...goodPerson(`${CODE}5`), [`${MARK} as a name`]: MARK }),
+    personEvent(`${CODE}6`, { type: MARK }),
+    personEvent(`${CODE}7`, { crmCode: { first: MARK } }),
+  ]);
+  await queue.add(MARK, { [MARK]: MARK, id: MARK });
+  await queue.add(MARK, MARK, { jobId: `${MARK}-job` });
+  await redis.client.hset("{crmsync}:crm-events:99999", {
+    data: `{"${MARK}`,
+    timestamp: "1",
+    name: "x",
+  });
+  await redis.client.lpush("{crmsync}:crm-events:wait", "99999");
+  await ended("rejected", 7);
+
+  // The service refuses it, quoting it; fails; closes its doors.
+  service.quoteOnce();
+  await daemon.push([person(8)]);
+  await ended("rejected", 8);
+  await arm(sandbox.faultsUrl, { fault: "error", status: 503, times: 2 });
+  await arm(sandbox.faultsUrl, { fault: "reset", when: "before", times: 1 });
+  await daemon.push([person(9)]);
+  await ended("created", 3);
+  await arm(sandbox.faultsUrl, { fault: "revoked", times: 1 });
+  await daemon.push([person(10)]);
+  await waitFor(async () => (await daemon.metric("crmsync_auth_state", { state: "ok" })) === 0, {
+    what: "the door is closed",
+  });
+
+  // Redis refuses what it is given: its errors carry the arguments of the command.
+  await redis.client.config("SET", "maxmemory", "1");
+  answers.push(await (await daemon.push([person(11)])).text());
+  await waitFor(() => daemon.process.stderr.some((line) => line.includes("OOM")), { what: "OOM" });
+  await redis.client.config("SET", "maxmemory", "0");
+
+  // Bad requests.
+  const json = { "content-type": "application/json" };
+  for (const body of [
+    `{"${MARK}": "${MARK}`,
+    JSON.stringify({ id: MARK, data: MARK }),
+    `"${MARK}"`,
+  ]) {
+    answers.push(await text(`${daemon.url}/events`, { method: "POST", headers: json, body }));
+  }
+  answers.push(await text(`${daemon.url}/events?${MARK}`, { headers: { cookie: MARK } }));
+  answers.push(await text(`${daemon.url}/readyz`), await text(`${daemon.url}/status`));
+  answers.push(await text(`${daemon.url}/metrics`));
+  answers.push(await commandOutput(env, "status"), await commandOutput(env, "doctor"));
+  const told = [...daemon.process.stdout, ...daemon.process.stderr, ...answers].join("\n");
+  expect(told.length).toBeGreaterThan(20_000);
+  expect(linesWith(told, MARK)).toEqual([]);
+  expect(linesWith(told, CODE)).toEqual([]);
+  expect(told).not.toContain(sandbox.token);
+  // Whoever looks into a dead letter's reasons sees no value either.
+  expect(linesWith(await commandOutput(env, "dead", "list"), `${MARK} `)).toEqual([]);
+  await queue.close();
+});
+
+function person(n: number, fields: Record<string, unknown> = {}, what = "updated") {
+  const code = `${CODE}${n}`;
+  return personEvent(code, { ...goodPerson(code), ...fields }, { type: `crm.record.${what}` });
+}
+
+async function commandOutput(env: Record<string, string>, ...args: string[]): Promise<string> {
+  await using command = spawnCrmsync(args, { env });
+  await command.ended;
+  return [...command.stdout, ...command.stderr].join("\n");
+}
+
+const linesWith = (text: string, mark: string): string[] =>
+  text.split("\n").filter((line) => line.includes(mark));
+
+const linesOf = (daemon: DaemonProcess, message: string): Record<string, unknown>[] =>
+  daemon.process.stderr
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ msg }) => msg === message);
+
+it("one line per settled change; crmCodes are named when asked for; SIGUSR2 tells more", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon({
+    REDIS_URL: redis.url,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_BURST_MS: "100",
+    LOG_LEVEL: "info",
+    LOG_CRM_CODES: "1",
+  });
+  await daemon.push([personEvent("a"), personEvent("b", { lastName: "" })]);
+  const settled = await waitFor(
+    () => {
+      const lines = linesOf(daemon, "change.settled");
+      return lines.length === 2 && lines;
+    },
+    { what: "two settled changes" },
+  );
+  expect(settled.find(({ record }) => record === "a")).toMatchObject({
+    level: 30,
+    outcome: "created",
+    lane: "live",
+    freshness_s: expect.any(Number) as number,
+  });
+  expect(settled.find(({ record }) => record === "b")).toMatchObject({
+    level: 30,
+    outcome: "rejected",
+    reason: "invalid",
+    fields: ["lastName"],
+  });
+  await arm(sandbox.faultsUrl, { fault: "error", status: 503, times: 1 });
+  daemon.process.kill("SIGUSR2");
+  await daemon.process.line(/"level_now":"debug"/);
+  await daemon.push([personEvent("c")]);
+  await daemon.process.line(/"level":20.*change\.put_off/);
+  daemon.process.kill("SIGUSR2");
+  await daemon.process.line(/"level_now":"info"/);
+});
