@@ -70,6 +70,8 @@ const RELATIONS = "/business-relations";
 
 export function createServiceClient(options: ServiceClientOptions): ServiceClient {
   const exchange = createExchange(options);
+  const { host, hostname } = new URL(options.baseUrl);
+  const hosts = [host, hostname];
 
   async function call(permit: Permit, operation: Operation, request: CallRequest) {
     permit.use();
@@ -96,7 +98,12 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     if ("failure" in ended) return ended.failure;
     const code = crmCode === undefined ? {} : { crmCode };
     const sent = payload === undefined ? {} : { payload };
-    return classify(ended, { operation, ...code, ...sent, secrets: [token, options.baseUrl] });
+    return classify(ended, {
+      operation,
+      ...code,
+      ...sent,
+      secrets: [token, options.baseUrl, ...hosts],
+    });
   }
 
   async function listPage(permit: Permit, options: ListOptions = {}): Promise<ListReply> {

@@ -1,0 +1,303 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { connect, createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createServiceClient, CrmCodeError } from "../../../src/service/client.ts";
+import { Permit } from "../../../src/service/permit.ts";
+import type { ListReply } from "../../../src/service/reply.ts";
+
+interface Seen {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  onTestFinished(() => {
+    if ("closeAllConnections" in server)
+      (server as ReturnType<typeof createServer>).closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** A real HTTP server that answers as told, and what it saw. */
+async function serve(answer: (seen: Seen, response: ServerResponse) => void) {
+  const seen: Seen[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk: string) => (body += chunk));
+    request.on("end", () => {
+      const { method, url, headers } = request;
+      seen.push({ method, url, headers, body });
+      answer({ method, url, headers, body }, response);
+    });
+  });
+  return { url: `http://127.0.0.1:${await listening(server)}`, seen };
+}
+
+const json = (response: ServerResponse, status: number, body: unknown) => {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+};
+
+function open(baseUrl: string, options: Partial<Parameters<typeof createServiceClient>[0]> = {}) {
+  const client = createServiceClient({
+    baseUrl,
+    token: () => "token-1",
+    timeoutMs: 500,
+    ...options,
+  });
+  onTestFinished(async () => client.close());
+  return client;
+}
+
+/** A permit, and how it ended. */
+function permit(fresh = true) {
+  const ends: string[] = [];
+  const made = new Permit("live", {
+    fresh: () => fresh,
+    cancelled: () => void ends.push("cancelled"),
+    unsent: () => void ends.push("unsent"),
+    async answered({ status }) {
+      ends.push(`answered ${status ?? "by nothing"}`);
+    },
+  });
+  return Object.assign(made, { ends });
+}
+
+const PERSON = { type: "Person", crmCode: "4711", firstName: "Ada", lastName: "Muster" };
+
+test("The four operations reach their paths, with the token and JSON", async () => {
+  const { url, seen } = await serve(({ method, body }, response) => {
+    const { crmCode = "4711" } = JSON.parse(body === "" ? "{}" : body) as { crmCode?: string };
+    json(response, method === "POST" ? 201 : 200, { crmCode, fields: {} });
+  });
+  const client = open(`${url}/eu/`);
+  expect(await client.create(permit(), PERSON)).toEqual({ kind: "created" });
+  expect(await client.update(permit(), "4711", PERSON)).toEqual({ kind: "updated" });
+  expect(await client.get(permit(), "4711")).toMatchObject({ kind: "found" });
+  expect(await client.schemaConfig(permit())).toEqual({ kind: "schema", fields: {} });
+  expect(seen.map(({ method, url }) => `${method} ${url}`)).toEqual([
+    "POST /eu/v1.1/business-relations",
+    "PUT /eu/v1.1/business-relations/4711",
+    "GET /eu/v1.1/business-relations/4711",
+    "GET /eu/v1.1/business-relations/schema-config",
+  ]);
+  expect(JSON.parse(seen[1]?.body ?? "")).toEqual(PERSON);
+  expect(seen.every(({ headers }) => headers.authorization === "Bearer token-1")).toBe(true);
+  expect(seen[0]?.headers["content-type"]).toBe("application/json");
+});
+
+test.for([
+  "a/b",
+  "a%2Fb",
+  "q?x=1",
+  "#top",
+  "a b",
+  "Müller",
+  "..a",
+  "%2e%2e",
+  "日本",
+  "a\\b",
+  "a;b",
+])("The crmCode %s arrives as it is", async (crmCode) => {
+  const { url, seen } = await serve((_, response) => json(response, 200, { crmCode }));
+  expect(await open(url).get(permit(), crmCode)).toMatchObject({ kind: "found" });
+  const path = seen[0]?.url?.split("/") ?? [];
+  expect(path).toHaveLength(4);
+  expect(decodeURIComponent(path[3] ?? "")).toBe(crmCode);
+});
+
+test.for(["", ".", "..", "schema-config", "a\u0000b", "\ud800", "x".repeat(101)])(
+  "The crmCode %o is refused, and its permit given back",
+  async (crmCode) => {
+    const { url, seen } = await serve((_, response) => json(response, 200, {}));
+    const given = permit();
+    await expect(open(url).get(given, crmCode)).rejects.toThrow(CrmCodeError);
+    expect(given.ends).toEqual(["cancelled"]);
+    expect(seen).toEqual([]);
+  },
+);
+
+test("Pages come one by one, each with a permit of its own, from a cursor on", async () => {
+  const pages = ["", "one", "two"];
+  const { url, seen } = await serve(({ url: path = "" }, response) => {
+    const cursor = new URL(path, "http://any").searchParams.get("cursor") ?? "";
+    const nextCursor = pages[pages.indexOf(cursor) + 1] ?? null;
+    json(response, 200, { businessRelations: [{ crmCode: cursor }], nextCursor });
+  });
+  const client = open(url);
+  const permits: ReturnType<typeof permit>[] = [];
+  const acquire = async () => permits[permits.push(permit()) - 1] as Permit;
+  const collect = async (options = {}) => {
+    const replies: ListReply[] = [];
+    for await (const reply of client.list(acquire, options)) replies.push(reply);
+    return replies;
+  };
+  expect(await collect()).toMatchObject([
+    { nextCursor: "one" },
+    { nextCursor: "two" },
+    { kind: "page" },
+  ]);
+  expect(permits.flatMap(({ ends }) => ends)).toEqual(pages.map(() => "answered 200"));
+  expect(seen[0]?.url).toBe("/v1.1/business-relations?pageSize=5000&includeTerminated=true");
+  expect(await collect({ cursor: "two", pageSize: 10, includeTerminated: false })).toHaveLength(1);
+  expect(seen.at(-1)?.url).toBe(
+    "/v1.1/business-relations?pageSize=10&includeTerminated=false&cursor=two",
+  );
+});
+
+test("A listing ends at the first reply that is no page, and at a cursor that comes back", async () => {
+  const failing = await serve((_, response) => json(response, 500, {}));
+  const looping = await serve((_, response) =>
+    json(response, 200, { businessRelations: [], nextCursor: "same" }),
+  );
+  for (const [{ url }, kinds] of [
+    [failing, ["unavailable"]],
+    [looping, ["page", "page", "unavailable"]],
+  ] as const) {
+    const replies: string[] = [];
+    for await (const { kind } of open(url).list(async () => permit())) replies.push(kind);
+    expect(replies).toEqual(kinds);
+  }
+});
+
+const begin = (response: ServerResponse, length: number) =>
+  response.writeHead(200, { "content-type": "application/json", "content-length": length });
+
+test.for<[string, (response: ServerResponse) => void, string, boolean]>([
+  ["no answer in time", () => {}, "timeout", true],
+  ["an answer that never ends", (response) => void begin(response, 99).write("{"), "timeout", true],
+  [
+    "an answer that breaks off",
+    (response) => begin(response, 99).write("{", () => response.destroy()),
+    "truncated_body",
+    true,
+  ],
+  ["a reset", (response) => response.socket?.resetAndDestroy(), "reset", true],
+  ["a connection that closes", (response) => response.destroy(), "reset", true],
+  [
+    "an answer that is too large",
+    (response) => begin(response, 2_000_000).end(Buffer.alloc(2_000_000, " ")),
+    "oversized_body",
+    true,
+  ],
+])("%s is unavailable, and may have been applied", async ([, answer, reason, ambiguous]) => {
+  const { url } = await serve((_, response) => answer(response));
+  const given = permit();
+  const reply = await open(url).update(given, "4711", PERSON);
+  expect(reply).toMatchObject({ kind: "unavailable", reason, ambiguous });
+  expect(given.ends).toEqual([expect.stringMatching(/^answered/)]);
+});
+
+test("A reading request is never ambiguous", async () => {
+  const { url } = await serve((_, response) => response.destroy());
+  expect(await open(url).get(permit(), "4711")).toMatchObject({
+    reason: "reset",
+    ambiguous: false,
+  });
+});
+
+test("A body that breaks off says no more than the status, which is enough for a refusal", async () => {
+  const { url } = await serve((_, response) => {
+    response.writeHead(401, { "content-length": 99 }).write("{", () => response.destroy());
+  });
+  expect(await open(url).get(permit(), "4711")).toEqual({ kind: "denied", door: "token" });
+});
+
+test("Where nothing was written the permit is not spent, and nothing ambiguous", async () => {
+  const port = await listening(createTcpServer((socket) => socket.destroy()));
+  const closed = await new Promise<number>((resolve) => {
+    const server = createTcpServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+  for (const [baseUrl, reason] of [
+    [`http://127.0.0.1:${closed}`, "refused"],
+    [`https://127.0.0.1:${port}`, "reset"],
+    ["http://crmsync.invalid", "dns"],
+  ] as const) {
+    const given = permit();
+    const reply = await open(baseUrl, { timeoutMs: 5000 }).update(given, "4711", PERSON);
+    expect(reply).toEqual({ kind: "unavailable", reason, ambiguous: false });
+    expect(given.ends).toEqual(["unsent"]);
+  }
+});
+
+test("A permit that has grown old is not spent: nothing is written", async () => {
+  const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
+  const given = permit(false);
+  const reply = await open(url).update(given, "4711", PERSON);
+  expect(reply).toEqual({ kind: "unavailable", reason: "stale_permit", ambiguous: false });
+  expect(given.ends).toEqual(["unsent"]);
+  expect(seen).toEqual([]);
+});
+
+test("No error tells the address, the token or the payload", async () => {
+  const secretive = /127\.0\.0\.1|token-1|Muster/;
+  const { url } = await serve(({ headers, body }, response) =>
+    json(response, 400, {
+      error: `${headers.host} ${headers.authorization} http://${headers.host} ${body}`,
+    }),
+  );
+  const reply = await open(url).update(permit(), "4711", PERSON);
+  expect(reply).toMatchObject({ kind: "rejected", status: 400 });
+  expect(JSON.stringify(reply)).not.toMatch(secretive);
+});
+
+test("Connections are kept alive, and a rotated token is used at once", async () => {
+  const ports = new Set<number | undefined>();
+  const { url, seen } = await serve((_, response) => {
+    ports.add(response.socket?.remotePort);
+    json(response, 200, { crmCode: "4711" });
+  });
+  let token = "";
+  const client = open(url, { token: () => token });
+  const tokens = ["one", "two", "three", "four", "five", "six"];
+  for (token of tokens) await client.get(permit(), "4711");
+  expect(seen.map(({ headers }) => headers.authorization)).toEqual(
+    tokens.map((t) => `Bearer ${t}`),
+  );
+  // The next request may begin a moment before the last one's connection is free.
+  expect(ports.size).toBeLessThanOrEqual(2);
+});
+
+test("Requests go through the proxy, save for hosts that need none", async () => {
+  const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
+  const tunnels: (string | undefined)[] = [];
+  const proxy = createServer();
+  proxy.on("connect", (request, socket) => {
+    tunnels.push(request.url);
+    const onward = connect(Number(new URL(url).port), "127.0.0.1", () => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      onward.pipe(socket).pipe(onward);
+    });
+    onward.on("error", () => socket.destroy());
+    socket.on("error", () => onward.destroy());
+  });
+  proxy.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    tunnels.push(request.url);
+    json(response, 200, { crmCode: "4711" });
+  });
+  const httpProxy = `http://127.0.0.1:${await listening(proxy)}`;
+  const through = open(url, { proxy: { httpProxy } });
+  expect(await through.get(permit(), "4711")).toMatchObject({ kind: "found" });
+  expect(tunnels).toHaveLength(1);
+  const past = open(url, { proxy: { httpProxy, noProxy: "127.0.0.1" } });
+  expect(await past.get(permit(), "4711")).toMatchObject({ kind: "found" });
+  expect(tunnels).toHaveLength(1);
+  expect(seen.length).toBeGreaterThan(0);
+});
+
+test("What went out is told, for counters", async () => {
+  const { url } = await serve((_, response) => json(response, 404, {}));
+  const told: object[] = [];
+  const client = open(url, { onExchange: (exchange) => told.push(exchange) });
+  await client.update(permit(), "4711", PERSON);
+  expect(told).toMatchObject([{ operation: "update", method: "PUT", status: 404 }]);
+});
