@@ -34,8 +34,9 @@ export function checkMappingFile(file: MappingFile): Fault[] {
 
 function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Fault[] {
   const faults: Fault[] = [];
-  if (rule.when !== undefined) faults.push(...checkExpression(rule.when, [...path, "when"]));
-  faults.push(...checkExpression(rule.crmCode, [...path, "crmCode"], true));
+  if (rule.when !== undefined)
+    faults.push(...checkExpression(rule.when, [...path, "when"], { condition: true }));
+  faults.push(...checkExpression(rule.crmCode, [...path, "crmCode"], { key: true }));
   const fields = Object.entries(rule.fields).flatMap(([name, field]) =>
     field === undefined ? [] : [[name, ruleOfField(field)] as const],
   );
@@ -124,9 +125,13 @@ function checkField(
   return faults;
 }
 
-function checkExpression(text: string, path: Path, key = false): Fault[] {
+function checkExpression(
+  text: string,
+  path: Path,
+  options: Parameters<typeof compileExpression>[1] = {},
+): Fault[] {
   try {
-    compileExpression(text, { key });
+    compileExpression(text, options);
     return [];
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;

@@ -46,12 +46,22 @@ interface Node {
 /**
  * @param options.key the expression makes a key: a part that is missing makes it fail, where
  *   otherwise `"hs-" & undefined` would give `"hs-"` to every record without an id.
+ * @param options.condition the expression decides which records are sent: `a != b` is refused,
+ *   since JSONata takes it for false where `a` is missing, and so would leave such records out.
  * @throws ExpressionError that says what is wrong and where.
  */
-export function compileExpression(text: string, options: { key?: boolean } = {}): Expression {
+export function compileExpression(
+  text: string,
+  options: { readonly key?: boolean; readonly condition?: boolean } = {},
+): Expression {
   const compiled = compile(text);
   const ast = compiled.ast() as unknown as Node;
-  const { names, variables, bound } = survey(ast);
+  const { names, variables, bound, operators } = survey(ast);
+  if (options.condition === true && operators.has("!=")) {
+    throw new ExpressionError(
+      "a != b is false where a is missing, so such records would be left out: write $not(a = b)",
+    );
+  }
   for (const name of variables) {
     const why = REFUSED[name];
     if (why !== undefined) throw new ExpressionError(`$${name} is not allowed: ${why}`);
@@ -91,12 +101,14 @@ function survey(ast: Node) {
   const names = new Set<string>();
   const variables = new Set<string>();
   const bound = new Set<string>();
+  const operators = new Set<string>();
   const visit = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     if (Array.isArray(node)) return node.forEach(visit);
     const { type, value, lhs } = node as Node;
     if (type === "name" && typeof value === "string") names.add(value);
     if (type === "string" && typeof value === "string") names.add(value); // of $lookup
+    if (type === "binary" && typeof value === "string") operators.add(value);
     if (type === "variable" && typeof value === "string") variables.add(value);
     if (type === "bind" && typeof lhs?.value === "string") bound.add(lhs.value);
     if (type === "lambda") {
@@ -109,7 +121,7 @@ function survey(ast: Node) {
     }
   };
   visit(ast);
-  return { names, variables, bound };
+  return { names, variables, bound, operators };
 }
 
 function keyPart(value: unknown): unknown {

@@ -1,7 +1,7 @@
 /** The name that somebody who typed `text` most likely meant, if one is near. */
 export function nearest(text: string, names: Iterable<string>): string | undefined {
   let best: string | undefined;
-  let least = Math.max(1, Math.floor(text.length / 3)) + 1;
+  let least = Math.min(text.length, Math.max(2, Math.floor(text.length / 3)) + 1);
   for (const name of names) {
     const distance = editDistance(text.toLowerCase(), name.toLowerCase());
     if (distance < least) {

@@ -27,16 +27,12 @@ export function readMappingFile(text: string, name: string): MappingFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
   if (document.errors.length > 0) {
-    // One slip makes the parser stumble more than once on a line.
-    const byLine = new Map<number, string>();
-    for (const error of document.errors) {
-      const { line } = lines.linePos(error.pos[0]);
-      if (!byLine.has(line)) byLine.set(line, yamlFault(error.message, error.code));
-    }
-    throw new MappingError(
-      name,
-      [...byLine].map(([line, says]) => `${name}:${line}: ${says}`),
-    );
+    // The first is the slip; the others are where the parser stumbled after it.
+    const [first] = document.errors;
+    const line = lines.linePos(first?.pos[0] ?? 0).line;
+    throw new MappingError(name, [
+      `${name}:${line}: ${yamlFault(first?.message ?? "", first?.code ?? "")}`,
+    ]);
   }
   const value: unknown = document.toJS({ maxAliasCount: 100 });
   const parsed = mappingFile.safeParse(value);
@@ -58,7 +54,7 @@ function yamlFault(message: string, code: string): string {
   return code === "UNEXPECTED_TOKEN" ||
     code === "BAD_SCALAR_START" ||
     code === "MULTILINE_IMPLICIT_KEY"
-    ? `${says} (an expression that begins with a quote, or has ": " or " #" in it, must be put in single quotes as a whole)`
+    ? `${says} (an expression that begins with a quote, or has ": ", " #" or, within { }, a bracket or a comma in it, must be put in single quotes as a whole)`
     : says;
 }
 

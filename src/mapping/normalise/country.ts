@@ -51,9 +51,17 @@ for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
     }
   }
 }
+for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
+  // The short names, where the lists above have the official ones (États-Unis d'Amérique).
+  const names = new Intl.DisplayNames(locale, { type: "region" });
+  for (const code of Object.keys(countries.getAlpha2Codes())) {
+    const name = fold(names.of(code) ?? "");
+    if (!CODE_BY_NAME.has(name)) CODE_BY_NAME.set(name, code);
+  }
+}
 for (const [name, code] of Object.entries(ALIASES)) CODE_BY_NAME.set(fold(name), code);
 
-/** A country by its ISO code (2 or 3 letters, or number) or its name in seven languages. */
+/** A country by its ISO code (2 or 3 letters, or number) or its name in one of seven languages. */
 export function toCountry(text: string): string | undefined {
   const upper = text.trim().toUpperCase();
   if (upper.length === 2 && isCountryCode(upper)) return upper;

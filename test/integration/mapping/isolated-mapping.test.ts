@@ -1,0 +1,125 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { loadMapping } from "../../../src/mapping/load-mapping.ts";
+import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+
+let dir: string;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "crmsync-mapping-"));
+});
+afterAll(() => rm(dir, { recursive: true }));
+
+async function open(fields: string) {
+  const file = join(dir, `${Math.random()}.yaml`);
+  await writeFile(
+    file,
+    `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields: { type: { value: Person }, firstName: a, lastName: b, ${fields} }
+`,
+  );
+  return loadMapping(file);
+}
+
+const context = {
+  type: "crm.record.updated",
+  source: "/x",
+  subject: "contact/1",
+  object: "contact",
+  recordId: "1",
+};
+const GOOD = { a: "Ada", b: "Muster" };
+
+describe("a runaway expression costs one record, and nothing waits for long", () => {
+  test.for([
+    [
+      "a regular expression without end",
+      `city: '$match(c, /^(\\w+\\s?)*$/)'`,
+      `${"a".repeat(40)}!`,
+    ],
+    ["memory", `city: 'c = "x" ? $count($map([1..90000], function($i) { [[1..90000]] }))'`, "x"],
+  ] as const)("%s", async ([, fields, value]) => {
+    const mapping = await open(fields);
+    const map = (record: CrmRecord) => mapping.map(context, record, DEFAULT_TENANT_LISTS);
+    let turns = 0;
+    const turning = setInterval(() => (turns += 1), 10);
+    const [bad, good] = await Promise.all([map({ ...GOOD, c: value }), map(GOOD)]);
+    clearInterval(turning);
+    await mapping.close();
+    expect(bad.kind === "mapped" ? bad.warnings : bad).toSatisfy((found: unknown) =>
+      JSON.stringify(found).includes("city"),
+    );
+    expect(good).toMatchObject({ kind: "mapped", candidate: { firstName: "Ada" } });
+    expect(turns).toBeGreaterThan(0);
+  });
+
+  test("a recursion without end is stopped within the thread, and the field left out", async () => {
+    const mapping = await open(`city: '($f := function($n) { $f($n + 1) }; $f(1))'`);
+    expect(await mapping.map(context, GOOD, DEFAULT_TENANT_LISTS)).toMatchObject({
+      kind: "mapped",
+      warnings: [{ field: "city", reason: "expression_failed" }],
+    });
+    await mapping.close();
+  });
+});
+
+test("the tenant's lists decide last", async () => {
+  const mapping = await open("service: s");
+  const lists = new Map([
+    [
+      "service",
+      { values: new Set(["gold", "silver_plus"]), isRequired: false, multiSelect: false },
+    ],
+  ]);
+  const map = async (s: unknown) => {
+    const mapped = await mapping.map(context, { ...GOOD, s }, lists);
+    return mapped.kind === "mapped"
+      ? [mapped.candidate?.["service"], ...mapped.warnings.map(({ reason }) => reason)]
+      : mapped;
+  };
+  expect(await map("Silver plus")).toEqual([["silver_plus"]]);
+  expect(await map("lead;gold")).toEqual([["gold"], "not_in_tenant_list"]);
+  expect(await map(["lead"])).toEqual([undefined, "not_in_tenant_list"]);
+  expect(await map(["gold", "silver plus"])).toEqual([undefined, "too_many"]);
+  await mapping.close();
+});
+
+test("a module in TypeScript maps in the same thread", async () => {
+  const file = join(dir, "map.ts");
+  await writeFile(
+    file,
+    `export const mapRecord = (record: { n?: string } | undefined, event: { recordId: string }) => ({
+  crmCode: "ts-" + event.recordId,
+  fields: { type: "Trust", name: record?.n },
+});`,
+  );
+  const mapping = await loadMapping(file);
+  expect(await mapping.map(context, { n: "Blue" }, DEFAULT_TENANT_LISTS)).toMatchObject({
+    crmCode: "ts-1",
+    candidate: { type: "Trust", name: "Blue" },
+  });
+  await mapping.close();
+});
+
+test.for([
+  [
+    "nothing",
+    /neither a file \(.*nothing does not exist\) nor a preset; presets are business-relation, /,
+  ],
+  ["bad.ts", /must export a function mapRecord/],
+  ["broken.ts", /cannot be loaded/],
+  ["bad.yaml", /bad\.yaml:1: /],
+] as const)("%s cannot be loaded, and says why", async ([name, expected]) => {
+  await writeFile(join(dir, "bad.ts"), "export const other = 1;");
+  await writeFile(join(dir, "broken.ts"), "export const = 1;");
+  await writeFile(join(dir, "bad.yaml"), "a: [");
+  const error: unknown = await loadMapping(join(dir, name)).catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(MappingError);
+  expect(String(error)).toMatch(expected);
+});

@@ -1,0 +1,186 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { loadMapping, presetNames } from "../../../src/mapping/load-mapping.ts";
+import type { CrmRecord, Mapping } from "../../../src/mapping/mapping.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { validatePayload } from "../../../src/sync/validate.ts";
+import { fixture } from "../../support/fixtures.ts";
+
+const opened = new Map<string, Promise<Mapping>>();
+afterAll(async () => {
+  for (const mapping of opened.values()) await (await mapping).close();
+});
+
+async function map(preset: string, object: string, record: unknown) {
+  if (!opened.has(preset)) opened.set(preset, loadMapping(preset));
+  const mapping = await opened.get(preset);
+  const context = {
+    type: "crm.record.updated",
+    source: "/x",
+    subject: `${object}/1`,
+    object,
+    recordId: "1",
+  };
+  return mapping?.map(context, record as CrmRecord, DEFAULT_TENANT_LISTS, { explain: true });
+}
+
+const inside = (value: unknown, ...path: (string | number)[]): unknown =>
+  path.reduce<unknown>((inner, key) => (inner as Record<string, unknown>)[key], value);
+
+const CASES = [
+  {
+    preset: "hubspot",
+    object: "contact",
+    record: fixture("hubspot/records/contact-512840017733.json"),
+    payload: {
+      type: "Person",
+      name: "Hélène Schmit-Weber",
+      nationality: "LU",
+      language: "fr",
+      phoneNumber: "+352621555014",
+      relationshipStatus: "Client",
+      maritalStatus: "Married",
+      wealthSource: ["inheritance", "real_estate"],
+      service: ["portfolio_management_discretionary"],
+    },
+    warnings: [],
+  },
+  {
+    preset: "hubspot",
+    object: "company",
+    record: fixture("hubspot/records/company-19022874410.json"),
+    payload: {
+      type: "Company",
+      legalForm: "Sarl",
+      incorporationDate: "2024-02-01",
+      listedCompany: false,
+      countryOfOperation: "LU",
+      phoneNumber: "+35226550120",
+    },
+    warnings: [],
+  },
+  {
+    preset: "salesforce",
+    object: "Contact",
+    record: fixture("salesforce/records/contact-003Qk00000AbC12IAF.json"),
+    payload: {
+      type: "Person",
+      nationality: "CH",
+      language: "de",
+      phoneNumber: "+41445550133",
+      wealthSource: ["company_sale_ma_exit", "financial_investments"],
+    },
+    warnings: [],
+  },
+  {
+    preset: "salesforce",
+    object: "Account",
+    record: fixture("salesforce/records/account-001Qk00000XyZ34IAB.json"),
+    payload: { type: "Company", regulatedEntity: true, incorporationDate: "1998-05-01" },
+    warnings: ["legalForm not_in_table AG"],
+  },
+  {
+    preset: "dynamics",
+    object: "contact",
+    record: fixture("dynamics/records/contact-5f2d9c11.json"),
+    payload: { lastName: "O'Reilly", maritalStatus: "Married", birthDate: "1988-02-29" },
+    warnings: ["email not_accepted siobhan.o'reilly@castletown.example"],
+  },
+  {
+    preset: "dynamics",
+    object: "account",
+    record: fixture("dynamics/records/account-84aa3c55.json"),
+    payload: { type: "Company", countryOfResidence: "IE", relationStatus: "active" },
+    warnings: [],
+  },
+  {
+    preset: "pipedrive",
+    object: "person",
+    record: inside(fixture("pipedrive/01-person-create.json"), "data"),
+    payload: { lastName: "中村", email: "t.nakamura@ginko.example", birthDate: "1990-07-14" },
+    warnings: [],
+  },
+  {
+    preset: "pipedrive",
+    object: "organization",
+    record: inside(fixture("pipedrive/05-organization-change.json"), "data"),
+    payload: { type: "Foundation", countryOfResidence: "LI" },
+    warnings: [],
+  },
+  {
+    preset: "espocrm",
+    object: "Contact",
+    record: inside(fixture("espocrm/01-Contact.create.json"), 0),
+    payload: { address: "Storgatan 5, lgh 1102", maritalStatus: "Partnership" },
+    warnings: [],
+  },
+  {
+    preset: "espocrm",
+    object: "Account",
+    record: inside(fixture("espocrm/05-Account.create.json"), 0),
+    payload: { industrySector: "k_financial_and_insurance_activities", countryOfResidence: "SE" },
+    warnings: [],
+  },
+  {
+    preset: "twenty",
+    object: "person",
+    record: inside(fixture("twenty/01-person.created.json"), "record"),
+    payload: { firstName: "Łukasz", phoneNumber: "+48555010133", city: "Kraków" },
+    warnings: [],
+  },
+  {
+    preset: "twenty",
+    object: "company",
+    record: inside(fixture("twenty/05-company-merge-as-deleted-plus-updated.json"), 1, "record"),
+    payload: { type: "Company", countryOfResidence: "PL", postalCode: "31-147" },
+    warnings: [],
+  },
+] as const;
+
+test.for(CASES)("$preset: $object", async ({ preset, object, record, payload, warnings }) => {
+  const mapped = await map(preset, object, record);
+  if (mapped?.kind !== "mapped") throw new Error(JSON.stringify(mapped));
+  expect(mapped.candidate).toMatchObject(payload);
+  expect(mapped.warnings.map((w) => `${w.field} ${w.reason} ${w.value}`)).toEqual(warnings);
+  expect(validatePayload(mapped.candidate ?? {}, DEFAULT_TENANT_LISTS)).toMatchObject({ ok: true });
+});
+
+describe("whatever a record holds, nothing leaves that the service does not allow", () => {
+  const hostile: unknown[] = [
+    ...["\u0000", "\ud800", "\u202e gpj", "𝔸𝕕𝕒", "x".repeat(100_000), "__proto__", "' OR 1=1"],
+    ...[0, -1, 1e308, Number.NaN, true, [], {}, [[["a"]]], { toString: 1 }, null, "0001-01-01"],
+  ];
+
+  /** Every leaf of a record, one after the other, replaced by the value. */
+  function* variations(record: unknown, value: unknown): Generator {
+    if (typeof record !== "object" || record === null) {
+      yield value;
+      return;
+    }
+    for (const [key, inner] of Object.entries(record)) {
+      for (const other of variations(inner, value)) {
+        const copy: Record<string, unknown> | unknown[] = Array.isArray(record)
+          ? [...(record as unknown[])]
+          : { ...record };
+        (copy as Record<string, unknown>)[key] = other;
+        yield copy;
+      }
+    }
+  }
+
+  test.for(CASES)("$preset: $object", { timeout: 60_000 }, async ({ preset, object, record }) => {
+    for (const value of hostile) {
+      for (const changed of variations(record, value)) {
+        const mapped = await map(preset, object, changed);
+        if (mapped?.kind !== "mapped") continue;
+        const validated = validatePayload(mapped.candidate ?? {}, DEFAULT_TENANT_LISTS);
+        expect(validated, JSON.stringify(changed).slice(0, 2000)).toMatchObject({ ok: true });
+      }
+    }
+  });
+});
+
+test("there is a preset for each CRM, and one to begin with", () => {
+  expect(presetNames().toSorted()).toEqual(
+    ["dynamics", "espocrm", "generic", "hubspot", "pipedrive", "salesforce", "twenty"].toSorted(),
+  );
+});

@@ -1,0 +1,225 @@
+import { describe, expect, test } from "vitest";
+import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/mapping/map-record.ts";
+import type { CrmRecord } from "../../../src/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { mapByModule } from "../../../src/mapping/record-mapping.ts";
+
+const MAPPING = compileMapping(
+  readMappingFile(
+    `version: 1
+tables:
+  stages: { customer: Client, lead: Prospect }
+ignore: [deal]
+objects:
+  - object: contact
+    when: $not(kind = "vendor")
+    crmCode: '"c-" & id & "-" & region'
+    fields:
+      type: { from: type, default: Person }
+      firstName: first
+      lastName: { from: last, fallback: surname }
+      email: { from: email, fallback: 'emails[0]' }
+      relationshipStatus: { from: stage, table: stages, default: Contact }
+      phoneNumber: { from: phone, country: CH }
+      countryOfResidence: country
+      nationality: nat
+      wealthSource: sources
+      taxIdentificationNumber: { from: tin, required: true }
+      vatNumber: vat
+      name: name
+      city: $substring(city, $number(n))
+`,
+    "m.yaml",
+  ),
+);
+
+const contextOf = (object = "contact", type = "crm.record.updated") => ({
+  type,
+  object,
+  source: "/x",
+  recordId: "7",
+  subject: `${object}/7`,
+});
+
+const GOOD = { id: 7, region: "LU", first: "Ada", last: "Muster", tin: "1" };
+
+const map = (record: CrmRecord | undefined, context = contextOf()) =>
+  mapRecord(MAPPING, context, record, { explain: true });
+
+describe("a record", () => {
+  test("becomes a payload with a composed name", async () => {
+    expect(await map(GOOD)).toEqual({
+      kind: "mapped",
+      crmCode: "c-7-LU",
+      candidate: {
+        type: "Person",
+        firstName: "Ada",
+        lastName: "Muster",
+        name: "Ada Muster",
+        relationshipStatus: "Contact",
+        taxIdentificationNumber: "1",
+        crmCode: "c-7-LU",
+      },
+      warnings: [],
+    });
+  });
+
+  test("each value that cannot go is named once, and the rest goes", async () => {
+    const mapped = await map({
+      ...GOOD,
+      email: "a+b@x.com",
+      emails: ["ada@x.com"],
+      stage: "new",
+      nat: "Atlantis",
+      sources: "Gold;Inheritance",
+      phone: "12",
+      vat: "LU1",
+      city: "x",
+      n: "y",
+    });
+    expect(mapped).toMatchObject({
+      candidate: {
+        email: "ada@x.com",
+        relationshipStatus: "Contact",
+        phoneNumber: "12",
+        wealthSource: ["inheritance"],
+      },
+    });
+    const warnings = mapped.kind === "mapped" ? mapped.warnings : [];
+    expect(
+      warnings.map(({ field, reason, value }) => `${field} ${reason} ${value}`).sort(),
+    ).toEqual([
+      "city expression_failed undefined",
+      "email not_accepted a+b@x.com",
+      "nationality not_understood Atlantis",
+      "phoneNumber kept_as_is 12",
+      "relationshipStatus not_in_table new",
+      "vatNumber unknown_field LU1",
+      "wealthSource not_in_list Gold",
+    ]);
+  });
+
+  test("warnings bring values only when they are asked for", async () => {
+    const mapped = await mapRecord(MAPPING, contextOf(), { ...GOOD, nat: "Atlantis" });
+    expect(mapped).toMatchObject({
+      warnings: [{ field: "nationality", reason: "not_understood" }],
+    });
+    expect(JSON.stringify(mapped)).not.toContain("Atlantis");
+  });
+
+  test("its country decides how a telephone number is read", async () => {
+    const phone = { phone: "621 555 014" };
+    expect(await map({ ...GOOD, ...phone, country: "Luxembourg" })).toMatchObject({
+      candidate: { phoneNumber: "+352621555014", countryOfResidence: "LU" },
+    });
+    expect(await map({ ...GOOD, phone: "044 555 01 33" })).toMatchObject({
+      candidate: { phoneNumber: "+41445550133" },
+    });
+  });
+
+  test.for([
+    [{ last: "" }, "lastName", "is required"],
+    [{ last: { a: 1 } }, "lastName", "is required: the value could not be read"],
+    [{ tin: null }, "taxIdentificationNumber", "is required"],
+    [{ type: "Robot" }, "type", "none"],
+  ])("without what is required it becomes a dead letter: %j", async ([change, field]) => {
+    const mapped = await map({ ...GOOD, ...(change as object) });
+    if (field === "type") {
+      // The default stands in for a type that is not known, and the value is named.
+      expect(mapped).toMatchObject({
+        kind: "mapped",
+        warnings: [{ field: "type", value: "Robot" }],
+      });
+    } else {
+      expect(mapped).toMatchObject({ kind: "unmappable", problems: [{ field }] });
+    }
+  });
+
+  test.for([{ id: undefined }, { id: null }, { id: "" }, { region: undefined }, { region: " " }])(
+    "a key of which a part is missing is no key: %j",
+    async (change) => {
+      const mapped = await map({ ...GOOD, ...change });
+      expect(mapped).toMatchObject({ kind: "unmappable", problems: [{ field: "crmCode" }] });
+    },
+  );
+
+  test("a key that no path can carry is told", async () => {
+    const mapped = await map({ ...GOOD, region: "x".repeat(100) });
+    expect(mapped).toMatchObject({
+      problems: [{ field: "crmCode", rule: "must have at most 100 characters" }],
+    });
+  });
+});
+
+describe("which rule", () => {
+  test("none takes it: ignored; ignored objects too; others are told", async () => {
+    expect(await map({ ...GOOD, kind: "vendor" })).toEqual({ kind: "ignored" });
+    expect(await map(GOOD, contextOf("deal"))).toEqual({ kind: "ignored" });
+    expect(await map(GOOD, contextOf("lead"))).toMatchObject({
+      kind: "unmappable",
+      problems: [{ field: "object", kind: "the object lead" }],
+    });
+    expect(await map(GOOD, contextOf("CONTACT"))).toMatchObject({ kind: "mapped" });
+  });
+
+  test("a deleted record is taken back whether or not a rule takes it", async () => {
+    const deleted = contextOf("contact", "crm.record.deleted");
+    const mapped = await map({ ...GOOD, kind: "vendor" }, deleted);
+    expect(mapped).toMatchObject({ kind: "mapped", crmCode: "c-7-LU" });
+    expect(await map(undefined, deleted)).toMatchObject({
+      kind: "unmappable",
+      problems: [{ field: "crmCode" }],
+    });
+  });
+});
+
+describe("a module", () => {
+  const module = (record: CrmRecord | undefined) =>
+    record?.["skip"] === true
+      ? undefined
+      : { crmCode: `m-${String(record?.["id"] ?? "7")}`, fields: { ...record } };
+
+  test("gives fields that are treated as those of a file are", async () => {
+    const record = {
+      type: "Person",
+      firstName: " Ada ",
+      lastName: "Muster",
+      nationality: "Schweiz",
+      email: "a+b@x.com",
+      vatNumber: "1",
+      color: "red",
+    };
+    expect(await mapByModule(module, contextOf(), record)).toEqual({
+      kind: "mapped",
+      crmCode: "m-7",
+      candidate: {
+        type: "Person",
+        firstName: "Ada",
+        lastName: "Muster",
+        name: "Ada Muster",
+        nationality: "CH",
+        crmCode: "m-7",
+      },
+      warnings: [
+        { field: "email", reason: "not_accepted" },
+        { field: "vatNumber", reason: "unknown_field" },
+        { field: "other", reason: "unknown_field" },
+      ],
+    });
+  });
+
+  test("that throws, skips or gives no key is told", async () => {
+    expect(await mapByModule(module, contextOf(), { skip: true })).toEqual({ kind: "ignored" });
+    expect(
+      await mapByModule(() => ({ crmCode: decodeURI("%"), fields: {} }), contextOf(), GOOD),
+    ).toMatchObject({
+      problems: [{ rule: "must be one that the module can map; it threw URIError" }],
+    });
+    const keyless = () => ({ crmCode: "..", fields: {} });
+    expect(await mapByModule(keyless, contextOf(), GOOD)).toMatchObject({
+      problems: [{ field: "crmCode" }],
+    });
+    expect(await mapByModule(module, contextOf(), undefined)).toMatchObject({ crmCode: "m-7" });
+  });
+});

@@ -1,0 +1,198 @@
+import { describe, expect, test } from "vitest";
+import { normalise, type Wanted } from "../../../src/mapping/normalise/normalise.ts";
+
+const LONE_SURROGATE = "\ud800";
+
+const one = (raw: unknown, wanted: Wanted) => {
+  const { value, refused } = normalise(raw, wanted);
+  return [value, ...refused.map(({ reason }) => reason)];
+};
+
+describe("countries", () => {
+  test.for([
+    ["LU", "LU"],
+    [" lu ", "LU"],
+    ["CHE", "CH"],
+    ["442", "LU"],
+    ["Luxembourg", "LU"],
+    ["Schweiz", "CH"],
+    ["états-unis", "US"],
+    ["Holland", "NL"],
+    ["The Netherlands", "NL"],
+    ["Viet Nam", "VN"],
+    ["Vietnam ", "VN"],
+    ["Macedonia", "MK"],
+    ["EL", "GR"],
+    ["UK", "GB"],
+    ["Czech Republic", "CZ"],
+    ["Côte d'Ivoire", "CI"],
+    ["Türkiye", "TR"],
+    ["U.S.A.", "US"],
+  ])("%s is %s", ([raw, code]) => {
+    expect(one(raw, { form: "country" })).toEqual([code]);
+  });
+
+  test.for(["Atlantis", "ZZ", "XX", "Europe", "L", "日本国外"])("%s is none", (raw) => {
+    expect(one(raw, { form: "country" })).toEqual([undefined, "not_understood"]);
+  });
+});
+
+describe("languages", () => {
+  test.for([
+    ["fr", "fr"],
+    ["fr-lu", "fr"],
+    ["de_CH", "de"],
+    ["DEU", "de"],
+    ["ger", "de"],
+    ["iw", "he"],
+    ["German", "de"],
+    ["Deutsch", "de"],
+    ["français", "fr"],
+    ["Allemand", "de"],
+  ])("%s is %s", ([raw, code]) => {
+    expect(one(raw, { form: "language" })).toEqual([code]);
+  });
+
+  test.for(["Klingon", "xx", "zz-ZZ"])("%s is none", (raw) => {
+    expect(one(raw, { form: "language" })).toEqual([undefined, "not_understood"]);
+  });
+});
+
+describe("dates", () => {
+  test.for([
+    ["1979-03-04", "1979-03-04"],
+    ["1979-03-04T23:30:00-05:00", "1979-03-04"],
+    ["1979-03-04 00:00:00", "1979-03-04"],
+    ["19790304", "1979-03-04"],
+    ["31.12.1966", "1966-12-31"],
+    ["1706745600000", "2024-02-01"],
+    [573_091_200_000, "1988-02-29"],
+    [0, "1970-01-01"],
+    [-86_400_000, "1969-12-31"],
+    ["/Date(573091200000)/", "1988-02-29"],
+    ["/Date(573087600000+0100)/", "1988-02-29"],
+  ])("%s is %s", ([raw, date]) => {
+    expect(one(raw, { form: "date" })).toEqual([date]);
+  });
+
+  test.for([
+    "0001-01-01",
+    "0001-01-01T00:00:00Z",
+    "1980-02-31",
+    "31/12/1966",
+    "12-31-1966",
+    "1966",
+    1_706_745_600,
+    "soon",
+    "/Date(x)/",
+    Number.NaN,
+    true,
+  ])("%s is none", (raw) => {
+    expect(one(raw, { form: "date" })).toEqual([undefined, "not_understood"]);
+  });
+
+  test("another way to write them can be told", () => {
+    expect(one("3/4/1979", { form: "date", format: "DD/MM/YYYY" })).toEqual(["1979-04-03"]);
+    expect(one("1979-04-03", { form: "date", format: "DD/MM/YYYY" })).toEqual([
+      undefined,
+      "not_understood",
+    ]);
+  });
+});
+
+describe("telephone numbers", () => {
+  test("are E.164 where they exist, by the record's country where they have no prefix", () => {
+    expect(one("044 555 01 33", { form: "phone", country: "CH" })).toEqual(["+41445550133"]);
+    expect(one("0041 44 555 01 33", { form: "phone" })).toEqual(["+41445550133"]);
+    expect(one("+46 70 555 01 33", { form: "phone", country: "CH" })).toEqual(["+46705550133"]);
+  });
+
+  test("go as they are written, with a warning, where they do not", () => {
+    expect(one("555 0133", { form: "phone" })).toEqual(["555 0133", "kept_as_is"]);
+    expect(one("ask Ada", { form: "phone", country: "LU" })).toEqual(["ask Ada", "kept_as_is"]);
+    expect(one("9".repeat(5_000_000), { form: "phone", country: "LU" })[1]).toBe("kept_as_is");
+  });
+});
+
+describe("e-mail addresses", () => {
+  test.for(["a+b@x.com", "siobhan.o'reilly@castletown.example", "ü@x.com", "a@b", "no address"])(
+    "%s, which the service refuses, is left out",
+    (raw) => {
+      expect(one(raw, { form: "email" })).toEqual([undefined, "not_accepted"]);
+    },
+  );
+
+  test("a long text that almost is one takes no time", () => {
+    const started = performance.now();
+    expect(one(`a@${"a.".repeat(500_000)}!`, { form: "email" })[1]).toBe("not_accepted");
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+});
+
+describe("booleans, numbers, texts", () => {
+  test.for([
+    [true, true],
+    ["true", true],
+    ["Ja", true],
+    [1, true],
+    ["no", false],
+    ["0", false],
+    ["Nein", false],
+  ])("%s is %s", ([raw, value]) => {
+    expect(one(raw, { form: "boolean" })).toEqual([value]);
+  });
+
+  test("what is neither yes nor no is left out", () => {
+    expect(one("perhaps", { form: "boolean" })).toEqual([undefined, "not_understood"]);
+  });
+
+  test("numbers are written plainly", () => {
+    expect(one("1'234.50", { form: "number" })).toEqual(["1234.5"]);
+    expect(one("12 apples", { form: "number" })).toEqual([undefined, "not_understood"]);
+  });
+
+  test("texts lose what cannot be seen, and are composed", () => {
+    const hidden = `\u202e\u200b Zoe\u0308\u0000 \ufeff${LONE_SURROGATE}`;
+    expect(one(hidden, { form: "text" })[0]).toBe("Zoë \ufffd");
+    expect(one(" \u200b\u0000 ", { form: "text" })).toEqual([undefined]);
+    expect(one(8001, { form: "text" })).toEqual(["8001"]);
+    expect(one({ a: 1 }, { form: "text" })).toEqual([undefined, "not_understood"]);
+    expect(one(["a", "b"], { form: "text" })).toEqual([undefined, "not_understood"]);
+    expect(one(["a"], { form: "text" })).toEqual(["a"]);
+    expect(one(null, { form: "text" })).toEqual([undefined]);
+  });
+});
+
+describe("lists and tables", () => {
+  const values = ["inheritance", "real_estate", "company_sale_ma_exit"];
+  const table = new Map<string, string | null>([
+    ["companysale", "company_sale_ma_exit"],
+    ["notknown", null],
+  ]);
+
+  test("a list comes from a list, one text, or one thing", () => {
+    expect(one("Inheritance; Real estate;;", { form: "list", values })).toEqual([
+      ["inheritance", "real_estate"],
+    ]);
+    expect(one(["inheritance", ["Real-Estate"]], { form: "list", values })[0]).toHaveLength(2);
+    expect(one("a|b|a", { form: "list", separator: "|" })).toEqual([["a", "b"]]);
+  });
+
+  test("each item that is not allowed is named, and the rest goes", () => {
+    expect(one("Inheritance;Gold;Lottery", { form: "list", values })).toEqual([
+      ["inheritance"],
+      "not_in_list",
+      "not_in_list",
+    ]);
+    expect(one("Gold", { form: "list", values })).toEqual([undefined, "not_in_list"]);
+  });
+
+  test("a table translates whatever the spelling; null leaves out in silence", () => {
+    expect(one("COMPANY SALE;Not known;Gold", { form: "list", values, table })).toEqual([
+      ["company_sale_ma_exit"],
+      "not_in_table",
+    ]);
+    expect(one("real estate", { form: "text", values, table })).toEqual(["real_estate"]);
+    expect(one("x", { form: "text", table })).toEqual([undefined, "not_in_table"]);
+  });
+});
