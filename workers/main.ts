@@ -9,6 +9,7 @@ import type { Logger } from "../src/ops/log.ts";
 import { ROLES } from "../src/ops/metrics.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import { startFetch } from "./fetch.ts";
+import { redisHealth } from "../src/state/redis-health.ts";
 import { startIntake } from "./intake.ts";
 import { keepPresence } from "./presence.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
@@ -85,6 +86,9 @@ async function serve(
   });
   serveStatus(app, () => readStatus(runtime, version));
   if (roles.has("http")) {
+    app.addHook("onResponse", async (request, reply) => {
+      metrics.answered(request.routeOptions.url, reply.statusCode);
+    });
     serveIntake(app, runtime);
   }
   await runtime.ingest.connected(REDIS_WAIT_MS);
@@ -95,10 +99,12 @@ async function serve(
   return `http://${host}:${port}`;
 }
 
-async function reasonsNotReady(runtime: Runtime): Promise<string[]> {
-  if (!(await runtime.ingest.answers())) return ["redis does not answer"];
-  const door = await runtime.doors.closed();
-  if (door === undefined) return [];
-  const who = door.door === "token" ? "the token (401)" : `this address (403) ${door.detail}`;
-  return [`the service refuses ${who} since ${new Date(door.since).toISOString()}`];
+/**
+ * Only what keeps events from being taken: a door that the service has closed is no reason to turn
+ * senders away, since their changes are kept.
+ */
+async function reasonsNotReady({ ingest, redis }: Runtime): Promise<string[]> {
+  if (!(await ingest.answers())) return ["redis does not answer"];
+  const { usedBytes, limitBytes } = await redisHealth(redis);
+  return limitBytes > 0 && usedBytes >= limitBytes ? ["redis is full"] : [];
 }

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from "fastify";
 
 export interface HealthPorts {
-  /** Why this process cannot take or send changes now; empty when it can. */
+  /** Why this process cannot take events now; empty when it can. */
   notReady(): Promise<readonly string[]>;
   metrics(): Promise<string>;
   readonly metricsType: string;

@@ -56,7 +56,8 @@ export async function startEmbeddedRedis(options: {
     const exited = keepRunning(server, stopping.signal, options.log, () => {
       const next = spawnRedis(command, dir);
       void untilReady(next, dir, address).then(
-        () => options.log.info({ server_pid: next.pid, port: address.port }, "redis-server runs again"),
+        () =>
+          options.log.info({ server_pid: next.pid, port: address.port }, "redis-server runs again"),
         () => {}, // its end is seen by keepRunning
       );
       return next;

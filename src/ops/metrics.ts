@@ -33,6 +33,10 @@ const OPERATIONS = {
 /** Answers that are counted by their status; `none` is no answer at all, `other` any other. */
 const CODES = "200 201 400 401 403 404 409 422 429 500 502 503 504 none other".split(" ");
 
+/** Doors for events over HTTP, and what they answer. */
+const INTAKE_ROUTES = ["events", "webhooks"] as const;
+const INTAKE_CODES = "200 202 204 400 401 413 415 429 500 503 other".split(" ");
+
 /** Why a try was put off; the client's own words for it. */
 const RETRY_REASONS = (
   "server_error timeout connect_timeout refused reset dns tls network proxy truncated_body " +
@@ -129,6 +133,11 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
 
   const own = {
     eventsReceived: counter("events_received_total", "Events taken from the inbox.", ["source"]),
+    intakeRequests: counter(
+      "intake_requests_total",
+      "Requests of senders, by the door that they came to and its answer.",
+      ["route", "code"],
+    ),
     changes: counter("changes_total", "Ends of changes, by how they ended.", ["outcome"]),
     rejected: counter("rejected_total", "Changes that became dead letters, by reason.", ["reason"]),
     mappingWarnings: counter(
@@ -188,6 +197,9 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
   }
   for (const [operation, method] of Object.entries(OPERATIONS)) {
     for (const code of CODES) own.requests.inc({ method, operation, code }, 0);
+  }
+  for (const route of INTAKE_ROUTES) {
+    for (const code of INTAKE_CODES) own.intakeRequests.inc({ route, code }, 0);
   }
   for (const method of ["GET", "POST", "PUT"]) own.requestDuration.zero({ method });
   const buildInfo = gauge("build_info", "Version of crmsync; always 1.", ["version"]);
@@ -303,6 +315,13 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
     requested(method: string, operation: string, status: number | undefined): void {
       const code = status === undefined ? "none" : String(status);
       own.requests.inc({ method, operation, code: CODES.includes(code) ? code : "other" });
+    },
+    /** @param path as it was registered, never as it was asked for. */
+    answered(path: string | undefined, status: number): void {
+      const route = INTAKE_ROUTES.find((name) => path?.startsWith(`/${name}`));
+      if (route === undefined) return;
+      const code = String(status);
+      own.intakeRequests.inc({ route, code: INTAKE_CODES.includes(code) ? code : "other" });
     },
     putOff(reason: string): void {
       own.retries.inc({ reason: RETRY_REASONS.includes(reason) ? reason : "other" });

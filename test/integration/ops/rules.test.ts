@@ -1,0 +1,77 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { requireTool } from "../../support/requirements.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "../../..");
+const dir = join(root, "deploy/prometheus");
+const PROMTOOL = {
+  commands: ["promtool"],
+  check: ["--version"],
+  debianPackage: "prometheus",
+};
+
+interface Rule {
+  readonly alert?: string;
+  readonly labels?: { readonly severity: string };
+  readonly annotations?: Readonly<Record<"summary" | "description" | "runbook", string>>;
+}
+
+interface Case {
+  readonly name: string;
+  readonly alert_rule_test?: readonly {
+    readonly alertname: string;
+    readonly exp_alerts: unknown[];
+  }[];
+  readonly promql_expr_test?: readonly { readonly expr: string }[];
+}
+
+const read = (...path: string[]): unknown => parse(readFileSync(join(dir, ...path), "utf8"));
+
+const { groups } = read("rules", "alerts.yml") as { groups: { rules: Rule[] }[] };
+const { tests } = read("tests", "alerts.test.yml") as { tests: Case[] };
+const alerts = groups.flatMap(({ rules }) => rules);
+const runbook = readFileSync(join(root, "docs/runbook.md"), "utf8");
+
+it("the rules are right, and fire when they must and only then", async (context) => {
+  const promtool = await requireTool(context, PROMTOOL);
+  const rules = ["rules/alerts.yml", "rules/recording.yml"];
+  await run(promtool, ["check", "rules", ...rules], { cwd: dir });
+  await run(promtool, ["check", "config", "--syntax-only", "prometheus.yml"], { cwd: dir });
+  const { stdout } = await run(promtool, ["test", "rules", "tests/alerts.test.yml"], { cwd: dir });
+  expect(stdout).toContain("SUCCESS");
+});
+
+it.for(alerts)("$alert has cases for both, and a section in the runbook", (rule) => {
+  const name = rule.alert ?? "";
+  const silent = tests.flatMap(({ alert_rule_test: cases = [] }) => cases);
+  expect(silent.filter(({ alertname }) => alertname === name)).not.toEqual([]);
+  const fires = tests.flatMap(({ promql_expr_test: cases = [] }) => cases);
+  expect(fires.filter(({ expr }) => expr.includes(`"${name}"`))).not.toEqual([]);
+  expect(rule.annotations?.runbook).toBe(`docs/runbook.md#${name.toLowerCase()}`);
+  expect(rule.labels?.severity).toMatch(/^(critical|warning)$/);
+  const section = runbook.split(`\n### ${name}\n`)[1]?.split("\n### ")[0] ?? "";
+  for (const part of ["**Means.**", "**Look.**", "**Do.**"]) expect(section).toContain(part);
+});
+
+it("every link within the runbook leads somewhere", () => {
+  const anchors = new Set(
+    [...runbook.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w -]/g, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+  const findings = readFileSync(join(root, "workers/findings.ts"), "utf8");
+  const links = [
+    ...[...runbook.matchAll(/\]\(#([\w-]+)\)/g)].map(([, anchor]) => anchor),
+    ...[...findings.matchAll(/(?:stopped|warning)\(\s*"([\w-]+)"/g)].map(([, anchor]) => anchor),
+  ];
+  expect(links.length).toBeGreaterThan(20);
+  for (const anchor of links) expect(anchors).toContain(anchor);
+});
