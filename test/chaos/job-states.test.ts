@@ -138,7 +138,7 @@ describe("an event that arrives while the job of its record is", () => {
   });
 
   it("lost, although the state is staged: is found by the sweeper", async () => {
-    await known("lost", { fault: "truncate" });
+    await known("lost", { fault: "error", when: "before" });
     await push("lost", "version 1");
     await waitFor(() => hasJob("lost", "delayed"), { what: "its job is delayed" });
     await sync.obliterate({ force: true });

@@ -43,6 +43,10 @@ export class OwnRedis implements AsyncDisposable {
     await waitFor(() => this.#answers(), { what: "redis-server answers", deadlineMs: 30_000 });
   }
 
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.#child?.kill(signal);
+  }
+
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;

@@ -93,6 +93,12 @@ export const TROUBLES = {
       await pause(random.whole(200, 2000));
       await world.redis.up();
     }),
+  "Redis asleep": (world, random, over) =>
+    often([1000, 3000], random, over, async () => {
+      world.redis.signal("SIGSTOP");
+      await pause(random.whole(500, 4000));
+      world.redis.signal("SIGCONT");
+    }),
   "service killed": (world, random, over) =>
     often([2000, 4000], random, over, async () => {
       await world.service.kill();
