@@ -44,7 +44,7 @@ function storm(seed: number): Change[] {
   return [...first, ...rest];
 }
 
-function newAtOnce(count: number): Change[] {
+export function newAtOnce(count: number): Change[] {
   return Array.from({ length: count }, (_, i) => ({ at: i * 2, record: i }));
 }
 

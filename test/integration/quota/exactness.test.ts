@@ -51,7 +51,7 @@ test("kill -9 of one of three again and again: exact", async () => {
     await victim?.kill();
     fleet = [...rest, ...(await scene.start(1))];
   }
-  await scene.arrived(2 * SHORT.perHour);
+  await scene.arrived(1.5 * SHORT.perHour);
   exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
 });
 
@@ -100,6 +100,14 @@ test.for(["fixed", "sliding"] as const)(
     expect(scene.receiver.refused()).toBe(0);
   },
 );
+
+test("Steady pacing never meets an empty bucket", async () => {
+  const steady = { ...SHORT, pacing: "steady" } as const;
+  const scene = await openScene(steady, { policy: "bucket", travelMs: () => Math.random() * 40 });
+  await scene.start(4);
+  await scene.arrived(1.5 * SHORT.perHour);
+  expect(scene.receiver.refused()).toBe(0);
+});
 
 test("A service with one bucket answers 429 once, and never again", async () => {
   const scene = await openScene(SHORT, { policy: "bucket" });
