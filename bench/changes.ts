@@ -62,7 +62,7 @@ function quietDay(seed: number): Change[] {
 }
 
 /** Numbers in [0, 1) that follow from the seed (mulberry32). */
-export function seeded(seed: number): () => number {
+function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

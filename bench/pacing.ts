@@ -30,11 +30,6 @@ export const POLICIES: readonly Policy[] = [
 
 const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 
-export interface PacingRow extends Figures {
-  readonly scenario: string;
-  readonly policy: string;
-}
-
 /** Means over the seeds, ages in seconds. */
 export function runPacing(): Table {
   const rows = SCENARIOS.flatMap((scenario) =>
