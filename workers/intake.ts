@@ -122,8 +122,9 @@ async function point(runtime: Runtime, records: readonly Accepted[]): Promise<vo
     crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
   );
   if (pointers.length > 0) {
-    await runtime.pointers.add(pointers);
+    // First, so that a quick worker finds the turn that it is to end.
     await runtime.demand.changed(pointers);
+    await runtime.pointers.add(pointers);
   }
   for (const { crmCode, hasten } of records) {
     if (hasten && crmCode !== undefined) await runtime.pointers.hasten(crmCode);
