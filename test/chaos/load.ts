@@ -27,11 +27,13 @@ export interface Load {
   readonly expected: ReadonlyMap<string, Expected | undefined>;
 }
 
-/** Farthest that an event overtakes others, as a share of all. */
-const REORDERED = 0.02;
+/** How far an event is moved: most a little, some far, so that newer ones were sent long before. */
+const NEAR = 0.005;
+const FAR = 0.2;
+const MOVED_FAR = 0.1;
 const REPEATED = 0.08;
 /** Sent anew by the CRM, so with an id of its own. */
-const SENT_ANEW = 0.02;
+const SENT_ANEW = 0.04;
 /** Of the same millisecond as the one before it, told apart by their sequence. */
 const SAME_TIME = 0.1;
 
@@ -118,14 +120,14 @@ function eventOf(
 
 /** Moves events about, and repeats some, now or much later. */
 function disorder(history: readonly SentEvent[], random: Random): SentEvent[] {
-  const reach = Math.max(20, history.length * REORDERED);
+  const farAfter = (at: number) => at + random.next() * history.length * FAR;
   const placed: { at: number; event: SentEvent }[] = [];
   for (const [n, event] of history.entries()) {
-    const at = n + random.next() * reach;
-    placed.push({ at, event });
-    if (random.chance(REPEATED)) placed.push({ at: at + random.next() * 10 * reach, event });
+    const near = n + random.next() * Math.max(20, history.length * NEAR);
+    placed.push({ at: random.chance(MOVED_FAR) ? farAfter(n) : near, event });
+    if (random.chance(REPEATED)) placed.push({ at: farAfter(n), event });
     if (random.chance(SENT_ANEW)) {
-      placed.push({ at: at + random.next() * reach, event: { ...event, id: `${event.id}-anew` } });
+      placed.push({ at: farAfter(n), event: { ...event, id: `${event.id}-anew` } });
     }
   }
   return placed.sort((a, b) => a.at - b.at).map(({ event }) => event);

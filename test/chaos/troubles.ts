@@ -128,7 +128,7 @@ export const TROUBLES = {
   "requests that arrive late": async (world, random, over) => {
     // Later than their sender waits, but before anybody may write that record again.
     const latest = SERVICE_TIMEOUT_MS * 1.8;
-    world.witness.lateness = () => (random.chance(0.05) ? random.whole(300, latest) : 0);
+    world.witness.lateness = () => (random.chance(0.2) ? random.whole(300, latest) : 0);
     await pause(3_600_000, over);
     world.witness.lateness = () => 0;
   },
