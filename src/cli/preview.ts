@@ -122,7 +122,10 @@ function openService(config: Config, redis: Redis) {
   if (baseUrl === undefined || token === undefined) {
     throw new UserError("--ask needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE)");
   }
-  const quota = createQuota({ ...quotaOptions(config), redis });
+  // The quota opens connections with the options of this one, and must not wait to be told to.
+  const connected = redis.duplicate({ lazyConnect: false });
+  connected.on("error", () => {});
+  const quota = createQuota({ ...quotaOptions(config), redis: connected });
   const client = createServiceClient({
     baseUrl,
     token: () => token.value(),
@@ -140,6 +143,7 @@ function openService(config: Config, redis: Redis) {
     async close() {
       await client.close();
       await quota.disconnect();
+      connected.disconnect();
     },
   };
 }

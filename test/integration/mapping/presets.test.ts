@@ -146,8 +146,24 @@ test.for(CASES)("$preset: $object", async ({ preset, object, record, payload, wa
 
 describe("whatever a record holds, nothing leaves that the service does not allow", () => {
   const hostile: unknown[] = [
-    ...["\u0000", "\ud800", "\u202e gpj", "𝔸𝕕𝕒", "x".repeat(100_000), "__proto__", "' OR 1=1"],
-    ...[0, -1, 1e308, Number.NaN, true, [], {}, [[["a"]]], { toString: 1 }, null, "0001-01-01"],
+    "\u0000",
+    "\ud800",
+    "\u202e gpj",
+    "𝔸𝕕𝕒",
+    "x".repeat(100_000),
+    "__proto__",
+    "' OR 1=1",
+    0,
+    -1,
+    1e308,
+    Number.NaN,
+    true,
+    [],
+    {},
+    [[["a"]]],
+    { toString: 1 },
+    null,
+    "0001-01-01",
   ];
 
   /** Every leaf of a record, one after the other, replaced by the value. */

@@ -178,7 +178,10 @@ describe("a module", () => {
   const module = (record: CrmRecord | undefined) =>
     record?.["skip"] === true
       ? undefined
-      : { crmCode: `m-${String(record?.["id"] ?? "7")}`, fields: { ...record } };
+      : {
+          crmCode: `m-${typeof record?.["id"] === "string" ? record["id"] : "7"}`,
+          fields: { ...record },
+        };
 
   test("gives fields that are treated as those of a file are", async () => {
     const record = {

@@ -1,0 +1,140 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, inject, test } from "vitest";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  tempDir,
+  waitUntilSettled,
+} from "../support/crmsync.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+
+const FIXTURES = join(import.meta.dirname, "../fixtures");
+
+async function crmsync(args: string[], env: Record<string, string> = {}) {
+  await using dir = await tempDir();
+  await using process = spawnCrmsync(args, { env: { DATA_DIR: dir.path, ...env } });
+  const { code } = await process.ended;
+  return { code, out: process.stdout.join("\n"), err: process.stderr.join("\n") };
+}
+
+test("mapping init writes a file that check accepts and preview uses", async () => {
+  await using dir = await tempDir();
+  for (const preset of ["hubspot", "salesforce", "generic"]) {
+    const file = join(dir.path, `${preset}.yaml`);
+    expect((await crmsync(["mapping", "init", "--from", preset, file])).code).toBe(0);
+    expect(await readFile(file, "utf8")).toMatch(/^# yaml-language-server: \$schema=\//);
+    expect(await crmsync(["mapping", "check", file])).toMatchObject({ code: 0 });
+    const again = await crmsync(["mapping", "init", "--from", preset, file]);
+    expect(again).toMatchObject({ code: 1 });
+    expect(again.err).toContain("is there already");
+  }
+  const unknown = await crmsync(["mapping", "init", "--from", "hubspt", "-"]);
+  expect(unknown.err).toContain("there is no preset hubspt; there are dynamics, espocrm");
+  const record = join(FIXTURES, "hubspot/records/contact-512840017733.json");
+  const mapping = ["--mapping", join(dir.path, "hubspot.yaml")];
+  expect((await crmsync(["preview", record, ...mapping])).err).toContain(
+    "give --object, one of contact, company",
+  );
+  const previewed = await crmsync(["preview", record, ...mapping, "--object", "contact"]);
+  expect(previewed.code).toBe(0);
+  expect(previewed.out).toContain("Schmit-Weber");
+});
+
+test("mapping check tells every fault, and the daemon does not start on one", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "bad.yaml");
+  await writeFile(
+    file,
+    `version: 1
+objects:
+  - object: contact
+    crmCode: id
+    fields:
+      type: { value: Persn }
+      fristName: a
+`,
+  );
+  const checked = await crmsync(["mapping", "check", file]);
+  expect(checked).toMatchObject({ code: 78 });
+  expect(checked.err).toContain(`${file}:7: contact, fields.fristName`);
+  const started = await crmsync(["start", "--sandbox"], { MAPPING: file, HTTP_PORT: "0" });
+  expect(started).toMatchObject({ code: 78 });
+  expect(started.err).toContain(`${file}:7: contact, fields.fristName`);
+});
+
+test("preview tells of one record what becomes of it, by what the daemon knows", async () => {
+  await using sandbox = await startSandbox();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_BURST_MS: "100",
+  };
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("known")]);
+  await waitUntilSettled(daemon);
+  const before = await sandbox.requests();
+
+  await using dir = await tempDir();
+  const preview = async (event: unknown, ...args: string[]) => {
+    const file = join(dir.path, "event.json");
+    await writeFile(file, JSON.stringify(event));
+    const { code, out } = await crmsync(["preview", file, "--json", ...args], env);
+    return { code, ...(JSON.parse(out) as Record<string, unknown>) };
+  };
+  expect(await preview(personEvent("new", { email: "a+b@x.com" }))).toMatchObject({
+    code: 0,
+    result: "passes",
+    decision: "create",
+    warnings: [{ field: "email", reason: "not_accepted", value: "a+b@x.com" }],
+  });
+  expect(await preview(personEvent("known"))).toMatchObject({
+    decision: "skip",
+    why: "unchanged",
+  });
+  expect(await preview(personEvent("known", { firstName: "Eda" }))).toMatchObject({
+    decision: "update",
+  });
+  expect(await preview(personEvent("known", { birthDate: "1980-02-31" }))).toMatchObject({
+    code: 1,
+    result: "dead letter",
+    problems: [{ field: "birthDate" }],
+  });
+  expect(await sandbox.requests()).toEqual(before);
+  expect(await preview(personEvent("known", { firstName: "Eda" }), "--ask")).toMatchObject({
+    changes: [{ field: "firstName", before: "Ada", after: "Eda" }],
+  });
+});
+
+test("preview of an export counts what passes, and which values no table translates", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "export.ndjson");
+  const lines = Array.from({ length: 60 }, (_, n) => ({
+    id: String(n),
+    first_name: "Ada",
+    last_name: n % 10 === 0 ? "" : "Muster",
+    tax_id: "1",
+    stage: n % 2 === 0 ? "customer" : "whatever",
+    nationality: n % 3 === 0 ? "Atlantis" : "LU",
+  }));
+  await writeFile(file, lines.map((line) => JSON.stringify(line)).join("\n"));
+  const args = ["preview", file, "--mapping", "generic", "--object", "person"];
+  const told = await crmsync(args);
+  expect(told.code).toBe(1);
+  expect(told.out).toContain("60 records: 54 pass (90 %), 6 would be dead letters, 0 ignored");
+  expect(told.out).toMatch(/30 × relationshipStatus +"whatever" {2}the table has no entry/);
+  const { out } = await crmsync([...args, "--json"]);
+  expect(JSON.parse(out)).toMatchObject({
+    records: 60,
+    passing: 54,
+    deadLetters: 6,
+    values: expect.arrayContaining([
+      expect.objectContaining({ field: "relationshipStatus", value: "whatever", records: 30 }),
+    ]) as unknown,
+    problems: [{ field: "lastName", records: 6 }],
+  });
+});

@@ -1,0 +1,231 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { connect } from "node:net";
+import { describe, expect, inject, test } from "vitest";
+import { personEvent } from "../../support/crmsync.ts";
+import { openDoors, type Doors } from "./doors.ts";
+
+const BATCH = "application/cloudevents-batch+json";
+const SINGLE = "application/cloudevents+json";
+
+const OPEN = { INGEST_AUTH: "none" };
+
+interface Answer {
+  readonly status: number;
+  readonly body: Record<string, unknown>;
+}
+
+async function post(
+  doors: Doors,
+  body: string | Buffer,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const reply = await fetch(`${doors.url}/events`, {
+    method: "POST",
+    headers: { "content-type": SINGLE, ...headers },
+    body,
+  });
+  return { status: reply.status, body: (await reply.json()) as Record<string, unknown> };
+}
+
+describe("modes of CloudEvents", () => {
+  test("one event, a batch, and an event whose attributes are headers", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const event = personEvent("1");
+    expect(await post(doors, JSON.stringify(event))).toEqual({
+      status: 202,
+      body: { accepted: 1, duplicates: 0 },
+    });
+    const batch = [event, personEvent("2"), personEvent("3")];
+    const headers = { "content-type": BATCH };
+    expect((await post(doors, JSON.stringify(batch), headers)).body).toEqual({
+      accepted: 2,
+      duplicates: 1,
+    });
+    const { data, ...attributes } = personEvent("4");
+    const binary = {
+      "content-type": "application/json",
+      ...Object.fromEntries(
+        Object.entries({ ...attributes, source: "/crm/%C3%BC", lane: "bulk" }).map(
+          ([name, value]) => [`ce-${name}`, value],
+        ),
+      ),
+    };
+    expect((await post(doors, JSON.stringify(data), binary)).status).toBe(202);
+    expect((await doors.events()).at(-1)).toEqual({
+      ...attributes,
+      source: "/crm/ü",
+      lane: "bulk",
+      data,
+    });
+  });
+
+  test("a deletion in binary mode needs no body", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const { data: _, ...attributes } = personEvent("4", {}, { type: "crm.record.deleted" });
+    const headers = Object.fromEntries(
+      Object.entries(attributes).map(([name, value]) => [`ce-${name}`, String(value)]),
+    );
+    const answer = await post(doors, "", { ...headers, "content-type": "application/json" });
+    expect(answer).toMatchObject({ status: 202, body: { accepted: 1 } });
+  });
+
+  test("numbers of 19 digits stay exact", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const body = JSON.stringify(personEvent("1", { crmId: 7 })).replace(
+      '"crmId":7',
+      '"crmId":1795224130716501506',
+    );
+    expect((await post(doors, body)).status).toBe(202);
+    expect(await doors.events()).toMatchObject([
+      { data: { record: { crmId: "1795224130716501506" } } },
+    ]);
+  });
+
+  test("a batch with bad events is refused whole, and every problem is told with its place", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const bad = { ...personEvent("2"), type: "contact.updated", subject: "2" };
+    const answer = await post(doors, JSON.stringify([personEvent("1"), bad, 7]), {
+      "content-type": BATCH,
+    });
+    expect(answer.status).toBe(400);
+    expect(answer.body["problems"]).toEqual([
+      {
+        index: 1,
+        field: "type",
+        rule: expect.stringMatching(/^must be one of crm/) as string,
+        kind: "a string of 15 characters",
+      },
+      {
+        index: 1,
+        field: "subject",
+        rule: "must be <object>/<recordId>",
+        kind: "a string of 1 characters",
+      },
+      { index: 2, field: "", rule: "must be an object", kind: "a number" },
+    ]);
+    expect(await doors.events()).toEqual([]);
+  });
+});
+
+describe("who may send", () => {
+  const secret = `whsec_${randomBytes(32).toString("base64")}`;
+  const older = `whsec_${randomBytes(24).toString("base64")}`;
+
+  /** As any program may compute it from the Standard Webhooks specification. */
+  function sign(body: string, id: string, time: number, by = secret): Record<string, string> {
+    const key = Buffer.from(by.slice("whsec_".length), "base64");
+    const made = createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64");
+    return {
+      "webhook-id": id,
+      "webhook-timestamp": String(time),
+      "webhook-signature": `v1,c29tZXRoaW5n v1,${made}`,
+    };
+  }
+
+  const now = () => Math.floor(Date.now() / 1000);
+
+  test("nobody, unless it is configured", async () => {
+    await using doors = await openDoors(inject("redisUrl"));
+    const answer = await post(doors, JSON.stringify(personEvent("1")));
+    expect(answer.status).toBe(401);
+    expect(answer.body["error"]).toContain("neither INGEST_TOKEN nor INGEST_SECRET is configured");
+  });
+
+  test("the bearer of one of two tokens", async () => {
+    await using doors = await openDoors(inject("redisUrl"), {
+      INGEST_TOKEN: "new-token old-token",
+    });
+    const body = JSON.stringify(personEvent("1"));
+    const as = async (authorization: string) => (await post(doors, body, { authorization })).status;
+    expect(await as("Bearer new-token")).toBe(202);
+    expect(await as("Bearer old-token")).toBe(202);
+    expect(await as("Bearer new-token old-token")).toBe(401);
+    expect(await as("Bearer other")).toBe(401);
+    expect(await as("Basic bmV3LXRva2Vu")).toBe(401);
+  });
+
+  test("whoever signs with one of two secrets, within five minutes, once", async () => {
+    const env = { INGEST_SECRET: `${secret} ${older}`, INGEST_TOKEN: "token" };
+    await using doors = await openDoors(inject("redisUrl"), env);
+    const body = JSON.stringify(personEvent("Ü1"));
+    const signed = sign(body, "msg_1", now());
+    expect(await post(doors, body, signed)).toMatchObject({ status: 202, body: { accepted: 1 } });
+    // A copy is refused; a sender that tries again signs anew, and does no harm.
+    expect((await post(doors, body, signed)).status).toBe(409);
+    const copy = { ...signed, "webhook-signature": `v1,eA== ${signed["webhook-signature"]}` };
+    expect((await post(doors, body, copy)).status).toBe(409);
+    const again = sign(body, "msg_1", now() - 1, older);
+    expect((await post(doors, body, again)).body).toEqual({ accepted: 0, duplicates: 1 });
+
+    const status = async (headers: Record<string, string>, sent = body) =>
+      (await post(doors, sent, headers)).status;
+    expect(await status(sign(body, "m", now()), `${body} `)).toBe(401);
+    expect(await status(sign(body, "m", now() - 301))).toBe(401);
+    expect(await status(sign(body, "m", now() + 301))).toBe(401);
+    expect(await status({ ...sign(body, "m", now()), "webhook-id": "n" })).toBe(401);
+    expect(await status({ ...sign(body, "m", now()), "webhook-timestamp": `${now()}x` })).toBe(401);
+    expect(
+      await status(sign(body, "m", now(), `whsec_${randomBytes(32).toString("base64")}`)),
+    ).toBe(401);
+    expect(await status({ "webhook-signature": "v1,x" })).toBe(401);
+    expect(await status({ authorization: "Bearer token" })).toBe(202);
+  });
+
+  test("an INGEST_SECRET that cannot sign is told at the start", async () => {
+    await expect(openDoors(inject("redisUrl"), { INGEST_SECRET: "hunter2" })).rejects.toThrow(
+      "INGEST_SECRET must be base64 after whsec_",
+    );
+  });
+});
+
+describe("hostile requests", () => {
+  test.for([
+    ["not JSON", "{", {}, 400],
+    ["empty", "", {}, 400],
+    ["another type", "a=b", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ["too large", `"${"x".repeat(1024 * 1024)}"`, {}, 413],
+    ["deep", `${"[".repeat(300_000)}${"]".repeat(300_000)}`, {}, 400],
+    [
+      "deep with digits",
+      `${"[".repeat(300_000)}1234567890123456789${"]".repeat(300_000)}`,
+      {},
+      400,
+    ],
+    ["null", "null", {}, 400],
+    ["a bad escape", '"\\ud800"', {}, 400],
+    ["not UTF-8", Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), {}, 400],
+  ] as const)("%s", async ([, body, headers, status]) => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const answer = await post(doors, body, headers);
+    expect(answer.status).toBe(status);
+    expect(typeof answer.body["error"]).toBe("string");
+    expect(doors.defects).toEqual([]);
+  });
+
+  test("prototype keys are data like any other", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const body = JSON.stringify(personEvent("1")).replace(
+      '"firstName"',
+      '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"firstName"',
+    );
+    expect((await post(doors, body)).status).toBe(202);
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  test(
+    "half a request is ended, and others are served meanwhile",
+    { timeout: 30_000 },
+    async () => {
+      await using doors = await openDoors(inject("redisUrl"), OPEN);
+      const { port } = new URL(doors.url);
+      const socket = connect(Number(port), "127.0.0.1");
+      socket.on("error", () => {});
+      socket.write(
+        "POST /events HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+      );
+      const closed = new Promise((resolve) => socket.once("close", resolve));
+      expect((await post(doors, JSON.stringify(personEvent("1")))).status).toBe(202);
+      await closed;
+    },
+  );
+});
