@@ -1,7 +1,12 @@
-/** Writes what is generated from code: the metrics' reference. */
+/** Writes what is generated from code: the metrics' reference and Grafana's dashboard. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { buildDashboard } from "./grafana/dashboard.ts";
 import { metricsReference } from "./metrics-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 writeFileSync(join(root, "docs/metrics.md"), await metricsReference());
+writeFileSync(
+  join(root, "deploy/grafana/dashboards/crmsync.json"),
+  `${JSON.stringify(buildDashboard(), undefined, 2)}\n`,
+);

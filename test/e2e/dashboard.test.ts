@@ -1,0 +1,177 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, inject, it } from "vitest";
+import { ROWS } from "../../deploy/grafana/panels.ts";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  tempDir,
+  type DaemonProcess,
+} from "../support/crmsync.ts";
+import { requireTool } from "../support/requirements.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const PROMETHEUS = {
+  commands: ["prometheus"],
+  check: ["--version"],
+  debianPackage: "prometheus",
+};
+
+interface Sample {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [number, string];
+}
+
+/** A Prometheus of the test's own that scrapes these daemons each second. */
+async function startPrometheus(command: string, dir: string, daemons: readonly DaemonProcess[]) {
+  const port = await freePort();
+  const config = join(dir, "prometheus.yml");
+  const targets = daemons.map(({ url }) => new URL(url).host);
+  await mkdir(join(dir, "data"));
+  await writeFile(
+    config,
+    JSON.stringify({
+      global: { scrape_interval: "1s", scrape_timeout: "1s" },
+      scrape_configs: [{ job_name: "crmsync", static_configs: [{ targets }] }],
+    }),
+  );
+  const flags = {
+    "config.file": config,
+    "storage.tsdb.path": join(dir, "data"),
+    "web.listen-address": `127.0.0.1:${port}`,
+    "log.level": "error",
+  };
+  const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+  const child = spawn(command, args, { stdio: "ignore" });
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    async query(expr: string): Promise<readonly Sample[]> {
+      const body = new URLSearchParams({ query: resolved(expr) });
+      const answer = await fetch(`${url}/api/v1/query`, { method: "POST", body });
+      const { status, data, error } = (await answer.json()) as {
+        status: string;
+        error?: string;
+        data: { result: Sample[] };
+      };
+      if (status !== "success") throw new Error(`${expr}: ${error}`);
+      return data.result;
+    },
+    async [Symbol.asyncDispose]() {
+      const ended = once(child, "exit");
+      kill();
+      await ended;
+      process.off("exit", kill);
+    },
+  };
+}
+
+const resolved = (expr: string): string =>
+  expr
+    .replaceAll("$__rate_interval", "20s")
+    .replaceAll("$job", "crmsync")
+    .replaceAll("$instance", ".*");
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+const valueOf = (samples: readonly Sample[], labels: Record<string, string> = {}): number => {
+  const found = samples.find(({ metric }) =>
+    Object.entries(labels).every(([label, value]) => metric[label] === value),
+  );
+  return found === undefined ? Number.NaN : Number(found.value[1]);
+};
+
+const panel = (title: string): string => {
+  const found = ROWS.flatMap(({ panels }) => panels).find((one) => one.title === title);
+  return found?.queries[0]?.expr ?? "";
+};
+
+it("shows data in every panel, and tells the truth about what goes wrong", async (context) => {
+  const command = await requireTool(context, PROMETHEUS);
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    SERVICE_TOKEN_ISSUED_AT: "2026-01-01",
+    QUOTA_PER_HOUR: "500",
+    QUOTA_BURST_MS: "200",
+    QUOTA_LIVE_RESERVE: "0",
+    RETRY_BASE_MS: "50",
+  };
+  await using first = await startDaemon(env);
+  await using second = await startDaemon(env);
+  await using prometheus = await startPrometheus(command, dir.path, [first, second]);
+  await waitFor(async () => (await prometheus.query("up == 1")).length === 2, {
+    deadlineMs: 20_000,
+    what: "both are scraped",
+  });
+  const numbers = Array.from({ length: 60 }, (_, n) => n);
+  await first.push(numbers.map((n) => personEvent(`live${n}`, { country: "nowhere" })));
+  await second.push(numbers.map((n) => personEvent(`bulk${n}`, {}, { lane: "bulk" })));
+  await second.push([personEvent("bad", { lastName: "" })]);
+  await first.push(numbers.map((n) => personEvent(`live${n}`, { firstName: `again ${n}` })));
+
+  const empty = async () => {
+    const missing: string[] = [];
+    for (const { title, queries } of ROWS.flatMap(({ panels }) => panels)) {
+      const samples = (await Promise.all(queries.map(({ expr }) => prometheus.query(expr)))).flat();
+      const finite = samples.filter(({ value }) => Number.isFinite(Number(value[1])));
+      if (finite.length === 0) missing.push(title);
+    }
+    return missing;
+  };
+  await waitFor(async () => (await empty()).length === 0, {
+    deadlineMs: 30_000,
+    what: "data in every panel",
+  }).catch(async (error: unknown) => {
+    expect(await empty()).toEqual([]);
+    throw error;
+  });
+
+  // Two processes tell of one shared state: no panel shows it twice.
+  expect(valueOf(await prometheus.query(panel("Dead letters")))).toBe(1);
+  await waitFor(async () => valueOf(await prometheus.query(panel("Records that wait"))) === 0, {
+    what: "nothing waits",
+  });
+  const left = valueOf(await prometheus.query(panel("Quota left")));
+  expect(left).toBeCloseTo((await first.metric("crmsync_quota_remaining")) / 500, 1);
+  const sums = await prometheus.query("sum by (outcome) (crmsync_changes_total)");
+  const requests = await sandbox.requests();
+  expect(valueOf(sums, { outcome: "created" })).toBe(requests["create 201"]);
+  expect(valueOf(sums, { outcome: "rejected" })).toBe(1);
+
+  // The service refuses the token.
+  await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ fault: "revoked" }),
+  });
+  await first.push([personEvent("late")]);
+  await waitFor(async () => valueOf(await prometheus.query(panel("The service's door"))) === 1, {
+    what: "the door is shown closed",
+  });
+  const stops = await prometheus.query(panel("Stops"));
+  expect(valueOf(stops, { reason: "token_refused" })).toBe(1);
+  expect(valueOf(stops, { reason: "throttled" })).toBe(0);
+  expect(valueOf(await prometheus.query(panel("Records that wait")))).toBe(1);
+  await waitFor(async () => (await prometheus.query(panel("Backlog drained at"))).length === 0, {
+    what: "nobody tells when it will be drained",
+  });
+});
