@@ -18,7 +18,7 @@ import { fieldsOf } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
-const CONCURRENCY = 10;
+const CONCURRENCY = 25;
 
 /** A job whose worker died is taken back this often before BullMQ gives it up. */
 const MAX_STALLED = 5;
@@ -116,16 +116,18 @@ async function mapWith(runtime: Runtime, event: CrmEvent, subject: string): Prom
   return mapped;
 }
 
-/** Adds the pointers of what was staged. Should this process die before, the sweeper adds them. */
+/**
+ * Adds the pointers of what was staged; a state that replaced a waiting one has its pointer
+ * already. Should this process die before, the sweeper adds them.
+ */
 async function point(runtime: Runtime, records: readonly Accepted[]): Promise<void> {
-  const pointers = records.flatMap(({ crmCode, lane, result }) =>
-    crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
+  const staged = records.flatMap(({ crmCode, lane, result, coalesced }) =>
+    crmCode !== undefined && result === "staged" ? [{ crmCode, lane, coalesced }] : [],
   );
-  if (pointers.length > 0) {
-    // First, so that a quick worker finds the turn that it is to end.
-    await runtime.demand.changed(pointers);
-    await runtime.pointers.add(pointers);
-  }
+  const pointers = staged.filter(({ coalesced }) => !coalesced);
+  // First the demand, so that a quick worker finds the turn that it is to end.
+  if (staged.length > 0) await runtime.demand.changed(staged);
+  if (pointers.length > 0) await runtime.pointers.add(pointers);
   for (const { crmCode, hasten } of records) {
     if (hasten && crmCode !== undefined) await runtime.pointers.hasten(crmCode);
   }

@@ -97,11 +97,15 @@ export async function acceptEvent(
   }
   const { event } = parsed;
   const key = eventKey(event);
-  if (await ports.isSeen(key)) return { event, records: [ended("duplicate", event.lane)] };
+  // Staging tells a duplicate by itself; what takes more than that step asks before.
+  const { merged, fetch } = event.data ?? {};
+  if ((merged !== undefined || fetch !== undefined) && (await ports.isSeen(key))) {
+    return { event, records: [ended("duplicate", event.lane)] };
+  }
 
   // Losers of a merge first: the event counts as seen once its own record is staged.
   const records: Accepted[] = [];
-  for (const loser of event.data?.merged ?? []) {
+  for (const loser of merged ?? []) {
     records.push(await acceptRecord(event, loser, "", arrival, ports));
   }
   records.push(await acceptRecord(event, event.subject, key, arrival, ports));
@@ -123,6 +127,7 @@ async function acceptRecord(
     crmCode: string | undefined,
     problems: readonly Problem[],
   ) => {
+    if (await ports.isSeen(eventKey(event))) return ended("duplicate", event.lane);
     const id = crmCode === undefined ? deadIdOfEvent(eventKey(event)) : deadIdOf(crmCode);
     const end = await ports.bury({
       id,
