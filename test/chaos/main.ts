@@ -69,6 +69,9 @@ async function main(options: Options): Promise<void> {
   process.exitCode = bad === 0 ? 0 : 1;
 }
 
+// An exit, unlike the end by a signal, takes the children along.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
+
 await new Command("chaos")
   .description("real processes under named faults: is anything lost, or overwritten by older data?")
   .option("--minutes <n>", "for how long; the scenario under way is finished", number, 10)

@@ -20,10 +20,10 @@ export function combined(random: Random): Scenario {
   return { ...USUAL, troubles, processes: random.pick(["one", "split"]) };
 }
 
-/** Much, for long, while processes are killed every few seconds. */
+/** Much, for long, while processes are killed every few seconds, Redis among them. */
 export const LARGE: Scenario = {
   load: { records: 2000, events: 100_000 },
   sendingMs: 120_000,
-  troubles: ["kill -9 of any process"],
+  troubles: ["kill -9 of any process", "Redis killed", "reset after the commit"],
   processes: "split",
 };
