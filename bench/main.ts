@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { startEmbeddedRedis } from "../src/ops/embedded-redis.ts";
+import { runIngest } from "./ingest.ts";
 import { runPacing } from "./pacing.ts";
 import { runQuota } from "./quota.ts";
 import { keep, toMarkdown, type Table } from "./table.ts";
@@ -17,6 +18,10 @@ const burstMs = Number(process.env["QUOTA_BURST_MS"] ?? 500);
 const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly Table[]>>> = {
   quota: async (redisUrl) => [await runQuota({ redisUrl, hourMs, burstMs })],
   pacing: async () => [runPacing()],
+  ingest: async (redisUrl) => [
+    await runIngest({ redisUrl }),
+    await runIngest({ redisUrl, mapping: "generic" }),
+  ],
 };
 
 const wanted = process.argv.slice(2);

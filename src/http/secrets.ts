@@ -11,7 +11,7 @@ export const secretsOf = (secret: SecretText | undefined): string[] =>
 const digest = (text: string | Buffer): Buffer => createHash("sha256").update(text).digest();
 
 /** Whether two texts are equal; takes as long whatever they are. */
-export const isSame = (given: string, wanted: string): boolean =>
+const isSame = (given: string, wanted: string): boolean =>
   timingSafeEqual(digest(given), digest(wanted));
 
 /** Whether the text is one of the secrets; looks at all of them in any case. */

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { Webhook } from "standardwebhooks";
 
 /** A signature holds this long before and after its time, s; set by the library. */
-export const TOLERANCE_S = 300;
+const TOLERANCE_S = 300;
 
 /** For how long a taken request is remembered, s: past it, its signature holds no more. */
 export const REPLAY_MEMORY_S = 2 * TOLERANCE_S + 60;
