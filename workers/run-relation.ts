@@ -48,6 +48,7 @@ export async function runRelation(
     },
     settle: (state, how) => runtime.staged.settle(state, how),
     async bury(state, reason, problems) {
+      if (reason === "refused") await runtime.tenantLists.doubt();
       const { source } = JSON.parse(state.event) as { source?: string };
       await runtime.dead.bury({
         id: deadIdOf(state.crmCode),

@@ -1,6 +1,6 @@
 /**
- * Keeps the tenant's value lists current: asked for at the first start and once per hour window
- * by one process, read from Redis by all.
+ * Keeps the tenant's value lists current: asked for at the first start, once per hour window, and
+ * after the service has refused a payload; by one process, and read from Redis by all.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Runtime } from "./runtime.ts";
@@ -14,6 +14,9 @@ const CLAIM_MS = 60_000;
 
 /** How long intake waits at its first start for the lists to become known, ms. */
 const FIRST_WAIT_MS = 15_000;
+
+/** After the service refused a payload they are asked for earlier, but not at every refusal. */
+const DOUBTED_PER_HOUR = 12;
 
 export interface TenantListsKeeper {
   /** Resolves once the lists are known, or it is no use to wait longer. */
@@ -44,7 +47,9 @@ export function keepTenantLists(
 
   async function isDue(): Promise<boolean> {
     const at = await tenantLists.fetchedAt();
-    if (at !== undefined && Date.now() - at < config.QUOTA_HOUR_MS) return false;
+    const age = at === undefined ? Number.POSITIVE_INFINITY : Date.now() - at;
+    if (age < config.QUOTA_HOUR_MS / DOUBTED_PER_HOUR) return false;
+    if (age < config.QUOTA_HOUR_MS && !(await tenantLists.isDoubted())) return false;
     return tenantLists.claim(CLAIM_MS);
   }
 

@@ -40,6 +40,15 @@ export class StoredTenantLists {
     return at === null ? undefined : Number(at);
   }
 
+  /** Notes that the service refused what the lists allow: they may have changed. */
+  async doubt(): Promise<void> {
+    await this.#redis.hset(this.#keys.schemaConfig, "doubted", "1");
+  }
+
+  async isDoubted(): Promise<boolean> {
+    return (await this.#redis.hexists(this.#keys.schemaConfig, "doubted")) === 1;
+  }
+
   /** Whether this process shall ask the service now; one does at a time. */
   async claim(forMs: number): Promise<boolean> {
     return (
@@ -54,7 +63,11 @@ export class StoredTenantLists {
   async store(body: unknown, now: number): Promise<boolean> {
     const parsed = tenantSchemaResponse.safeParse(body);
     if (!parsed.success) return false;
-    await this.#redis.hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now);
+    await this.#redis
+      .multi()
+      .hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now)
+      .hdel(this.#keys.schemaConfig, "doubted")
+      .exec();
     await this.reload();
     return true;
   }
