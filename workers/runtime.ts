@@ -28,7 +28,7 @@ export interface Runtime extends StoredState {
 }
 
 /** A client that waits for Redis for as long as it takes; what workers need. */
-export function connect(url: string, onError: (error: Error) => void): Redis {
+function connect(url: string, onError: (error: Error) => void): Redis {
   const redis = new Redis(url, { maxRetriesPerRequest: null });
   redis.on("error", onError);
   return redis;

@@ -5,13 +5,13 @@
  */
 
 /** Changed records are counted apart for each slice of the hour. */
-export const SLICES_PER_HOUR = 120;
+const SLICES_PER_HOUR = 120;
 
 /** Whole slices that pacing looks back on. */
 export const SLICES_KEPT = 9;
 
 /** Further changes of a waiting record count as if it had waited this part of the hour longer. */
-export const TURN_BONUS_PARTS = 240;
+const TURN_BONUS_PARTS = 240;
 
 export function sliceMs(hourMs: number): number {
   return hourMs / SLICES_PER_HOUR;
