@@ -67,6 +67,7 @@ export class StoredTenantLists {
       .multi()
       .hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now)
       .hdel(this.#keys.schemaConfig, "doubted")
+      .del(`${this.#keys.schemaConfig}:asking`)
       .exec();
     await this.reload();
     return true;
