@@ -159,6 +159,7 @@ interface Builder {
   colorScheme(color: dashboard.FieldColorBuilder): this;
   mappings(mappings: dashboard.ValueMapping[]): this;
   noValue(noValue: string): this;
+  overrideByName(name: string, properties: dashboard.DynamicConfigValue[]): this;
 }
 
 function basics<B extends Builder>(
@@ -178,6 +179,10 @@ function basics<B extends Builder>(
     .unit(spec.unit)
     .targets(spec.queries.map((query, index) => targetOf(query, index, format)))
     .links([link]);
+  for (const { legend, color } of spec.queries) {
+    if (color === undefined) continue;
+    builder.overrideByName(legend, [{ id: "color", value: { mode: "fixed", fixedColor: color } }]);
+  }
   if (spec.none !== undefined) builder.noValue(spec.none);
   if (spec.values !== undefined) builder.mappings([mappingOf(spec.values)]);
   if (spec.thresholds !== undefined) {

@@ -6,6 +6,7 @@
 export interface Query {
   readonly expr: string;
   readonly legend: string;
+  readonly color?: string;
 }
 
 export type Threshold = readonly [from: number | null, color: "green" | "yellow" | "red" | "blue"];
@@ -49,15 +50,15 @@ const quantile = (q: number, metric: string, labels: string, by: string): string
 const ON_TIME = 'le=~"900(\\\\.0)?"';
 
 /** Answers in the words of what they mean to us. */
-const ANSWERS: readonly (readonly [string, string])[] = [
-  ["accepted", "200|201"],
-  ["400/422 input refused", "400|422"],
-  ["401 token refused", "401"],
-  ["403 address refused", "403"],
-  ["404/409 not as the ledger said", "404|409"],
-  ["429 throttled", "429"],
-  ["5xx", "5.."],
-  ["no answer, or another", "none|other"],
+const ANSWERS: readonly (readonly [legend: string, codes: string, color: string])[] = [
+  ["accepted", "200|201", "green"],
+  ["400/422 input refused", "400|422", "yellow"],
+  ["401 token refused", "401", "red"],
+  ["403 address refused", "403", "dark-red"],
+  ["404/409 not as the ledger said", "404|409", "blue"],
+  ["429 throttled", "429", "purple"],
+  ["5xx", "5..", "orange"],
+  ["no answer, or another", "none|other", "dark-orange"],
 ];
 
 const freshnessOf = (lane: "live" | "bulk", width: number): PanelSpec => ({
@@ -80,7 +81,7 @@ export const ROWS: readonly RowSpec[] = [
     panels: [
       {
         kind: "stat",
-        title: "Oldest change that waits",
+        title: "Oldest waiting",
         description:
           "Age of the oldest live change that is not on the service; 0 when there is none.",
         runbook: "CrmsyncChangeStuck",
@@ -95,7 +96,7 @@ export const ROWS: readonly RowSpec[] = [
       },
       {
         kind: "stat",
-        title: "Within 15 min, last hour",
+        title: "On time, last 1 h",
         description:
           "Part of the last hour's live changes that were on the service within 15 minutes (objective: 99 %).",
         runbook: "CrmsyncFreshnessFastBurn",
@@ -132,7 +133,7 @@ export const ROWS: readonly RowSpec[] = [
       },
       {
         kind: "stat",
-        title: "Next request returns",
+        title: "Next returns",
         description:
           "When the next spent request of the hour may be sent again; now, when none is spent.",
         runbook: "CrmsyncQuotaExhausted",
@@ -143,7 +144,7 @@ export const ROWS: readonly RowSpec[] = [
       },
       {
         kind: "stat",
-        title: "Backlog drained at",
+        title: "Drained at",
         description:
           "When everything that waits now will be on the service, at the quota's rate. Nobody can tell while sending is stopped until somebody acts.",
         runbook: "CrmsyncQuotaExhausted",
@@ -155,7 +156,7 @@ export const ROWS: readonly RowSpec[] = [
       },
       {
         kind: "stat",
-        title: "Records that wait",
+        title: "Waiting",
         description: "Records with a change that is not on the service, both lanes.",
         runbook: "CrmsyncQuotaExhausted",
         unit: "short",
@@ -178,7 +179,7 @@ export const ROWS: readonly RowSpec[] = [
       },
       {
         kind: "stat",
-        title: "The service's door",
+        title: "Door",
         description: "Whether the service lets us in. While it does not, every change is kept.",
         runbook: "CrmsyncTokenRefused",
         unit: "short",
@@ -284,9 +285,10 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncServiceUnavailable",
         unit: "short",
         width: 8,
-        queries: ANSWERS.map(([legend, codes]) => ({
+        queries: ANSWERS.map(([legend, codes, color]) => ({
           expr: `sum(${increase("service_requests_total", `, code=~"${codes}"`)})`,
           legend,
+          color,
         })),
       },
       {

@@ -147,7 +147,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
 
   // Two processes tell of one shared state: no panel shows it twice.
   expect(valueOf(await prometheus.query(panel("Dead letters")))).toBe(1);
-  await waitFor(async () => valueOf(await prometheus.query(panel("Records that wait"))) === 0, {
+  await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 0, {
     what: "nothing waits",
   });
   const left = valueOf(await prometheus.query(panel("Quota left")));
@@ -164,14 +164,14 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
     body: JSON.stringify({ fault: "revoked" }),
   });
   await first.push([personEvent("late")]);
-  await waitFor(async () => valueOf(await prometheus.query(panel("The service's door"))) === 1, {
+  await waitFor(async () => valueOf(await prometheus.query(panel("Door"))) === 1, {
     what: "the door is shown closed",
   });
   const stops = await prometheus.query(panel("Stops"));
   expect(valueOf(stops, { reason: "token_refused" })).toBe(1);
   expect(valueOf(stops, { reason: "throttled" })).toBe(0);
-  expect(valueOf(await prometheus.query(panel("Records that wait")))).toBe(1);
-  await waitFor(async () => (await prometheus.query(panel("Backlog drained at"))).length === 0, {
+  expect(valueOf(await prometheus.query(panel("Waiting")))).toBe(1);
+  await waitFor(async () => (await prometheus.query(panel("Drained at"))).length === 0, {
     what: "nobody tells when it will be drained",
   });
 });
