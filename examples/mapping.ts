@@ -1,0 +1,35 @@
+// A mapping as a module, for what expressions cannot say: MAPPING=examples/mapping.ts crmsync start
+//
+// `event` has recordId, object, subject, type and source. `record` is undefined for a deletion that
+// came without one: only the crmCode is needed then. Return undefined for records that are not to be
+// sent. Values need no form: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31.
+
+interface Client {
+  readonly company?: string;
+  readonly fullName?: string;
+  readonly country?: string;
+  readonly born?: string;
+  readonly internal?: boolean;
+}
+
+export function mapRecord(record: Client | undefined, event: { readonly recordId: string }) {
+  if (record?.internal === true) return undefined;
+  const crmCode = `acme-${event.recordId}`;
+  if (record?.company !== undefined) {
+    return {
+      crmCode,
+      fields: { type: "Company", name: record.company, countryOfOperation: record.country },
+    };
+  }
+  const [lastName, firstName] = (record?.fullName ?? "").split(/\s*,\s*/);
+  return {
+    crmCode,
+    fields: {
+      type: "Person",
+      firstName,
+      lastName,
+      birthDate: record?.born,
+      countryOfResidence: record?.country,
+    },
+  };
+}

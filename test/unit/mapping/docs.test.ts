@@ -1,0 +1,58 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/mapping/map-record.ts";
+import { WARNING_REASONS, type CrmRecord } from "../../../src/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { mapByModule, type RecordMapping } from "../../../src/mapping/record-mapping.ts";
+import { mapRecord as example } from "../../../examples/mapping.ts";
+
+const GUIDE = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
+
+const block = (language: string): string =>
+  new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(GUIDE)?.[1] ?? "";
+
+const event = {
+  type: "crm.record.updated",
+  source: "/acme",
+  subject: "client/4711",
+  object: "client",
+  recordId: "4711",
+};
+
+test("the guide's example is true", async () => {
+  const mapping = compileMapping(readMappingFile(block("yaml"), "guide.yaml"));
+  const record = JSON.parse(block("json")) as CrmRecord;
+  const mapped = await mapRecord(mapping, event, record, { explain: true });
+  if (mapped.kind !== "mapped") throw new Error(JSON.stringify(mapped));
+  const told = GUIDE.slice(GUIDE.indexOf("client/4711  passes"));
+  for (const [field, value] of Object.entries(mapped.candidate ?? {})) {
+    expect(told.replaceAll(/ +/g, " ")).toContain(
+      field === "crmCode" ? `crmCode ${String(value)}` : `${field} ${JSON.stringify(value)}`,
+    );
+  }
+  for (const { field, reason, value } of mapped.warnings) {
+    expect(told).toContain(`! ${field}: ${WARNING_REASONS[reason]}: ${value}`);
+  }
+  expect(mapped.warnings).toHaveLength(2);
+});
+
+test("the guide tells every reason of a warning", () => {
+  for (const reason of Object.keys(WARNING_REASONS)) expect(GUIDE).toContain(`\`${reason}\``);
+});
+
+test("the example of a module maps", async () => {
+  const mapping = example as RecordMapping;
+  const person = { fullName: "Muster, Ada", country: "Schweiz", born: "31.12.1966" };
+  expect(await mapByModule(mapping, event, person)).toMatchObject({
+    crmCode: "acme-4711",
+    candidate: {
+      firstName: "Ada",
+      lastName: "Muster",
+      countryOfResidence: "CH",
+      birthDate: "1966-12-31",
+    },
+  });
+  expect(await mapByModule(mapping, event, { internal: true })).toEqual({ kind: "ignored" });
+});
