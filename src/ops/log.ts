@@ -22,6 +22,8 @@ export function createLog(level: string): Logger {
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { log: allowed },
+      // pino would look at the error once more.
+      serializers: { err: (fields: unknown) => fields },
     },
     pino.destination({ dest: 2, sync: true }),
   );

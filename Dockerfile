@@ -1,0 +1,34 @@
+# The packages that run, the code that runs, and nothing else: no npm, no compiler, no sources.
+
+FROM node:24-bookworm-slim AS packages
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --ignore-scripts \
+ && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.md' \) -delete
+
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json tsconfig.build.json ./
+COPY src src
+COPY workers workers
+RUN npm run build && find dist -name '*.map' -delete
+
+FROM debian:bookworm-slim
+COPY --from=packages /usr/local/bin/node /usr/local/bin/node
+WORKDIR /app
+COPY --from=packages /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY package.json ./
+COPY mappings mappings
+COPY deploy/docker/health.mjs ./
+RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync \
+ && install -d -o 1000 -g 1000 /data /secrets
+ENV NODE_ENV=production HTTP_HOST=0.0.0.0 DATA_DIR=/data
+USER 1000:1000
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=20s CMD ["node", "/app/health.mjs"]
+ENTRYPOINT ["crmsync"]
+CMD ["start"]
