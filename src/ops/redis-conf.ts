@@ -27,7 +27,11 @@ export function readAddress(dir: string): RedisAddress | undefined {
     : { port: Number(port), password };
 }
 
-/** Only loopback can connect, and of the machine's users only those who can read this file. */
+/**
+ * Only loopback can connect, and of the machine's users only those who can read this file.
+ * `appendfsync always`: with `everysec`, a Redis that is killed while the disk is busy loses what it
+ * had acknowledged, an accepted event or the mark that a request is under way.
+ */
 export function writeConf(dir: string, { port, password }: RedisAddress): void {
   const file = join(dir, CONF_FILE);
   rmSync(file, { force: true }); // a mode is only given to a new file
@@ -41,7 +45,7 @@ protected-mode yes
 pidfile redis.pid
 save ""
 appendonly yes
-appendfsync everysec
+appendfsync always
 maxmemory ${Math.min(GIBIBYTE, Math.floor(totalmem() / 2))}
 maxmemory-policy noeviction
 `,

@@ -21,7 +21,7 @@ export class OwnRedis implements AsyncDisposable {
       dir,
       save: "",
       appendonly: "yes",
-      appendfsync: "everysec",
+      appendfsync: "always",
       "maxmemory-policy": "noeviction",
       logfile: "redis.log",
     }).flatMap(([name, value]) => [`--${name}`, value]);

@@ -18,7 +18,7 @@ test("The settings are those of a durable queue, on loopback only", async () => 
   const values = await Promise.all(settings.map(async (name) => redis.config("GET", name)));
   expect(values).toEqual([
     ["appendonly", "yes"],
-    ["appendfsync", "everysec"],
+    ["appendfsync", "always"],
     ["maxmemory-policy", "noeviction"],
     ["bind", "127.0.0.1"],
     ["protected-mode", "yes"],
