@@ -1,5 +1,6 @@
 /** One record through a compiled mapping: the rule that fits, its key, its fields one by one. */
 import { crmCodeSchema, variantOf, type Variant } from "../spec/business-relation.ts";
+import { FIELD_MAX_LENGTH } from "../spec/limits.ts";
 import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
 import type { CompiledField, CompiledMapping, CompiledRule } from "./compile-mapping.ts";
@@ -225,7 +226,9 @@ async function valueOf(field: CompiledField, scope: Scope, refused: Refused[]): 
 
 /** The spec's own rule has the last word. */
 function accept(value: unknown, rule: ReturnType<typeof ruleOf>, refused: Refused[]): unknown {
-  if (rule === undefined || rule.safeParse(value).success) return value;
+  const length = [value].flat().reduce<number>((sum, one) => sum + String(one).length, 0);
+  const isShort = length <= FIELD_MAX_LENGTH;
+  if (isShort && (rule === undefined || rule.safeParse(value).success)) return value;
   refused.push({ reason: "not_accepted", value });
   return undefined;
 }

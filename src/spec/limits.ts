@@ -19,3 +19,9 @@ export const ISO_CODE_LENGTH = 2;
 
 /** Path prefix of every endpoint. Source: spec, "Versioning". */
 export const API_PREFIX = "/v1.1";
+
+/**
+ * Characters of one field that are sent at most. Ours: the spec sets no limit to most texts, but
+ * every server has one to bodies, and what it refuses for its size could never arrive.
+ */
+export const FIELD_MAX_LENGTH = 64 * 1024;

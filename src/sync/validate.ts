@@ -7,6 +7,7 @@ import {
 } from "../spec/business-relation.ts";
 import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { tenantProblems, type TenantLists } from "../spec/tenant-lists.ts";
+import { FIELD_MAX_LENGTH } from "../spec/limits.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
 
 export type Validated =
@@ -31,8 +32,18 @@ export function validatePayload(
   const problems = [
     ...(parsed.success ? [] : problemsOf(parsed.error, candidate)),
     ...tenantProblems(candidate, variant, lists),
+    ...sizeProblems(candidate),
   ];
   return parsed.success && problems.length === 0
     ? { ok: true, payload: parsed.data, variant }
     : { ok: false, problems };
+}
+
+function sizeProblems(candidate: Readonly<Record<string, unknown>>): Problem[] {
+  return Object.entries(candidate).flatMap(([field, value]) => {
+    const texts = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
+    const length = texts.reduce((sum, text) => sum + text.length, 0);
+    const rule = `must have at most ${FIELD_MAX_LENGTH} characters: no server takes more`;
+    return length > FIELD_MAX_LENGTH ? [{ field, rule, kind: kindOf(value) }] : [];
+  });
 }

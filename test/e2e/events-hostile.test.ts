@@ -1,0 +1,173 @@
+/** Records and requests from hell, on a whole daemon: it lives, and nothing wrong is ever sent. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Queue } from "bullmq";
+import fc from "fast-check";
+import { Redis } from "ioredis";
+import { expect, inject, test } from "vitest";
+import { FIELDS_OF } from "../../src/spec/business-relation.ts";
+import { COMPANY_TYPES } from "../../src/spec/value-lists.ts";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  tempDir,
+  waitUntilSettled,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const RECORDS = 400;
+
+const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
+  REDIS_URL: inject("redisUrl"),
+  QUEUE_PREFIX: uniquePrefix(),
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  QUOTA_PER_HOUR: "100000",
+  QUOTA_BURST: "1000",
+  QUOTA_BURST_MS: "100",
+  ...extra,
+});
+
+const nasty = fc.oneof(
+  fc.constantFrom(
+    "\u0000",
+    "\ud800x",
+    "\u202eevil\u202c",
+    "𝔸𝕕𝕒 🧑‍🚀",
+    "مثال",
+    "../../etc/passwd",
+    "' OR 1=1 --",
+    "<script>alert(1)</script>",
+    "a".repeat(20_000),
+    `a@${"a.".repeat(2000)}`,
+    "0001-01-01",
+    "LU",
+    "Luxembourg",
+    "https://x.example/%zz",
+    "javascript:alert(1)",
+    "",
+    null,
+    0,
+    -1,
+    1e21,
+    true,
+  ),
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.jsonValue({ maxDepth: 3 }),
+);
+
+const record = fc.dictionary(
+  fc.oneof(
+    fc.constantFrom(...FIELDS_OF.Person, ...FIELDS_OF.Company),
+    fc.constantFrom("__proto__", "constructor", "toString", "first_name", "last_name", "phone"),
+    fc.string({ maxLength: 5 }),
+  ),
+  nasty,
+  { maxKeys: 20, noNullPrototype: true },
+);
+
+async function noneWasWrong(sandbox: SandboxProcess): Promise<void> {
+  const requests = await sandbox.requests();
+  const wrong = Object.entries(requests).filter(([name]) => / (400|404|422|500)$/.test(name));
+  expect(wrong).toEqual([]);
+}
+
+test.for(["business-relation", "generic"])("hostile records by %s", async (mapping) => {
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(sandbox, { MAPPING: mapping }));
+  const seed = Date.now() % 1_000_000;
+  console.info(`hostile records, seed ${seed}`);
+  const records = fc.sample(record, { numRuns: RECORDS, seed });
+  const events = records.map((fields, n) => ({
+    ...personEvent(`h${n}`, {}, { subject: `${n % 2 === 0 ? "person" : "company"}/h${n}` }),
+    data: {
+      record: {
+        crmCode: `h${n}`,
+        type: n % 2 === 0 ? "Person" : COMPANY_TYPES[n % COMPANY_TYPES.length],
+        ...{ firstName: "Ada", lastName: "Muster", name: "Muster", tax_id: "1" },
+        ...{ first_name: "Ada", last_name: "Muster" },
+        ...fields,
+      },
+    },
+  }));
+  for (let start = 0; start < events.length; start += 40) {
+    expect((await daemon.push(events.slice(start, start + 40))).status).toBe(202);
+  }
+  await waitUntilSettled(daemon, 90_000);
+  expect(await daemon.metric("crmsync_rejected_total", { reason: "defect" })).toBe(0);
+  expect(await daemon.metric("crmsync_events_received_total")).toBe(RECORDS);
+  await noneWasWrong(sandbox);
+});
+
+test("jobs that no HTTP door would let in", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox);
+  await using daemon = await startDaemon(env);
+  const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
+  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
+  const deep = JSON.parse(`${'{"a":'.repeat(1000)}1${"}".repeat(1000)}`) as object;
+  const hostile: unknown[] = [
+    personEvent("1", { address: "x".repeat(5_000_000) }),
+    personEvent("2", { address: deep }),
+    { ...personEvent("3"), data: deep },
+    deep,
+    null,
+    7,
+    [],
+    "text",
+    personEvent("\ud800"),
+    personEvent("x".repeat(101)),
+    personEvent(".."),
+    personEvent("a/../b"),
+    personEvent("good"),
+  ];
+  await queue.addBulk(hostile.map((data) => ({ name: "event", data })));
+  await waitUntilSettled(daemon, 60_000);
+  const relations = await sandbox.relations();
+  expect([...relations.keys()].toSorted()).toEqual(["a/../b", "good"]);
+  expect(await daemon.metric("crmsync_rejected_total", { reason: "defect" })).toBe(0);
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(hostile.length - 2);
+  await queue.close();
+  connection.disconnect();
+});
+
+test("an expression without end costs its own record, and the daemon goes on", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const mapping = join(dir.path, "runaway.yaml");
+  await writeFile(
+    mapping,
+    `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: firstName
+      lastName: lastName
+      city: $match(city, /^(\\w+\\s?)*$/).match
+`,
+  );
+  await using daemon = await startDaemon(envFor(sandbox, { MAPPING: mapping }));
+  const bad = personEvent("bad", { city: `${"a".repeat(60)}!` });
+  const good = Array.from({ length: 50 }, (_, n) => personEvent(`good${n}`, { city: "Remich" }));
+  await daemon.push([bad, ...good]);
+  let slowest = 0;
+  await waitFor(
+    async () => {
+      const asked = performance.now();
+      expect((await fetch(`${daemon.url}/livez`)).status).toBe(200);
+      slowest = Math.max(slowest, performance.now() - asked);
+      return (await sandbox.relations()).size === 50;
+    },
+    { what: "the good ones arrive", deadlineMs: 30_000 },
+  );
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
+    what: "the bad one is a dead letter",
+  });
+  expect(slowest).toBeLessThan(2000);
+  expect((await sandbox.relations()).get("good1")).toMatchObject({ city: "Remich" });
+});
