@@ -18,7 +18,7 @@ import { fieldsOf } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
-const CONCURRENCY = 25;
+const CONCURRENCY = 50;
 
 /** A job whose worker died is taken back this often before BullMQ gives it up. */
 const MAX_STALLED = 5;
