@@ -9,7 +9,7 @@ import { LANES } from "../spec/lane.ts";
 import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { normalTime } from "./event-order.ts";
 
-const EVENT_TYPES = [
+export const EVENT_TYPES = [
   "crm.record.created",
   "crm.record.updated",
   "crm.record.deleted",
