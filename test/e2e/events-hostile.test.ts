@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
 import { FIELDS_OF } from "../../src/spec/business-relation.ts";
@@ -87,8 +87,12 @@ test.for(["business-relation", "generic"])("hostile records by %s", async (mappi
       record: {
         crmCode: `h${n}`,
         type: n % 2 === 0 ? "Person" : COMPANY_TYPES[n % COMPANY_TYPES.length],
-        ...{ firstName: "Ada", lastName: "Muster", name: "Muster", tax_id: "1" },
-        ...{ first_name: "Ada", last_name: "Muster" },
+        firstName: "Ada",
+        lastName: "Muster",
+        name: "Muster",
+        tax_id: "1",
+        first_name: "Ada",
+        last_name: "Muster",
         ...fields,
       },
     },
