@@ -89,7 +89,7 @@ async function serve(
     app.addHook("onResponse", async (request, reply) => {
       metrics.answered(request.routeOptions.url, reply.statusCode);
     });
-    serveIntake(app, runtime);
+    serveIntake(app, runtime, version);
   }
   await runtime.ingest.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });

@@ -2,12 +2,17 @@
 import { settingOf } from "../src/config.ts";
 import { serveEvents } from "../src/http/events.ts";
 import type { IntakePorts } from "../src/http/intake-door.ts";
+import { serveOpenApi } from "../src/http/openapi.ts";
 import type { createHttpServer } from "../src/http/server.ts";
 import { serveWebhooks, WEBHOOK_OUTCOMES, WEBHOOKS } from "../src/http/webhooks/serve.ts";
 import { canFetch } from "./fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
-export function serveIntake(app: ReturnType<typeof createHttpServer>, runtime: Runtime): void {
+export function serveIntake(
+  app: ReturnType<typeof createHttpServer>,
+  runtime: Runtime,
+  version: string,
+): void {
   const { config, ingest, log, metrics, throttle } = runtime;
   for (const { name: webhook } of WEBHOOKS) {
     for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
@@ -27,6 +32,11 @@ export function serveIntake(app: ReturnType<typeof createHttpServer>, runtime: R
     secret: settingOf(config, "INGEST_SECRET"),
     open: config.INGEST_AUTH === "none",
   });
+  serveOpenApi(
+    app,
+    version,
+    WEBHOOKS.map(({ name }) => name),
+  );
   serveWebhooks(app, {
     ...ports,
     secret: (name) => settingOf(config, name),

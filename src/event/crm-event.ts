@@ -31,7 +31,7 @@ const attribute = (max: number) =>
 
 const record = z.record(z.string(), z.unknown());
 
-const crmEventSchema = z
+export const crmEventSchema = z
   .looseObject({
     specversion: z.literal("1.0"),
     id: attribute(ID_MAX),

@@ -25,7 +25,7 @@ export async function openDoors(
   const runtime = createRuntime(config, redisUrl, "test", log, businessRelationMapping);
   const defects: unknown[] = [];
   const app = createHttpServer((error) => defects.push(error));
-  serveIntake(app, runtime);
+  serveIntake(app, runtime, "test");
   await runtime.ingest.connected(10_000);
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
