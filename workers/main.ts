@@ -91,6 +91,10 @@ async function serve(
     });
     serveIntake(app, runtime, version);
   }
+  // A page for people is larger than the rest of the server: loaded only where it is wanted.
+  if (runtime.config.secrets.OPERATOR_TOKEN !== undefined) {
+    await (await import("./queues-page.ts")).serveQueuesPage(app, runtime);
+  }
   await runtime.ingest.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
   shutdown.add("http", () => app.close());

@@ -1,0 +1,125 @@
+/**
+ * GET /queues: bull-board, to look and nothing else. Its jobs are shown by an allow-list, since a
+ * job that a foreign client added may hold anything in any of its fields.
+ */
+import { createHash } from "node:crypto";
+import { createBoard } from "./bull-board.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isOneOf, secretsOf, type SecretText } from "./secrets.ts";
+
+const PREFIX = "/queues";
+
+/** Everything of its own; the page asks for fonts of another host, which it does not get. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  // One style sheet that a library of the page adds by script.
+  "style-src 'self' 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+export interface QueuesPorts {
+  readonly token: SecretText;
+  /** BullMQ's queues, by what is shown of their jobs' data. */
+  readonly queues: readonly {
+    readonly queue: Parameters<typeof createBoard>[1][number];
+    describe(data: unknown): Readonly<Record<string, unknown>>;
+  }[];
+}
+
+export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Promise<void> {
+  const describers = new Map(ports.queues.map(({ queue, describe }) => [queue.name, describe]));
+  const board = createBoard(
+    PREFIX,
+    ports.queues.map(({ queue }) => queue),
+    (body, queue) => cleanBody(body, queue, describers),
+  );
+  await app.register(async (scope) => {
+    scope.addHook("onRequest", async (request, reply) => {
+      if (!isOperator(request, ports.token)) return refuse(reply);
+      if (request.method !== "GET" && request.method !== "HEAD") {
+        return reply.code(405).send({ error: "this page is for looking only" });
+      }
+      // Texts that any job may carry.
+      if (/\/(logs|flow)$/.test(request.url.split("?")[0] ?? "")) return reply.send([]);
+      return undefined;
+    });
+    scope.addHook("onSend", async (_request, reply) => {
+      void reply.header("content-security-policy", CONTENT_SECURITY_POLICY);
+      void reply.header("x-content-type-options", "nosniff");
+      void reply.header("referrer-policy", "no-referrer");
+      void reply.header("cache-control", "no-store");
+    });
+    await scope.register(board, { prefix: PREFIX });
+  });
+}
+
+/** As a bearer, or as the password that a browser asks for; the name does not matter. */
+function isOperator(request: FastifyRequest, token: SecretText): boolean {
+  const [scheme = "", value = ""] = (request.headers.authorization ?? "").split(/ +/);
+  const given =
+    scheme.toLowerCase() === "basic"
+      ? Buffer.from(value, "base64")
+          .toString("utf8")
+          .replace(/^[^:]*:/, "")
+      : scheme.toLowerCase() === "bearer"
+        ? value
+        : undefined;
+  return isOneOf(given, secretsOf(token));
+}
+
+function refuse(reply: FastifyReply): FastifyReply {
+  return reply
+    .code(401)
+    .header("www-authenticate", 'Basic realm="crmsync", charset="UTF-8"')
+    .send({ error: "give OPERATOR_TOKEN as the password, or as a bearer token" });
+}
+
+type Describers = ReadonlyMap<string, (data: unknown) => Readonly<Record<string, unknown>>>;
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The bodies that hold jobs, with only what may be seen of these. */
+function cleanBody(body: unknown, queue: string | undefined, describers: Describers): unknown {
+  if (typeof body !== "object" || body === null) return body;
+  const { queues, job } = body as { queues?: unknown; job?: unknown };
+  if (Array.isArray(queues)) {
+    const shown = (queues as Fields[]).map((queue) => {
+      const describe = describers.get(String(queue["name"]));
+      const jobs = Array.isArray(queue["jobs"]) ? (queue["jobs"] as Fields[]) : [];
+      return { ...queue, jobs: jobs.map((each) => cleanJob(each, describe)) };
+    });
+    return { ...body, queues: shown };
+  }
+  if (job === undefined) return body;
+  return { ...body, job: cleanJob(job as Fields, describers.get(queue ?? "")) };
+}
+
+function cleanJob(job: Fields, describe: ((data: unknown) => Fields) | undefined): Fields {
+  const number = (name: string) => (typeof job[name] === "number" ? job[name] : undefined);
+  const id = String(job["id"]);
+  const failed = job["isFailed"] === true;
+  return {
+    // A job that brought an id of its own may have brought anybody's name.
+    id: /^\d{1,15}$/.test(id) ? id : createHash("sha256").update(id).digest("hex").slice(0, 12),
+    name: "job",
+    data: describe?.(job["data"]) ?? {},
+    timestamp: number("timestamp"),
+    processedOn: number("processedOn"),
+    finishedOn: number("finishedOn"),
+    attempts: number("attempts"),
+    delay: number("delay"),
+    priority: number("priority"),
+    stalledCounter: number("stalledCounter"),
+    progress: 0,
+    opts: {},
+    returnValue: null,
+    stacktrace: [],
+    isFailed: failed,
+    failedReason: failed ? "see crmsync dead list, and the log" : undefined,
+  };
+}

@@ -1,0 +1,111 @@
+import { execFileSync } from "node:child_process";
+import { Queue } from "bullmq";
+import { chromium } from "playwright-core";
+import { expect, it } from "vitest";
+import { personEvent, startDaemon, startSandbox } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { requireTool } from "../support/requirements.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const CHROMIUM = {
+  commands: ["chromium", "chromium-browser", "google-chrome"],
+  check: ["--version"],
+  debianPackage: "chromium",
+};
+const MARK = "Xq7Leak";
+const TOKEN = "operator-token";
+const basic = `Basic ${Buffer.from(`anybody:${TOKEN}`).toString("base64")}`;
+
+it("is not there without a token", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon({
+    REDIS_URL: redis.url,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+  });
+  expect((await fetch(`${daemon.url}/queues`)).status).toBe(404);
+});
+
+it("shows queues to the operator only, changes nothing, and holds nothing personal", async (context) => {
+  const command = await requireTool(context, CHROMIUM);
+  const found = execFileSync("sh", ["-c", 'command -v "$1"', "sh", command], { encoding: "utf8" });
+  const executablePath = found.trim();
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(
+    { REDIS_URL: redis.url, OPERATOR_TOKEN: TOKEN, SERVICE_BASE_URL: sandbox.url },
+    ["--roles", "http"],
+  );
+  // Nobody takes them: they wait, with everything that a foreign client may give a job.
+  await daemon.push([personEvent(`${MARK}1`, { firstName: MARK }, { subject: `contact/${MARK}` })]);
+  const inbox = new Queue("crm-events", { connection: redis.client, prefix: "{crmsync}" });
+  const sync = new Queue("sync", { connection: redis.client, prefix: "{crmsync}" });
+  const job = await inbox.add(MARK, { [MARK]: MARK }, { jobId: `${MARK}-id` });
+  await job.log(MARK);
+  await job.updateProgress({ [MARK]: MARK });
+  const pointer = await sync.add("sync", { crmCode: MARK }, { deduplication: { id: MARK } });
+
+  const get = (path: string, authorization?: string, method = "GET") =>
+    fetch(daemon.url + path, { method, headers: authorization ? { authorization } : {} });
+  const api = "/queues/api/queues";
+  for (const path of ["/queues", api, "/queues/static/css/none.css", `${api}/sync/1`]) {
+    expect((await get(path)).status, path).toBe(401);
+    expect((await get(path, "Bearer wrong")).status, path).toBe(401);
+  }
+  for (const [method, path] of [
+    ["PUT", `${api}/crm-events/${MARK}-id/clean`],
+    ["PUT", `${api}/crm-events/empty`],
+    ["PUT", `${api}/crm-events/pause`],
+    ["POST", `${api}/crm-events/add`],
+    ["PUT", `${api}/crm-events/obliterate`],
+  ] as const) {
+    expect((await get(path, basic, method)).status).toBe(405);
+  }
+  expect(await inbox.count()).toBe(2);
+
+  const answers = await Promise.all(
+    [
+      `${api}?activeQueue=crm-events&status=latest&page=1`,
+      `${api}?activeQueue=sync&status=latest&page=1`,
+      `${api}/crm-events/${MARK}-id`,
+      `${api}/crm-events/${MARK}-id/logs`,
+      `${api}/crm-events/${MARK}-id/flow`,
+      `${api}/crm-events/1`,
+      `${api}/sync/${pointer.id}`,
+      "/queues/api/redis/stats",
+      "/queues/api/job-schedulers",
+    ].map(async (path) => {
+      const answer = await get(path, basic);
+      expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
+      return answer.text();
+    }),
+  );
+  expect(answers.join("\n")).toContain("crm.record.updated");
+  expect(answers.join("\n")).not.toContain(MARK);
+
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  try {
+    const browserContext = await browser.newContext({
+      httpCredentials: { username: "operator", password: TOKEN },
+    });
+    const page = await browserContext.newPage();
+    const troubles: string[] = [];
+    const hosts = new Set<string>();
+    page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
+    page.on("pageerror", (error) => troubles.push(error.message));
+    page.on("request", (request) => hosts.add(new URL(request.url()).host));
+    await page.goto(`${daemon.url}/queues/queue/crm-events`);
+    await page.getByText("crm.record.updated").first().waitFor();
+    const text = await page.locator("body").innerText();
+    expect(text).toContain("sync");
+    expect(text).not.toContain(MARK);
+    await waitFor(async () => (await page.getByText("crm-events").count()) > 0, { what: "queues" });
+    expect([...hosts]).toEqual([new URL(daemon.url).host]);
+    expect(troubles).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+  await inbox.close();
+  await sync.close();
+});

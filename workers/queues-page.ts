@@ -1,0 +1,35 @@
+/** The page of the queues, on the daemon's own ones. */
+import { EVENT_TYPES } from "../src/event/crm-event.ts";
+import { serveQueues } from "../src/http/queues.ts";
+import type { createHttpServer } from "../src/http/server.ts";
+import { LANES } from "../src/spec/lane.ts";
+import type { Pointer } from "../src/state/pointer-queue.ts";
+import type { Runtime } from "./runtime.ts";
+
+export async function serveQueuesPage(
+  app: ReturnType<typeof createHttpServer>,
+  runtime: Runtime,
+): Promise<void> {
+  const { config, inbox, pointers } = runtime;
+  const token = config.secrets.OPERATOR_TOKEN;
+  if (token === undefined) return;
+  await serveQueues(app, {
+    token: () => token.value(),
+    queues: [
+      { queue: inbox.queue, describe: describeEvent },
+      {
+        queue: pointers.queue,
+        describe: (data) => ({ record: runtime.logName((data as Pointer).crmCode) }),
+      },
+    ],
+  });
+}
+
+/** Nothing of it that a sender may choose freely. */
+function describeEvent(data: unknown): Record<string, unknown> {
+  const { type, lane } = (data ?? {}) as { type?: unknown; lane?: unknown };
+  return {
+    type: EVENT_TYPES.find((known) => known === type) ?? "unknown",
+    lane: LANES.find((known) => known === lane) ?? "live",
+  };
+}
