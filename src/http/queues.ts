@@ -28,7 +28,7 @@ export interface QueuesPorts {
   /** BullMQ's queues, by what is shown of their jobs' data. */
   readonly queues: readonly {
     readonly queue: Parameters<typeof createBoard>[1][number];
-    describe(data: unknown): Readonly<Record<string, unknown>>;
+    readonly describe: (data: unknown) => Readonly<Record<string, unknown>>;
   }[];
 }
 
