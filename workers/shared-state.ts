@@ -5,6 +5,7 @@ import type { QuotaState } from "../src/service/quota.ts";
 import type { ClosedDoor } from "../src/state/doors.ts";
 import type { WarmUp } from "../src/state/ledger.ts";
 import { SYNC_QUEUE } from "../src/state/pointer-queue.ts";
+import { FETCH_QUEUE } from "../src/state/thin-events.ts";
 import type { SeenProcess } from "../src/state/processes.ts";
 import { durabilityProblems, redisHealth, type RedisHealth } from "../src/state/redis-health.ts";
 import type { Lane } from "../src/spec/lane.ts";
@@ -20,6 +21,7 @@ export interface Readings {
   readonly now: number;
   readonly inboxJobs: Counts;
   readonly syncJobs: Counts;
+  readonly fetchJobs: Counts;
   /** When the oldest change of each lane that is not on the service happened. */
   readonly oldest: Readonly<Record<Lane, number | undefined>>;
   readonly unsynced: Readonly<Record<Lane, number>>;
@@ -60,6 +62,7 @@ export async function takeReadings(stored: StoredState): Promise<Readings> {
     now,
     inboxJobs,
     syncJobs,
+    fetchJobs: await stored.thin.queue.getJobCounts(...QUEUE_STATES),
     oldest: { live: earliest([live, arrived]), bulk },
     unsynced: { live: liveCount, bulk: bulkCount },
     deadLetters: await dead.count(),
@@ -127,7 +130,11 @@ function sharedState(readings: Readings, { config }: StoredState): SharedState {
   const drained = drainedAt(readings);
   const playing = (role: string) => processes.filter(({ roles }) => roles.includes(role)).length;
   return {
-    queueJobs: { [INBOX_QUEUE]: readings.inboxJobs, [SYNC_QUEUE]: readings.syncJobs },
+    queueJobs: {
+      [INBOX_QUEUE]: readings.inboxJobs,
+      [SYNC_QUEUE]: readings.syncJobs,
+      [FETCH_QUEUE]: readings.fetchJobs,
+    },
     oldestUnsyncedAge: { live: age(oldest.live), bulk: age(oldest.bulk) },
     unsynced: readings.unsynced,
     deadLetters: readings.deadLetters,
