@@ -133,7 +133,7 @@ function bar(part: number): string {
   return "█".repeat(full) + "░".repeat(BAR_CELLS - full);
 }
 
-export function duration(seconds: number): string {
+function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));
   if (s < 90) return `${s} s`;
   if (s < 5400) return `${Math.round(s / 60)} min`;

@@ -20,7 +20,6 @@ export const CHANGE_OUTCOMES = [
   "rejected",
   "ignored",
 ] as const;
-export type ChangeOutcome = (typeof CHANGE_OUTCOMES)[number];
 
 const OPERATIONS = {
   create: "POST",
