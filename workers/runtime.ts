@@ -10,7 +10,6 @@ import { hashed } from "./log-words.ts";
 import { readSharedState } from "./shared-state.ts";
 import { openStoredState, type StoredState } from "./stored-state.ts";
 
-
 /** The same trouble is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
 

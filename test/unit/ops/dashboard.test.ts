@@ -14,9 +14,7 @@ const queries = [...panels.flatMap((panel) => panel.queries), ...ANNOTATIONS].ma
 const registry = createMetrics("", async () => undefined).registry;
 const families = (await registry.getMetricsAsJSON()) as unknown as { name: string; type: string }[];
 const typeOf = new Map(
-  families
-    .filter(({ name }) => name.startsWith("crmsync_"))
-    .map(({ name, type }) => [name, type]),
+  families.filter(({ name }) => name.startsWith("crmsync_")).map(({ name, type }) => [name, type]),
 );
 
 /** Each is the process's own, although it is a gauge. */
