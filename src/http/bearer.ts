@@ -11,7 +11,7 @@ export function showsToken(request: FastifyRequest, token: SecretText | undefine
  * A hook that lets only the bearer of a token pass.
  * @param name of the variable that sets it, for the one who reads the refusal.
  */
-export function bearerCheck(token: SecretText | undefined, name: string) {
+function bearerCheck(token: SecretText | undefined, name: string) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (showsToken(request, token)) return;
     const error =
