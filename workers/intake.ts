@@ -107,7 +107,14 @@ async function mapWith(runtime: Runtime, event: CrmEvent, subject: string): Prom
   // The record is the event's own: one that was merged into it comes without.
   const record = subject === event.subject ? event.data?.record : undefined;
   const context = { type, source, subject, object, recordId };
-  const mapped = await runtime.mapping.map(context, record, runtime.tenantLists.current());
+  const lists = runtime.tenantLists.current();
+  let mapped = await runtime.mapping.map(context, record, lists);
+  const isKeyless = mapped.kind === "unmappable" && mapped.crmCode === undefined;
+  if (isKeyless && record !== undefined && type === "crm.record.deleted") {
+    // What is left of a deleted record may be anything; its key may do without.
+    const bare = await runtime.mapping.map(context, undefined, lists);
+    if (bare.kind === "mapped") mapped = bare;
+  }
   if (mapped.kind !== "ignored") {
     for (const { field, reason } of mapped.warnings) {
       runtime.metrics.mappingWarnings.inc({ field: warningField(field), reason });

@@ -53,6 +53,7 @@ export class IsolatedMapping implements Mapping {
   #worker: Worker | undefined;
   #running: Task | undefined;
   #deadline: NodeJS.Timeout | undefined;
+  #starting = false;
   #closed = false;
 
   private constructor(name: string, file: string) {
@@ -91,6 +92,18 @@ export class IsolatedMapping implements Mapping {
   }
 
   async #start(): Promise<void> {
+    this.#starting = true;
+    try {
+      const worker = await this.#load();
+      if (this.#closed) await worker.terminate();
+      else this.#worker = worker;
+    } finally {
+      this.#starting = false;
+    }
+    this.#next();
+  }
+
+  async #load(): Promise<Worker> {
     const worker = new Worker(WORKER, {
       workerData: { file: this.#file, watched: this.#watched },
       resourceLimits: RESOURCE_LIMITS,
@@ -120,8 +133,7 @@ export class IsolatedMapping implements Mapping {
     try {
       await loaded;
       worker.unref();
-      this.#worker = worker;
-      this.#next();
+      return worker;
     } catch (error) {
       await worker.terminate();
       throw error;
@@ -131,15 +143,18 @@ export class IsolatedMapping implements Mapping {
   }
 
   #next(): void {
-    if (this.#running !== undefined || this.#worker === undefined || this.#closed) return;
-    const task = this.#waiting.shift();
+    if (this.#running !== undefined || this.#starting || this.#closed) return;
+    const [task] = this.#waiting;
     if (task === undefined) return;
+    const worker = this.#worker;
+    if (worker === undefined) return this.#restart();
+    this.#waiting.shift();
     this.#running = task;
     this.#deadline ??= setTimeout(() => this.#late(), RECORD_DEADLINE_MS);
     this.#deadline.refresh();
     try {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
-      this.#worker.postMessage(task.request);
+      worker.postMessage(task.request);
     } catch (error) {
       // Not to be cloned, so not to be mapped either.
       this.#running = undefined;
@@ -187,9 +202,9 @@ export class IsolatedMapping implements Mapping {
     void worker?.terminate().finally(() => this.#restart());
   }
 
-  /** What loaded once loads again; should the file have been broken meanwhile, records wait. */
+  /** What loaded once loads again; should the file be broken meanwhile, its records are told so. */
   #restart(): void {
-    if (this.#closed) return;
+    if (this.#closed || this.#starting) return;
     this.#start().catch((error: unknown) => {
       for (const task of this.#waiting.splice(0)) task.reject(error);
     });

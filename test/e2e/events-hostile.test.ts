@@ -173,5 +173,13 @@ objects:
     what: "the bad one is a dead letter",
   });
   expect(slowest).toBeLessThan(2000);
+
+  // Whatever is left of it, a deleted record is deleted.
+  const gone = personEvent("good1", { city: `${"a".repeat(60)}!` });
+  await daemon.push([{ ...gone, type: "crm.record.deleted" }]);
+  await waitFor(
+    async () => (await sandbox.relations()).get("good1")?.["relationStatus"] === "terminated",
+    { what: "the deletion arrives" },
+  );
   expect((await sandbox.relations()).get("good1")).toMatchObject({ city: "Remich" });
 });

@@ -69,6 +69,26 @@ describe("a runaway expression costs one record, and nothing waits for long", ()
   });
 });
 
+test("a file that broke meanwhile is told to its records, and used again once it is mended", async () => {
+  const file = join(dir, "breaks.yaml");
+  const text = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields: { type: { value: Person }, firstName: a, lastName: b, city: '$match(c, /^(\\w+\\s?)*$/)' }
+`;
+  await writeFile(file, text);
+  const mapping = await loadMapping(file);
+  const map = (record: CrmRecord) => mapping.map(context, record, DEFAULT_TENANT_LISTS);
+  await writeFile(file, "broken: [");
+  const stuck = await map({ ...GOOD, c: `${"a".repeat(40)}!` });
+  expect(stuck).toMatchObject({ kind: "unmappable", problems: [{ field: "city" }] });
+  await expect(map(GOOD)).rejects.toThrow(MappingError);
+  await writeFile(file, text);
+  expect(await map(GOOD)).toMatchObject({ kind: "mapped" });
+  await mapping.close();
+});
+
 test("the tenant's lists decide last", async () => {
   const mapping = await open("service: s");
   const lists = new Map([
