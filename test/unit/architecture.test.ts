@@ -33,6 +33,7 @@ const RULES: Rules = {
     "src/cli": ["src", "workers"],
   },
   onlyIn: {
+    "@bull-board": ["src/http/bull-board.ts"],
     bottleneck: ["src/service/lease-log.ts", "src/service/quota.ts"],
     bullmq: ["src/event", "src/state", "workers"],
     "cli-progress": ["src/cli"],
