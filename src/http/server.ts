@@ -12,7 +12,8 @@ export function createHttpServer(onDefect: (error: unknown) => void): FastifyIns
     logger: false,
     forceCloseConnections: true,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: { connectionsCheckingInterval: LATE_LOOK_MS },
+    // Node swaps the two timeouts where the one for headers is the longer.
+    http: { connectionsCheckingInterval: LATE_LOOK_MS, headersTimeout: REQUEST_TIMEOUT_MS },
     return503OnClosing: true,
   });
   app.setNotFoundHandler(async (request, reply) =>
