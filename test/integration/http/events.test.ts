@@ -220,6 +220,7 @@ describe("hostile requests", () => {
       const { port } = new URL(doors.url);
       const socket = connect(Number(port), "127.0.0.1");
       socket.on("error", () => {});
+      socket.resume();
       socket.write(
         "POST /events HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
       );
