@@ -6,6 +6,7 @@ import { SingleBar } from "cli-progress";
 import { Command, Option } from "commander";
 import { readConfig } from "../config.ts";
 import { parseEvent } from "../event/crm-event.ts";
+import { parseExactly } from "../event/exact-json.ts";
 import { Inbox } from "../event/inbox.ts";
 import { LANES, type Lane } from "../spec/lane.ts";
 import { connectOnce } from "./connect.ts";
@@ -117,7 +118,7 @@ async function pushLines(
 function checkLine(line: string, lane: Lane | undefined): { source: string; id: string } | string {
   let value: unknown;
   try {
-    value = JSON.parse(line);
+    value = parseExactly(line);
   } catch {
     return "is not JSON";
   }

@@ -127,6 +127,8 @@ export function classify(answer: RawAnswer, sent: Sent): Success | Failure {
   if (status >= 500) return unavailable("server_error", writes);
   switch (status) {
     case 400:
+    // Not declared by the spec, yet sending the same again cannot make it smaller.
+    case 413:
     case 422:
       return { kind: "rejected", status, error: errorText(answer, sent) };
     case 401:
