@@ -81,6 +81,7 @@ async function serve(
   const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
   serveHealth(app, {
     notReady: async () => reasonsNotReady(runtime),
+    notSending: async () => reasonsNotSending(runtime),
     metrics: () => metrics.text(),
     metricsType: metrics.contentType,
   });
@@ -111,4 +112,13 @@ async function reasonsNotReady({ ingest, redis }: Runtime): Promise<string[]> {
   if (!(await ingest.answers())) return ["redis does not answer"];
   const { usedBytes, limitBytes } = await redisHealth(redis);
   return limitBytes > 0 && usedBytes >= limitBytes ? ["redis is full"] : [];
+}
+
+async function reasonsNotSending({ doors }: Runtime): Promise<string[]> {
+  const closed = await doors.closed();
+  if (closed === undefined) return [];
+  const since = new Date(closed.since).toISOString();
+  return closed.door === "token"
+    ? [`the service refuses the token (401) since ${since}`]
+    : [`the service refuses this address ${closed.detail} (403) since ${since}`];
 }

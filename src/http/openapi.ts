@@ -117,8 +117,8 @@ function healthPaths() {
   });
   return {
     "/livez": get("live", "The process turns.", { "200": answer("It does.") }),
-    "/readyz": get("ready", "Changes can be taken and sent.", {
-      "200": answer("They can."),
+    "/readyz": get("ready", "Events can be taken.", {
+      "200": answer("They can; the body says whether they are sent, and why not."),
       "503": answer("They cannot; the body says why."),
     }),
     "/metrics": get("metrics", "For Prometheus.", { "200": answer("Text.") }),

@@ -90,6 +90,10 @@ it("names the closed door and the exhausted hour, and when things move on", asyn
     { what: "the door is found closed" },
   );
   expect(stopped.findings[0]).toMatchObject({ severity: "stopped" });
+  // Senders are not turned away, and whoever looks is told.
+  const ready = await fetch(`${refused.url}/readyz`);
+  expect(ready.status).toBe(200);
+  expect(await ready.text()).toMatch(/refuses the token \(401\)/);
   expect(stopped.backlog.drainedAt).toBeNull();
   expect(await status(other)).toMatch(/drained +unknown while stopped/);
 });
