@@ -1,6 +1,6 @@
 /**
  * Sends what happens at the CRM when it happens: over HTTP, one by one and in batches, and as
- * plain jobs on the BullMQ queue, as any producer in any language would.
+ * plain jobs on the BullMQ queue, in the way of every foreign producer.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Inbox } from "../../event/inbox.ts";
