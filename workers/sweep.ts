@@ -125,7 +125,7 @@ async function buryEvent(
 
 async function forgetOld(runtime: Runtime): Promise<void> {
   const { redis, keys, ledger, log } = runtime;
-  const claimed = await redis.set(`${keys.ledger}:swept`, "1", "EX", FORGET_EVERY_S, "NX");
+  const claimed = await redis.set(keys.ledgerSwept, "1", "EX", FORGET_EVERY_S, "NX");
   if (claimed !== "OK") return;
   const rows = await ledger.forget(Date.now() - FORGET_AFTER_MS);
   if (rows > 0) log.info({ rows }, "sweep.forgot");

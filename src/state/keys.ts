@@ -14,6 +14,10 @@ export interface Keys {
   readonly ledger: string;
   /** Hash: how far the ledger's warm-up got; `state` is `done` once absence can be trusted. */
   readonly warmUp: string;
+  /** Set while one process warms the ledger. */
+  readonly warmUpOwner: string;
+  /** Set while the ledger needs no sweeping. */
+  readonly ledgerSwept: string;
   /** Sorted set crmCode → time of its first unsynced event, ms. */
   unsynced(lane: Lane): string;
   /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
@@ -26,6 +30,8 @@ export interface Keys {
   readonly outage: string;
   /** Hash: the tenant's value lists as the service last told them, and when. */
   readonly schemaConfig: string;
+  /** Set while one process asks for them. */
+  readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
   /** Hash process id → what it last told of itself, as JSON. */
@@ -46,12 +52,15 @@ export function keysOf(prefix: string): Keys {
     versions: `${prefix}:versions`,
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
+    warmUpOwner: `${prefix}:warm-up:owner`,
+    ledgerSwept: `${prefix}:ledger:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     seen: (day) => `${prefix}:seen:${day}`,
     dead: `${prefix}:dead`,
     doors: `${prefix}:doors`,
     outage: `${prefix}:outage`,
     schemaConfig: `${prefix}:schema-config`,
+    schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
     processes: `${prefix}:processes`,
     outcomes: (slice) => `${prefix}:outcomes:${slice}`,

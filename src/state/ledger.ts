@@ -58,13 +58,13 @@ export class Ledger {
 
   /** Whether this process may warm the ledger now; at most one at a time may. */
   async claimWarmUp(owner: string): Promise<boolean> {
-    const key = `${this.#keys.warmUp}:owner`;
+    const key = this.#keys.warmUpOwner;
     if ((await this.#redis.set(key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
     return (await this.#redis.get(key)) === owner;
   }
 
   async releaseWarmUp(): Promise<void> {
-    await this.#redis.del(`${this.#keys.warmUp}:owner`);
+    await this.#redis.del(this.#keys.warmUpOwner);
   }
 
   /**
@@ -85,7 +85,7 @@ export class Ledger {
       work.hset(this.#keys.warmUp, "cursor", cursor);
       work.hsetnx(this.#keys.warmUp, "state", "running");
     }
-    work.pexpire(`${this.#keys.warmUp}:owner`, LEASE_MS);
+    work.pexpire(this.#keys.warmUpOwner, LEASE_MS);
     await work.exec();
   }
 

@@ -51,9 +51,7 @@ export class StoredTenantLists {
 
   /** Whether this process shall ask the service now; one does at a time. */
   async claim(forMs: number): Promise<boolean> {
-    return (
-      (await this.#redis.set(`${this.#keys.schemaConfig}:asking`, "1", "PX", forMs, "NX")) === "OK"
-    );
+    return (await this.#redis.set(this.#keys.schemaConfigAsking, "1", "PX", forMs, "NX")) === "OK";
   }
 
   /**
@@ -67,7 +65,7 @@ export class StoredTenantLists {
       .multi()
       .hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now)
       .hdel(this.#keys.schemaConfig, "doubted")
-      .del(`${this.#keys.schemaConfig}:asking`)
+      .del(this.#keys.schemaConfigAsking)
       .exec();
     await this.reload();
     return true;
