@@ -1,10 +1,12 @@
 /** Reading single records from a CRM's API: one GET, with what its answers mean in one table. */
 import { EnvHttpProxyAgent, type Dispatcher } from "undici";
+import { parseExactly } from "../event/exact-json.ts";
 import { waitAskedMs } from "../service/retry-after.ts";
 
 export type Answer =
   | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
-  | { readonly kind: "missing" }
+  /** `code` is what the API calls it, where it says so. */
+  | { readonly kind: "missing"; readonly code?: string }
   | { readonly kind: "throttled"; readonly retryAfterMs: number }
   | { readonly kind: "refused" | "unavailable"; readonly reason: string };
 
@@ -75,6 +77,7 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
       return { status: response.statusCode, headers: response.headers, body: parse(text) };
     } catch (error) {
       const { code, name } = error as { code?: string; name?: string };
+      if (name === "TimeoutError") return { failure: `no answer within ${timeoutMs / 1000} s` };
       return { failure: typeof code === "string" ? code : (name ?? "no answer") };
     }
   }
@@ -106,6 +109,9 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
         body: body.toString(),
       });
       const read = meaningOf(answer);
+      if (read.kind === "missing") {
+        return { kind: "refused", reason: "HTTP 404 where tokens are handed out" };
+      }
       if (read.kind !== "found") return read;
       const { access_token: token, expires_in: life } = read.body;
       if (typeof token !== "string") return { kind: "refused", reason: "no access_token" };
@@ -120,20 +126,40 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
 function meaningOf(answer: RawAnswer | { readonly failure: string }): Answer {
   if ("failure" in answer) return { kind: "unavailable", reason: answer.failure };
   const { status, headers, body } = answer;
-  const reason = `HTTP ${status}`;
   if (status === 200) {
     return isObject(body) ? { kind: "found", body } : { kind: "unavailable", reason: "no JSON" };
   }
-  if (status === 404 || status === 410) return { kind: "missing" };
+  const code = codeOf(body);
+  if (status === 404 || status === 410) {
+    // A page for people is not the API's: whatever is asked for there would look deleted.
+    return /html/i.test(String(headers["content-type"]))
+      ? { kind: "refused", reason: `HTTP ${status} with a web page; is the address the API's?` }
+      : { kind: "missing", ...(code !== undefined && { code }) };
+  }
   if (status === 429) {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
+  const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;
   return { kind: status >= 400 && status < 500 ? "refused" : "unavailable", reason };
+}
+
+/**
+ * The API's own name of a failure: `{error: name}` of OAuth, `{error: {code}}` of OData,
+ * `[{errorCode}]` of Salesforce, `{category}` of HubSpot. Words only: texts may quote the record.
+ */
+function codeOf(body: unknown): string | undefined {
+  const first: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
+  if (!isObject(first)) return undefined;
+  const { error, errorCode, category } = first;
+  const named = [errorCode, category, isObject(error) ? error["code"] : error];
+  return named.find((name) => typeof name === "string" && /^\w{1,50}$/.test(name)) as
+    | string
+    | undefined;
 }
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch {
     return undefined;
   }

@@ -21,6 +21,9 @@ import {
 const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
 const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 
+/** What Dataverse calls a record that does not exist, by its id or by a key. */
+const NO_RECORD: ReadonlySet<string> = new Set(["0x80040217", "0x80060891"]);
+
 /** Images that Dataverse adds by itself hold a name only. */
 const OWN_IMAGE = "AsynchronousStepPrimaryName";
 
@@ -98,8 +101,14 @@ export const dynamics: Webhook = {
       const url = `${addressOf(base, "/api/data/v9.2", setOf(object))}(${recordId})`;
       const answer = await api.get(url, {
         authorization: `Bearer ${token}`,
+        "odata-maxversion": "4.0",
+        "odata-version": "4.0",
         prefer: `odata.include-annotations="${FORMATTED.slice(1)}"`,
       });
+      // An address that it does not know is a 404 too, and says nothing of the record.
+      if (answer.kind === "missing" && !NO_RECORD.has(answer.code ?? "")) {
+        return { kind: "refused", reason: `HTTP 404 ${answer.code ?? ""} for ${setOf(object)}` };
+      }
       return fetched(answer, "modifiedon");
     },
   },

@@ -97,7 +97,7 @@ export type FetchedRecord =
       readonly modifiedAt: string | undefined;
     }
   /** The CRM does not show it: deleted since, or not to be seen by us. */
-  | { readonly kind: "missing" }
+  | { readonly kind: "missing"; readonly code?: string }
   | { readonly kind: "throttled"; readonly retryAfterMs: number }
   | { readonly kind: "refused" | "unavailable"; readonly reason: string };
 

@@ -1,0 +1,180 @@
+/** CRMs that tell what changed and leave the record out: one daemon, a stand-in of each API. */
+import { createHmac } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import {
+  startDaemon,
+  startSandbox,
+  tempDir,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+  type TempDir,
+} from "../support/crmsync.ts";
+import {
+  CRM_APIS,
+  LONG_NUMBER,
+  standInFor,
+  type CrmApiCase,
+  type StandIn,
+} from "../support/crm-stand-ins.ts";
+import { fixture, fixtureText } from "../support/fixtures.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const MAPPING = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.source & "/" & $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: '[firstname, firstName, FirstName, properties.firstname][0]'
+      lastName: '[lastname, lastName, LastName, properties.lastname][0]'
+      taxIdentificationNumber: { from: long_number, fallback: properties.long_number }
+`;
+
+/** Any number of changes of the one record, as the CRM sends them. */
+const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => Promise<Response>> =
+  {
+    hubspot(daemon, n) {
+      const change = (fixture("hubspot/01-contact-creation.json") as object[])[1];
+      const body = JSON.stringify([{ ...change, eventId: n, occurredAt: 1_794_816_842_117 + n }]);
+      const at = String(Date.now());
+      const signature = createHmac("sha256", "webhook-secret")
+        .update(`POST${daemon.url}/webhooks/hubspot${body}${at}`)
+        .digest("base64");
+      return post(daemon, "hubspot", body, {
+        "x-hubspot-request-timestamp": at,
+        "x-hubspot-signature-v3": signature,
+      });
+    },
+    salesforce(daemon, n) {
+      const body = fixtureText("salesforce/02-contact-update.json").replace(
+        '"sequenceNumber": 1',
+        `"sequenceNumber": ${n}`,
+      );
+      return post(daemon, "salesforce", body, { authorization: "Bearer webhook-secret" });
+    },
+    dynamics(daemon, n) {
+      const body = fixtureText("dynamics/02-contact-update.json").replace(
+        /"CorrelationId": "[^"]*"/,
+        `"CorrelationId": "${n}"`,
+      );
+      return post(daemon, "dynamics?code=webhook-secret", body, {});
+    },
+    espocrm(daemon, n) {
+      const body = JSON.stringify([{ id: "6737f0a1b2c3d4e5f", addressCity: String(n) }]);
+      const hmac = createHmac("sha256", "webhook-secret").update(body).digest("hex");
+      const signature = Buffer.from(`673:${hmac}`).toString("base64");
+      return post(daemon, "espocrm/Contact/update", body, { signature });
+    },
+  };
+
+const post = (
+  daemon: DaemonProcess,
+  path: string,
+  body: string,
+  headers: Record<string, string>,
+): Promise<Response> =>
+  fetch(`${daemon.url}/webhooks/${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body,
+  });
+
+let dir: TempDir;
+let sandbox: SandboxProcess;
+let daemon: DaemonProcess;
+const standIns = new Map<string, StandIn>();
+
+beforeAll(async () => {
+  dir = await tempDir();
+  sandbox = await startSandbox();
+  const env: Record<string, string> = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_PER_HOUR: "100000",
+    QUOTA_BURST: "1000",
+    QUOTA_BURST_MS: "100",
+    MAPPING: join(dir.path, "mapping.yaml"),
+  };
+  await writeFile(join(dir.path, "mapping.yaml"), MAPPING);
+  for (const crm of CRM_APIS) {
+    const standIn = await standInFor(crm);
+    standIns.set(crm.name, standIn);
+    Object.assign(env, crm.settings(standIn.url));
+    env[`${crm.name.toUpperCase()}_WEBHOOK_SECRET`] = "webhook-secret";
+    for (const [name, secret] of Object.entries(crm.secrets)) {
+      env[`${name}_FILE`] = join(dir.path, name);
+      await writeFile(join(dir.path, name), `${secret}\n`);
+    }
+  }
+  daemon = await startDaemon(env);
+}, 60_000);
+
+afterAll(async () => {
+  await daemon?.[Symbol.asyncDispose]();
+  await sandbox?.[Symbol.asyncDispose]();
+  for (const standIn of standIns.values()) await standIn[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const fetches = (crm: string, outcome: string) =>
+  daemon.metric("crmsync_record_fetches_total", { crm, outcome });
+
+test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (crm) => {
+  const standIn = standIns.get(crm.name);
+  if (standIn === undefined) throw new Error("no stand-in");
+  const send = async (n: number) => {
+    const { status } = await SENDERS[crm.name](daemon, n);
+    expect(status).toBe(200);
+  };
+  const relation = async () =>
+    [...(await sandbox.relations()).values()].find(
+      ({ crmCode }) => String(crmCode).includes(crm.name) && String(crmCode).endsWith(crm.recordId),
+    );
+
+  // While the CRM is away, whatever comes waits for one fetch.
+  await writeFile(join(dir.path, Object.keys(crm.secrets)[0] ?? ""), "wrong");
+  await send(0);
+  await waitFor(async () => (await fetches(crm.name, "refused")) >= 1, {
+    what: "wrong credentials are refused",
+    deadlineMs: 30_000,
+  });
+  for (let n = 1; n <= 10; n += 1) await send(n);
+  await waitFor(
+    async () =>
+      (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "wait" })) +
+        (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "active" })) ===
+      0,
+    { what: "all ten are taken in", deadlineMs: 30_000 },
+  );
+  standIn.faults.push({ status: 503 });
+  for (const [name, secret] of Object.entries(crm.secrets)) {
+    await writeFile(join(dir.path, name), `${secret}\n`);
+  }
+  await waitFor(relation, { what: "the relation on the service", deadlineMs: 60_000 });
+  await waitUntilSettled(daemon);
+  expect(await relation()).toMatchObject({ taxIdentificationNumber: LONG_NUMBER });
+  expect(await fetches(crm.name, "found")).toBe(1);
+  expect(standIn.reads.at(-1)?.headers[crm.header[0]]).toBe(
+    crm.header[1](`token-${standIn.tokens}`),
+  );
+
+  // Deleted before it could be read: nothing is changed, and nothing waits for it for ever.
+  standIn.isDeleted = true;
+  await send(11);
+  await waitFor(async () => (await fetches(crm.name, "missing")) >= 1, {
+    what: "the record is missing",
+    deadlineMs: 30_000,
+  });
+  await waitUntilSettled(daemon);
+  expect(await relation()).toMatchObject({ relationStatus: "active" });
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  const secrets = Object.values(crm.secrets);
+  const said = [...daemon.process.stdout, ...daemon.process.stderr].join("\n");
+  for (const secret of [...secrets, "webhook-secret"]) expect(said).not.toContain(`"${secret}"`);
+});

@@ -1,0 +1,137 @@
+/** What each CRM's answers mean, told by its own stand-in. */
+import { describe, expect, test } from "vitest";
+import { createCrmApi } from "../../../src/crm/crm-api.ts";
+import { WEBHOOKS } from "../../../src/http/webhooks/serve.ts";
+import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
+
+const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
+
+async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) {
+  const standIn = await standInFor(crm);
+  const api = createCrmApi({ timeoutMs, proxy: NO_PROXY });
+  const reader = WEBHOOKS.find(({ name }) => name === crm.name)?.reader;
+  if (reader === undefined) throw new Error(`${crm.name} has no reader`);
+  const settings: Record<string, string> = { ...crm.settings(standIn.url), ...secrets };
+  const setting = (name: string) => settings[name] ?? "";
+  const fields = new Set(["firstname", "lastname", "Not a property"]);
+  return {
+    standIn,
+    needs: reader.needs,
+    settings,
+    read: (object = crm.object, recordId = crm.recordId) =>
+      reader.fetchRecord({ ...api, setting }, object, recordId, fields),
+    async [Symbol.asyncDispose]() {
+      await api.close();
+      await standIn[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe.for(CRM_APIS)("$name", (crm) => {
+  test("gives a record whole, with every digit, to whoever shows what it asks for", async () => {
+    await using opened = await open(crm);
+    const { standIn, read } = opened;
+    expect(Object.keys(opened.settings)).toEqual(expect.arrayContaining([...opened.needs]));
+    const fetched = await read();
+    if (fetched.kind !== "found") throw new Error(JSON.stringify(fetched));
+    expect(JSON.stringify(fetched.record)).toContain(`"long_number":"${LONG_NUMBER}"`);
+    // EspoCRM's events have our clock's time, so its own is of no use.
+    expect(fetched.modifiedAt?.slice(0, 10)).toBe(
+      crm.name === "espocrm" ? undefined : "2026-11-16",
+    );
+    await read();
+    expect(standIn.reads).toHaveLength(2);
+    expect(standIn.tokens).toBe(crm.oauth === undefined ? 0 : 1);
+    const properties = new URL(standIn.reads[0]?.url ?? "", standIn.url).searchParams;
+    expect(properties.get("properties")).toBe(crm.name === "hubspot" ? "firstname,lastname" : null);
+  });
+
+  test("wrong credentials are told, and never shown", async () => {
+    const wrong = Object.fromEntries(Object.keys(crm.secrets).map((name) => [name, "wr0ng"]));
+    await using opened = await open(crm, undefined, wrong);
+    const fetched = await opened.read();
+    expect(fetched).toMatchObject({
+      kind: "refused",
+      reason: expect.stringContaining("401") as unknown,
+    });
+    expect(JSON.stringify(fetched)).not.toContain("wr0ng");
+  });
+
+  test("a token that was revoked before its time is asked for anew", async () => {
+    await using opened = await open(crm);
+    opened.standIn.faults.push({ status: 401, body: crm.unauthorized });
+    expect(await opened.read()).toMatchObject({ kind: "refused" });
+    expect(await opened.read()).toMatchObject({ kind: "found" });
+    expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 2);
+  });
+
+  test("a record that was deleted meanwhile is missing", async () => {
+    await using opened = await open(crm);
+    opened.standIn.isDeleted = true;
+    expect(await opened.read()).toMatchObject({ kind: "missing" });
+  });
+
+  test("a 404 that is not the API's is no deletion", async () => {
+    await using opened = await open(crm);
+    const page = { headers: { "content-type": "text/html" }, body: "<h1>Not Found</h1>" };
+    opened.standIn.faults.push({ status: 404, ...page });
+    expect(await opened.read()).toMatchObject({ kind: "refused" });
+    if (crm.oauth === undefined) return;
+    await using other = await open(crm);
+    other.standIn.tokenFaults.push({ status: 404, body: "{}" });
+    expect(await other.read()).toMatchObject({ kind: "refused" });
+    expect(other.standIn.reads).toHaveLength(0);
+  });
+
+  test("an id of any characters stays one part of the address", async () => {
+    await using opened = await open(crm);
+    expect((await opened.read(crm.object, "../../admin?x=#")).kind).toBe("missing");
+    expect(opened.standIn.reads.every(({ url = "" }) => !/admin\?x|\/\.\.\//.test(url))).toBe(true);
+  });
+
+  test.for([
+    [{ status: 403 }, { kind: "refused", reason: "HTTP 403" }],
+    [
+      { status: 429, headers: { "retry-after": "7" } },
+      { kind: "throttled", retryAfterMs: 7000 },
+    ],
+    [{ status: 429 }, { kind: "throttled", retryAfterMs: 10_000 }],
+    [{ status: 500 }, { kind: "unavailable", reason: "HTTP 500" }],
+    [{ status: 503 }, { kind: "unavailable", reason: "HTTP 503" }],
+    [{ status: 302 }, { kind: "unavailable", reason: "HTTP 302" }],
+    [
+      { status: 200, body: "<html>" },
+      { kind: "unavailable", reason: "no JSON" },
+    ],
+    [
+      { status: 200, body: "[]" },
+      { kind: "unavailable", reason: "no JSON" },
+    ],
+    [{ status: "reset" }, { kind: "unavailable" }],
+  ] as const)("%j", async ([fault, expected]) => {
+    await using opened = await open(crm);
+    opened.standIn.faults.push(fault);
+    expect(await opened.read()).toMatchObject(expected);
+  });
+
+  test("silence ends at the timeout", async () => {
+    await using opened = await open(crm, 300);
+    for (let tries = 0; tries < 2; tries += 1) {
+      opened.standIn.faults.push({ status: "silence" });
+      opened.standIn.tokenFaults.push({ status: "silence" });
+    }
+    expect(await opened.read()).toEqual({ kind: "unavailable", reason: "no answer within 0.3 s" });
+  });
+});
+
+test("Dynamics: a table that has another address is told, not taken for a deletion", async () => {
+  const crm = CRM_APIS.find(({ name }) => name === "dynamics");
+  if (crm === undefined) throw new Error("no dynamics");
+  await using opened = await open(crm);
+  const body = '{"error":{"code":"0x8006088a","message":"Resource not found for the segment"}}';
+  opened.standIn.faults.push({ status: 404, body });
+  expect(await opened.read("cw_party")).toEqual({
+    kind: "refused",
+    reason: "HTTP 404 0x8006088a for cw_parties",
+  });
+});

@@ -1,0 +1,183 @@
+/** The read endpoints of CRMs, as each documents its own: address, credentials, answers. */
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fixtureText } from "./fixtures.ts";
+
+export interface CrmApiCase {
+  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm";
+  readonly object: string;
+  readonly recordId: string;
+  /** Where the record is read, without its query. */
+  readonly path: string;
+  /** Variables beside the secrets, given the address of the stand-in. */
+  settings(url: string): Readonly<Record<string, string>>;
+  readonly secrets: Readonly<Record<string, string>>;
+  /** What the CRM asks to be shown, with the token of `oauth` where it hands one out. */
+  readonly header: readonly [name: string, value: (token: string) => string];
+  readonly oauth?: {
+    readonly path: string;
+    readonly form: (url: string) => Readonly<Record<string, string>>;
+  };
+  /** The record as JSON text: a parsed one would have lost the digits of long numbers. */
+  readonly record: string;
+  readonly notFound: string;
+  readonly unauthorized: string;
+}
+
+export const LONG_NUMBER = "1795224130716501506";
+
+/** A record with a number of 19 digits that JSON.parse would round. */
+const withLongNumber = (json: string, inside: RegExp): string =>
+  json.replace(inside, (start) => `${start} "long_number": ${LONG_NUMBER},`);
+
+const DYNAMICS_ID = "5f2d9c11-7ba3-ef11-8a69-6045bd8f1a20";
+const ESPO_RECORD = JSON.stringify(
+  (JSON.parse(fixtureText("espocrm/01-Contact.create.json")) as unknown[])[0],
+);
+
+export const CRM_APIS: readonly CrmApiCase[] = [
+  {
+    name: "hubspot",
+    object: "contact",
+    recordId: "512840017733",
+    path: "/crm/v3/objects/contacts/512840017733",
+    settings: (url) => ({ HUBSPOT_API_URL: url }),
+    secrets: { HUBSPOT_TOKEN: "pat-1" },
+    header: ["authorization", () => "Bearer pat-1"],
+    record: withLongNumber(
+      fixtureText("hubspot/records/contact-512840017733.json"),
+      /"properties": \{/,
+    ),
+    notFound: '{"status":"error","message":"resource not found","category":"OBJECT_NOT_FOUND"}',
+    unauthorized: '{"status":"error","message":"…","category":"INVALID_AUTHENTICATION"}',
+  },
+  {
+    name: "salesforce",
+    object: "Contact",
+    recordId: "003Qk00000AbC12IAF",
+    path: "/services/data/v62.0/sobjects/Contact/003Qk00000AbC12IAF",
+    settings: (url) => ({ SALESFORCE_URL: url, SALESFORCE_CLIENT_ID: "app" }),
+    secrets: { SALESFORCE_CLIENT_SECRET: "app-secret" },
+    header: ["authorization", (token) => `Bearer ${token}`],
+    oauth: {
+      path: "/services/oauth2/token",
+      form: () => ({ client_id: "app", client_secret: "app-secret" }),
+    },
+    record: withLongNumber(
+      fixtureText("salesforce/records/contact-003Qk00000AbC12IAF.json"),
+      /^\{/,
+    ),
+    notFound: '[{"message":"entity is deleted","errorCode":"ENTITY_IS_DELETED","fields":[]}]',
+    unauthorized: '[{"message":"Session expired or invalid","errorCode":"INVALID_SESSION_ID"}]',
+  },
+  {
+    name: "dynamics",
+    object: "contact",
+    recordId: DYNAMICS_ID,
+    path: `/api/data/v9.2/contacts(${DYNAMICS_ID})`,
+    settings: (url) => ({
+      DYNAMICS_URL: url,
+      DYNAMICS_LOGIN_URL: url,
+      DYNAMICS_TENANT_ID: "tenant-1",
+      DYNAMICS_CLIENT_ID: "app",
+    }),
+    secrets: { DYNAMICS_CLIENT_SECRET: "app-secret" },
+    header: ["authorization", (token) => `Bearer ${token}`],
+    oauth: {
+      path: "/tenant-1/oauth2/v2.0/token",
+      form: (url) => ({
+        client_id: "app",
+        client_secret: "app-secret",
+        scope: `${url}/.default`,
+      }),
+    },
+    record: withLongNumber(fixtureText("dynamics/records/contact-5f2d9c11.json"), /^\{/),
+    notFound: '{"error":{"code":"0x80040217","message":"Entity Does Not Exist"}}',
+    unauthorized: '{"error":{"code":"0x80072560","message":"not a member"}}',
+  },
+  {
+    name: "espocrm",
+    object: "Contact",
+    recordId: "6737f0a1b2c3d4e5f",
+    path: "/api/v1/Contact/6737f0a1b2c3d4e5f",
+    settings: (url) => ({ ESPOCRM_URL: url }),
+    secrets: { ESPOCRM_API_KEY: "espo-key" },
+    header: ["x-api-key", () => "espo-key"],
+    record: withLongNumber(ESPO_RECORD, /^\{/),
+    // EspoCRM tells errors by status and a header, without a body.
+    notFound: "",
+    unauthorized: "",
+  },
+];
+
+export interface Fault {
+  /** `silence` never answers, `reset` breaks the connection. */
+  readonly status: number | "silence" | "reset";
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+export interface StandIn extends AsyncDisposable {
+  readonly url: string;
+  /** Requests for records, refused ones too; tokens are counted apart. */
+  readonly reads: IncomingMessage[];
+  tokens: number;
+  /** Answers in place of the record, first to last; then the record again. */
+  readonly faults: Fault[];
+  /** The same for tokens. */
+  readonly tokenFaults: Fault[];
+  /** Deleted: from now on it is not found. */
+  isDeleted: boolean;
+}
+
+/** Answers as the CRM does: 401 to whoever does not show what it asks for. */
+export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
+  const [headerName, headerValue] = crm.header;
+  const server = createServer((request, response) => {
+    const body: Buffer[] = [];
+    const end = ({ status, headers = {}, body = "" }: Fault) => {
+      if (status === "silence") return;
+      if (status === "reset") return void request.socket.resetAndDestroy();
+      response.writeHead(status, { "content-type": "application/json", ...headers }).end(body);
+    };
+    request.on("data", (chunk: Buffer) => body.push(chunk));
+    request.on("end", () => {
+      const [path = ""] = decodeURIComponent(request.url ?? "").split("?");
+      if (request.method === "POST" && path === crm.oauth?.path) {
+        standIn.tokens += 1;
+        const fault = standIn.tokenFaults.shift();
+        if (fault !== undefined) return end(fault);
+        const given = Object.fromEntries(new URLSearchParams(Buffer.concat(body).toString()));
+        const wanted = { grant_type: "client_credentials", ...crm.oauth.form(standIn.url) };
+        const isRight = Object.entries(wanted).every(([name, value]) => given[name] === value);
+        return end(
+          isRight
+            ? { status: 200, body: `{"access_token":"token-${standIn.tokens}","expires_in":3599}` }
+            : { status: 401, body: '{"error":"invalid_client","error_description":"…"}' },
+        );
+      }
+      standIn.reads.push(request);
+      const fault = standIn.faults.shift();
+      if (fault !== undefined) return end(fault);
+      if (request.headers[headerName] !== headerValue(`token-${standIn.tokens}`)) {
+        return end({ status: 401, body: crm.unauthorized });
+      }
+      if (path !== crm.path || standIn.isDeleted) return end({ status: 404, body: crm.notFound });
+      end({ status: 200, body: crm.record });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const standIn: StandIn = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    reads: [],
+    tokens: 0,
+    faults: [],
+    tokenFaults: [],
+    isDeleted: false,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return standIn;
+}
