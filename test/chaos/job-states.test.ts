@@ -18,7 +18,7 @@ const sync = new Queue("sync", { connection: redis, prefix });
 
 /** So long that no retry of an older state comes due during a test. */
 const RETRY_BASE_MS = 600_000;
-const SERVICE_TIMEOUT_MS = 1500;
+const SERVICE_TIMEOUT_MS = 4000;
 
 let sandbox: SandboxProcess;
 let daemon: DaemonProcess;
@@ -49,7 +49,7 @@ const push = async (crmCode: string, firstName: string) => {
   expect((await daemon.push([personEvent(crmCode, { firstName })])).status).toBe(202);
 };
 
-const arrives = (crmCode: string, firstName: string, deadlineMs = 10_000) =>
+const arrives = (crmCode: string, firstName: string, deadlineMs = 40_000) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
     what: `${crmCode} is ${firstName}`,
     deadlineMs,
@@ -84,7 +84,7 @@ const hasJob = async (crmCode: string, state: "active" | "delayed"): Promise<boo
 
 describe("an event that arrives while the job of its record is", () => {
   it("active: comes after it, in a run of its own", async () => {
-    await known("active", { fault: "latency", ms: 700 });
+    await known("active", { fault: "latency", ms: 3000 });
     const before = await updates();
     await push("active", "version 1");
     await waitFor(() => hasJob("active", "active"), { what: "its job is active" });
@@ -103,17 +103,16 @@ describe("an event that arrives while the job of its record is", () => {
 
   it("delayed while its request may still arrive: waits for that, and no longer", async () => {
     await known("ambiguous", { fault: "reset", when: "after" });
+    const startedAt = performance.now();
     await push("ambiguous", "version 1");
     await waitFor(() => hasJob("ambiguous", "delayed"), { what: "its job is delayed" });
-    const endedBy = performance.now();
     await push("ambiguous", "version 2");
     await arrives("ambiguous", "version 2");
-    // The job was seen delayed some time after its request had ended.
-    expect(performance.now() - endedBy).toBeGreaterThan(SERVICE_TIMEOUT_MS * 0.8);
+    expect(performance.now() - startedAt).toBeGreaterThan(SERVICE_TIMEOUT_MS);
   });
 
   it("held back by a 429: goes instead of the older state, in one request", async () => {
-    await known("throttled", { fault: "rate-limit", seconds: 2 });
+    await known("throttled", { fault: "rate-limit", seconds: 4 });
     const before = await updates();
     await push("throttled", "version 1");
     await waitFor(async () => (await struck()) === 1, { what: "the 429 is answered" });

@@ -119,7 +119,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
   await using second = await startDaemon(env);
   await using prometheus = await startPrometheus(command, dir.path, [first, second]);
   await waitFor(async () => (await prometheus.query("up == 1")).length === 2, {
-    deadlineMs: 20_000,
+    deadlineMs: 60_000,
     what: "both are scraped",
   });
   const numbers = Array.from({ length: 60 }, (_, n) => n);
@@ -138,7 +138,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
     return missing;
   };
   await waitFor(async () => (await empty()).length === 0, {
-    deadlineMs: 30_000,
+    deadlineMs: 90_000,
     what: "data in every panel",
   }).catch(async (error: unknown) => {
     expect(await empty()).toEqual([]);

@@ -8,7 +8,7 @@ import { spawnCrmsync, spawnNode, type TestProcess } from "../support/process.ts
 import { waitFor } from "../support/wait-for.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "../..");
-const READY_MS = 40_000;
+const READY_MS = 120_000;
 const END_MS = 120_000;
 
 /** What must not be there any more when a test ends. */
@@ -16,7 +16,7 @@ let family: number[] = [];
 
 afterEach(async () => {
   await waitFor(async () => (await Promise.all(family.map(runs))).every((alive) => !alive), {
-    deadlineMs: 10_000,
+    deadlineMs: 60_000,
     what: "all processes of the demo have ended",
   });
   family = [];

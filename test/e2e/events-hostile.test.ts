@@ -172,7 +172,8 @@ objects:
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
     what: "the bad one is a dead letter",
   });
-  expect(slowest).toBeLessThan(2000);
+  // An expression without end would keep it from answering at all.
+  expect(slowest).toBeLessThan(20_000);
 
   // Whatever is left of it, a deleted record is deleted.
   const gone = personEvent("good1", { city: `${"a".repeat(60)}!` });

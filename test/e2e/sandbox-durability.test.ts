@@ -113,7 +113,7 @@ test("100,000 relations are listed in 20 pages within seconds, in constant memor
     Number(execFileSync("ps", ["-o", "rss=", "-p", String(sandbox.pid)])) / 1024;
   const started = performance.now();
   expect((await listAll(sandbox)).size).toBe(100_000);
-  expect(performance.now() - started).toBeLessThan(10_000);
+  expect(performance.now() - started).toBeLessThan(30_000);
   const afterFirstMb = residentMb();
   for (let i = 0; i < 3; i += 1) await listAll(sandbox);
   expect(residentMb()).toBeLessThan(Math.max(afterFirstMb * 1.5, 300));

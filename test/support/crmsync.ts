@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
 import { waitFor } from "./wait-for.ts";
 
-const START_DEADLINE_MS = 30_000;
+const START_DEADLINE_MS = 90_000;
 
 export interface SandboxProcess extends AsyncDisposable {
   readonly process: TestProcess;
@@ -126,7 +126,7 @@ function sumOf(metrics: string, name: string, labels: Record<string, string>): n
 }
 
 /** Resolves once nothing waits: not in the inbox, not staged, not on its way. */
-export async function waitUntilSettled(daemon: DaemonProcess, deadlineMs = 60_000): Promise<void> {
+export async function waitUntilSettled(daemon: DaemonProcess, deadlineMs = 120_000): Promise<void> {
   await waitFor(
     async () =>
       (await daemon.metric("crmsync_queue_jobs", { state: "wait" })) +
@@ -147,7 +147,7 @@ export async function tempDir(): Promise<TempDir> {
   const path = await mkdtemp(join(tmpdir(), "crmsync-test-"));
   return {
     path,
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true, maxRetries: 10 }),
   };
 }
 

@@ -72,7 +72,7 @@ function supervise(child: ChildProcess, out: Readable, err: Readable): TestProce
     stderr,
     ended,
     kill: (signal) => void child.kill(signal),
-    async line(pattern, deadlineMs = 20_000) {
+    async line(pattern, deadlineMs = 60_000) {
       const find = () => {
         for (const line of [...stdout, ...stderr]) {
           const match = pattern.exec(line);

@@ -54,7 +54,7 @@ async function provideRedis(): Promise<TestRedis> {
 async function startOwnServer(): Promise<TestRedis> {
   const dataDir = await mkdtemp(join(tmpdir(), "crmsync-test-"));
   const log = pino({ level: "warn" }, pino.destination(2));
-  const remove = async () => rm(dataDir, { recursive: true, force: true });
+  const remove = async () => rm(dataDir, { recursive: true, force: true, maxRetries: 10 });
   try {
     const redis = await startEmbeddedRedis({ dataDir, log });
     return {

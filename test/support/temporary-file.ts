@@ -11,6 +11,6 @@ export async function temporaryFile(name: string): Promise<TemporaryFile> {
   const directory = await mkdtemp(join(tmpdir(), "crmsync-sandbox-"));
   return {
     path: join(directory, name),
-    [Symbol.asyncDispose]: () => rm(directory, { recursive: true }),
+    [Symbol.asyncDispose]: () => rm(directory, { recursive: true, maxRetries: 10 }),
   };
 }

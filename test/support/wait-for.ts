@@ -9,7 +9,7 @@ const POLL_MS = 20;
  */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
-  { deadlineMs = 10_000, what }: { deadlineMs?: number; what: string },
+  { deadlineMs = 30_000, what }: { deadlineMs?: number; what: string },
 ): Promise<Exclude<T, false | undefined>> {
   const deadline = Date.now() + deadlineMs;
   for (;;) {

@@ -28,13 +28,17 @@ export function openRedis(url = inject("redisUrl")): Redis {
   return redis;
 }
 
-/** A quota in this process; `logged` are the names of its log lines. */
+/**
+ * A quota in this process; `logged` are the names of its log lines. Its burst window is the real
+ * one: under a shorter one a permit grows old while a busy machine does something else.
+ */
 export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePrefix()) {
   const logged: string[] = [];
   const pauses: string[] = [];
   const say = (_: object, message: string) => void logged.push(message);
   const quota: Quota = createQuota({
     ...SHORT,
+    burstMs: 5000,
     ...limits,
     prefix,
     redis: openRedis(),

@@ -33,17 +33,18 @@ const CASES: readonly Case[] = [
 
 test.for(CASES)("A 429 with $what stops everybody for just that long", async (given) => {
   const { quota, prefix, pauses } = await openQuota();
-  await answer(await quota.acquire("live"), 429, given.headers());
+  const permit = await quota.acquire("live");
+  const before = Date.now();
+  await answer(permit, 429, given.headers());
+  const after = Date.now();
   const other = await openQuota({}, prefix);
   const state = await other.quota.state();
-  const stoppedMs = (state.until ?? 0) - Date.now();
   expect(state.stopped).toBe("throttled");
-  expect(stoppedMs).toBeGreaterThan(given.stops[0] - 300);
-  expect(stoppedMs).toBeLessThan(given.stops[1]);
+  expect(state.until).toBeGreaterThan(before + given.stops[0]);
+  expect(state.until).toBeLessThan(after + given.stops[1]);
   expect(pauses).toEqual(["throttled"]);
   await other.quota.acquire("live");
   expect(Date.now()).toBeGreaterThanOrEqual(state.until ?? Infinity);
-  expect(Date.now()).toBeLessThan((state.until ?? 0) + 250);
 });
 
 test("A pause is only ever extended", async () => {
@@ -67,14 +68,19 @@ test("A pause stays when every process has ended", async () => {
 
 test("429s in a row that say nothing stop for longer and longer; a success ends the row", async () => {
   const { quota } = await openQuota({ pacing: "burst" });
+  /** Between which two lengths the pause lies, ms. */
   const refused = async () => {
-    await answer(await quota.acquire("live"), 429);
-    return ((await quota.state()).until ?? 0) - Date.now();
+    const permit = await quota.acquire("live");
+    const before = Date.now();
+    await answer(permit, 429);
+    const after = Date.now();
+    const until = (await quota.state()).until ?? 0;
+    return { least: until - after, most: until - before };
   };
-  expect(await refused()).toBeLessThan(1050);
-  expect(await refused()).toBeGreaterThan(900);
+  expect((await refused()).least).toBeLessThan(1050);
+  expect((await refused()).most).toBeGreaterThan(950);
   await spend(quota, 1);
-  expect(await refused()).toBeLessThan(1050);
+  expect((await refused()).least).toBeLessThan(1050);
 });
 
 test("An unexplained 429 makes pacing steady for 24 hours, in every process", async () => {
@@ -108,7 +114,6 @@ test("What another program spent is taken from the count until the service reset
   expect((await other.quota.state()).remaining).toBe(40);
   await waitFor(async () => (await other.quota.state()).remaining === 99, {
     what: "the slots to return",
-    deadlineMs: 5000,
   });
 });
 

@@ -43,12 +43,11 @@ describe.each<{ name: FormatName; holds: string[]; fails: string[] }>([
   });
 });
 
+// Backtracking would take longer than the time that a test has.
 test("hostile texts are decided at once", () => {
-  const started = performance.now();
-  FORMATS.email.holds(`a@${"a-".repeat(200_000)}!`);
-  FORMATS.email.holds(`${"a.".repeat(200_000)}@`);
-  FORMATS.uri.holds(`a:${"%20".repeat(200_000)}%`);
-  expect(performance.now() - started).toBeLessThan(1000);
+  expect(FORMATS.email.holds(`a@${"a-".repeat(200_000)}!`)).toBe(false);
+  expect(FORMATS.email.holds(`${"a.".repeat(200_000)}@`)).toBe(false);
+  expect(FORMATS.uri.holds(`a:${"%20".repeat(200_000)}%`)).toBe(false);
 });
 
 describe("ISO codes", () => {
