@@ -51,7 +51,7 @@ export function serveIntake(
     },
     lost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
-      log.error({ webhook, gaps }, "webhook.gap: the CRM lost changes; run crmsync reconcile");
+      log.error({ webhook, gaps }, "webhook.gap: the CRM lost changes; push an export of it (crmsync push --lane bulk)");
     },
   });
 }
