@@ -3,6 +3,7 @@
 // `event` has recordId, object, subject, type and source. `record` is undefined for a deletion that
 // came without one: only the crmCode is needed then. Return undefined for records that are not to be
 // sent. Values need no form: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31.
+import type { MapRecord } from "crmsync";
 
 interface Client {
   readonly company?: string;
@@ -12,7 +13,7 @@ interface Client {
   readonly internal?: boolean;
 }
 
-export function mapRecord(record: Client | undefined, event: { readonly recordId: string }) {
+export const mapRecord: MapRecord<Client> = (record, event) => {
   if (record?.internal === true) return undefined;
   const crmCode = `acme-${event.recordId}`;
   if (record?.company !== undefined) {
@@ -32,4 +33,4 @@ export function mapRecord(record: Client | undefined, event: { readonly recordId
       countryOfResidence: record?.country,
     },
   };
-}
+};

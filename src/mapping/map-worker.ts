@@ -15,8 +15,10 @@ import {
 } from "./map-protocol.ts";
 import { mapRecord, type Watch } from "./map-record.ts";
 import { MappingError, type MappingResult } from "./mapping.ts";
+import { loadingFault } from "./module-fault.ts";
 import { readMappingFile } from "./read-mapping-file.ts";
-import { mapByModule, type RecordMapping } from "./record-mapping.ts";
+import type { MapRecord } from "./map-module.ts";
+import { mapByModule } from "./record-mapping.ts";
 
 type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
 
@@ -27,13 +29,13 @@ async function load(file: string): Promise<{
 }> {
   if (/\.[cm]?[jt]s$/.test(file)) {
     const module = (await import(pathToFileURL(file).href)) as {
-      mapRecord?: RecordMapping;
+      mapRecord?: MapRecord;
       reads?: readonly string[];
     };
     const { mapRecord: mapping } = module;
     if (typeof mapping !== "function") {
       throw new MappingError(file, [
-        "the module must export a function mapRecord(record, event) that returns { crmCode, fields }",
+        "it must export a function mapRecord(record, event) that returns { crmCode, fields }",
       ]);
     }
     return {
@@ -72,10 +74,7 @@ if (parentPort !== null) {
     });
     say({ kind: "ready", ...about });
   } catch (error) {
-    const problems =
-      error instanceof MappingError
-        ? error.problems
-        : [`it cannot be loaded: ${error instanceof Error ? error.message : String(error)}`];
+    const problems = error instanceof MappingError ? error.problems : [loadingFault(error)];
     say({ kind: "unusable", problems });
   }
 }

@@ -1,14 +1,8 @@
 import type { Problem } from "../spec/problem.ts";
 import type { TenantLists } from "../spec/tenant-lists.ts";
+import type { CrmRecord, EventContext } from "./map-module.ts";
 
-/** What a mapping may see of an event beside its record. */
-export interface EventContext {
-  readonly type: string;
-  readonly source: string;
-  readonly subject: string;
-  readonly object: string;
-  readonly recordId: string;
-}
+export type { CrmRecord, EventContext };
 
 /** Why a value did not become part of the payload as it was, in words for whoever reads it. */
 export const WARNING_REASONS = {
@@ -53,8 +47,6 @@ export interface MapOptions {
   /** Warnings bring the values that they are about. */
   readonly explain?: boolean;
 }
-
-export type CrmRecord = Readonly<Record<string, unknown>>;
 
 /** Turns a CRM's record into a candidate payload and gives its crmCode. */
 export interface Mapping {

@@ -4,46 +4,30 @@ import { kindOf, problemsOf } from "../spec/problem.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { mapFields, unmappable } from "./map-record.ts";
+import type { MapRecord, MappedRecord } from "./map-module.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
-
-/** What the module's function gives for one record. */
-export interface MappedFields {
-  readonly crmCode: string;
-  /** The service's fields; values are brought into their forms as those of a mapping file are. */
-  readonly fields: Readonly<Record<string, unknown>>;
-}
-
-/**
- * The function that a mapping module exports as `mapRecord`. It must be pure.
- * @param record undefined for a deletion that came without one: only the crmCode is needed then.
- * @returns undefined for records that are none of the service's business.
- */
-export type RecordMapping = (
-  record: CrmRecord | undefined,
-  event: EventContext,
-) => MappedFields | undefined | Promise<MappedFields | undefined>;
+import { thrownBy } from "./module-fault.ts";
 
 export async function mapByModule(
-  mapping: RecordMapping,
+  mapping: MapRecord,
   event: EventContext,
   record: CrmRecord | undefined,
   options: MapOptions = {},
 ): Promise<MappingResult> {
-  let mapped: MappedFields | undefined;
+  let mapped: MappedRecord | undefined;
   try {
     mapped = await mapping(record, event);
   } catch (error) {
-    const name = error instanceof Error ? error.name : "something that is no Error";
-    const rule = `must be one that the module can map; it threw ${name}`;
+    const rule = `must be one that the module can map; it threw ${thrownBy(error)}`;
     return unmappable(undefined, [{ field: "", rule, kind: kindOf(record) }]);
   }
-  if (mapped === undefined) return { kind: "ignored" };
+  if (mapped === undefined || mapped === null) return { kind: "ignored" };
   const key = crmCodeSchema.safeParse(mapped.crmCode);
   if (!key.success) {
     const rule = problemsOf(key.error, mapped.crmCode)[0]?.rule ?? "is required";
     return unmappable(undefined, [{ field: "crmCode", rule, kind: kindOf(mapped.crmCode) }]);
   }
-  const { fields } = mapped;
+  const fields: Readonly<Record<string, unknown>> = mapped.fields ?? {};
   const known = ["type", ...FIELD_NAMES.filter((name) => name !== "type")];
   const compiled = known
     .filter((name) => fields[name] !== undefined)
@@ -51,7 +35,14 @@ export async function mapByModule(
   const result = await mapFields(compiled, key.data, event, record, options);
   if (result.kind !== "mapped") return result;
   const others = Object.keys(fields).filter((name) => name !== "crmCode" && !known.includes(name));
-  const warnings = others.map(() => ({ field: "other", reason: "unknown_field" }) as const);
+  const warnings = others.map(
+    (name) =>
+      ({
+        field: "other",
+        reason: "unknown_field",
+        ...(options.explain === true && { value: name }),
+      }) as const,
+  );
   return { ...result, warnings: [...result.warnings, ...warnings] };
 }
 

@@ -133,11 +133,13 @@ test.for([
     /neither a file \(.*nothing does not exist\) nor a preset; presets are business-relation, /,
   ],
   ["bad.ts", /must export a function mapRecord/],
-  ["broken.ts", /cannot be loaded/],
+  ["broken.ts", /it cannot be loaded: broken\.ts:2: /],
+  ["enum.ts", /enum\.ts:1: .*use only what JavaScript has as well/],
   ["bad.yaml", /bad\.yaml:1: /],
 ] as const)("%s cannot be loaded, and says why", async ([name, expected]) => {
   await writeFile(join(dir, "bad.ts"), "export const other = 1;");
-  await writeFile(join(dir, "broken.ts"), "export const = 1;");
+  await writeFile(join(dir, "broken.ts"), "\nexport const = 1;");
+  await writeFile(join(dir, "enum.ts"), "enum A { B }");
   await writeFile(join(dir, "bad.yaml"), "a: [");
   const error: unknown = await loadMapping(join(dir, name)).catch((error: unknown) => error);
   expect(error).toBeInstanceOf(MappingError);

@@ -5,7 +5,8 @@ import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
 import { mapRecord } from "../../../src/mapping/map-record.ts";
 import { WARNING_REASONS, type CrmRecord } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { mapByModule, type RecordMapping } from "../../../src/mapping/record-mapping.ts";
+import type { MapRecord } from "../../../src/mapping/map-module.ts";
+import { mapByModule } from "../../../src/mapping/record-mapping.ts";
 import { mapRecord as example } from "../../../examples/mapping.ts";
 
 const GUIDE = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
@@ -43,7 +44,7 @@ test("the guide tells every reason of a warning", () => {
 });
 
 test("the example of a module maps", async () => {
-  const mapping = example as RecordMapping;
+  const mapping = example as MapRecord;
   const person = { fullName: "Muster, Ada", country: "Schweiz", born: "31.12.1966" };
   expect(await mapByModule(mapping, event, person)).toMatchObject({
     crmCode: "acme-4711",

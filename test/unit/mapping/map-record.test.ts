@@ -217,12 +217,25 @@ describe("a module", () => {
     expect(
       await mapByModule(() => ({ crmCode: decodeURI("%"), fields: {} }), contextOf(), GOOD),
     ).toMatchObject({
-      problems: [{ rule: "must be one that the module can map; it threw URIError" }],
+      problems: [
+        {
+          rule: expect.stringMatching(
+            /^must be one that the module can map; it threw URIError at map-record\.test\.ts.*:\d+$/,
+          ) as unknown,
+        },
+      ],
     });
     const keyless = () => ({ crmCode: "..", fields: {} });
     expect(await mapByModule(keyless, contextOf(), GOOD)).toMatchObject({
       problems: [{ field: "crmCode" }],
     });
     expect(await mapByModule(module, contextOf(), undefined)).toMatchObject({ crmCode: "m-7" });
+    const keyOnly = () => ({ crmCode: "k" });
+    expect(await mapByModule(keyOnly, contextOf(), undefined)).toMatchObject({ kind: "mapped" });
+    expect(await mapByModule(keyOnly, contextOf(), GOOD)).toMatchObject({
+      problems: [{ field: "type" }],
+    });
+    const nothing = JSON.parse("null") as undefined;
+    expect(await mapByModule(() => nothing, contextOf(), GOOD)).toEqual({ kind: "ignored" });
   });
 });

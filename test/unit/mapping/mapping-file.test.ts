@@ -1,8 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { FIELDS_OF } from "../../../src/spec/business-relation.ts";
+import { expect, expectTypeOf, test } from "vitest";
+import type { z } from "zod";
+import {
+  FIELDS_OF,
+  type companySchema,
+  type personSchema,
+} from "../../../src/spec/business-relation.ts";
 import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
+import type { FieldName } from "../../../src/mapping/map-module.ts";
 import { mappingJsonSchema } from "../../../src/mapping/mapping-file.ts";
 import { MappingError } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
@@ -43,6 +49,8 @@ test("every preset is good, and the published schema is that of the code", () =>
 test("all fields of both variants can be mapped", () => {
   const all = new Set([...FIELDS_OF.Person, ...FIELDS_OF.Company, "crmCode"]);
   expect(new Set([...FIELD_NAMES, "crmCode"])).toEqual(all);
+  type Known = keyof z.output<typeof personSchema> | keyof z.output<typeof companySchema>;
+  expectTypeOf<FieldName>().toEqualTypeOf<Exclude<Known, "crmCode">>();
 });
 
 test.for([
