@@ -9,9 +9,11 @@ import type { Logger } from "../src/ops/log.ts";
 import { ROLES } from "../src/ops/metrics.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import { startFetch } from "./fetch.ts";
-import { redisHealth } from "../src/state/redis-health.ts";
+import { isFull, redisHealth } from "../src/state/redis-health.ts";
 import { startIntake } from "./intake.ts";
 import { keepPresence } from "./presence.ts";
+import { stopsFound } from "./findings.ts";
+import { readingsInTime } from "./shared-state.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 import { openServiceAccess } from "./service-access.ts";
 import { readStatus } from "./status.ts";
@@ -110,15 +112,10 @@ async function serve(
  */
 async function reasonsNotReady({ ingest, redis }: Runtime): Promise<string[]> {
   if (!(await ingest.answers())) return ["redis does not answer"];
-  const { usedBytes, limitBytes } = await redisHealth(redis);
-  return limitBytes > 0 && usedBytes >= limitBytes ? ["redis is full"] : [];
+  return isFull(await redisHealth(redis)) ? ["redis is full"] : [];
 }
 
-async function reasonsNotSending({ doors }: Runtime): Promise<string[]> {
-  const closed = await doors.closed();
-  if (closed === undefined) return [];
-  const since = new Date(closed.since).toISOString();
-  return closed.door === "token"
-    ? [`the service refuses the token (401) since ${since}`]
-    : [`the service refuses this address ${closed.detail} (403) since ${since}`];
+async function reasonsNotSending(runtime: Runtime): Promise<string[]> {
+  const readings = await readingsInTime(runtime);
+  return readings === undefined ? [] : stopsFound(readings).map(({ says }) => says);
 }

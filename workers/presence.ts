@@ -26,7 +26,7 @@ export function keepPresence(
 
   async function tell(): Promise<void> {
     await processes.tell(info, Date.now());
-    const ended = await metrics.ended();
+    const ended = new Map([...(await metrics.ended()), ...(await metrics.refusals())]);
     const fresh = new Map(
       [...ended]
         .map(([outcome, count]) => [outcome, count - (told.get(outcome) ?? 0)] as const)

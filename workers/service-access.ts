@@ -54,11 +54,16 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   const quota = createQuota({
     ...quotaOptions(config),
     redis: runtime.redis,
-    log,
+    log: {
+      info: (fields, message) => log.info(fields, message),
+      // A Redis that is away or full would be told of by each of its connections, each second.
+      warn: (fields, message) =>
+        runtime.throttle(message, (held) => log.warn({ ...fields, held }, message)),
+    },
     onPause: (reason) => metrics.pauses.inc({ reason }),
   });
   async function failed(reason: string): Promise<void> {
-    if (!(await outage.failed())) return;
+    if (!(await outage.failed(reason))) return;
     metrics.pauses.inc({ reason: "unavailable" });
     log.error({ reason }, "service.unavailable: tried once per pause until it answers");
   }

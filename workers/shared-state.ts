@@ -3,11 +3,17 @@ import { INBOX_QUEUE } from "../src/event/inbox.ts";
 import { QUEUE_STATES, type SharedState, type StopReason } from "../src/ops/metrics.ts";
 import type { QuotaState } from "../src/service/quota.ts";
 import type { ClosedDoor } from "../src/state/doors.ts";
+import type { OutageView } from "../src/state/outage.ts";
 import type { WarmUp } from "../src/state/ledger.ts";
 import { SYNC_QUEUE } from "../src/state/pointer-queue.ts";
 import { FETCH_QUEUE } from "../src/state/thin-events.ts";
 import type { SeenProcess } from "../src/state/processes.ts";
-import { durabilityProblems, redisHealth, type RedisHealth } from "../src/state/redis-health.ts";
+import {
+  durabilityProblems,
+  isFull,
+  redisHealth,
+  type RedisHealth,
+} from "../src/state/redis-health.ts";
 import type { Lane } from "../src/spec/lane.ts";
 import type { StoredState } from "./stored-state.ts";
 
@@ -30,19 +36,30 @@ export interface Readings {
   readonly quota: QuotaState;
   readonly sources: Counts;
   readonly redis: RedisHealth;
-  readonly unavailable: boolean;
+  readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
+  /** Queues that somebody has paused by BullMQ's own means; crmsync never does. */
+  readonly paused: readonly string[];
+  /** Why the newest record that could not be fetched from its CRM was not. */
+  readonly fetchTrouble: { readonly crm: string; readonly why: string } | undefined;
+  /** Whether pacing is steady although it was not configured so. */
+  readonly fallback: boolean;
   readonly processes: readonly SeenProcess[];
 }
 
 /** Undefined when Redis did not answer in time. */
 export async function readSharedState(stored: StoredState): Promise<SharedState | undefined> {
+  const readings = await readingsInTime(stored);
+  return readings && sharedState(readings, stored);
+}
+
+/** Undefined when Redis did not answer in time. */
+export async function readingsInTime(stored: StoredState): Promise<Readings | undefined> {
   if (stored.redis.status !== "ready") return undefined;
   const deadline = new Promise<undefined>((resolve) => {
     setTimeout(() => resolve(undefined), DEADLINE_MS).unref();
   });
-  const reading = takeReadings(stored).then((readings) => sharedState(readings, stored));
-  return Promise.race([reading, deadline]).catch(() => undefined);
+  return Promise.race([takeReadings(stored), deadline]).catch(() => undefined);
 }
 
 export async function takeReadings(stored: StoredState): Promise<Readings> {
@@ -58,6 +75,7 @@ export async function takeReadings(stored: StoredState): Promise<Readings> {
     redis.zcard(keys.unsynced("live")),
     redis.zcard(keys.unsynced("bulk")),
   ]);
+  const quota = await stored.quotaState();
   return {
     now,
     inboxJobs,
@@ -67,13 +85,22 @@ export async function takeReadings(stored: StoredState): Promise<Readings> {
     unsynced: { live: liveCount, bulk: bulkCount },
     deadLetters: await dead.count(),
     door: await doors.closed(),
-    quota: await stored.quotaState(),
+    quota,
     sources: await sources.last(),
     redis: await redisHealth(redis),
-    unavailable: await outage.lasts(),
+    outage: await outage.current(),
     warmUp: await ledger.warmUp(),
+    paused: await pausedQueues(stored),
+    fetchTrouble: await stored.thin.trouble(),
+    fallback: quota.pacing === "steady" && stored.config.QUOTA_PACING === "auto",
     processes: await stored.processes.running(now),
   };
+}
+
+export async function pausedQueues({ inbox, pointers, thin }: StoredState): Promise<string[]> {
+  const queues = [inbox.queue, pointers.queue, thin.queue];
+  const paused = await Promise.all(queues.map((queue) => queue.isPaused()));
+  return queues.flatMap(({ name }, index) => (paused[index] ? [name] : []));
 }
 
 async function oldestStaged(stored: StoredState, lane: Lane): Promise<number | undefined> {
@@ -104,23 +131,51 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
 }
 
 /** Everything that keeps all changes from being sent now, whatever the quota says. */
-export function stopsOf({ quota, door, unavailable, warmUp }: Readings): ReadonlySet<StopReason> {
+export function stopsOf(readings: Readings): ReadonlySet<StopReason> {
+  const { quota, door, outage, warmUp, paused, redis } = readings;
   const stops = new Set<StopReason>();
   if (quota.stopped !== undefined) stops.add(quota.stopped);
   if (door !== undefined) stops.add(`${door.door}_refused`);
-  if (unavailable) stops.add("unavailable");
+  if (outage !== undefined) stops.add("unavailable");
   if (warmUp.state === "new" || warmUp.state === "running") stops.add("warming_up");
+  if (paused.length > 0) stops.add("queue_paused");
+  if (isFull(redis)) stops.add("redis_full");
   return stops;
 }
 
 /** When the backlog will be done, ms; undefined while nobody can tell. */
 export function drainedAt(readings: Readings): number | undefined {
-  const { now, unsynced, inboxJobs, quota, door, unavailable } = readings;
-  const inbox = (inboxJobs["wait"] ?? 0) + (inboxJobs["active"] ?? 0) + (inboxJobs["delayed"] ?? 0);
-  const waiting = unsynced.live + unsynced.bulk + inbox;
+  const { now, quota, warmUp, fetchTrouble } = readings;
+  const waiting = waitingIn(readings);
   if (waiting === 0) return now;
-  const syncing = readings.processes.some(({ roles }) => roles.includes("sync"));
-  return door !== undefined || unavailable || !syncing ? undefined : quota.drainedAt(waiting);
+  const stops = stopsOf(readings);
+  const unknown =
+    UNTIL_SOMEBODY_ACTS.some((reason) => stops.has(reason)) ||
+    (stops.has("warming_up") && warmUp.failure !== undefined) ||
+    fetchTrouble !== undefined ||
+    missingRoles(readings).length > 0;
+  return unknown ? undefined : quota.drainedAt(waiting);
+}
+
+/** Stops whose end nobody here can tell. */
+const UNTIL_SOMEBODY_ACTS = [
+  ...(["token_refused", "address_refused", "unavailable"] as const),
+  ...(["queue_paused", "redis_full"] as const),
+];
+
+/** Everything accepted that is not on the service: records, events of the inbox, records to be fetched. */
+export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number {
+  return unsynced.live + unsynced.bulk + pending(inboxJobs) + pending(fetchJobs);
+}
+
+export const pending = (jobs: Counts): number =>
+  ["wait", "prioritized", "active", "delayed"].reduce((sum, name) => sum + (jobs[name] ?? 0), 0);
+
+/** Roles without which nothing moves, and which nobody plays. */
+export function missingRoles({ processes }: Readings): ("intake" | "sync")[] {
+  return (["sync", "intake"] as const).filter(
+    (role) => !processes.some(({ roles }) => roles.includes(role)),
+  );
 }
 
 function sharedState(readings: Readings, { config }: StoredState): SharedState {
@@ -141,7 +196,7 @@ function sharedState(readings: Readings, { config }: StoredState): SharedState {
     quotaLimit: quota.limit,
     quotaRemaining: quota.remaining,
     quotaReset: quota.resetAt / 1000,
-    pacing: quota.pacing === "steady" && config.QUOTA_PACING === "auto" ? "fallback" : quota.pacing,
+    pacing: readings.fallback ? "fallback" : quota.pacing,
     backlogDrainedAt: drained === undefined ? undefined : drained / 1000,
     stopped: stopsOf(readings),
     authState: door === undefined ? "ok" : `${door.door}_refused`,

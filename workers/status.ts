@@ -4,7 +4,7 @@ import { CHANGE_OUTCOMES } from "../src/ops/metrics.ts";
 import type { Lane } from "../src/spec/lane.ts";
 import { durabilityProblems } from "../src/state/redis-health.ts";
 import { findingsOf, type Finding } from "./findings.ts";
-import { drainedAt, stopsOf, takeReadings, type Readings } from "./shared-state.ts";
+import { drainedAt, pending, stopsOf, takeReadings, type Readings } from "./shared-state.ts";
 import type { StoredState } from "./stored-state.ts";
 
 interface LaneBacklog {
@@ -30,6 +30,8 @@ export interface Status {
     readonly bulk: LaneBacklog;
     /** Events that intake has not worked on yet. */
     readonly inbox: number;
+    /** Records whose CRM has told only that they changed, and which are to be asked of it. */
+    readonly toFetch: number;
     /** Records that wait for another try. */
     readonly retrying: number;
     /** null while nothing waits, and while nobody can tell: sending is stopped. */
@@ -85,11 +87,12 @@ export async function readStatus(stored: StoredState, version: string): Promise<
     processes: readings.processes.map(({ id, version, roles, startedAt }) => {
       return { id, version, roles, startedAt: iso(startedAt) };
     }),
-    findings: findingsOf(readings, { tokenAgeDays: ageDays }),
+    findings: findingsOf(readings, { tokenAgeDays: ageDays, outcomes }),
     backlog: {
       live: laneOf(readings, "live"),
       bulk: laneOf(readings, "bulk"),
-      inbox: sum(inboxJobs, ["wait", "prioritized", "active", "delayed"]),
+      inbox: pending(inboxJobs),
+      toFetch: pending(readings.fetchJobs),
       retrying: syncJobs["delayed"] ?? 0,
       drainedAt: doneAt(readings),
     },
@@ -136,9 +139,6 @@ function doneAt(readings: Readings): string | null {
   const at = drainedAt(readings);
   return at === undefined || at === readings.now ? null : iso(at);
 }
-
-const sum = (counts: Readonly<Record<string, number>>, names: readonly string[]): number =>
-  names.reduce((total, name) => total + (counts[name] ?? 0), 0);
 
 /** Every name of the closed set, so that who reads the JSON need not care which ones are there. */
 function inOrder(names: readonly string[], counts: Readonly<Record<string, number>>) {

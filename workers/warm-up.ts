@@ -96,7 +96,9 @@ async function listingFailed(
   }
   // A cursor may have grown old: from the start then.
   if (reply.kind === "rejected" && resumed) await runtime.ledger.restartWarmUp();
-  runtime.log.warn({ reply: reply.kind }, "ledger.listing_failed");
+  const reason = reply.kind === "unavailable" ? reply.reason : `${reply.kind} ${reply.status}`;
+  await runtime.ledger.listingFailed(reason);
+  runtime.log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");
   return "failed";
 }
 

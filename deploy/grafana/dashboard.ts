@@ -177,7 +177,7 @@ function basics<B extends Builder>(
     .description(spec.description)
     .datasource(DATASOURCE)
     .unit(spec.unit)
-    .targets(spec.queries.map((query, index) => targetOf(query, index, format)))
+    .targets(spec.queries.map((_, index) => targetOf(spec, index, format)))
     .links([link]);
   for (const { legend, color } of spec.queries) {
     if (color === undefined) continue;
@@ -198,14 +198,16 @@ function basics<B extends Builder>(
   return builder;
 }
 
-function targetOf({ expr, legend }: Query, index: number, format: prometheus.PromQueryFormat) {
-  return new prometheus.DataqueryBuilder()
+function targetOf(spec: PanelSpec, index: number, format: prometheus.PromQueryFormat) {
+  const { expr, legend } = spec.queries[index] as Query;
+  const target = new prometheus.DataqueryBuilder()
     .refId(String.fromCharCode(65 + index))
     .datasource(DATASOURCE)
     .expr(expr)
-    .range()
     .format(format)
     .legendFormat(legend);
+  // Over a range a stat would show the last value that there was, long after nobody knows it.
+  return spec.kind === "stat" ? target.instant() : target.range();
 }
 
 function mappingOf(values: NonNullable<PanelSpec["values"]>): dashboard.ValueMapping {

@@ -23,7 +23,7 @@ export interface PanelSpec {
   readonly thresholds?: readonly Threshold[];
   /** Words for values. */
   readonly values?: Readonly<Record<string, readonly [text: string, color: string]>>;
-  /** What a stat says when there is no value. */
+  /** What a stat says when there is no value now. */
   readonly none?: string;
   readonly max?: number;
 }
@@ -44,6 +44,9 @@ const increase = (metric: string, labels = ""): string =>
   `increase(crmsync_${metric}{${OWN}${labels}}[$__rate_interval])`;
 const shared = (metric: string, labels = "", by = ""): string =>
   `max${by === "" ? "" : ` by (${by})`} (crmsync_${metric}{${JOB}${labels}})`;
+/** Jobs that wait in queues before records are staged. */
+const inQueues = (queues: string): string =>
+  `sum(${shared("queue_jobs", `, queue=~"${queues}", state!="failed"`, "queue, state")})`;
 const quantile = (q: number, metric: string, labels: string, by: string): string =>
   `histogram_quantile(${q}, sum by (${by}le) (rate(crmsync_${metric}_bucket{${OWN}${labels}}[5m])))`;
 
@@ -87,6 +90,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncChangeStuck",
         unit: "s",
         width: 3,
+        none: "unknown",
         queries: [{ expr: shared("oldest_unsynced_age_seconds", ', lane="live"'), legend: "live" }],
         thresholds: [
           [null, "green"],
@@ -122,6 +126,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncQuotaExhausted",
         unit: "percentunit",
         width: 3,
+        none: "unknown",
         queries: [
           { expr: `${shared("quota_remaining")} / ${shared("quota_limit")}`, legend: "left" },
         ],
@@ -139,6 +144,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncQuotaExhausted",
         unit: "dateTimeFromNow",
         width: 3,
+        none: "unknown",
         queries: [{ expr: `1000 * ${shared("quota_reset_timestamp_seconds")}`, legend: "at" }],
         thresholds: [[null, "blue"]],
       },
@@ -146,22 +152,29 @@ export const ROWS: readonly RowSpec[] = [
         kind: "stat",
         title: "Drained at",
         description:
-          "When everything that waits now will be on the service, at the quota's rate. Nobody can tell while sending is stopped until somebody acts.",
+          "When everything that waits now will be on the service, at the quota's rate. Nobody can tell while sending is stopped until somebody acts, and while Redis is away.",
         runbook: "CrmsyncQuotaExhausted",
         unit: "dateTimeAsLocalNoDateIfToday",
         width: 3,
-        none: "unknown: stopped",
+        none: "unknown",
         queries: [{ expr: `1000 * ${shared("backlog_drained_timestamp_seconds")}`, legend: "at" }],
         thresholds: [[null, "blue"]],
       },
       {
         kind: "stat",
         title: "Waiting",
-        description: "Records with a change that is not on the service, both lanes.",
-        runbook: "CrmsyncQuotaExhausted",
+        description:
+          "Changes that are not on the service: records of both lanes, events of the inbox, and records still to be asked of their CRM.",
+        runbook: "Start here",
         unit: "short",
         width: 3,
-        queries: [{ expr: `sum(${shared("unsynced_records", "", "lane")})`, legend: "records" }],
+        none: "unknown",
+        queries: [
+          {
+            expr: `sum(${shared("unsynced_records", "", "lane")}) + ${inQueues("crm-events|fetch")}`,
+            legend: "changes",
+          },
+        ],
         thresholds: [[null, "blue"]],
       },
       {
@@ -171,6 +184,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncDeadLetters",
         unit: "short",
         width: 3,
+        none: "unknown",
         queries: [{ expr: shared("dead_letters"), legend: "letters" }],
         thresholds: [
           [null, "green"],
@@ -184,6 +198,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncTokenRefused",
         unit: "short",
         width: 3,
+        none: "unknown",
         queries: [
           {
             expr: `${shared("auth_state", ', state="token_refused"')} + 2 * ${shared("auth_state", ', state="address_refused"')}`,
@@ -207,18 +222,23 @@ export const ROWS: readonly RowSpec[] = [
         kind: "states",
         title: "Stops",
         description:
-          "Red while this reason holds all changes back; each has its section in the runbook.",
+          "Red while this reason holds all changes back; each has its section in the runbook. Nothing is drawn while nobody can tell.",
         runbook: "Start here",
         unit: "short",
         width: 24,
         queries: [
           { expr: shared("sending_stopped", "", "reason"), legend: "{{reason}}" },
           { expr: `${shared("quota_remaining")} < bool 1`, legend: "quota_spent" },
+          { expr: `(max(up{${JOB}}) or vector(0)) < bool 1`, legend: "no_process_answers" },
           { expr: `1 - min(crmsync_redis_up{${OWN}})`, legend: "redis_away" },
           { expr: `${shared("processes", ', role="sync"')} < bool 1`, legend: "no_sync_process" },
           {
             expr: `${shared("processes", ', role="intake"')} < bool 1`,
             legend: "no_intake_process",
+          },
+          {
+            expr: `${shared("queue_jobs", ', queue="fetch", state="delayed"')} > bool 0`,
+            legend: "records_not_fetched",
           },
         ],
         values: { "0": ["", "#2a3b2f"], "1": ["stopped", "red"] },

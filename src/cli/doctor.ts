@@ -46,7 +46,8 @@ async function allChecks(config: Config): Promise<Check[]> {
   try {
     redis = await connectOnce(config);
   } catch (error) {
-    const remedy = "Without Redis no request may be sent: the service was not asked.";
+    const remedy =
+      "Bring Redis back with its data, or correct REDIS_URL; without it no request may be sent, so the service was not asked.";
     return [...checks, fail("redis", (error as Error).message, remedy)];
   }
   const stored = openStoredState(config, redis);

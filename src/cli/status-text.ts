@@ -41,7 +41,7 @@ export function statusLines(status: Status, view: View): string[] {
   ]);
   return [
     `${paint("bold", "crmsync")} ${status.version} · ${processesText(status)} · ${time(status.at)}`,
-    ...(findings.length > 0 ? findings : [paint("green", "✓ nothing needs you")]),
+    ...(findings.length > 0 ? findings : [paint("green", calmText(status))]),
     "",
     line("backlog", backlogText(status, view)),
     line("drained", drainedText(status)),
@@ -66,25 +66,36 @@ function processesText({ processes }: Status): string {
   return `${processes.length === 1 ? "1 process" : `${processes.length} processes`}${mixed} (${roles})`;
 }
 
+function calmText({ backlog }: Status): string {
+  const waiting = waitingIn(backlog);
+  return waiting === 0
+    ? "✓ nothing needs you"
+    : `✓ nothing needs you; ${waiting} on ${waiting === 1 ? "its" : "their"} way`;
+}
+
+export const waitingIn = ({ live, bulk, inbox, toFetch }: Status["backlog"]): number =>
+  live.records + bulk.records + inbox + toFetch;
+
 function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
-  const { live, bulk, inbox, retrying } = backlog;
+  const { live, bulk, inbox, toFetch, retrying } = backlog;
   const age = (seconds: number) => (seconds === 0 ? "" : `, oldest ${duration(seconds)}`);
-  const waiting = live.records + bulk.records + inbox;
+  const waiting = waitingIn(backlog);
   const done = bars && peak > 0 && waiting > 0 ? `${bar((peak - waiting) / peak)} ` : "";
   return [
     `${done}live ${live.records}${age(live.oldestAgeSeconds)}`,
     `bulk ${bulk.records}${age(bulk.oldestAgeSeconds)}`,
     `inbox ${inbox}`,
+    ...(toFetch > 0 ? [`${toFetch} to be asked of the CRM`] : []),
     ...(retrying > 0 ? [`${retrying} to be tried again`] : []),
   ].join(" · ");
 }
 
 function drainedText({ at, backlog }: Status): string {
-  const { live, bulk, inbox, drainedAt } = backlog;
+  const { drainedAt } = backlog;
   if (drainedAt !== null) {
     return `${time(drainedAt)} (in ${duration((Date.parse(drainedAt) - Date.parse(at)) / 1000)})`;
   }
-  return live.records + bulk.records + inbox === 0 ? "now, nothing waits" : "unknown while stopped";
+  return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while stopped";
 }
 
 function quotaText({ quota }: Status, { bars }: View): string {

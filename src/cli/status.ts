@@ -3,11 +3,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { styleText } from "node:util";
 import { Command } from "commander";
 import { openStoredState, type StoredState } from "../../workers/stored-state.ts";
-import { readStatus, type Status } from "../../workers/status.ts";
+import { readStatus } from "../../workers/status.ts";
 import { readConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "./connect.ts";
-import { statusLines, type View } from "./status-text.ts";
+import { statusLines, waitingIn, type View } from "./status-text.ts";
 import { UserError } from "./user-error.ts";
 
 const WATCH_MS = 2000;
@@ -59,7 +59,7 @@ async function watch(stored: StoredState, json: boolean): Promise<void> {
   while (!stop.signal.aborted) {
     if (stored.redis.status !== "ready") throw new UserError("the connection to Redis is lost");
     const status = await readStatus(stored, VERSION);
-    const waiting = waitingOf(status);
+    const waiting = waitingIn(status.backlog);
     peak = waiting === 0 ? 0 : Math.max(peak, waiting);
     if (json) process.stdout.write(`${JSON.stringify(status)}\n`);
     else drawn = draw(statusLines(status, viewOf(peak)), drawn);
@@ -81,9 +81,6 @@ function draw(lines: readonly string[], drawn: number): number {
   stdout.write(`\u001b[?7l${shown.join("\n")}\n\u001b[?7h`);
   return shown.length;
 }
-
-const waitingOf = ({ backlog: { live, bulk, inbox } }: Status): number =>
-  live.records + bulk.records + inbox;
 
 function viewOf(peak: number | undefined): View {
   return {

@@ -36,6 +36,9 @@ const CODES = "200 201 400 401 403 404 409 422 429 500 502 503 504 none other".s
 const INTAKE_ROUTES = ["events", "webhooks"] as const;
 const INTAKE_CODES = "200 202 204 400 401 413 415 429 500 503 other".split(" ");
 
+/** Answers that tell a sender that it does something wrong. */
+const REFUSALS: ReadonlySet<string> = new Set(["400", "401", "413", "415"]);
+
 /** Why a try was put off; the client's own words for it. */
 const RETRY_REASONS = (
   "server_error timeout connect_timeout refused reset dns tls network proxy truncated_body " +
@@ -67,11 +70,13 @@ export const STOP_REASONS = [
   "address_refused",
   "unavailable",
   "warming_up",
+  "queue_paused",
+  "redis_full",
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** Warming up is a stop that happens once, before anything was sent: it is not counted. */
-const PAUSE_REASONS = STOP_REASONS.filter((reason) => reason !== "warming_up");
+/** Stops that an answer of the service brings; the others are not events of a process. */
+const PAUSE_REASONS = ["throttled", "token_refused", "address_refused", "unavailable"] as const;
 
 const AUTH_STATES = ["ok", "token_refused", "address_refused"] as const;
 
@@ -329,6 +334,14 @@ export function createMetrics(version: string, readShared: () => Promise<SharedS
     async ended(): Promise<ReadonlyMap<string, number>> {
       const { values } = await own.changes.get();
       return new Map(values.map(({ labels, value }) => [String(labels.outcome), value]));
+    },
+    /** How many requests of senders this process has refused so far, by `refused <route> <code>`. */
+    async refusals(): Promise<ReadonlyMap<string, number>> {
+      const { values } = await own.intakeRequests.get();
+      const refused = values.filter(({ labels }) => REFUSALS.has(String(labels.code)));
+      return new Map(
+        refused.map(({ labels, value }) => [`refused ${labels.route} ${labels.code}`, value]),
+      );
     },
     text(): Promise<string> {
       scrape ??= write().finally(() => {

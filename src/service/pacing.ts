@@ -90,10 +90,20 @@ export interface ForecastLimits {
   readonly burstMs: number;
 }
 
-/** Time until `waiting` requests have been sent if nothing else comes, ms. */
-export function drainsInMs(waiting: number, view: PacingView, limits: ForecastLimits): number {
+/**
+ * Time until `waiting` requests have been sent if nothing else comes, ms.
+ * @param steady whether they may only follow each other at the hour's even rate.
+ */
+export function drainsInMs(
+  waiting: number,
+  view: PacingView,
+  limits: ForecastLimits,
+  steady = false,
+): number {
   if (waiting <= 0) return 0;
-  const burstTime = Math.max(0, Math.ceil(waiting / limits.burst) - 1) * limits.burstMs;
+  const burstTime = steady
+    ? ((waiting - 1) * view.hourMs) / view.limit
+    : Math.max(0, Math.ceil(waiting / limits.burst) - 1) * limits.burstMs;
   const pace = paceOf(view, "live") ?? 0;
   let left = waiting - Math.max(0, view.remaining);
   if (left <= 0) return Math.max(burstTime, (waiting - 1) * pace);

@@ -30,7 +30,7 @@ export function stateOf(look: Look, limits: ForecastLimits): QuotaState {
     pacing: look.mode,
     stopped: stopped ? "throttled" : undefined,
     until: stopped ? stopUntil : undefined,
-    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, limits),
+    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, limits, look.mode === "steady"),
   };
 }
 

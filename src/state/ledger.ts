@@ -14,6 +14,8 @@ export interface WarmUp {
   readonly relations: number;
   /** When sync began to go on without it, ms. */
   readonly coldSince: number | undefined;
+  /** Why the last try to list failed, in the client's own word; undefined when it did not. */
+  readonly failure: string | undefined;
 }
 
 /** For how long a process that warms may be silent before another one takes over, ms. */
@@ -53,6 +55,7 @@ export class Ledger {
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
+      failure: field["failure"],
     };
   }
 
@@ -78,6 +81,7 @@ export class Ledger {
     const work = this.#redis.multi();
     for (const [crmCode, row] of rows) work.hsetnx(this.#keys.ledger, crmCode, storeRow(row));
     work.hincrby(this.#keys.warmUp, "relations", rows.length);
+    work.hdel(this.#keys.warmUp, "failure");
     if (cursor === undefined) {
       work.hset(this.#keys.warmUp, "state", "done");
       work.hdel(this.#keys.warmUp, "cursor", "cold");
@@ -92,6 +96,10 @@ export class Ledger {
   /** Listing from the start again, for a cursor that the service does not take any more. */
   async restartWarmUp(): Promise<void> {
     await this.#redis.hdel(this.#keys.warmUp, "cursor", "relations");
+  }
+
+  async listingFailed(reason: string): Promise<void> {
+    await this.#redis.hset(this.#keys.warmUp, "failure", reason);
   }
 
   async goOnCold(now: number): Promise<void> {

@@ -19,13 +19,15 @@ declare module "ioredis" {
   }
 }
 
-/** KEYS outage; ARGV failures firstPauseMs longestPauseMs. Returns 1 when the outage begins. */
+/** KEYS outage; ARGV failures firstPauseMs longestPauseMs reason. Returns 1 when the outage begins. */
 const FAILED = `
 ${NOW}
 local row = redis.call('HINCRBY', KEYS[1], 'row', 1)
+redis.call('HSET', KEYS[1], 'reason', ARGV[4])
 if row < tonumber(ARGV[1]) then return 0 end
 local pause = math.min(ARGV[2] * 2 ^ math.min(row - ARGV[1], 20), tonumber(ARGV[3]))
 redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
+redis.call('HSETNX', KEYS[1], 'since', now)
 return row == tonumber(ARGV[1]) and 1 or 0
 `;
 
@@ -42,6 +44,14 @@ redis.call('HSET', KEYS[1], 'until', now + redis.call('HGET', KEYS[1], 'pause'))
 return -1
 `;
 
+/** An outage as it stands. Times in ms. */
+export interface OutageView {
+  readonly since: number;
+  /** The newest failure, in the client's own word for it. */
+  readonly reason: string;
+  readonly nextTryAt: number;
+}
+
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
@@ -55,10 +65,13 @@ export class Outage {
     redis.defineCommand("crmsyncOutageTry", { lua: TRY });
   }
 
-  /** @returns whether an outage begins with this failure. */
-  async failed(): Promise<boolean> {
+  /**
+   * @param reason the client's own word for what went wrong.
+   * @returns whether an outage begins with this failure.
+   */
+  async failed(reason: string): Promise<boolean> {
     this.#failing = true;
-    const args = [this.#key, FAILURES, FIRST_PAUSE_MS, LONGEST_PAUSE_MS] as const;
+    const args = [this.#key, FAILURES, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, reason] as const;
     return (await this.#redis.crmsyncOutageFailed(1, ...args)) === 1;
   }
 
@@ -81,8 +94,15 @@ export class Outage {
     return 0;
   }
 
-  /** Whether sending is held up by an outage; a look that claims nothing. */
-  async lasts(): Promise<boolean> {
-    return (await this.#redis.hexists(this.#key, "until")) === 1;
+  /** The outage that holds up sending, if there is one; a look that claims nothing. */
+  async current(): Promise<OutageView | undefined> {
+    const field = await this.#redis.hgetall(this.#key);
+    if (field["until"] === undefined) return undefined;
+    const nextTryAt = Number(field["until"]);
+    return {
+      since: Number(field["since"] ?? nextTryAt),
+      reason: field["reason"] ?? "unknown",
+      nextTryAt,
+    };
   }
 }

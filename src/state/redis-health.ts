@@ -29,6 +29,10 @@ export async function redisHealth(redis: Redis): Promise<RedisHealth> {
   };
 }
 
+/** At its limit Redis refuses every write. */
+export const isFull = ({ usedBytes, limitBytes }: RedisHealth): boolean =>
+  limitBytes > 0 && usedBytes >= limitBytes;
+
 /** What of it may lose accepted changes; empty when nothing does. */
 export function durabilityProblems(health: RedisHealth): string[] {
   const problems: string[] = [];

@@ -95,6 +95,14 @@ export class ThinEvents {
     await this.#redis.crmsyncThinDone(1, this.#keys.thin, keyOf(pointer), taken.raw);
   }
 
+  /** Of one that waits for another try: which CRM, and why it did not give the record. */
+  async trouble(): Promise<{ crm: string; why: string } | undefined> {
+    const [job] = await this.queue.getDelayed(0, 0);
+    if (job?.failedReason === undefined) return undefined;
+    const why = /\(([^()]*)\)$/.exec(job.failedReason)?.[1] ?? "no reason given";
+    return { crm: job.data.crm, why };
+  }
+
   async close(): Promise<void> {
     await this.queue.close();
   }

@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { redisHealth } from "../../state/redis-health.ts";
 import type { StoredState } from "../../../workers/stored-state.ts";
+import { pausedQueues } from "../../../workers/shared-state.ts";
 import { ROLES } from "../../ops/metrics.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
@@ -82,7 +83,10 @@ export function clockCheck(name: string, aheadMs: number): Check {
   return off > CLOCK_WARN_MS ? warn(name, says, remedy) : ok(name, says);
 }
 
-export async function checkProcesses({ processes, dead, ledger }: StoredState): Promise<Check[]> {
+export async function checkProcesses(stored: StoredState): Promise<Check[]> {
+  const { processes, dead, ledger } = stored;
+  const paused = await pausedQueues(stored);
+  const trouble = await stored.thin.trouble();
   const running = await processes.running(Date.now());
   const missing = ROLES.filter((role) => !running.some(({ roles }) => roles.includes(role)));
   const versions = [...new Set(running.map(({ version }) => version))];
@@ -111,6 +115,24 @@ export async function checkProcesses({ processes, dead, ledger }: StoredState): 
           "A change may cost a second request until it is warm; it warms by itself once the service lists.",
         ),
   ];
+  if (paused.length > 0) {
+    checks.push(
+      fail(
+        "queues",
+        `${paused.join(" and ")} paused by somebody`,
+        "Have it resumed: queue.resume() of BullMQ, or the button of the tool that paused it.",
+      ),
+    );
+  }
+  if (trouble !== undefined) {
+    checks.push(
+      fail(
+        "records of the CRM",
+        `${trouble.crm} does not give them (${trouble.why})`,
+        `Correct the address and the credentials of ${trouble.crm}, then restart; or wait, when its API is down.`,
+      ),
+    );
+  }
   if (versions.length > 1) {
     checks.push(
       warn("versions", `${versions.join(" and ")} run side by side`, "Finish the roll-out."),

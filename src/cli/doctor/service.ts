@@ -43,8 +43,8 @@ export async function checkService(
   try {
     const permit = await quota.acquire("live", AbortSignal.timeout(PERMIT_WAIT_MS)).catch(() => {});
     if (permit === undefined) {
-      const says = "not asked: no request may be sent now";
-      return [warn("token", says, "crmsync status tells until when; ask again then.")];
+      const says = `not asked, since no request may be sent now: ${await whyNoPermit(stored)}`;
+      return [warn("token", says, "Ask again when that is over; crmsync status tells more.")];
     }
     const reply = await client.schemaConfig(permit);
     checks.push(...judge(reply));
@@ -55,6 +55,14 @@ export async function checkService(
     await quota.disconnect();
     redis.disconnect();
   }
+}
+
+async function whyNoPermit({ quotaState }: StoredState): Promise<string> {
+  const { remaining, resetAt, until } = await quotaState();
+  if (until !== undefined)
+    return `the service answered 429, until ${new Date(until).toISOString()}`;
+  if (remaining > 0) return "Redis gives no permit; see its lines above";
+  return `the hour's quota is spent, until ${new Date(resetAt).toISOString()}`;
 }
 
 /** What the daemon would have learned: a door found open lets all processes go on at once. */

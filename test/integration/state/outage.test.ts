@@ -15,7 +15,7 @@ beforeEach(() => {
 /** Five failures in a row, of a process that has had an answer before. */
 async function begin(outage: Outage): Promise<void> {
   for (let failure = 1; failure <= 5; failure += 1) {
-    expect(await outage.failed()).toBe(failure === 5);
+    expect(await outage.failed("timeout")).toBe(failure === 5);
   }
 }
 
@@ -35,10 +35,10 @@ it("ends with the first usable answer, also of a process that never failed itsel
   const well = new Outage(redis, keys);
   await well.answered();
   await begin(new Outage(redis, keys));
-  expect(await well.lasts()).toBe(true);
+  expect(await well.current()).toMatchObject({ reason: "timeout" });
   await pausePasses();
   expect(await well.waitMs()).toBe(0);
   expect(await well.answered()).toBe(true);
-  expect(await well.lasts()).toBe(false);
+  expect(await well.current()).toBeUndefined();
   expect(await well.waitMs()).toBe(0);
 });
