@@ -4,6 +4,7 @@
  */
 import { Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { addAll } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
 
 export const INBOX_QUEUE = "crm-events";
@@ -43,7 +44,8 @@ export class Inbox {
     for (let start = 0; start < events.length; start += CHUNK) {
       const chunk = events.slice(start, start + CHUNK);
       const newest = Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
-      const jobs = await this.queue.addBulk(
+      const ids = await addAll(
+        this.queue,
         chunk.map((event) => ({
           name: "event",
           data: event,
@@ -51,7 +53,7 @@ export class Inbox {
         })),
       );
       // A deduplicated add answers with the id of the job that is there already.
-      accepted += new Set(jobs.map((job) => Number(job.id)).filter((id) => id > newest)).size;
+      accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
     }
     return { accepted, duplicates: events.length - accepted };
   }

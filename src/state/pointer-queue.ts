@@ -4,6 +4,7 @@
  */
 import { ErrorCode, Queue } from "bullmq";
 import type { Redis, Result } from "ioredis";
+import { addAll } from "../event/add-all.ts";
 import type { Lane } from "../spec/lane.ts";
 import type { Keys } from "./keys.ts";
 
@@ -51,7 +52,8 @@ export class PointerQueue {
 
   /** Points at records. One that waits is not added twice; one that runs comes once more. */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
-    await this.queue.addBulk(
+    await addAll(
+      this.queue,
       pointers.map(({ crmCode, lane }) => ({
         name: "sync",
         data: { crmCode },

@@ -17,6 +17,22 @@
 import { FIELDS, NOW, OLDER } from "./lua.ts";
 
 /**
+ * KEYS seen:<day>…
+ * ARGV eventKey…, at most a thousand: all of them are unpacked onto Lua's stack.
+ * Returns 0|1 for each. A script, since a pipeline of ioredis is a copy of all its commands.
+ */
+export const SEEN = `
+local flags = {}
+for i = 1, #ARGV do flags[i] = 0 end
+for _, day in ipairs(KEYS) do
+  for i, flag in ipairs(redis.call('SMISMEMBER', day, unpack(ARGV))) do
+    if flag == 1 then flags[i] = 1 end
+  end
+end
+return flags
+`;
+
+/**
  * KEYS staged ledger warm-up versions unsynced:live unsynced:bulk dead seen:<today> seen:<earlier>…
  * ARGV crmCode eventKey order payload fingerprint status variant lane time event seenTtl deadId seenMax
  * Returns {result, coalesced 0|1, hasten 0|1}; hasten: its job waits longer than this state should,

@@ -7,7 +7,7 @@ import type { Variant } from "../spec/business-relation.ts";
 import { LANES, type Lane } from "../spec/lane.ts";
 import type { Keys } from "./keys.ts";
 import { readRow, storeRow, type LedgerRow } from "./ledger-row.ts";
-import { SETTLE, STAGE, TAKE } from "./scripts.ts";
+import { SEEN, SETTLE, STAGE, TAKE } from "./scripts.ts";
 import type { Seal } from "./seal.ts";
 
 declare module "ioredis" {
@@ -16,6 +16,7 @@ declare module "ioredis" {
       keys: number,
       ...args: (string | number)[]
     ): Result<[string, number, number], Context>;
+    crmsyncSeen(keys: number, ...args: (string | number)[]): Result<number[], Context>;
     crmsyncTake(keys: number, ...args: (string | number)[]): Result<string[], Context>;
     crmsyncSettle(keys: number, ...args: (string | number)[]): Result<[string], Context>;
   }
@@ -94,6 +95,9 @@ const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
 /** Events of one day that are remembered at most: 64 bytes each make 32 MB. */
 const SEEN_MAX_PER_DAY = 500_000;
 
+/** Event keys asked for at once; Lua's stack has room for some thousands. */
+const SEEN_BATCH = 1000;
+
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
@@ -104,6 +108,7 @@ export class StagedStates {
     this.#keys = keys;
     this.#seal = seal;
     redis.defineCommand("crmsyncStage", { lua: STAGE });
+    redis.defineCommand("crmsyncSeen", { lua: SEEN });
     redis.defineCommand("crmsyncTake", { lua: TAKE });
     redis.defineCommand("crmsyncSettle", { lua: SETTLE });
   }
@@ -144,17 +149,12 @@ export class StagedStates {
 
   /** Which of these event keys were seen within the last seven days. */
   async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    if (eventKeys.length === 0) return new Set();
     const days = this.#seenKeys();
-    const pipeline = this.#redis.pipeline();
-    for (const day of days) pipeline.smismember(day, ...eventKeys);
-    const replies = (await pipeline.exec()) ?? [];
     const found = new Set<string>();
-    for (const [error, flags] of replies) {
-      if (error !== null) throw error;
-      for (const [index, key] of eventKeys.entries()) {
-        if ((flags as number[])[index] === 1) found.add(key);
-      }
+    for (let from = 0; from < eventKeys.length; from += SEEN_BATCH) {
+      const batch = eventKeys.slice(from, from + SEEN_BATCH);
+      const flags = await this.#redis.crmsyncSeen(days.length, ...days, ...batch);
+      for (const [index, key] of batch.entries()) if (flags[index] === 1) found.add(key);
     }
     return found;
   }

@@ -11,7 +11,7 @@ const RULES: Rules = {
     "src/config.ts": ["src/spec"],
     "src/event": ["src/spec"],
     "src/mapping": ["src/spec"],
-    "src/state": ["src/spec"],
+    "src/state": ["src/spec", "src/event/add-all.ts"],
     "src/service": ["src/spec"],
     "src/sync": ["src/spec", "src/event"],
     "src/crm": ["src/service/retry-after.ts", "src/event/exact-json.ts"],
