@@ -3,7 +3,8 @@
  * first. The anchors are sections of docs/runbook.md, which the alerts name as well.
  */
 import { durabilityProblems, isFull } from "../src/state/redis-health.ts";
-import { missingRoles, waitingIn, type Readings } from "./shared-state.ts";
+import type { Readings } from "./shared-state.ts";
+import { missingRoles, waitingIn } from "./stops.ts";
 
 export interface Finding {
   readonly severity: "stopped" | "warning";
@@ -30,6 +31,9 @@ const STUCK_MS = 900_000;
 /** A source that sent something within a week, and nothing for a day, is silent, ms. */
 const SILENT_MS = 86_400_000;
 const FORGOTTEN_MS = 7 * SILENT_MS;
+
+/** A process tells of itself every 5 s; one that has not for so long hangs, or was killed, ms. */
+const QUIET_MS = 12_000;
 
 export function findingsOf(readings: Readings, beside: FoundBeside): Finding[] {
   const stops = stopsFound(readings);
@@ -99,8 +103,13 @@ export function stopsFound(readings: Readings): Finding[] {
 
 /** What lets changes move slower than they should, or at a higher price. */
 function slowdownsFound(readings: Readings): Finding[] {
-  const { quota, warmUp, fallback, fetchTrouble, fetchJobs } = readings;
+  const { now, processes, quota, warmUp, fallback, fetchTrouble, fetchJobs } = readings;
   const found: Finding[] = [];
+  for (const { id, seenAt } of processes) {
+    if (now - seenAt <= QUIET_MS) continue;
+    const says = `The process ${id} has not been heard of since ${clock(seenAt)}: it hangs, or was killed.`;
+    found.push(warning("crmsyncdown", says));
+  }
   if (fetchTrouble !== undefined) {
     const says = `${fetchTrouble.crm} does not give ${fetchJobs["delayed"] ?? 0} of its records (${fetchTrouble.why}); each is asked for again, with growing pauses.`;
     found.push(warning("crmsyncrecordsnotfetched", says));

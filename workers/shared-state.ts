@@ -1,6 +1,8 @@
 /** Shared state as every process reads it from Redis; nothing here is this process's own. */
+import type { Queue } from "bullmq";
+import type { Redis } from "ioredis";
 import { INBOX_QUEUE } from "../src/event/inbox.ts";
-import { QUEUE_STATES, type SharedState, type StopReason } from "../src/ops/metrics.ts";
+import { QUEUE_STATES, type SharedState } from "../src/ops/metrics.ts";
 import type { QuotaState } from "../src/service/quota.ts";
 import type { ClosedDoor } from "../src/state/doors.ts";
 import type { OutageView } from "../src/state/outage.ts";
@@ -8,13 +10,9 @@ import type { WarmUp } from "../src/state/ledger.ts";
 import { SYNC_QUEUE } from "../src/state/pointer-queue.ts";
 import { FETCH_QUEUE } from "../src/state/thin-events.ts";
 import type { SeenProcess } from "../src/state/processes.ts";
-import {
-  durabilityProblems,
-  isFull,
-  redisHealth,
-  type RedisHealth,
-} from "../src/state/redis-health.ts";
+import { durabilityProblems, redisHealth, type RedisHealth } from "../src/state/redis-health.ts";
 import type { Lane } from "../src/spec/lane.ts";
+import { drainedAt, stopsOf } from "./stops.ts";
 import type { StoredState } from "./stored-state.ts";
 
 /** A scrape must not hang on a Redis that is away, ms. */
@@ -65,23 +63,26 @@ export async function readingsInTime(stored: StoredState): Promise<Readings | un
 export async function takeReadings(stored: StoredState): Promise<Readings> {
   const { inbox, pointers, dead, doors, redis, keys, sources, ledger, outage } = stored;
   const now = Date.now();
-  const [inboxJobs, syncJobs, live, bulk, arrived, liveCount, bulkCount] = await Promise.all([
-    // Named one by one: without names, those that wait come as "waiting".
-    inbox.queue.getJobCounts(...QUEUE_STATES),
-    pointers.queue.getJobCounts(...QUEUE_STATES),
-    oldestStaged(stored, "live"),
-    oldestStaged(stored, "bulk"),
-    oldestInInbox(stored),
-    redis.zcard(keys.unsynced("live")),
-    redis.zcard(keys.unsynced("bulk")),
-  ]);
+  const [inboxJobs, syncJobs, live, bulk, arrived, asked, liveCount, bulkCount] = await Promise.all(
+    [
+      // Named one by one: without names, those that wait come as "waiting".
+      inbox.queue.getJobCounts(...QUEUE_STATES),
+      pointers.queue.getJobCounts(...QUEUE_STATES),
+      oldestStaged(stored, "live"),
+      oldestStaged(stored, "bulk"),
+      oldestJob(inbox.queue, redis),
+      oldestJob(stored.thin.queue, redis),
+      redis.zcard(keys.unsynced("live")),
+      redis.zcard(keys.unsynced("bulk")),
+    ],
+  );
   const quota = await stored.quotaState();
   return {
     now,
     inboxJobs,
     syncJobs,
     fetchJobs: await stored.thin.queue.getJobCounts(...QUEUE_STATES),
-    oldest: { live: earliest([live, arrived]), bulk },
+    oldest: { live: earliest([live, arrived, asked]), bulk },
     unsynced: { live: liveCount, bulk: bulkCount },
     deadLetters: await dead.count(),
     door: await doors.closed(),
@@ -108,9 +109,9 @@ async function oldestStaged(stored: StoredState, lane: Lane): Promise<number | u
   return score === undefined ? undefined : Number(score);
 }
 
-/** When the oldest event arrived that intake has not done; put off ones and those at work too. */
-async function oldestInInbox({ inbox, redis }: StoredState): Promise<number | undefined> {
-  const key = (name: string) => inbox.queue.toKey(name);
+/** When the oldest job was added that is not done; put off ones and those at work too. */
+async function oldestJob(queue: Pick<Queue, "toKey">, redis: Redis): Promise<number | undefined> {
+  const key = (name: string) => queue.toKey(name);
   // Not by getWaiting(), which throws when a foreign job's data is not JSON.
   const [waiting, active, [delayed], [prioritized]] = await Promise.all([
     redis.lindex(key("wait"), -1),
@@ -128,54 +129,6 @@ async function oldestInInbox({ inbox, redis }: StoredState): Promise<number | un
 function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined);
   return known.length === 0 ? undefined : Math.min(...known);
-}
-
-/** Everything that keeps all changes from being sent now, whatever the quota says. */
-export function stopsOf(readings: Readings): ReadonlySet<StopReason> {
-  const { quota, door, outage, warmUp, paused, redis } = readings;
-  const stops = new Set<StopReason>();
-  if (quota.stopped !== undefined) stops.add(quota.stopped);
-  if (door !== undefined) stops.add(`${door.door}_refused`);
-  if (outage !== undefined) stops.add("unavailable");
-  if (warmUp.state === "new" || warmUp.state === "running") stops.add("warming_up");
-  if (paused.length > 0) stops.add("queue_paused");
-  if (isFull(redis)) stops.add("redis_full");
-  return stops;
-}
-
-/** When the backlog will be done, ms; undefined while nobody can tell. */
-export function drainedAt(readings: Readings): number | undefined {
-  const { now, quota, warmUp, fetchTrouble } = readings;
-  const waiting = waitingIn(readings);
-  if (waiting === 0) return now;
-  const stops = stopsOf(readings);
-  const unknown =
-    UNTIL_SOMEBODY_ACTS.some((reason) => stops.has(reason)) ||
-    (stops.has("warming_up") && warmUp.failure !== undefined) ||
-    fetchTrouble !== undefined ||
-    missingRoles(readings).length > 0;
-  return unknown ? undefined : quota.drainedAt(waiting);
-}
-
-/** Stops whose end nobody here can tell. */
-const UNTIL_SOMEBODY_ACTS = [
-  ...(["token_refused", "address_refused", "unavailable"] as const),
-  ...(["queue_paused", "redis_full"] as const),
-];
-
-/** Everything accepted that is not on the service: records, events of the inbox, records to be fetched. */
-export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number {
-  return unsynced.live + unsynced.bulk + pending(inboxJobs) + pending(fetchJobs);
-}
-
-export const pending = (jobs: Counts): number =>
-  ["wait", "prioritized", "active", "delayed"].reduce((sum, name) => sum + (jobs[name] ?? 0), 0);
-
-/** Roles without which nothing moves, and which nobody plays. */
-export function missingRoles({ processes }: Readings): ("intake" | "sync")[] {
-  return (["sync", "intake"] as const).filter(
-    (role) => !processes.some(({ roles }) => roles.includes(role)),
-  );
 }
 
 function sharedState(readings: Readings, { config }: StoredState): SharedState {

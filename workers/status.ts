@@ -4,7 +4,8 @@ import { CHANGE_OUTCOMES } from "../src/ops/metrics.ts";
 import type { Lane } from "../src/spec/lane.ts";
 import { durabilityProblems } from "../src/state/redis-health.ts";
 import { findingsOf, type Finding } from "./findings.ts";
-import { drainedAt, pending, stopsOf, takeReadings, type Readings } from "./shared-state.ts";
+import { takeReadings, type Readings } from "./shared-state.ts";
+import { drainedAt, pending, stopsOf } from "./stops.ts";
 import type { StoredState } from "./stored-state.ts";
 
 interface LaneBacklog {

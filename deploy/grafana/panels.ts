@@ -601,6 +601,7 @@ export const ROWS: readonly RowSpec[] = [
         runbook: "CrmsyncDown",
         unit: "short",
         width: 4,
+        none: "none",
         queries: [
           { expr: `count by (version) (crmsync_build_info{${OWN}})`, legend: "{{version}}" },
         ],

@@ -4,6 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import { ROWS } from "../../deploy/grafana/panels.ts";
 import {
@@ -100,6 +101,11 @@ const panel = (title: string): string => {
   return found?.queries[0]?.expr ?? "";
 };
 
+const query = (legend: string): string => {
+  const all = ROWS.flatMap(({ panels }) => panels).flatMap(({ queries }) => queries);
+  return all.find((one) => one.legend === legend)?.expr ?? "";
+};
+
 it("shows data in every panel, and tells the truth about what goes wrong", async (context) => {
   const command = await requireTool(context, PROMETHEUS);
   await using dir = await tempDir();
@@ -174,4 +180,34 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
   await waitFor(async () => (await prometheus.query(panel("Drained at"))).length === 0, {
     what: "nobody tells when it will be drained",
   });
+
+  // Somebody pauses a queue; what comes by then is seen to wait, although no record is staged.
+  const inbox = new Queue("crm-events", {
+    connection: { url: first.redisUrl },
+    prefix: env.QUEUE_PREFIX,
+  });
+  await inbox.pause();
+  await inbox.close();
+  await first.push([personEvent("later")]);
+  await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 2, {
+    what: "the event in the inbox is shown to wait",
+  });
+  expect(valueOf(await prometheus.query(panel("Stops")), { reason: "queue_paused" })).toBe(1);
+
+  // Nobody is left who could tell: no number of the first row stays, and that is shown.
+  for (const daemon of [first, second]) daemon.process.kill("SIGKILL");
+  const [healthRow] = ROWS;
+  const shown = async () => {
+    const all = (healthRow?.panels ?? []).filter(({ title }) => title !== "On time, last 1 h");
+    const found = await Promise.all(all.map(({ title }) => prometheus.query(panel(title))));
+    return all.filter((_, index) => (found[index] ?? []).length > 0).map(({ title }) => title);
+  };
+  await waitFor(async () => (await shown()).length === 0, {
+    deadlineMs: 30_000,
+    what: "no panel tells what nobody knows",
+  }).catch(async (error: unknown) => {
+    expect(await shown()).toEqual([]);
+    throw error;
+  });
+  expect(valueOf(await prometheus.query(query("no_process_answers")))).toBe(1);
 });

@@ -61,7 +61,7 @@ async function whyNoPermit({ quotaState }: StoredState): Promise<string> {
   const { remaining, resetAt, until } = await quotaState();
   if (until !== undefined)
     return `the service answered 429, until ${new Date(until).toISOString()}`;
-  if (remaining > 0) return "Redis gives no permit; see its lines above";
+  if (remaining > 0) return "others wait for permits too, or Redis takes no writes";
   return `the hour's quota is spent, until ${new Date(resetAt).toISOString()}`;
 }
 

@@ -70,7 +70,9 @@ it("every link within the runbook leads somewhere", () => {
   const findings = readFileSync(join(root, "workers/findings.ts"), "utf8");
   const links = [
     ...[...runbook.matchAll(/\]\(#([\w-]+)\)/g)].map(([, anchor]) => anchor),
-    ...[...findings.matchAll(/(?:stopped|warning)\(\s*"([\w-]+)"/g)].map(([, anchor]) => anchor),
+    ...[...findings.matchAll(/(?:stopped|warning|add)\(\s*"([\w-]+)"/g)].map(
+      ([, anchor]) => anchor,
+    ),
   ];
   expect(links.length).toBeGreaterThan(20);
   for (const anchor of links) expect(anchors).toContain(anchor);

@@ -70,6 +70,9 @@ describe("queries", () => {
   });
 });
 
+/** Over a range, a stat would show the last value that there was. */
+const PRESENT = { instant: true, range: false };
+
 describe("the dashboard", () => {
   const built = buildDashboard() as {
     schemaVersion: number;
@@ -79,8 +82,8 @@ describe("the dashboard", () => {
       description?: string;
       links?: { url: string }[];
       gridPos: { x: number; y: number; w: number; h: number };
-      fieldConfig?: { defaults: { unit?: string } };
-      targets?: { refId: string; datasource: { uid: string } }[];
+      fieldConfig?: { defaults: { unit?: string; noValue?: string } };
+      targets?: { refId: string; datasource: { uid: string }; instant: boolean; range: boolean }[];
     }[];
   };
 
@@ -105,6 +108,15 @@ describe("the dashboard", () => {
         expect(datasource.uid).toBe("${datasource}");
       const section = decodeURIComponent(panel.links?.[0]?.url.split(":~:text=")[1] ?? "");
       expect(runbook).toMatch(new RegExp(`^#+ ${section}$`, "m"));
+    }
+  });
+
+  it("shows the present in every single figure, and a word where nobody knows it", () => {
+    const stats = built.panels.filter(({ type }) => type === "stat");
+    expect(stats.length).toBeGreaterThan(8);
+    for (const { fieldConfig, targets = [] } of stats) {
+      for (const { instant, range } of targets) expect({ instant, range }).toEqual(PRESENT);
+      expect(fieldConfig?.defaults.noValue).toBeTruthy();
     }
   });
 
