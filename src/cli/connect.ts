@@ -1,9 +1,12 @@
-import { readFile } from "node:fs/promises";
+import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { findEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { UserError } from "./user-error.ts";
+
+/** Less than this is no room for an append-only file, MiB. */
+const LITTLE_MIB = 16;
 
 /**
  * The Redis that the daemon uses. One try: whoever types a command wants to hear at once that
@@ -43,7 +46,14 @@ async function whyNoRedis(dataDir: string): Promise<string> {
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
   const lines = said.map((line) => `\n  ${line}`).join("");
-  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer; is the disk full? See docs/runbook.md#crmsyncredisaway. The end of ${log}:${lines}`;
+  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see docs/runbook.md#crmsyncredisaway. The end of ${log}:${lines}`;
+}
+
+/** Said where little is left: redis-server ends itself when it cannot write. */
+async function diskText(dataDir: string): Promise<string> {
+  const { bavail, bsize } = await statfs(dataDir);
+  const left = (bavail * bsize) / 2 ** 20;
+  return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
 }
 
 function isAlive(pid: number): boolean {
