@@ -30,6 +30,23 @@ function cleanValue(value: unknown): unknown {
   return value;
 }
 
+/**
+ * A record without its nulls, which mean "nothing" in every CRM and something else in JSONata:
+ * `street & " " & null` would be "… null", and `$replace(null, …)` fails.
+ */
+export function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.flatMap((item) => (item === null ? [] : [withoutNulls(item)]));
+  }
+  if (typeof value !== "object" || value === null) return value;
+  // fromEntries makes an own key of `__proto__` too.
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) =>
+      inner === null ? [] : [[key, withoutNulls(inner)] as const],
+    ),
+  );
+}
+
 const isEmpty = (value: unknown): boolean =>
   value === undefined ||
   value === null ||

@@ -56,10 +56,15 @@ export function compileExpression(
 ): Expression {
   const compiled = compile(text);
   const ast = compiled.ast() as unknown as Node;
-  const { names, variables, bound, operators } = survey(ast);
+  const { names, variables, bound, operators, comparesNull } = survey(ast);
   if (options.condition === true && operators.has("!=")) {
     throw new ExpressionError(
       "a != b is false where a is missing, so such records would be left out: write $not(a = b)",
+    );
+  }
+  if (comparesNull) {
+    throw new ExpressionError(
+      "what is null in the record counts as missing here: write $exists(a), or $not($exists(a))",
     );
   }
   for (const name of variables) {
@@ -102,13 +107,17 @@ function survey(ast: Node) {
   const variables = new Set<string>();
   const bound = new Set<string>();
   const operators = new Set<string>();
+  let comparesNull = false;
   const visit = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     if (Array.isArray(node)) return node.forEach(visit);
     const { type, value, lhs } = node as Node;
     if (type === "name" && typeof value === "string") names.add(value);
     if (type === "string" && typeof value === "string") names.add(value); // of $lookup
-    if (type === "binary" && typeof value === "string") operators.add(value);
+    if (type === "binary" && typeof value === "string") {
+      operators.add(value);
+      comparesNull ||= /^!?=$/.test(value) && (isNull(lhs) || isNull((node as Node).rhs));
+    }
     if (type === "variable" && typeof value === "string") variables.add(value);
     if (type === "bind" && typeof lhs?.value === "string") bound.add(lhs.value);
     if (type === "lambda") {
@@ -121,8 +130,10 @@ function survey(ast: Node) {
     }
   };
   visit(ast);
-  return { names, variables, bound, operators };
+  return { names, variables, bound, operators, comparesNull };
 }
+
+const isNull = (node: Node | undefined): boolean => node?.type === "value" && node.value === null;
 
 function keyPart(value: unknown): unknown {
   const usable = typeof value === "string" ? value.trim() !== "" : typeof value === "number";

@@ -3,6 +3,7 @@ import { crmCodeSchema, variantOf, type Variant } from "../spec/business-relatio
 import { FIELD_MAX_LENGTH } from "../spec/limits.ts";
 import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+import { withoutNulls } from "./clean.ts";
 import type { CompiledField, CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import type { Expression } from "./compile-expression.ts";
 import { REQUIRED_FIELDS, ruleOf } from "./fields.ts";
@@ -22,10 +23,11 @@ export type Watch = (field: string) => void;
 export async function mapRecord(
   mapping: CompiledMapping,
   event: EventContext,
-  record: CrmRecord | undefined,
+  given: CrmRecord | undefined,
   options: MapOptions = {},
   watch: Watch = () => {},
 ): Promise<MappingResult> {
+  const record = given && (withoutNulls(given) as CrmRecord);
   const object = event.object.toLowerCase();
   const rules = mapping.rules.filter((rule) => rule.objects.has(object));
   const [first] = rules;
@@ -193,7 +195,7 @@ async function mapField(
     scope.problems.push({ field: name, rule: `is required${why}`, kind: kindOf(first?.value) });
     return;
   }
-  for (const { reason, value } of refused) {
+  for (const { reason, value } of distinct(refused)) {
     const explained = scope.options.explain === true && value !== undefined;
     scope.warnings.push({
       field: name,
@@ -202,6 +204,11 @@ async function mapField(
     });
   }
 }
+
+/** What two sources or two items of a list gave alike is told once. */
+const distinct = (refused: readonly Refused[]): Refused[] => [
+  ...new Map(refused.map((one) => [`${one.reason} ${JSON.stringify(one.value)}`, one])).values(),
+];
 
 async function valueOf(field: CompiledField, scope: Scope, refused: Refused[]): Promise<unknown> {
   const { event, record, candidate } = scope;

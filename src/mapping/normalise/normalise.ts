@@ -49,8 +49,11 @@ const refuse = (reason: WarningReason, value: unknown): Normalised => ({
 export function normalise(raw: unknown, wanted: Wanted): Normalised {
   if (wanted.form === "list") return normaliseList(raw, wanted);
   // An expression over a list gives a list, also when it finds just one thing.
-  if (Array.isArray(raw) && raw.length > 1) return refuse("not_understood", raw);
-  const one: unknown = Array.isArray(raw) ? raw[0] : raw;
+  const items: unknown[] = Array.isArray(raw)
+    ? raw.flat(3).filter((item) => toScalar(item) !== "nothing")
+    : [raw];
+  if (items.length > 1) return refuse("not_understood", raw);
+  const [one] = items;
   const scalar = toScalar(one);
   if (scalar === "nothing") return NOTHING;
   if (scalar === undefined) return refuse("not_understood", one);

@@ -108,6 +108,48 @@ describe("a record", () => {
     expect(JSON.stringify(mapped)).not.toContain("Atlantis");
   });
 
+  test("what is null in it counts as missing, in every expression", async () => {
+    const mapped = await mapRecord(
+      compileMapping(
+        readMappingFile(
+          `version: 1
+objects:
+  - object: contact
+    when: $not($exists(deletedAt))
+    crmCode: '"c-" & id'
+    fields:
+      type: { value: Person }
+      firstName: first
+      lastName: last
+      address: street & " " & number
+      city: $join([city, town], ", ")
+      postalCode: $replace(zip, /\\s/, "")
+      email: emails[0]
+`,
+          "n.yaml",
+        ),
+      ),
+      contextOf(),
+      {
+        ...GOOD,
+        deletedAt: null,
+        street: "Main",
+        number: null,
+        city: null,
+        town: "Remich",
+        zip: null,
+        emails: [null, "ada@x.com"],
+      },
+      { explain: true },
+    );
+    expect(mapped).toMatchObject({
+      kind: "mapped",
+      candidate: { address: "Main", city: "Remich", email: "ada@x.com" },
+      warnings: [],
+    });
+    expect(mapped.kind === "mapped" && mapped.candidate).not.toHaveProperty("postalCode");
+  });
+
   test("its country decides how a telephone number is read", async () => {
     const phone = { phone: "621 555 014" };
     expect(await map({ ...GOOD, ...phone, country: "Luxembourg" })).toMatchObject({

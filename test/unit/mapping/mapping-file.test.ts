@@ -72,6 +72,10 @@ test.for([
   ],
   ["email: $eval(a)", /\$eval is not allowed/],
   ["email: ($f := $eval; $f(a))", /\$eval is not allowed/],
+  [
+    "city: 'a = null ? b'",
+    /what is null in the record counts as missing here: write \$exists\(a\)/,
+  ],
   ["birthDate: $now()", /\$now is not allowed: the result must not depend on when/],
   [
     "relationshipStatus: Client",
