@@ -51,7 +51,10 @@ export function serveIntake(
     },
     lost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
-      log.error({ webhook, gaps }, "webhook.gap: the CRM lost changes; push an export of it (crmsync push --lane bulk)");
+      log.error(
+        { webhook, gaps },
+        "webhook.gap: the CRM lost changes; push an export of it (crmsync push --lane bulk)",
+      );
     },
   });
 }
