@@ -11,12 +11,15 @@ import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { quotaOptions } from "../../workers/stored-state.ts";
 import { connectOnce } from "./connect.ts";
 import { previewOne, type Body, type ServiceView } from "./preview/preview-one.ts";
-import { printOne, printSummary, summarise } from "./preview/print.ts";
+import { printLine, printOne, printSummary, summarise } from "./preview/print.ts";
 import { readSubjects, type ReadOptions } from "./preview/read-records.ts";
 import { UserError } from "./user-error.ts";
 
 /** How long --ask waits for the right to a request, ms. */
 const PERMIT_WAIT_MS = 30_000;
+
+/** So many records are told one by one, before what they come to. */
+const MAX_LISTED = 20;
 
 interface PreviewOptions extends ReadOptions {
   readonly mapping?: string;
@@ -31,14 +34,19 @@ export function previewCommand(): Command {
     .option("--mapping <mapping>", "preset or file, instead of MAPPING")
     .option("--object <object>", "the CRM's object of records that come without an event")
     .option("--id <id>", "the record's id, where it is not in the record")
-    .option("--ask", "spend one request to tell which fields of the service would change")
+    .option("--id-from <field>", "the field of the records that holds their id, where it is not id")
+    .option("--ask", "of one record, spend one request to name the fields that would change")
     .option("--json", "print as JSON")
     .addHelpText(
       "after",
       `
-Nothing is sent and no request is spent (but by --ask). What the service has is known from the
-daemon's Redis, where one is reached. With more than one record: the share that passes, and a table
-of the values that no table translates. The exit code is 1 if any would be a dead letter.`,
+FILE holds records as the CRM's API answers or exports them, events, or bodies of its webhooks.
+
+Nothing is sent and no request is spent (but by --ask). Whether a record would be created, updated
+or skipped is known from the daemon's Redis, where it is reached; of what the service holds that has
+a fingerprint only, so which fields differ is told by --ask. With more than one record: the share
+that passes, the requests it takes, and a table of the values that no table translates. The exit
+code is 1 if any would be a dead letter.`,
     )
     .action(preview);
 }
@@ -49,6 +57,15 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
   const view = await openView(config, options.ask === true);
   try {
     const subjects = readSubjects(file, mapping, options);
+    if (options.ask === true && subjects.length > 1) {
+      throw new UserError(`--ask is for one record, and ${file} holds ${subjects.length}`);
+    }
+    const nameless = subjects.filter(({ hasId }) => !hasId).length;
+    if (nameless > 0) {
+      process.stderr.write(
+        `${nameless === 1 ? "The record does" : `${nameless} records do`} not say the id, so the crmCode is not the real one: give --id or --id-from\n`,
+      );
+    }
     const previews = [];
     for (const subject of subjects) {
       previews.push({ ...(await previewOne(subject, mapping, view)), label: subject.label });
@@ -59,7 +76,12 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
       print(options.json === true ? JSON.stringify(one, null, 2) : printOne(one));
     } else {
       const summary = summarise(previews);
-      print(options.json === true ? JSON.stringify(summary, null, 2) : printSummary(summary));
+      const few = previews.length <= MAX_LISTED ? previews.map((one) => printLine(one)) : [];
+      print(
+        options.json === true
+          ? JSON.stringify(summary, null, 2)
+          : [...few, printSummary(summary)].join("\n"),
+      );
     }
     if (previews.some(({ result }) => result === "dead letter")) process.exitCode = 1;
   } finally {

@@ -69,9 +69,12 @@ function variantsOf(type: FieldRule | undefined, file: MappingFile): readonly Va
   if (type === undefined) return both;
   const table = typeof type.table === "string" ? file.tables?.[type.table] : type.table;
   if (type.from !== undefined && table === undefined) return both;
-  const values = [type.value, type.default, ...Object.values(table ?? {})];
+  const values = [type.value, type.default, ...Object.values(table ?? {})].filter(
+    (value) => value !== undefined && value !== null,
+  );
   const possible = new Set(values.map(variantOf));
-  return both.filter((variant) => possible.has(variant));
+  // A value that is no type is told by itself, and says nothing of the other fields.
+  return possible.has(undefined) ? both : both.filter((variant) => possible.has(variant));
 }
 
 function checkField(

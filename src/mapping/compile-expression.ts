@@ -56,10 +56,22 @@ export function compileExpression(
 ): Expression {
   const compiled = compile(text);
   const ast = compiled.ast() as unknown as Node;
-  const { names, variables, bound, operators, comparesNull } = survey(ast);
+  const { names, variables, bound, operators, readsField, comparesNull, addsText } = survey(ast);
   if (options.condition === true && operators.has("!=")) {
     throw new ExpressionError(
       "a != b is false where a is missing, so such records would be left out: write $not(a = b)",
+    );
+  }
+  const quoted = [...names].find((name) => /[“”„«»]/.test(name));
+  if (quoted !== undefined) {
+    throw new ExpressionError(
+      `${quoted} has typographic quotes: texts stand in straight ones, "…"`,
+    );
+  }
+  if (addsText) throw new ExpressionError("+ adds numbers: texts are joined with &");
+  if (options.key === true && !readsField && !variables.has("event")) {
+    throw new ExpressionError(
+      "it is the same for every record: make it of the record's id, such as $event.recordId",
     );
   }
   if (comparesNull) {
@@ -72,8 +84,9 @@ export function compileExpression(
     if (why !== undefined) throw new ExpressionError(`$${name} is not allowed: ${why}`);
     if (BUILT_IN.has(name) || bound.has(name) || name === "event" || /^\$?$/.test(name)) continue;
     const near = nearest(name, [...BUILT_IN, ...bound, "event"]);
+    const meant = near === undefined ? "" : `; did you mean $${near}?`;
     throw new ExpressionError(
-      `there is no $${name}${near === undefined ? "" : `; did you mean $${near}?`}`,
+      `there is no $${name}${meant || `; a field of this name is written \`$${name}\`, in backticks (functions: https://docs.jsonata.org)`}`,
     );
   }
   if (options.key === true) {
@@ -90,10 +103,60 @@ function compile(text: string): jsonata.Expression {
   try {
     return jsonata(text, GUARDRAILS);
   } catch (error) {
-    const { message, position } = error as { message?: string; position?: number };
+    const { code = "", message, position, token } = error as JsonataError;
     const at = position === undefined ? "" : ` (at character ${position})`;
-    throw new ExpressionError(`${message ?? "the expression cannot be read"}${at}`);
+    const remedy = SIGNS[token ?? ""] ?? REMEDIES[code];
+    throw new ExpressionError(
+      `${message ?? "it cannot be read"}${at}${remedy === undefined ? "" : `; ${remedy}`}`,
+    );
   }
+}
+
+interface JsonataError {
+  readonly code?: string;
+  readonly message?: string;
+  readonly position?: number;
+  readonly token?: string;
+}
+
+/** Signs of other languages. */
+const SIGNS: Readonly<Record<string, string>> = {
+  "=": "a single = compares",
+  "|": "one or the other is `a ? a : b`",
+};
+
+/** For slips that are common and whose message does not say what to do. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  S0101:
+    "a text begins and ends with a quote, and in a line without quotes around it ` #` begins a comment",
+  S0105: "a name in backticks ends with one",
+  S0201: "between two values stands an operator, such as &; a name with a blank needs backticks",
+  S0203: "a bracket is not closed",
+  S0207: "the expression ends too early",
+  S0211: "a text stands in double quotes: '\"acme-\" & $event.recordId'",
+};
+
+/** What failed, without a word of the record: JSONata's messages may quote it. */
+const FAILURES: Readonly<Record<string, string>> = {
+  D1011: "it goes too deep",
+  D1012: "it takes too long",
+  D3030: "something is no number",
+  T0410: "a function was given a value of another kind",
+  T0411: "a function was given a value of another kind",
+  T0412: "a list given to a function has items of another kind",
+  T1006: "something that is no function was called",
+  T2001: "arithmetic needs numbers",
+  T2002: "arithmetic needs numbers",
+  T2010: "a comparison needs two numbers or two texts",
+};
+
+/** @param explained with JSONata's own message, which may hold values of the record. */
+export function failureOf(error: unknown, explained = false): string {
+  const { code, position, message } = error as JsonataError;
+  if (code === undefined) return message ?? "the expression failed";
+  const at = position === undefined ? "" : ` at character ${position}`;
+  const says = explained ? message : FAILURES[code];
+  return `the expression failed${at}: ${says ?? `JSONata ${code}`}`;
 }
 
 /** Sequences are arrays with marks on them, and functions are no values. */
@@ -107,16 +170,21 @@ function survey(ast: Node) {
   const variables = new Set<string>();
   const bound = new Set<string>();
   const operators = new Set<string>();
+  let readsField = false;
   let comparesNull = false;
+  let addsText = false;
   const visit = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     if (Array.isArray(node)) return node.forEach(visit);
     const { type, value, lhs } = node as Node;
+    readsField ||= type === "name" || type === "wildcard" || type === "descendant";
     if (type === "name" && typeof value === "string") names.add(value);
     if (type === "string" && typeof value === "string") names.add(value); // of $lookup
     if (type === "binary" && typeof value === "string") {
       operators.add(value);
-      comparesNull ||= /^!?=$/.test(value) && (isNull(lhs) || isNull((node as Node).rhs));
+      const sides = [lhs, (node as Node).rhs];
+      addsText ||= value === "+" && sides.some((side) => side?.type === "string");
+      comparesNull ||= /^!?=$/.test(value) && sides.some(isNull);
     }
     if (type === "variable" && typeof value === "string") variables.add(value);
     if (type === "bind" && typeof lhs?.value === "string") bound.add(lhs.value);
@@ -130,7 +198,7 @@ function survey(ast: Node) {
     }
   };
   visit(ast);
-  return { names, variables, bound, operators, comparesNull };
+  return { names, variables, bound, operators, readsField, comparesNull, addsText };
 }
 
 const isNull = (node: Node | undefined): boolean => node?.type === "value" && node.value === null;

@@ -5,7 +5,7 @@ import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledField, CompiledMapping, CompiledRule } from "./compile-mapping.ts";
-import type { Expression } from "./compile-expression.ts";
+import { failureOf, type Expression } from "./compile-expression.ts";
 import { REQUIRED_FIELDS, ruleOf } from "./fields.ts";
 import {
   WARNING_REASONS,
@@ -33,10 +33,11 @@ export async function mapRecord(
   const [first] = rules;
   if (first === undefined) {
     if (mapping.ignore.has(object)) return { kind: "ignored" };
+    const known = new Set(mapping.rules.flatMap((rule) => [...rule.objects]));
     return unmappable(undefined, [
       {
         field: "object",
-        rule: "must be one that the mapping has a rule for, or lists under `ignore`",
+        rule: `must be one that the mapping has a rule for (${[...known].join(", ")}), or lists under \`ignore\``,
         kind: `the object ${event.object.slice(0, 50)}`,
       },
     ]);
@@ -64,7 +65,7 @@ async function choose(
       if (holds === false || holds === undefined || holds === null) continue;
       return { problem: { field: "when", rule: "must give true or false", kind: kindOf(holds) } };
     } catch (error) {
-      return { problem: { field: "when", rule: failure(error), kind: "the record" } };
+      return { problem: { field: "when", rule: failureOf(error), kind: "the record" } };
     }
   }
   return undefined;
@@ -133,7 +134,7 @@ async function keyOf(
   try {
     key = await expression.evaluate(record, event);
   } catch (error) {
-    return { field: "crmCode", rule: `cannot be made: ${failure(error)}`, kind: kindOf(record) };
+    return { field: "crmCode", rule: `cannot be made: ${failureOf(error)}`, kind: kindOf(record) };
   }
   if (Number.isSafeInteger(key)) key = String(key);
   const parsed = crmCodeSchema.safeParse(key);
@@ -147,18 +148,6 @@ async function keyOf(
       : (problem?.rule ?? "is required"),
     kind: kindOf(key),
   };
-}
-
-/** What JSONata says of a failure may hold values; its code and its place do not. */
-function failure(error: unknown): string {
-  const { code, position, message } = error as {
-    code?: string;
-    position?: number;
-    message?: string;
-  };
-  if (code === "D1012" || code === "D1011") return "the expression takes too long or goes too deep";
-  if (code === undefined) return message ?? "the expression failed";
-  return `the expression failed at character ${position ?? 0} (JSONata ${code})`;
 }
 
 interface Scope {
@@ -192,7 +181,8 @@ async function mapField(
   if (!isThere && exists && (isRequired || field.required)) {
     const [first] = refused;
     const why = first === undefined ? "" : `: ${WARNING_REASONS[first.reason]}`;
-    scope.problems.push({ field: name, rule: `is required${why}`, kind: kindOf(first?.value) });
+    const lost = first?.reason === "expression_failed" ? undefined : first?.value;
+    scope.problems.push({ field: name, rule: `is required${why}`, kind: kindOf(lost) });
     return;
   }
   for (const { reason, value } of distinct(refused)) {
@@ -220,8 +210,11 @@ async function valueOf(field: CompiledField, scope: Scope, refused: Refused[]): 
     let raw: unknown;
     try {
       raw = await source.evaluate(record, event);
-    } catch {
-      refused.push({ reason: "expression_failed", value: undefined });
+    } catch (error) {
+      const why = failureOf(error, true)
+        .replace("the expression failed", "")
+        .replace(/^: | (?=at )/, "");
+      refused.push({ reason: "expression_failed", value: why });
       continue;
     }
     const normalised = normalise(raw, wanted);

@@ -71,12 +71,12 @@ export const mappingFile = z.strictObject({
   objects: z.array(objectRule).min(1).describe("One rule per kind of record, in order."),
 });
 
-/** Every key that has a meaning somewhere in a mapping file. */
-export const KEYS: readonly string[] = [
-  ...Object.keys(mappingFile.shape),
-  ...Object.keys(objectRule.shape),
-  ...Object.keys(fieldRule.shape),
-];
+/** Keys that have a meaning at the top, in a rule and in a field. */
+export const KEYS = {
+  top: Object.keys(mappingFile.shape),
+  rule: Object.keys(objectRule.shape),
+  field: Object.keys(fieldRule.shape),
+} as const;
 
 export type MappingFile = z.output<typeof mappingFile>;
 export type ObjectRule = z.output<typeof objectRule>;

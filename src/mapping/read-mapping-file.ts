@@ -1,11 +1,9 @@
 /** Reads a mapping file; every fault is told with its line, its field and what to do. */
-import { LineCounter, parseDocument, type Document } from "yaml";
-import type { z } from "zod";
+import { LineCounter, parseDocument, visit, type Document } from "yaml";
 import { checkMappingFile } from "./check-mapping-file.ts";
-import { FIELD_NAMES } from "./fields.ts";
-import { KEYS, mappingFile, type MappingFile } from "./mapping-file.ts";
+import { mappingFile, type MappingFile } from "./mapping-file.ts";
+import { aliasFault, faultsOf, yamlFault } from "./mapping-faults.ts";
 import { MappingError } from "./mapping.ts";
-import { nearest } from "./nearest.ts";
 
 export type Path = readonly (string | number)[];
 
@@ -26,15 +24,14 @@ export function readMappingFile(text: string, name: string): MappingFile {
   if (text.length > MAX_BYTES) throw new MappingError(name, ["it is larger than 1 MiB"]);
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
-  if (document.errors.length > 0) {
-    // The first is the slip; the others are where the parser stumbled after it.
-    const [first] = document.errors;
-    const line = lines.linePos(first?.pos[0] ?? 0).line;
-    throw new MappingError(name, [
-      `${name}:${line}: ${yamlFault(first?.message ?? "", first?.code ?? "")}`,
-    ]);
+  // The first is the slip; the others are where the parser stumbled after it. What it warns of, a
+  // tag that nobody defined, is no less a slip here.
+  const [slip] = [...document.errors, ...document.warnings];
+  if (slip !== undefined) {
+    const { line } = lines.linePos(slip.pos[0]);
+    throw new MappingError(name, [`${name}:${line}: ${yamlFault(slip)}`]);
   }
-  const value: unknown = document.toJS({ maxAliasCount: 100 });
+  const value = plainOf(document, lines, name);
   const parsed = mappingFile.safeParse(value);
   const faults = parsed.success
     ? checkMappingFile(parsed.data)
@@ -49,58 +46,18 @@ export function readMappingFile(text: string, name: string): MappingFile {
   );
 }
 
-function yamlFault(message: string, code: string): string {
-  const says = message.split("\n")[0]?.replace(/ at line \d+, column \d+:?$/, "") ?? message;
-  return code === "UNEXPECTED_TOKEN" ||
-    code === "BAD_SCALAR_START" ||
-    code === "MULTILINE_IMPLICIT_KEY"
-    ? `${says} (an expression that begins with a quote, or has ": ", " #" or, within { }, a bracket or a comma in it, must be put in single quotes as a whole)`
-    : says;
-}
-
-function faultsOf(issue: z.core.$ZodIssue, base: Path = []): Fault[] {
-  const path = [...base, ...(issue.path as (string | number)[])];
-  switch (issue.code) {
-    case "unrecognized_keys":
-      return issue.keys.map((key) => ({ path: [...path, key], says: unknownKey(path, key) }));
-    case "invalid_union": {
-      // A field or a table may be short or long: what was begun as long is told as long.
-      const long = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
-      const deepest =
-        long ?? issue.errors.find((errors) => errors[0]?.code === "unrecognized_keys");
-      if (deepest !== undefined) return deepest.flatMap((inner) => faultsOf(inner, path));
-      return [{ path, says: "must be a text (an expression) or a block with from: or value:" }];
-    }
-    case "invalid_value":
-      return [{ path, says: `must be one of ${issue.values.map(String).join(", ")}` }];
-    case "invalid_type":
-      return [
-        {
-          path,
-          says:
-            issue.input === undefined && issue.message.includes("undefined")
-              ? "is missing"
-              : `must be ${issue.expected === "object" || issue.expected === "record" ? "a block of keys" : `a ${issue.expected}`}`,
-        },
-      ];
-    case "too_small":
-      return [{ path, says: "must not be empty" }];
-    case "too_big":
-    case "invalid_format":
-    case "not_multiple_of":
-    case "invalid_key":
-    case "invalid_element":
-    case "custom":
-      return [{ path, says: issue.message }];
+function plainOf(document: Document, lines: LineCounter, name: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    let line = 1;
+    visit(document, {
+      Alias(_key, node) {
+        if (node.resolve(document) === undefined) line = lines.linePos(node.range?.[0] ?? 0).line;
+      },
+    });
+    throw new MappingError(name, [`${name}:${line}: ${aliasFault(error as Error)}`]);
   }
-}
-
-function unknownKey(parent: Path, key: string): string {
-  const isField = parent.at(-1) === "fields";
-  if (isField && key === "crmCode") return "stands beside `fields`, not in it";
-  const near = nearest(key, isField ? FIELD_NAMES : KEYS);
-  const says = isField ? "the service has no field of this name" : "is not known here";
-  return near === undefined ? says : `${says}; did you mean ${near}?`;
 }
 
 /** `fields.email` of the second rule is told as `contact (objects[1]) fields.email`. */

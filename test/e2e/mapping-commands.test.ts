@@ -108,6 +108,13 @@ test("preview tells of one record what becomes of it, by what the daemon knows",
   expect(await preview(personEvent("known", { firstName: "Eda" }), "--ask")).toMatchObject({
     changes: [{ field: "firstName", before: "Ada", after: "Eda" }],
   });
+  const many = [personEvent("known"), personEvent("known", { city: "Remich" }), personEvent("new")];
+  expect(await preview(many)).toMatchObject({
+    records: 3,
+    decisions: { skip: 1, update: 1, create: 1, fetch: 0 },
+  });
+  const gone = { type: "crm.record.deleted", data: undefined };
+  expect(await preview(personEvent("known", {}, gone))).toMatchObject({ status: "terminated" });
 });
 
 test("preview of an export counts what passes, and which values no table translates", async () => {
@@ -126,6 +133,7 @@ test("preview of an export counts what passes, and which values no table transla
   const told = await crmsync(args);
   expect(told.code).toBe(1);
   expect(told.out).toContain("60 records: 54 pass (90 %), 6 would be dead letters, 0 ignored");
+  expect(told.out).toContain("Those that pass would be created or updated; the daemon's Redis");
   expect(told.out).toMatch(/30 × relationshipStatus +"whatever" {2}the table has no entry/);
   const { out } = await crmsync([...args, "--json"]);
   expect(JSON.parse(out)).toMatchObject({
@@ -137,4 +145,49 @@ test("preview of an export counts what passes, and which values no table transla
     ]) as unknown,
     problems: [{ field: "lastName", records: 6 }],
   });
+});
+
+test("preview takes what the CRMs' webhooks send", async () => {
+  const preview = async (preset: string, file: string) => {
+    const path = join(FIXTURES, preset, file);
+    const { out } = await crmsync(["preview", path, "--mapping", preset, "--json"]);
+    return JSON.parse(out) as Record<string, unknown>;
+  };
+  expect(await preview("pipedrive", "01-person-create.json")).toMatchObject({
+    result: "passes",
+    crmCode: "pipedrive-person-3181",
+  });
+  expect(await preview("twenty", "03-person.deleted.json")).toMatchObject({
+    status: "terminated",
+  });
+  expect(await preview("dynamics", "02-contact-update.json")).toMatchObject({
+    result: "to fetch",
+    why: "dynamics",
+  });
+  expect(await preview("salesforce", "08-outbound-message-contact.xml")).toMatchObject({
+    result: "passes",
+  });
+  expect(await preview("hubspot", "04-contact-merge.json")).toMatchObject({
+    records: 4,
+    passing: 3,
+    toFetch: 1,
+  });
+});
+
+test.for([
+  ["id,name\n1,Ada", "it looks like CSV"],
+  ["", "there is nothing to preview"],
+  ['{"id":1}\n{"id":', "line 2 is not JSON"],
+  ['{\n  "id": ,\n}', "is not JSON: Unexpected token"],
+  ['[{"id":1},{"id":2}]', "--ask is for one record"],
+] as const)("preview of %j says what is wrong", async ([text, expected]) => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "file");
+  await writeFile(file, text);
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  const service = { SERVICE_BASE_URL: "http://127.0.0.1:9", SERVICE_TOKEN: "x" };
+  const args = ["preview", file, "--mapping", "generic", "--object", "person", "--ask"];
+  const told = await crmsync(args, { ...env, ...service });
+  expect(told.code).toBe(1);
+  expect(told.err).toContain(expected);
 });

@@ -3,7 +3,8 @@ import { kindOf } from "../../spec/problem.ts";
 import type { Problem } from "../../spec/problem.ts";
 import type { TenantLists } from "../../spec/tenant-lists.ts";
 import type { Mapping, MappingWarning } from "../../mapping/mapping.ts";
-import { bodyOf, decide, type Decision, type Known } from "../../sync/decide.ts";
+import { bodyOf, decide, type Decision, type Known, type Wanted } from "../../sync/decide.ts";
+import { fingerprintOf } from "../../sync/fingerprint.ts";
 import { validatePayload } from "../../sync/validate.ts";
 import type { Subject } from "./read-records.ts";
 
@@ -26,13 +27,17 @@ export interface Change {
 
 export interface Preview {
   readonly subject: string;
-  readonly result: "passes" | "ignored" | "dead letter";
+  /** `to fetch`: the event brings no record, so the CRM would be asked for it first. */
+  readonly result: "passes" | "ignored" | "to fetch" | "dead letter";
   readonly crmCode: string | undefined;
   readonly payload: Body | undefined;
   readonly warnings: readonly MappingWarning[];
   readonly problems: readonly Problem[];
+  /** What the relation would be at the service in the end; `mapped`: as the payload says. */
+  readonly status: Wanted["status"] | undefined;
   /** What would be done; undefined when nothing would, or nobody knows. */
   readonly decision: Decision["kind"] | undefined;
+  /** Of a skip, its reason; `not_listed`: the daemon has not seen what the service has. */
   readonly why: string | undefined;
   /** Of an update, when the service was asked. */
   readonly changes: readonly Change[] | undefined;
@@ -43,7 +48,7 @@ export async function previewOne(
   mapping: Mapping,
   view: ServiceView,
 ): Promise<Preview> {
-  const { context, record } = subject;
+  const { context, record, fetch } = subject;
   const mapped = await mapping.map(context, record, view.lists, { explain: true });
   const nothing = {
     subject: context.subject,
@@ -51,6 +56,7 @@ export async function previewOne(
     payload: undefined,
     warnings: [],
     problems: [],
+    status: undefined,
     decision: undefined,
     why: undefined,
     changes: undefined,
@@ -60,6 +66,9 @@ export async function previewOne(
   }
   const { warnings, crmCode } = mapped;
   const isDeleted = context.type === "crm.record.deleted";
+  if (fetch !== undefined && record === undefined && !isDeleted) {
+    return { ...nothing, result: "to fetch", crmCode, why: fetch };
+  }
   if (crmCode === undefined || (mapped.kind === "unmappable" && !isDeleted)) {
     const problems = mapped.kind === "unmappable" ? mapped.problems : [];
     return { ...nothing, result: "dead letter", crmCode, warnings, problems };
@@ -83,6 +92,7 @@ export async function previewOne(
     result: "why" in decided && decided.decision === "reject" ? "dead letter" : "passes",
     crmCode,
     payload: body,
+    status,
     warnings,
     ...decided,
   };
@@ -90,7 +100,7 @@ export async function previewOne(
 
 async function decideFor(
   crmCode: string,
-  wanted: Parameters<typeof decide>[0],
+  wanted: Wanted,
   view: ServiceView,
 ): Promise<Pick<Preview, "decision" | "why" | "changes" | "problems">> {
   const known = await view.known(crmCode);
@@ -110,17 +120,26 @@ async function decideFor(
     return { ...nothing, decision: "reject", why: decision.why, problems };
   }
   if (decision.kind === "skip") return { ...nothing, decision: "skip", why: decision.why };
-  if (view.ask === undefined || decision.kind === "fetch") {
-    return { ...nothing, decision: decision.kind };
+  if (decision.kind === "fetch") return { ...nothing, decision: "fetch" };
+  if (view.ask === undefined) {
+    const why = known?.exists === undefined ? "not_listed" : undefined;
+    return { ...nothing, decision: decision.kind, why };
   }
   const before = await view.ask(crmCode);
   if (before === undefined) return { ...nothing, decision: "create" };
+  if (fingerprintOf(before) === fingerprintOf(decision.body)) {
+    return { ...nothing, decision: "skip", why: "unchanged" };
+  }
   return { ...nothing, decision: "update", changes: changesOf(before, decision.body) };
 }
 
 function changesOf(before: Body, after: Body): Change[] {
   const fields = [...new Set([...Object.keys(after), ...Object.keys(before)])];
   return fields
-    .filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
+    .filter((field) => textOf(before[field]) !== textOf(after[field]))
     .map((field) => ({ field, before: before[field], after: after[field] }));
 }
+
+/** Lists have no order. */
+const textOf = (value: unknown): string | undefined =>
+  JSON.stringify(Array.isArray(value) ? (value as unknown[]).map(String).toSorted() : value);

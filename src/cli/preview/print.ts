@@ -7,9 +7,22 @@ import type { Preview } from "./preview-one.ts";
 const MAX_ROWS = 40;
 
 /** Characters of a value that are shown. */
-const MAX_VALUE = 60;
+const MAX_VALUE = 100;
 
-const RESULT_COLOUR = { passes: "green", ignored: "yellow", "dead letter": "red" } as const;
+const RESULT_COLOUR = {
+  passes: "green",
+  ignored: "yellow",
+  "to fetch": "yellow",
+  "dead letter": "red",
+} as const;
+
+const SKIPPED: Readonly<Record<string, string>> = {
+  unchanged: "the service has exactly this",
+  nothing_to_terminate: "the service has no such relation, or it is terminated already",
+};
+
+const NO_REDIS =
+  "the daemon's Redis would tell which, and it was not reached: set DATA_DIR or REDIS_URL as for the daemon";
 
 export function printOne(preview: Preview): string {
   const lines = [
@@ -33,35 +46,59 @@ export function printOne(preview: Preview): string {
 }
 
 function sendingOf(preview: Preview): string[] {
-  if (preview.result !== "passes") {
-    return preview.why === undefined ? [] : [`  nothing is sent: ${preview.why}`];
+  switch (preview.result) {
+    case "dead letter":
+      return ["  nothing is sent: it would wait as a dead letter until the record is corrected"];
+    case "ignored":
+      return [`  nothing is sent: ${preview.why ?? ""}`];
+    case "to fetch":
+      return [
+        `  the event does not bring the record: the daemon would read it from ${preview.why ?? "the CRM"} first;`,
+        "  to see what becomes of it, preview the record as the CRM's API answers it",
+      ];
+    case "passes":
+      return decisionOf(preview);
   }
-  switch (preview.decision) {
+}
+
+function decisionOf({ decision, why, changes, status = "mapped" }: Preview): string[] {
+  const end = ENDS[status];
+  switch (decision) {
     case undefined:
       return [
-        "  would be created or updated: nobody knows which, since no Redis was reached (REDIS_URL or DATA_DIR)",
+        status === "mapped"
+          ? `  would be created or updated; ${NO_REDIS}`
+          : `  would be ${end} (PUT) if the service has it; ${NO_REDIS}`,
       ];
     case "create":
-      return [styleText("green", "  would be created (POST)")];
+      return [
+        styleText("green", "  would be created (POST)"),
+        ...(why === "not_listed"
+          ? ["  or updated (PUT), should the service have it: the daemon has not listed that yet"]
+          : []),
+      ];
     case "skip":
-      return [styleText("green", `  nothing to send (${preview.why ?? "unchanged"})`)];
+      return [styleText("green", `  nothing to send: ${SKIPPED[why ?? ""] ?? ""}`)];
     case "fetch":
-      return ["  its fields would be fetched (GET), then it would be updated (PUT)"];
+      return [styleText("green", `  would be ${end} (GET for its fields, then PUT)`)];
     case "reject":
       return [];
     case "update": {
-      const title = styleText("green", "  would be updated (PUT)");
-      if (preview.changes === undefined) {
-        return [`${title}; --ask spends one request to tell which fields change`];
+      const title = styleText("green", `  would be ${end} (PUT)`);
+      if (changes === undefined) {
+        const differs = status === "mapped" ? ": it differs from what the service has" : "";
+        return [`${title}${differs}; --ask spends one request to name the fields that change`];
       }
-      const rows = preview.changes.map(
+      const rows = changes.map(
         ({ field, before, after }) =>
           `    ${field.padEnd(26)}${styleText("red", show(before))} → ${styleText("green", show(after))}`,
       );
-      return rows.length === 0 ? [`${title}; no field changes`] : [title, ...rows];
+      return [`${title}:`, ...rows];
     }
   }
 }
+
+const ENDS = { mapped: "updated", terminated: "terminated", active: "made active again" } as const;
 
 const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
@@ -76,7 +113,10 @@ export interface Summary {
   readonly records: number;
   readonly passing: number;
   readonly ignored: number;
+  readonly toFetch: number;
   readonly deadLetters: number;
+  /** What would be done with those that pass; absent where no Redis tells. */
+  readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
   readonly values: readonly Row[];
   readonly problems: readonly Row[];
 }
@@ -88,6 +128,21 @@ interface Row {
   readonly records: number;
   /** Where the first of them is. */
   readonly first: string;
+}
+
+/** One line, where a few are told together. */
+export function printLine(preview: Preview): string {
+  const { subject, result, crmCode, decision, why, status = "mapped" } = preview;
+  const end = {
+    create: ", would be created",
+    update: `, would be ${ENDS[status]}`,
+    fetch: `, would be ${ENDS[status]}`,
+    skip: `, nothing to send: ${SKIPPED[why ?? ""] ?? ""}`,
+    reject: "",
+  };
+  const doing = decision === undefined ? "" : end[decision];
+  const key = crmCode === undefined ? "" : ` as ${crmCode}`;
+  return `${styleText("bold", subject)}  ${styleText(RESULT_COLOUR[result], result)}${key}${doing}`;
 }
 
 /** What a whole export comes to. */
@@ -112,19 +167,44 @@ export function summarise(previews: readonly (Preview & { readonly label: string
     records: previews.length,
     passing: count("passes"),
     ignored: count("ignored"),
+    toFetch: count("to fetch"),
     deadLetters: count("dead letter"),
+    ...decisionsOf(previews),
     values: sorted(values),
     problems: sorted(problems),
   };
 }
 
+function decisionsOf(previews: readonly Preview[]): Pick<Summary, "decisions"> {
+  const counts = { create: 0, update: 0, skip: 0, fetch: 0 };
+  for (const { result, decision } of previews) {
+    if (result !== "passes") continue;
+    if (decision === undefined) return {};
+    if (decision !== "reject") counts[decision] += 1;
+  }
+  return { decisions: counts };
+}
+
 export function printSummary(summary: Summary): string {
-  const { records, passing, ignored, deadLetters } = summary;
-  const wanted = records - ignored;
-  const share = wanted === 0 ? 100 : Math.floor((passing / wanted) * 1000) / 10;
-  const lines = [
-    `${records} records: ${styleText("green", `${passing} pass (${share} %)`)}, ${styleText("red", `${deadLetters} would be dead letters`)}, ${styleText("yellow", `${ignored} ignored`)}`,
+  const { records, passing, ignored, toFetch, deadLetters, decisions } = summary;
+  const wanted = records - ignored - toFetch;
+  const share = wanted === 0 ? "" : ` (${Math.floor((passing / wanted) * 1000) / 10} %)`;
+  const counts = [
+    styleText("green", `${passing} pass${share}`),
+    styleText("red", `${deadLetters} would be dead letters`),
+    styleText("yellow", `${ignored} ignored`),
+    ...(toFetch > 0 ? [styleText("yellow", `${toFetch} to be fetched from the CRM`)] : []),
   ];
+  const lines = [`${records} records: ${counts.join(", ")}`];
+  if (decisions !== undefined && passing > 0) {
+    const { create = 0, update = 0, skip = 0, fetch = 0 } = decisions;
+    const requests = create + update + 2 * fetch;
+    lines.push(
+      `Of those that pass: ${create} would be created, ${update + fetch} updated, ${skip} need nothing; ${requests} requests in all`,
+    );
+  } else if (passing > 0) {
+    lines.push(`Those that pass would be created or updated; ${NO_REDIS}`);
+  }
   if (summary.problems.length > 0) {
     lines.push("", "Why records would be dead letters", ...table(summary.problems));
   }

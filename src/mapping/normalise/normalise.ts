@@ -117,7 +117,7 @@ function toForm(value: Scalar, wanted: Wanted): Normalised {
   const formed = formOf(value, wanted);
   if (formed !== undefined) return { value: formed, refused: [] };
   // The spec has no form for telephone numbers, so the written one may go; somebody should know.
-  if (wanted.form === "phone") {
+  if (wanted.form === "phone" && typeof value !== "boolean") {
     return { value: String(value), refused: [{ reason: "kept_as_is", value }] };
   }
   return refuse(wanted.form === "email" ? "not_accepted" : "not_understood", value);

@@ -90,7 +90,7 @@ describe("a record", () => {
     expect(
       warnings.map(({ field, reason, value }) => `${field} ${reason} ${value}`).sort(),
     ).toEqual([
-      "city expression_failed undefined",
+      'city expression_failed at character 25: Unable to cast value to a number: "y"',
       "email not_accepted a+b@x.com",
       "nationality not_understood Atlantis",
       "phoneNumber kept_as_is 12",
@@ -106,6 +106,21 @@ describe("a record", () => {
       warnings: [{ field: "nationality", reason: "not_understood" }],
     });
     expect(JSON.stringify(mapped)).not.toContain("Atlantis");
+  });
+
+  test("why an expression failed is told without a word of the record, unless asked for", async () => {
+    const mapped = await mapRecord(MAPPING, contextOf(), { ...GOOD, city: "x", n: "secret" });
+    expect(mapped).toMatchObject({ warnings: [{ field: "city", reason: "expression_failed" }] });
+    expect(JSON.stringify(mapped)).not.toContain("secret");
+  });
+
+  test("a yes or no is no telephone number", async () => {
+    const mapped = await map({ ...GOOD, phone: false });
+    expect(mapped).toMatchObject({
+      kind: "mapped",
+      warnings: [{ field: "phoneNumber", reason: "not_understood", value: "false" }],
+    });
+    expect(mapped.kind === "mapped" && mapped.candidate).not.toHaveProperty("phoneNumber");
   });
 
   test("what is null in it counts as missing, in every expression", async () => {

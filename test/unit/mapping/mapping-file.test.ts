@@ -62,7 +62,7 @@ test.for([
     "email: { form: a }",
     /m\.yaml:11: contact, fields\.email\.form: is not known here; did you mean from\?/,
   ],
-  ["email: { required: yes }", /fields\.email\.required: must be a boolean/],
+  ["email: { required: yes }", /fields\.email\.required: must be true or false/],
   ["email: { required: true }", /fields\.email: needs `from` \(an expression\) or `value`/],
   ["email: { from: a, value: b@c.de }", /keep one of them/],
   ["email: $lowercas(a)", /there is no \$lowercas; did you mean \$lowercase\?/],
@@ -97,7 +97,7 @@ test.for([
   ["city: { from: a, separator: ',' }", /is for fields that are lists/],
   ["phoneNumber: { from: a, country: Lux }", /must be a code such as LU/],
   ["crmCode: a", /crmCode: stands beside `fields`, not in it/],
-  ["email: 'x", /^m\.yaml:\d+: Missing closing 'quote/],
+  ["email: 'x", /^m\.yaml:\d+: a quote that was opened is not closed/],
   [`email: "a" & b`, /single quotes as a whole/],
   ["email: a\nemail: b", /m\.yaml:1[12]: Map keys must be unique/],
 ] as const)("%s is told with its place and what to do", ([lines, expected]) => {
@@ -111,9 +111,9 @@ test("all faults of a file are told at once, in the order of its lines", () => {
 });
 
 test.for([
-  ["", "must be a block of keys"],
+  ["", "it is no mapping: it must be a block of keys, version and objects"],
   ["version: 1", "objects: is missing"],
-  ["version: 2\nobjects: []", "version: must be one of 1"],
+  ["version: 2\nobjects: []", "version: must be there, and be 1"],
   ["version: 1\nobjects: []", "objects: must not be empty"],
   ["version: 1\nobjects:\n  - object: a\n    crmCode: id\n    fields: {}", "`type` is missing"],
   [
@@ -127,6 +127,19 @@ test.for([
 test("a condition that would leave out what it does not mean to is told", () => {
   const text = rule("").replace("crmCode:", 'when: status != "draft"\n    crmCode:');
   expect(problemsOf(text).join("\n")).toContain("write $not(a = b)");
+});
+
+test("a key that is the same for every record is told", () => {
+  const text = rule("").replace("crmCode: $event.recordId", `crmCode: '"acme"'`);
+  expect(problemsOf(text).join("\n")).toContain("it is the same for every record");
+});
+
+test("a type that is none is told alone, not as faults of all the other fields", () => {
+  const text = rule("").replace(
+    "{ value: Person }",
+    "{ from: kind, table: { p: Persn, c: Trust } }",
+  );
+  expect(problemsOf(text)).toEqual([expect.stringContaining("did you mean Person?")]);
 });
 
 test("a rule that can never be used is told, and an object that is also ignored", () => {
