@@ -95,6 +95,21 @@ const variables = {
   DYNAMICS_LOGIN_URL: httpUrl.default("https://login.microsoftonline.com"),
   ESPOCRM_URL: httpUrl.optional(),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(["http/protobuf", "http/json"], "http/protobuf"),
+  OTEL_TRACES_SAMPLER: oneOf(
+    [
+      ...(["always_on", "always_off", "traceidratio"] as const),
+      ...(["parentbased_always_on", "parentbased_always_off"] as const),
+      "parentbased_traceidratio",
+    ],
+    "parentbased_always_on",
+  ),
+  OTEL_TRACES_SAMPLER_ARG: z
+    .string()
+    .refine((text) => Number(text) >= 0 && Number(text) <= 1, { error: "must be from 0 to 1" })
+    .transform(Number)
+    .default(1),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
 } as const;
@@ -107,6 +122,7 @@ const SECRETS = [
   ...(["DYNAMICS_WEBHOOK_SECRET", "DYNAMICS_CLIENT_SECRET"] as const),
   ...(["PIPEDRIVE_WEBHOOK_SECRET", "TWENTY_WEBHOOK_SECRET"] as const),
   ...(["ESPOCRM_WEBHOOK_SECRET", "ESPOCRM_API_KEY"] as const),
+  "OTEL_EXPORTER_OTLP_HEADERS",
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
@@ -132,7 +148,9 @@ export function readConfig(env: Env = process.env): Config {
   const values: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(variables)) {
     const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
-    const parsed = schema.safeParse(given === "" ? undefined : given);
+    // A machine's settings for other programs' traces are no fault where none are sent.
+    const counts = !name.startsWith("OTEL_") || Boolean(env["OTEL_EXPORTER_OTLP_ENDPOINT"]);
+    const parsed = schema.safeParse(given === "" || !counts ? undefined : given);
     if (parsed.success) values[name] = parsed.data;
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }

@@ -144,6 +144,7 @@ export function startFetch(runtime: Runtime): Fetch {
   }
 
   const worker = new Worker<ThinPointer>(FETCH_QUEUE, handle, {
+    ...runtime.tracing.bullmq,
     connection: runtime.redis,
     prefix: config.QUEUE_PREFIX,
     concurrency: CONCURRENCY,

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
+import type { Tracing } from "../src/ops/tracing.ts";
 import type { Keys } from "../src/state/keys.ts";
 import type { Seal } from "../src/state/seal.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
@@ -19,7 +20,14 @@ export class Ingest {
   readonly #staged: StagedStates;
   readonly #keys: Keys;
 
-  constructor(url: string, prefix: string, keys: Keys, seal: Seal, onError: (e: Error) => void) {
+  constructor(
+    url: string,
+    prefix: string,
+    keys: Keys,
+    seal: Seal,
+    onError: (e: Error) => void,
+    tracing: Tracing,
+  ) {
     this.#redis = new Redis(url, {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
@@ -27,7 +35,7 @@ export class Ingest {
     });
     this.#redis.on("error", onError);
     this.#keys = keys;
-    this.#inbox = new Inbox(this.#redis, prefix);
+    this.#inbox = new Inbox(this.#redis, prefix, tracing.bullmq);
     this.#staged = new StagedStates(this.#redis, keys, seal);
   }
 

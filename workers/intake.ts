@@ -14,7 +14,7 @@ import {
 } from "../src/sync/accept-event.ts";
 import { fetchRecord } from "./fetch.ts";
 import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
-import { fieldsOf } from "./log-words.ts";
+import { fieldsOf, hashed } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
@@ -35,18 +35,18 @@ export interface Intake {
 }
 
 export function startIntake(runtime: Runtime): Intake {
-  const { log, metrics, throttle } = runtime;
+  const { log, metrics, throttle, tracing } = runtime;
   for (const field of [...FIELD_NAMES, OTHER_FIELD]) {
     for (const reason of Object.keys(WARNING_REASONS)) {
       metrics.mappingWarnings.inc({ field, reason }, 0);
     }
   }
   const ports: AcceptPorts = {
-    map: (event, subject) => mapWith(runtime, event, subject),
+    map: (event, subject) => tracing.span("map", {}, () => mapWith(runtime, event, subject)),
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => runtime.tenantLists.current(),
     isSeen: async (key) => (await runtime.staged.seen([key])).has(key),
-    stage: (state, deadId) => runtime.staged.stage(state, deadId),
+    stage: (state, deadId) => tracing.span("stage", {}, () => runtime.staged.stage(state, deadId)),
     bury: (letter) => runtime.dead.bury(letter),
   };
 
@@ -72,6 +72,7 @@ export function startIntake(runtime: Runtime): Intake {
   }
 
   const worker = new Worker(INBOX_QUEUE, handle, {
+    ...tracing.bullmq,
     connection: runtime.redis,
     prefix: runtime.config.QUEUE_PREFIX,
     concurrency: CONCURRENCY,
@@ -146,6 +147,12 @@ function count(runtime: Runtime, record: Accepted, event: CrmEvent | undefined):
   if (record.result === "fetching") return;
   if (record.result !== "staged") metrics.changes.inc({ outcome: record.result });
   const { lane, result, reason } = record;
+  runtime.tracing.note({
+    "crmsync.outcome": record.coalesced && result === "staged" ? "coalesced" : result,
+    "crmsync.reason": reason,
+    "crmsync.lane": lane,
+    "crmsync.record": record.crmCode && hashed(record.crmCode),
+  });
   const line = {
     record: runtime.logName(record.crmCode),
     outcome: result,

@@ -8,6 +8,7 @@ import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Logger } from "../src/ops/log.ts";
 import { ROLES } from "../src/ops/metrics.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
+import type { Tracing } from "../src/ops/tracing.ts";
 import { startFetch } from "./fetch.ts";
 import { isFull, redisHealth } from "../src/state/redis-health.ts";
 import { startIntake } from "./intake.ts";
@@ -38,13 +39,21 @@ export interface DaemonOptions {
   /** Closed with the daemon. */
   readonly mapping: Mapping;
   readonly log: Logger;
+  readonly tracing: Tracing;
   readonly shutdown: Shutdown;
 }
 
 /** @returns the address of its HTTP server, if it has that role. */
 export async function startDaemon(options: DaemonOptions): Promise<{ url: string | undefined }> {
   const { config, roles, log, shutdown } = options;
-  const runtime = createRuntime(config, options.redisUrl, options.version, log, options.mapping);
+  const runtime = createRuntime(
+    config,
+    options.redisUrl,
+    options.version,
+    log,
+    options.mapping,
+    options.tracing,
+  );
   shutdown.add("redis", () => runtime.close());
 
   const sweep = startSweep(runtime);
@@ -92,6 +101,7 @@ async function serve(
     app.addHook("onResponse", async (request, reply) => {
       metrics.answered(request.routeOptions.url, reply.statusCode);
     });
+    traceIntake(app, runtime.tracing);
     serveIntake(app, runtime, version);
   }
   // A page for people is larger than the rest of the server: loaded only where it is wanted.
@@ -104,6 +114,19 @@ async function serve(
   const { port } = app.server.address() as AddressInfo;
   const host = config.HTTP_HOST.includes(":") ? `[${config.HTTP_HOST}]` : config.HTTP_HOST;
   return `http://${host}:${port}`;
+}
+
+/** What comes in by the doors begins a trace, once its body is there. */
+function traceIntake(app: ReturnType<typeof createHttpServer>, tracing: Tracing): void {
+  const ends = new WeakMap<object, (status: number) => void>();
+  app.addHook("preHandler", (request, _reply, done) => {
+    const { method, url } = request.routeOptions;
+    if (request.method !== "POST" || url === undefined) return done();
+    ends.set(request, tracing.serve(String(method), url, done));
+  });
+  app.addHook("onResponse", async (request, reply) => {
+    ends.get(request)?.(reply.statusCode);
+  });
 }
 
 /**

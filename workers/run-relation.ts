@@ -11,7 +11,7 @@ import {
   type SyncEnd,
   type SyncPorts,
 } from "../src/sync/sync-relation.ts";
-import { fieldsOf } from "./log-words.ts";
+import { fieldsOf, hashed } from "./log-words.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -101,6 +101,13 @@ async function finish(job: Job<Pointer>, token: string, next: Next): Promise<voi
 function report(runtime: Runtime, state: TakenState, end: SyncEnd): void {
   const { metrics, log } = runtime;
   const { outcome, reason } = end;
+  runtime.tracing.note({
+    "crmsync.outcome": outcome ?? "again",
+    "crmsync.reason": reason,
+    "crmsync.lane": state.lane,
+    "crmsync.record": hashed(state.crmCode),
+    "crmsync.tries": state.tries,
+  });
   const record = runtime.logName(state.crmCode);
   const freshness = Math.max(0, (Date.now() - state.firstTime) / 1000);
   const line = { record, outcome, reason, lane: state.lane, tries: state.tries };

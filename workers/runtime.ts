@@ -4,6 +4,7 @@ import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
+import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { Wake } from "../src/state/wake.ts";
 import { Ingest } from "./ingest.ts";
 import { hashed } from "./log-words.ts";
@@ -16,6 +17,7 @@ const LOG_EVERY_MS = 10_000;
 export interface Runtime extends StoredState {
   readonly log: Logger;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly throttle: ReturnType<typeof createThrottle>;
   readonly mapping: Mapping;
   readonly ingest: Ingest;
@@ -38,20 +40,22 @@ export function createRuntime(
   version: string,
   log: Logger,
   mapping: Mapping,
+  tracing: Tracing = NO_TRACING,
 ): Runtime {
   const throttle = createThrottle(LOG_EVERY_MS);
   const onError = (error: Error) =>
     throttle("redis", (held) => log.warn({ err: error, held }, "redis.unreachable"));
   const redis = connect(redisUrl, onError);
   const subscriber = connect(redisUrl, onError);
-  const stored = openStoredState(config, redis);
+  const stored = openStoredState(config, redis, tracing);
   const { keys, seal } = stored;
   const runtime: Runtime = {
     ...stored,
     log,
     throttle,
+    tracing,
     metrics: createMetrics(version, () => readSharedState(stored)),
-    ingest: new Ingest(redisUrl, config.QUEUE_PREFIX, keys, seal, onError),
+    ingest: new Ingest(redisUrl, config.QUEUE_PREFIX, keys, seal, onError, tracing),
     mapping,
     wake: new Wake(subscriber, keys),
     logName: (crmCode) =>

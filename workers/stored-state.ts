@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import { Inbox } from "../src/event/inbox.ts";
+import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { createDemand, type Demand } from "../src/service/demand.ts";
 import { createQuotaReader, type QuotaState } from "../src/service/quota.ts";
 import { DeadLetters } from "../src/state/dead-letters.ts";
@@ -58,7 +59,11 @@ export function quotaOptions(config: Config) {
 }
 
 /** @param redis stays the caller's to close, after `inbox` and `pointers`. */
-export function openStoredState(config: Config, redis: Redis): StoredState {
+export function openStoredState(
+  config: Config,
+  redis: Redis,
+  tracing: Tracing = NO_TRACING,
+): StoredState {
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
   const seal = createSeal(config.stateKey);
@@ -67,10 +72,10 @@ export function openStoredState(config: Config, redis: Redis): StoredState {
     redis,
     keys,
     seal,
-    inbox: new Inbox(redis, prefix),
+    inbox: new Inbox(redis, prefix, tracing.bullmq),
     staged: new StagedStates(redis, keys, seal),
-    pointers: new PointerQueue(redis, prefix, keys),
-    thin: new ThinEvents(redis, prefix, keys),
+    pointers: new PointerQueue(redis, prefix, keys, tracing.bullmq),
+    thin: new ThinEvents(redis, prefix, keys, tracing.bullmq),
     ledger: new Ledger(redis, keys),
     dead: new DeadLetters(redis, keys, seal),
     doors: new Doors(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),

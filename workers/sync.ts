@@ -30,8 +30,15 @@ export interface Sync {
   close(): Promise<void>;
 }
 
+/** A permit, and when it was asked for and had, ms since the epoch. */
+interface Granted {
+  readonly permit: Permit;
+  readonly askedAt: number;
+  readonly grantedAt: number;
+}
+
 export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
-  const { config, demand, log, metrics, pointers, throttle, wake } = runtime;
+  const { config, demand, log, metrics, pointers, throttle, tracing, wake } = runtime;
   const stop = new AbortController();
   const running = new Set<Promise<void>>();
   let freed: (() => void) | undefined;
@@ -60,15 +67,23 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     }
   }
 
-  async function fetchAndRun(permit: Permit): Promise<void> {
+  async function fetchAndRun({ permit, askedAt, grantedAt }: Granted): Promise<void> {
     const token = randomUUID();
     if (permit.lane === "live") await bringForward();
     const job = (await worker.getNextJob(token, { block: false })) as Job<Pointer> | undefined;
     if (job === undefined) return permit.cancel();
-    const run = runRelation(job, token, permit, runtime, access).finally(() => {
-      running.delete(run);
-      freed?.();
-    });
+    const { metadata: carried } = job.opts.telemetry ?? {};
+    // The record itself waited no longer than since it was pointed at.
+    const startedAt = Math.min(grantedAt, Math.max(askedAt, job.timestamp));
+    const run = tracing
+      .span("process sync", { carried, startedAt }, () => {
+        tracing.past("permit", startedAt, grantedAt);
+        return runRelation(job, token, permit, runtime, access);
+      })
+      .finally(() => {
+        running.delete(run);
+        freed?.();
+      });
     running.add(run);
     await demand.leave(job.data.crmCode);
   }
@@ -84,11 +99,12 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
         freed = resolve;
       });
     }
-    const permit = await permitFor(lane);
-    if (permit === undefined) return undefined;
+    const granted = await permitFor(lane);
+    if (granted === undefined) return undefined;
+    const { permit } = granted;
     try {
       // Asked after the wait, which may have been long: much may have happened meanwhile.
-      if (await access.mayTry()) return await fetchAndRun(permit);
+      if (await access.mayTry()) return await fetchAndRun(granted);
       permit.cancel();
       return await wake.pause(CLOSED_LOOK_MS, stop.signal);
     } catch (error) {
@@ -98,17 +114,18 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
   }
 
   /** Undefined when it was not worth waiting on: stopping, or live work came while bulk waits. */
-  async function permitFor(lane: Lane): Promise<Permit | undefined> {
+  async function permitFor(lane: Lane): Promise<Granted | undefined> {
     const givenUp = new AbortController();
     const giveUp = () => givenUp.abort();
     stop.signal.addEventListener("abort", giveUp, { once: true });
     const stopListening =
       lane === "bulk" ? wake.listen((woken) => woken === "live" && giveUp()) : () => {};
     const started = performance.now();
+    const askedAt = Date.now();
     try {
       const permit = await access.quota.acquire(lane, givenUp.signal);
       metrics.permitWait.observe({ lane }, (performance.now() - started) / 1000);
-      return permit;
+      return { permit, askedAt, grantedAt: Date.now() };
     } catch (error) {
       if (givenUp.signal.aborted) return undefined;
       throw error;

@@ -1,11 +1,13 @@
 import { join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
-import { ConfigError, readConfig, type Config } from "../config.ts";
+import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
 import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
+import { NO_TRACING, startTracing, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
+import { templateOf } from "../service/client.ts";
 import { ROLES, startDaemon, type Role } from "../../workers/main.ts";
 
 interface StartOptions {
@@ -54,6 +56,8 @@ async function start(options: StartOptions): Promise<void> {
   };
   process.on("unhandledRejection", defect).on("uncaughtException", defect);
 
+  const tracing = await tracingOf(config, log);
+  shutdown.add("tracing", () => tracing.close());
   const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
   const service = options.sandbox
     ? await ownService(config, log, shutdown)
@@ -71,12 +75,26 @@ async function start(options: StartOptions): Promise<void> {
     version: VERSION,
     mapping,
     log,
+    tracing,
     shutdown,
   });
   if (options.json) {
     const line = { url: daemon.url, pid: process.pid, redisUrl, serviceUrl: service?.baseUrl };
     process.stdout.write(`${JSON.stringify(line)}\n`);
   }
+}
+
+async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
+  if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
+  return startTracing({
+    protocol: config.OTEL_EXPORTER_OTLP_PROTOCOL,
+    sampler: config.OTEL_TRACES_SAMPLER,
+    ratio: config.OTEL_TRACES_SAMPLER_ARG,
+    headers: settingOf(config, "OTEL_EXPORTER_OTLP_HEADERS"),
+    version: VERSION,
+    log,
+    templateOf,
+  });
 }
 
 /** `start` never falls back to a sandbox by itself: that would look like success. */

@@ -2,7 +2,7 @@
  * The public inbox: a BullMQ queue onto which any BullMQ client in any language may add a job
  * whose data is one CloudEvent. HTTP and the command line use this same door.
  */
-import { Queue } from "bullmq";
+import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { addAll } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
@@ -23,9 +23,10 @@ export class Inbox {
   readonly #redis: Redis;
 
   /** @param redis a client for commands; the caller opens and closes it. */
-  constructor(redis: Redis, prefix: string) {
+  constructor(redis: Redis, prefix: string, tracing: Pick<QueueOptions, "telemetry"> = {}) {
     this.#redis = redis;
     this.queue = new Queue(INBOX_QUEUE, {
+      ...tracing,
       connection: redis,
       prefix,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: false },

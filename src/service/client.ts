@@ -2,7 +2,7 @@
  * The service's five endpoints. Every call spends one permit, ends it whatever happens, and gives
  * a reply of a closed set; it throws only for a defect of the caller.
  */
-import { CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../spec/limits.ts";
+import { API_PREFIX, CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../spec/limits.ts";
 import { crmCodeProblem } from "../spec/crm-code.ts";
 import { createExchange, type ExchangeOptions, type Request } from "./exchange.ts";
 import type { Permit } from "./permit.ts";
@@ -171,6 +171,15 @@ function pathOf(permit: Permit, crmCode: string): string {
   if (problem === undefined) return `${RELATIONS}/${encodeURIComponent(crmCode)}`;
   permit.cancel();
   throw new CrmCodeError(problem);
+}
+
+const KNOWN_PATH = new RegExp(`${API_PREFIX}(${RELATIONS})(/[^/?]+)?(?:\\?|$)`);
+
+/** A request's path as traces may show it, without what names a record; undefined for others. */
+export function templateOf(path: string): string | undefined {
+  const [, relations, below = ""] = KNOWN_PATH.exec(path) ?? [];
+  if (relations === undefined) return undefined;
+  return relations + (below === "" || below === "/schema-config" ? below : "/{crmCode}");
 }
 
 interface CallRequest {

@@ -2,7 +2,7 @@
  * The queue of records whose turn will come. A job only points at its record: the newest state
  * lies beside it, so what a job carries can never be old.
  */
-import { ErrorCode, Queue } from "bullmq";
+import { ErrorCode, Queue, type QueueOptions } from "bullmq";
 import type { Redis, Result } from "ioredis";
 import { addAll } from "../event/add-all.ts";
 import type { Lane } from "../spec/lane.ts";
@@ -38,10 +38,16 @@ export class PointerQueue {
   readonly #redis: Redis;
   readonly #keys: Keys;
 
-  constructor(redis: Redis, prefix: string, keys: Keys) {
+  constructor(
+    redis: Redis,
+    prefix: string,
+    keys: Keys,
+    tracing: Pick<QueueOptions, "telemetry"> = {},
+  ) {
     this.#redis = redis;
     this.#keys = keys;
     this.queue = new Queue(SYNC_QUEUE, {
+      ...tracing,
       connection: redis,
       prefix,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: true },

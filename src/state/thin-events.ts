@@ -2,7 +2,7 @@
  * Records that are to be fetched from a CRM. As with records to sync, a job only points: the
  * newest event lies beside it, so that ten events of one record cost one fetch.
  */
-import { Queue } from "bullmq";
+import { Queue, type QueueOptions } from "bullmq";
 import type { Redis, Result } from "ioredis";
 import type { Keys } from "./keys.ts";
 import { OLDER } from "./lua.ts";
@@ -58,10 +58,16 @@ export class ThinEvents {
   readonly #redis: Redis;
   readonly #keys: Keys;
 
-  constructor(redis: Redis, prefix: string, keys: Keys) {
+  constructor(
+    redis: Redis,
+    prefix: string,
+    keys: Keys,
+    tracing: Pick<QueueOptions, "telemetry"> = {},
+  ) {
     this.#redis = redis;
     this.#keys = keys;
     this.queue = new Queue(FETCH_QUEUE, {
+      ...tracing,
       connection: redis,
       prefix,
       defaultJobOptions: {

@@ -49,9 +49,11 @@ function findBreachesOfArea(file: SourceFile, specifiers: string[], rules: Rules
       const ok = targetArea === area || allowed?.some((to) => covers(to, target)) === true;
       if (!ok) breaches.push(`${area} may not import ${target}`);
     } else {
-      const places = rules.onlyIn[packageOf(specifier)];
+      const name = packageOf(specifier);
+      // A row may be of a package or of all that share its scope.
+      const places = rules.onlyIn[name] ?? rules.onlyIn[name.split("/")[0] ?? ""];
       const ok = places?.some((place) => covers(place, file.path)) ?? true;
-      if (!ok) breaches.push(`${packageOf(specifier)} may not be imported here`);
+      if (!ok) breaches.push(`${name} may not be imported here`);
       if (pure !== undefined && specifier.startsWith("node:") && !pure.includes(specifier)) {
         breaches.push(`${specifier} may not be imported in ${area}, which is pure`);
       }

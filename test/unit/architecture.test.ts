@@ -34,6 +34,8 @@ const RULES: Rules = {
   },
   onlyIn: {
     "@bull-board": ["src/http/bull-board.ts"],
+    "@opentelemetry": ["src/ops"],
+    "bullmq-otel": ["src/ops"],
     bottleneck: ["src/service/lease-log.ts", "src/service/quota.ts"],
     bullmq: ["src/event", "src/state", "workers"],
     "cli-progress": ["src/cli"],
@@ -103,6 +105,11 @@ test.for([
   ],
   ["src/cli/a.ts", `import { Queue } from "bullmq";`, "bullmq may not be imported here"],
   ["src/service/a.ts", `import B from "bottleneck/light";`, "bottleneck may not be imported here"],
+  [
+    "workers/a.ts",
+    `import { trace } from "@opentelemetry/api";`,
+    "@opentelemetry/api may not be imported here",
+  ],
   ["src/http/a.ts", `import { fetch } from "undici";`, "undici may not be imported here"],
   [
     "src/sync/a.ts",

@@ -1,0 +1,174 @@
+/** Tracing by OpenTelemetry's SDK; loaded only where a collector is named. */
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  SpanKind,
+  trace,
+  type Context,
+  type Span,
+  type TextMapPropagator,
+} from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import {
+  parseKeyPairsIntoRecord,
+  TRACE_PARENT_HEADER,
+  W3CTraceContextPropagator,
+} from "@opentelemetry/core";
+import {
+  defaultResource,
+  detectResources,
+  resourceAttributesEnvDetector,
+  resourceFromAttributes,
+  serviceInstanceIdDetector,
+  serviceNameEnvDetector,
+} from "@opentelemetry/resources";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+  type Sampler,
+  type SpanExporter,
+} from "@opentelemetry/sdk-trace";
+import { BullMQOtel } from "bullmq-otel";
+import { reporting, ScrubbingProcessor } from "./tracing-export.ts";
+import { failedWith, traceRequests, typeOf } from "./tracing-requests.ts";
+import type { Tracing, TracingOptions } from "./tracing.ts";
+
+/** A collector that is away must not hold up the end of the process, ms. */
+const FLUSH_MS = 1000;
+
+export async function openTracing(options: TracingOptions): Promise<Tracing> {
+  const exporter = reporting(await exporterOf(options), options.log);
+  const provider = new TracerProvider({
+    resource: resourceOf(options.version),
+    sampler: samplerOf(options),
+    spanProcessors: [new ScrubbingProcessor({ exporter })],
+  });
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager());
+  propagation.setGlobalPropagator(onlyTraceParent());
+  trace.setGlobalTracerProvider(provider);
+  const tracer = trace.getTracer("crmsync", options.version);
+  const stopRequests = traceRequests(tracer, options.templateOf);
+  const telemetry = lenient(new BullMQOtel({ tracerName: "bullmq" }));
+
+  function begin(name: string, kind: SpanKind, parent: Context, startedAt?: number): Span {
+    // A plain number would be taken for the time since the process began.
+    const startTime = startedAt === undefined ? {} : { startTime: new Date(startedAt) };
+    return tracer.startSpan(name, { kind, ...startTime }, parent);
+  }
+
+  return {
+    bullmq: { telemetry },
+    async span(name, { carried, startedAt }, work) {
+      const active = context.active();
+      const parent =
+        carried === undefined ? active : telemetry.contextManager.fromMetadata(active, carried);
+      const kind = carried === undefined ? SpanKind.INTERNAL : SpanKind.CONSUMER;
+      const span = begin(name, kind, parent, startedAt);
+      try {
+        return await context.with(trace.setSpan(parent, span), work);
+      } catch (error) {
+        failedWith(span, typeOf(error));
+        throw error;
+      } finally {
+        span.end();
+      }
+    },
+    past(name, from, until) {
+      begin(name, SpanKind.INTERNAL, context.active(), from).end(new Date(Math.max(from, until)));
+    },
+    note(note) {
+      const told = Object.entries(note).filter(([, value]) => value !== undefined);
+      trace.getActiveSpan()?.setAttributes(Object.fromEntries(told));
+    },
+    serve(method, route, goOn) {
+      const span = begin(`${method} ${route}`, SpanKind.SERVER, ROOT_CONTEXT);
+      span.setAttributes({ "http.request.method": method, "http.route": route });
+      context.with(trace.setSpan(ROOT_CONTEXT, span), goOn);
+      return (status) => {
+        span.setAttribute("http.response.status_code", status);
+        if (status >= 500) failedWith(span, String(status));
+        span.end();
+      };
+    },
+    async close() {
+      stopRequests();
+      const flushed = provider.shutdown().catch(() => {});
+      await Promise.race([flushed, sleep(FLUSH_MS)]);
+    },
+  };
+}
+
+async function exporterOf({ protocol, headers }: TracingOptions): Promise<SpanExporter> {
+  const { OTLPTraceExporter } =
+    protocol === "http/json"
+      ? await import("@opentelemetry/exporter-trace-otlp-http")
+      : await import("@opentelemetry/exporter-trace-otlp-proto");
+  if (headers === undefined) return new OTLPTraceExporter();
+  return new OTLPTraceExporter({ headers: async () => parseKeyPairsIntoRecord(headers()) });
+}
+
+/** Nothing of the host or the command line: only what says which service and process this is. */
+function resourceOf(version: string) {
+  const own = { "service.name": "crmsync", "service.version": version };
+  const detectors = [
+    serviceInstanceIdDetector,
+    resourceAttributesEnvDetector,
+    serviceNameEnvDetector,
+  ];
+  return defaultResource().merge(resourceFromAttributes(own)).merge(detectResources({ detectors }));
+}
+
+function samplerOf({ sampler, ratio }: TracingOptions): Sampler {
+  switch (sampler) {
+    case "always_on":
+      return new AlwaysOnSampler();
+    case "always_off":
+      return new AlwaysOffSampler();
+    case "traceidratio":
+      return new TraceIdRatioBasedSampler(ratio);
+    case "parentbased_always_on":
+      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
+    case "parentbased_always_off":
+      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
+    case "parentbased_traceidratio":
+      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
+  }
+}
+
+/** A job carries which trace it belongs to; what others add to that (tracestate, baggage) is text. */
+function onlyTraceParent(): TextMapPropagator {
+  const w3c = new W3CTraceContextPropagator();
+  return {
+    inject: (from, carrier, setter) =>
+      w3c.inject(from, carrier, {
+        set: (to, name, value) => {
+          if (name === TRACE_PARENT_HEADER) setter.set(to, name, value);
+        },
+      }),
+    extract: (into, carrier, getter) =>
+      w3c.extract(into, carrier, {
+        keys: () => [TRACE_PARENT_HEADER],
+        get: (from, name) => (name === TRACE_PARENT_HEADER ? getter.get(from, name) : undefined),
+      }),
+    fields: () => [TRACE_PARENT_HEADER],
+  };
+}
+
+/** Jobs come from any client: what one of them wrote for tracing must not keep its event out. */
+function lenient(telemetry: BullMQOtel): BullMQOtel {
+  const { contextManager } = telemetry;
+  const fromMetadata = contextManager.fromMetadata.bind(contextManager);
+  contextManager.fromMetadata = (active, metadata) => {
+    try {
+      return fromMetadata(active, metadata);
+    } catch {
+      return active;
+    }
+  };
+  return telemetry;
+}

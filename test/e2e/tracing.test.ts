@@ -1,0 +1,376 @@
+/** What the daemon tells a collector of traces, and what it never tells anybody. */
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { expect, inject, test } from "vitest";
+import {
+  personEvent,
+  startDaemon,
+  startSandbox,
+  tempDir,
+  waitUntilSettled,
+  type DaemonProcess,
+} from "../support/crmsync.ts";
+import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
+import { fixture } from "../support/fixtures.ts";
+import { otlpReceiver, type ReceivedSpan } from "../support/otlp-receiver.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** In every personal value and in every crmCode. */
+const MARK = "Xq7Leak";
+const FOREIGN_TRACE = "0af7651916cd43dd8448eb211c80319c";
+
+const MAPPING = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.source & "/" & $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: '[firstName, properties.firstname][0]'
+      lastName: '[lastName, properties.lastname][0]'
+      city: city
+`;
+
+/** All that the two systems are ever sent beside the request itself. */
+const PLAIN_HEADERS = new Set(
+  "accept authorization connection content-length content-type host".split(" "),
+);
+
+/** The service, seen from the wire; refuses one write by quoting all that it was sent. */
+async function recordingService(target: string) {
+  const headers: IncomingHttpHeaders[] = [];
+  let quotes = 0;
+  const server = createServer((request, response) => {
+    headers.push(request.headers);
+    void (async () => {
+      const body = await buffer(request);
+      const { method = "GET", url = "" } = request;
+      if (quotes > 0 && method !== "GET") {
+        quotes -= 1;
+        const said = {
+          error: `no: ${body.toString()} ${request.headers.authorization}`,
+          code: 400,
+        };
+        response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(said));
+        return;
+      }
+      const { authorization = "", "content-type": type = "application/json" } = request.headers;
+      const answer = await fetch(target + url, {
+        method,
+        headers: { authorization, "content-type": type },
+        ...(method !== "GET" && { body }),
+      });
+      response.writeHead(answer.status, {
+        "content-type": answer.headers.get("content-type") ?? "",
+      });
+      response.end(Buffer.from(await answer.arrayBuffer()));
+    })().catch(() => request.socket.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    headers,
+    quoteOnce: () => (quotes = 1),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+const change = (n: number, record: Record<string, unknown> = {}, envelope = {}) => {
+  const good = { firstName: MARK, lastName: MARK, city: `${MARK} ${n}` };
+  const data = { record: { ...good, ...record } };
+  return personEvent(`${MARK}${n}`, {}, { source: `/crm/${MARK}`, data, ...envelope });
+};
+
+async function hubspotCalls(daemon: DaemonProcess): Promise<void> {
+  const [, created] = fixture("hubspot/01-contact-creation.json") as object[];
+  const body = JSON.stringify([created]);
+  const at = String(Date.now());
+  const signed = `POST${daemon.url}/webhooks/hubspot${body}${at}`;
+  const answer = await fetch(`${daemon.url}/webhooks/hubspot`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      "x-hubspot-request-timestamp": at,
+      "x-hubspot-signature-v3": createHmac("sha256", MARK).update(signed).digest("base64"),
+    },
+    body,
+  });
+  expect(answer.status).toBe(200);
+}
+
+const ended = (daemon: DaemonProcess, outcome: string, count: number) =>
+  waitFor(async () => (await daemon.metric("crmsync_changes_total", { outcome })) >= count, {
+    deadlineMs: 60_000,
+    what: `${count} ${outcome}`,
+  });
+
+async function stop({ process }: DaemonProcess): Promise<void> {
+  process.kill("SIGTERM");
+  expect(await process.ended).toEqual({ code: 0, signal: null });
+}
+
+/** Names from the root down to this span. */
+function wayTo(span: ReceivedSpan, all: readonly ReceivedSpan[]): string[] {
+  const parent = all.find(({ spanId }) => spanId === span.parentSpanId);
+  return [...(parent === undefined ? [] : wayTo(parent, all)), span.name];
+}
+
+test("a change is one trace from the door to the service, and says nothing of whom it is about", async () => {
+  const [hubspot] = CRM_APIS;
+  if (hubspot === undefined) throw new Error("no HubSpot");
+  const properties = { firstname: MARK, lastname: MARK, city: MARK };
+  await using dir = await tempDir();
+  await using collector = await otlpReceiver();
+  await using sandbox = await startSandbox();
+  await using service = await recordingService(sandbox.url);
+  await using crm = await standInFor({
+    ...hubspot,
+    record: JSON.stringify({ properties, updatedAt: "2026-11-16T10:00:00Z" }),
+  });
+  const file = (name: string) => join(dir.path, name);
+  await writeFile(file("mapping.yaml"), MAPPING);
+  await writeFile(file("headers"), "x-api-key=a%20key");
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: service.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_BURST_MS: "100",
+    RETRY_BASE_MS: "20",
+    MAPPING: file("mapping.yaml"),
+    HUBSPOT_API_URL: crm.url,
+    HUBSPOT_TOKEN: "pat-1",
+    HUBSPOT_WEBHOOK_SECRET: MARK,
+    LOG_CRM_CODES: "1",
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+    OTEL_EXPORTER_OTLP_HEADERS_FILE: file("headers"),
+    OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=staging",
+  };
+  await using daemon = await startDaemon(env);
+
+  await daemon.push([change(1)]);
+  await ended(daemon, "created", 1);
+  await daemon.push([change(1, { city: `${MARK} elsewhere` })]);
+  await ended(daemon, "updated", 1);
+  await hubspotCalls(daemon);
+  await ended(daemon, "created", 2);
+  await daemon.push([change(2), change(3, { lastName: "" })]);
+  await ended(daemon, "created", 3);
+  await ended(daemon, "rejected", 1);
+  service.quoteOnce();
+  await daemon.push([change(4)]);
+  await ended(daemon, "rejected", 2);
+
+  // Other clients: traced, traced in a way nobody understands, not at all, not an event at all.
+  const client = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
+  const queue = new Queue("crm-events", { connection: client, prefix: env.QUEUE_PREFIX });
+  const traced = {
+    traceparent: `00-${FOREIGN_TRACE}-b7ad6b7169203331-01`,
+    tracestate: `v=${MARK}`,
+    baggage: `user=${MARK}`,
+  };
+  await queue.add(MARK, change(5), { telemetry: { metadata: JSON.stringify(traced) } });
+  await queue.add(MARK, change(6), { telemetry: { metadata: `{"${MARK}` } });
+  await queue.add(MARK, change(7), { jobId: `${MARK}-7`, telemetry: { metadata: "null" } });
+  await queue.add(MARK, { [MARK]: MARK }, { jobId: `${MARK}-8` });
+  await ended(daemon, "created", 6);
+  await ended(daemon, "rejected", 3);
+  await fetch(`${daemon.url}/events?${MARK}`, { method: "POST", body: MARK });
+  await waitUntilSettled(daemon);
+  await stop(daemon);
+  await queue.close();
+  client.disconnect();
+
+  const spans = collector.spans();
+  const ways = spans.map((span) => wayTo(span, spans).join(" > "));
+  const sync = "process crm-events > add sync.sync > process sync";
+  for (const way of [
+    "POST /events > add crm-events.event > process crm-events > map",
+    "POST /events > add crm-events.event > process crm-events > stage",
+    `POST /events > add crm-events.event > ${sync} > permit`,
+    `POST /events > add crm-events.event > ${sync} > POST /business-relations`,
+    `POST /events > add crm-events.event > ${sync} > PUT /business-relations/{crmCode}`,
+    "POST /events > addBulk crm-events > process crm-events > stage",
+    `process crm-events > add fetch.fetch > process fetch > add crm-events.event > ${sync} > POST /business-relations`,
+    "process crm-events > add fetch.fetch > process fetch > GET",
+    `${sync} > POST /business-relations`,
+    "GET /business-relations",
+    "GET /business-relations/schema-config",
+  ]) {
+    expect(
+      ways.filter((one) => one.endsWith(way)),
+      `${way} of\n${ways.toSorted().join("\n")}`,
+    ).not.toEqual([]);
+  }
+  for (const span of spans) {
+    const parent = spans.find(({ spanId }) => spanId === span.parentSpanId);
+    expect(span.traceId).toBe(parent?.traceId ?? span.traceId);
+    expect(span.end).toBeGreaterThanOrEqual(span.start);
+    expect(span.events).toEqual([]);
+  }
+  const hooked = spans.find(({ name }) => name === "POST /webhooks/hubspot");
+  expect(spans.filter(({ traceId }) => traceId === hooked?.traceId).length).toBeGreaterThan(8);
+  expect(spans.filter(({ traceId }) => traceId === FOREIGN_TRACE).length).toBeGreaterThan(4);
+  const runs = spans.filter(({ name }) => name === "process sync");
+  expect(new Set(runs.map(({ attributes }) => attributes["crmsync.outcome"]))).toEqual(
+    new Set(["created", "updated", "rejected"]),
+  );
+  expect(runs[0]?.attributes).toMatchObject({
+    "crmsync.lane": "live",
+    "crmsync.record": expect.stringMatching(/^[0-9a-f]{12}$/) as string,
+  });
+  expect(collector.resources()[0]).toMatchObject({
+    "service.name": "crmsync",
+    "service.version": expect.any(String) as string,
+    "deployment.environment.name": "staging",
+  });
+  expect(collector.requests[0]).toMatchObject({
+    path: "/v1/traces",
+    headers: { "x-api-key": "a key" },
+  });
+
+  const sent = Buffer.concat(collector.requests.map(({ body }) => body)).toString("latin1");
+  for (const secret of [MARK, sandbox.token, "pat-1", "512840017733", "pageSize"]) {
+    expect(sent).not.toContain(secret);
+  }
+  const told = [...service.headers, ...crm.reads.map(({ headers }) => headers)];
+  expect(told.length).toBeGreaterThan(8);
+  expect(
+    told.flatMap((one) => Object.keys(one)).filter((name) => !PLAIN_HEADERS.has(name)),
+  ).toEqual([]);
+});
+
+test("protobuf unless told otherwise; a name and a share as the standard variables say", async () => {
+  await using collector = await otlpReceiver();
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+  await using daemon = await startDaemon({ ...env, OTEL_SERVICE_NAME: "crm-acme" });
+  await daemon.push([personEvent("a")]);
+  await ended(daemon, "created", 1);
+  await stop(daemon);
+  expect(collector.requests[0]?.headers["content-type"]).toBe("application/x-protobuf");
+  const sent = Buffer.concat(collector.requests.map(({ body }) => body)).toString("latin1");
+  for (const word of ["crm-acme", "process sync", "POST /business-relations"]) {
+    expect(sent).toContain(word);
+  }
+
+  const before = collector.requests.length;
+  const none = { OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" };
+  await using silent = await startDaemon({ ...env, ...none, QUEUE_PREFIX: uniquePrefix() });
+  await silent.push([personEvent("b")]);
+  await ended(silent, "created", 1);
+  await stop(silent);
+  expect(collector.requests.length).toBe(before);
+});
+
+test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
+  await using collector = await otlpReceiver();
+  await using sandbox = await startSandbox();
+  const hooks = `import { registerHooks } from "node:module";
+    registerHooks({ load(url, context, next) {
+      if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-/.test(url)) console.error("loaded " + url);
+      return next(url, context);
+    } });`;
+  const watched = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(hooks)}` };
+  const other = { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_SERVICE_NAME: "other" };
+  const loadedWith = async (env: Record<string, string>) => {
+    await using daemon = await startDaemon(envFor(sandbox, { ...watched, ...env }));
+    await daemon.push([personEvent("c")]);
+    await waitUntilSettled(daemon);
+    return daemon.process.stderr.filter((line) => line.startsWith("loaded "));
+  };
+  expect(await loadedWith(other)).toEqual([]);
+  const loaded = await loadedWith({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+  expect(loaded.length).toBeGreaterThan(20);
+});
+
+test("a collector that is away, or never answers, costs one line and no change", async () => {
+  await using sandbox = await startSandbox();
+  const gone = await otlpReceiver();
+  await gone[Symbol.asyncDispose]();
+  await using daemon = await startDaemon(
+    envFor(sandbox, {
+      OTEL_EXPORTER_OTLP_ENDPOINT: gone.url,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      OTEL_EXPORTER_OTLP_TIMEOUT: "300",
+      LOG_LEVEL: "info",
+    }),
+  );
+  const lines = () => daemon.process.stderr.filter((line) => line.includes("tracing."));
+  await daemon.push([personEvent("d")]);
+  await ended(daemon, "created", 1);
+  await daemon.process.line(/tracing\.away/, 60_000);
+  // More than the SDK keeps: what is too much is dropped, and nobody waits.
+  await daemon.push(Array.from({ length: 700 }, (_, n) => personEvent("d", { city: `${n}` })));
+  await waitUntilSettled(daemon);
+  expect(lines()).toHaveLength(1);
+  expect(lines()[0]).toContain("ECONNREFUSED");
+
+  await using back = await otlpReceiver({ port: Number(new URL(gone.url).port) });
+  await waitFor(
+    async () => {
+      await daemon.push([personEvent("d", { city: String(Math.random()) })]);
+      return lines().some((line) => line.includes("tracing.back"));
+    },
+    { what: "the collector is back", deadlineMs: 60_000 },
+  );
+  expect(back.spans().length).toBeGreaterThan(0);
+  expect(lines()).toHaveLength(2);
+
+  await using silent = await otlpReceiver({ silent: true });
+  const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: silent.url });
+  await using stuck = await startDaemon(env);
+  await stuck.push([personEvent("e")]);
+  await ended(stuck, "created", 1);
+  await stop(stuck);
+  expect(silent.requests.length).toBeGreaterThan(0);
+  expect(stuck.process.stderr.filter((line) => line.includes("stopped before"))).toEqual([]);
+});
+
+test("variables that cannot work are named, each with what to do", async () => {
+  const env = {
+    SERVICE_BASE_URL: "http://127.0.0.1:1",
+    SERVICE_TOKEN: "t",
+    OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318",
+    OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+    OTEL_TRACES_SAMPLER: "some",
+    OTEL_TRACES_SAMPLER_ARG: "2",
+  };
+  await using daemon = spawnCrmsync(["start"], { env });
+  expect((await daemon.ended).code).toBe(78);
+  const said = daemon.stderr.join("\n");
+  expect(said).toContain("OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https address");
+  expect(said).toContain("OTEL_EXPORTER_OTLP_PROTOCOL must be one of http/protobuf, http/json");
+  expect(said).toContain("OTEL_TRACES_SAMPLER must be one of always_on");
+  expect(said).toContain("OTEL_TRACES_SAMPLER_ARG must be from 0 to 1");
+});
+
+function envFor(
+  sandbox: { url: string; token: string },
+  more: Record<string, string>,
+): Record<string, string> {
+  return {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_PER_HOUR: "100000",
+    QUOTA_BURST: "1000",
+    QUOTA_BURST_MS: "100",
+    ...more,
+  };
+}

@@ -1,0 +1,85 @@
+/** A collector of traces by OTLP/HTTP that keeps what it is sent. */
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+
+export interface ReceivedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly kind: number;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  readonly events: readonly unknown[];
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+export interface OtlpReceiver extends AsyncDisposable {
+  readonly url: string;
+  readonly requests: { path: string; headers: IncomingHttpHeaders; body: Buffer }[];
+  /** Of what came as JSON. */
+  spans(): ReceivedSpan[];
+  resources(): Record<string, unknown>[];
+}
+
+interface Attribute {
+  readonly key: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+interface ExportRequest {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] };
+    readonly scopeSpans: readonly {
+      readonly spans: readonly (Omit<ReceivedSpan, "attributes" | "events" | "start" | "end"> & {
+        readonly attributes: readonly Attribute[];
+        readonly events?: readonly unknown[];
+        readonly startTimeUnixNano: string;
+        readonly endTimeUnixNano: string;
+      })[];
+    }[];
+  }[];
+}
+
+/** @param silent takes what comes and never answers. */
+export async function otlpReceiver({ port = 0, silent = false } = {}): Promise<OtlpReceiver> {
+  const requests: OtlpReceiver["requests"] = [];
+  const server = createServer((request, response) => {
+    void buffer(request).then((body) => {
+      requests.push({ path: request.url ?? "", headers: request.headers, body });
+      if (!silent) response.writeHead(200, { "content-type": "application/json" }).end("{}");
+    });
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  const received = () =>
+    requests.flatMap(({ body }) => (JSON.parse(body.toString()) as ExportRequest).resourceSpans);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    spans: () =>
+      received().flatMap(({ scopeSpans }) =>
+        scopeSpans.flatMap(({ spans }) =>
+          spans.map(({ startTimeUnixNano, endTimeUnixNano, ...span }) => ({
+            ...span,
+            attributes: valuesOf(span.attributes),
+            events: span.events ?? [],
+            start: BigInt(startTimeUnixNano),
+            end: BigInt(endTimeUnixNano),
+          })),
+        ),
+      ),
+    resources: () => received().map(({ resource }) => valuesOf(resource.attributes)),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+/** OTLP wraps a value in an object that names its type. */
+const valuesOf = (attributes: readonly Attribute[]): Record<string, unknown> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
