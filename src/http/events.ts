@@ -118,5 +118,8 @@ function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
     else problems.push(...parsed.problems.map((p) => (batch === undefined ? p : { index, ...p })));
   }
   if (problems.length === 0) return { ok: true, events };
-  return { ok: false, error: "the events have problems; none was taken", problems };
+  const hint = problems.some(({ field }) => field === "specversion")
+    ? "; what is sent here is a CloudEvent with the CRM's record in data.record (docs/webhooks.md)"
+    : "";
+  return { ok: false, error: `the events have problems; none was taken${hint}`, problems };
 }

@@ -105,6 +105,13 @@ describe("modes of CloudEvents", () => {
     ]);
     expect(await doors.events()).toEqual([]);
   });
+
+  test("a bare record is refused with a word on what an event is", async () => {
+    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    const answer = await post(doors, JSON.stringify({ id: 7, lastName: "Muster" }));
+    expect(answer.status).toBe(400);
+    expect(answer.body["error"]).toContain("in data.record (docs/webhooks.md)");
+  });
 });
 
 describe("who may send", () => {
