@@ -44,6 +44,8 @@ describe("docker-compose.yml", () => {
       ...Object.keys(config.secrets).map((name) => `${name}_FILE`),
       // Without a value by default, so not in the configuration of an empty environment.
       ..."REDIS_URL SERVICE_BASE_URL SERVICE_TOKEN_ISSUED_AT HTTPS_PROXY NO_PROXY".split(" "),
+      // Read by OpenTelemetry's own code.
+      ..."OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES".split(" "),
     ]);
     for (const name of Object.keys(env)) expect(known).toContain(name);
   });
