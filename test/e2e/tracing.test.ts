@@ -306,7 +306,7 @@ test("a collector that is away, or never answers, costs one line and no change",
     envFor(sandbox, {
       OTEL_EXPORTER_OTLP_ENDPOINT: gone.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
-      OTEL_EXPORTER_OTLP_TIMEOUT: "300",
+      OTEL_EXPORTER_OTLP_TIMEOUT: "2000",
       LOG_LEVEL: "info",
     }),
   );
