@@ -76,3 +76,14 @@ it("the image takes nothing that is not named", () => {
   for (const line of ignored.slice(1))
     expect(existsSync(join(root, line.slice(1))), line).toBe(true);
 });
+
+it("the image's build has every file that the build script names", () => {
+  const { scripts } = JSON.parse(text("package.json")) as { scripts: { build: string } };
+  const named = [...scripts.build.matchAll(/-p (\S+)/g)].map(([, file]) => file ?? "");
+  expect(named).not.toEqual([]);
+  const copied = text("Dockerfile").match(/^COPY tsconfig.*$/m)?.[0];
+  for (const file of named) {
+    expect(copied).toContain(file);
+    expect(text(".dockerignore").split("\n")).toContain(`!${file}`);
+  }
+});
