@@ -1,11 +1,13 @@
 # The packages that run, the code that runs, and nothing else: no npm, no compiler, no sources.
 
+# TypeScript comes as the optional peer of a package of a package; nothing here compiles.
 FROM node:24-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts \
  && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.md' \) -delete \
- && rm -r node_modules/bintrees/test node_modules/libphonenumber-js/bundle
+ && find node_modules -type d -name test -prune -exec rm -r {} + \
+ && rm -r node_modules/typescript node_modules/@typescript node_modules/libphonenumber-js/bundle
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
