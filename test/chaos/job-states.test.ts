@@ -2,12 +2,13 @@ import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
+  type DaemonProcess,
+  envFor,
   personEvent,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -25,17 +26,13 @@ let daemon: DaemonProcess;
 
 beforeAll(async () => {
   sandbox = await startSandbox();
-  daemon = await startDaemon({
-    REDIS_URL: inject("redisUrl"),
-    QUEUE_PREFIX: prefix,
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-    SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
-    RETRY_BASE_MS: String(RETRY_BASE_MS),
-    QUOTA_PER_HOUR: "100000",
-    QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
-  });
+  daemon = await startDaemon(
+    envFor(sandbox, {
+      QUEUE_PREFIX: prefix,
+      SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
+      RETRY_BASE_MS: String(RETRY_BASE_MS),
+    }),
+  );
 });
 
 afterAll(async () => {

@@ -2,30 +2,18 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
+  envFor,
   personEvent,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   tempDir,
   waitUntilSettled,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
 import { spawnCrmsync } from "../support/process.ts";
-import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-/** A day's quota in every window, so that only what is tested can hold anything up. */
-const FREE = { QUOTA_PER_HOUR: "100000", QUOTA_BURST: "1000", QUOTA_BURST_MS: "100" };
-
-const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
-  REDIS_URL: inject("redisUrl"),
-  QUEUE_PREFIX: uniquePrefix(),
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  ...FREE,
-  ...extra,
-});
 
 async function writes(sandbox: SandboxProcess): Promise<number> {
   const requests = await sandbox.requests();

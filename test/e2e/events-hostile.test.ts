@@ -4,32 +4,21 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import * as fc from "fast-check";
 import { Redis } from "ioredis";
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import { FIELDS_OF } from "../../src/spec/business-relation.ts";
 import { COMPANY_TYPES } from "../../src/spec/value-lists.ts";
 import {
+  envFor,
   personEvent,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   tempDir,
   waitUntilSettled,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
-import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const RECORDS = 400;
-
-const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
-  REDIS_URL: inject("redisUrl"),
-  QUEUE_PREFIX: uniquePrefix(),
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-  ...extra,
-});
 
 const nasty = fc.oneof(
   fc.constantFrom(

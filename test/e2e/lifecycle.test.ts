@@ -1,10 +1,11 @@
-import { describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
+  envFor,
   personEvent,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   waitUntilSettled,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -14,15 +15,7 @@ type Env = Record<string, string>;
 
 /** Settings of a tenant whose ledger is warm and whose value lists are known. */
 async function tenantOn(sandbox: SandboxProcess, prefix = uniquePrefix()): Promise<Env> {
-  const env = {
-    REDIS_URL: inject("redisUrl"),
-    QUEUE_PREFIX: prefix,
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-    QUOTA_PER_HOUR: "100000",
-    QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
-  };
+  const env = envFor(sandbox, { QUEUE_PREFIX: prefix });
   await using daemon = await startDaemon(env);
   await waitFor(
     async () =>

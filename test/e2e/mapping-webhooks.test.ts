@@ -4,29 +4,18 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import {
+  type DaemonProcess,
+  envFor,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   tempDir,
   waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
 import { fixture, fixtureText } from "../support/fixtures.ts";
-import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-const envFor = (sandbox: SandboxProcess, extra: Record<string, string>) => ({
-  REDIS_URL: inject("redisUrl"),
-  QUEUE_PREFIX: uniquePrefix(),
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-  ...extra,
-});
 
 interface StandIn extends AsyncDisposable {
   readonly url: string;

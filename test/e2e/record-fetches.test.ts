@@ -2,15 +2,16 @@
 import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import {
+  type DaemonProcess,
+  envFor,
+  type SandboxProcess,
   startDaemon,
   startSandbox,
   tempDir,
-  waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
   type TempDir,
+  waitUntilSettled,
 } from "../support/crmsync.ts";
 import {
   CRM_APIS,
@@ -20,7 +21,6 @@ import {
   type StandIn,
 } from "../support/crm-stand-ins.ts";
 import { fixture, fixtureText } from "../support/fixtures.ts";
-import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const MAPPING = `version: 1
@@ -91,16 +91,7 @@ const standIns = new Map<string, StandIn>();
 beforeAll(async () => {
   dir = await tempDir();
   sandbox = await startSandbox();
-  const env: Record<string, string> = {
-    REDIS_URL: inject("redisUrl"),
-    QUEUE_PREFIX: uniquePrefix(),
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-    QUOTA_PER_HOUR: "100000",
-    QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
-    MAPPING: join(dir.path, "mapping.yaml"),
-  };
+  const env: Record<string, string> = envFor(sandbox, { MAPPING: join(dir.path, "mapping.yaml") });
   await writeFile(join(dir.path, "mapping.yaml"), MAPPING);
   for (const crm of CRM_APIS) {
     const standIn = await standInFor(crm);

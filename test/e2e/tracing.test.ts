@@ -10,12 +10,13 @@ import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
 import {
+  type DaemonProcess,
+  envFor,
   personEvent,
   startDaemon,
   startSandbox,
   tempDir,
   waitUntilSettled,
-  type DaemonProcess,
 } from "../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
 import { fixture } from "../support/fixtures.ts";
@@ -358,19 +359,3 @@ test("variables that cannot work are named, each with what to do", async () => {
   expect(said).toContain("OTEL_TRACES_SAMPLER must be one of always_on");
   expect(said).toContain("OTEL_TRACES_SAMPLER_ARG must be from 0 to 1");
 });
-
-function envFor(
-  sandbox: { url: string; token: string },
-  more: Record<string, string>,
-): Record<string, string> {
-  return {
-    REDIS_URL: inject("redisUrl"),
-    QUEUE_PREFIX: uniquePrefix(),
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-    QUOTA_PER_HOUR: "100000",
-    QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
-    ...more,
-  };
-}
