@@ -1,5 +1,5 @@
 /** Seeded streams of changes: the loads that pacing is judged by. */
-import { HOUR_MS } from "../src/spec/limits.ts";
+import { HOUR_MS } from "../src/service-spec/limits.ts";
 import type { Change } from "./pacing-simulator.ts";
 
 const MINUTE_MS = 60_000;

@@ -3,9 +3,14 @@
  * permits. It runs the very code of the pacing on the view that the quota would give it; only the
  * two windows, which are exact, are modelled.
  */
-import { SLICES_KEPT, sliceMs } from "../src/spec/demand.ts";
-import { BURST_REQUESTS, BURST_WINDOW_MS, HOUR_MS, REQUESTS_PER_HOUR } from "../src/spec/limits.ts";
-import { PARTS, type Pace, type PacingView } from "../src/service/pacing.ts";
+import { SLICES_KEPT, sliceMs } from "../src/quota/slices.ts";
+import {
+  BURST_REQUESTS,
+  BURST_WINDOW_MS,
+  HOUR_MS,
+  REQUESTS_PER_HOUR,
+} from "../src/service-spec/limits.ts";
+import { HOUR_PARTS, type Pace, type PacingView } from "../src/quota/pacing.ts";
 
 /** One change of one record, ms from the start. */
 export interface Change {
@@ -44,7 +49,7 @@ const PERMIT_MS = 3;
 /** A waiter looks again at least this often. */
 const LOOK_AGAIN_MS = 1000;
 
-const PART_MS = HOUR_MS / PARTS;
+const PART_MS = HOUR_MS / HOUR_PARTS;
 const SLICE_MS = sliceMs(HOUR_MS);
 
 class Hours {
@@ -84,9 +89,9 @@ class Hours {
   }
 
   view(now: number): PacingView {
-    const returns = Array.from({ length: PARTS }, () => 0);
+    const returns = Array.from({ length: HOUR_PARTS }, () => 0);
     for (const at of this.#hour) {
-      const part = Math.min(PARTS - 1, Math.floor((at - now) / PART_MS));
+      const part = Math.min(HOUR_PARTS - 1, Math.floor((at - now) / PART_MS));
       returns[part] = (returns[part] ?? 0) + 1;
     }
     const slice = Math.floor(now / SLICE_MS);

@@ -1,12 +1,12 @@
 /** Chapter "pacing": what each rule makes of the same loads, in virtual time. */
-import { turnBonusMs } from "../src/spec/demand.ts";
-import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/spec/limits.ts";
-import { paceOf, type PacingView } from "../src/service/pacing.ts";
+import { priorityBonusMs } from "../src/quota/slices.ts";
+import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/service-spec/limits.ts";
+import { paceOf, type PacingView } from "../src/quota/pacing.ts";
 import { SCENARIOS } from "./changes.ts";
 import { simulate, type Figures, type Policy, type Waiting } from "./pacing-simulator.ts";
 import type { Table } from "./table.ts";
 
-const BONUS_MS = turnBonusMs(HOUR_MS);
+const BONUS_MS = priorityBonusMs(HOUR_MS);
 
 const byAge = ({ changes }: Waiting, now: number) =>
   now - (changes[0] ?? now) + BONUS_MS * (changes.length - 1);

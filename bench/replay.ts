@@ -1,9 +1,9 @@
 /** Plays a stream of changes to real processes with a compressed clock, and tells their ages. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { createDemand } from "../src/service/demand.ts";
-import { quotaKeys } from "../src/service/quota-keys.ts";
-import { HOUR_MS } from "../src/spec/limits.ts";
+import { createDemand } from "../src/quota/demand.ts";
+import { quotaKeys } from "../src/quota/quota-keys.ts";
+import { HOUR_MS } from "../src/service-spec/limits.ts";
 import { startFleet } from "./fleet.ts";
 import type { Change, Figures } from "./pacing-simulator.ts";
 import { startReceiver, strictest } from "./receiver.ts";
@@ -65,8 +65,8 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
     for (const record of due) pending.set(record, [...(pending.get(record) ?? []), now]);
     await demand.changed(due.map((crmCode) => ({ crmCode, lane: "live" })));
   }
-  const { turns } = quotaKeys(quota.prefix);
-  while ((await redis.zcard(turns)) > 0 || ages.length < changes.length) await delay(TICK_MS);
+  const { priorities } = quotaKeys(quota.prefix);
+  while ((await redis.zcard(priorities)) > 0 || ages.length < changes.length) await delay(TICK_MS);
   await Promise.all(fleet.map((spender) => spender.stop()));
   redis.disconnect();
   ages.sort((a, b) => a - b);

@@ -4,10 +4,10 @@
  */
 import { Redis } from "ioredis";
 import { createServiceClient } from "../src/service/client.ts";
-import { createDemand } from "../src/service/demand.ts";
-import { createQuota, type QuotaOptions } from "../src/service/quota.ts";
-import { quotaKeys } from "../src/service/quota-keys.ts";
-import type { Lane } from "../src/spec/lane.ts";
+import { createDemand } from "../src/quota/demand.ts";
+import { createQuota, type QuotaOptions } from "../src/quota/quota.ts";
+import { quotaKeys } from "../src/quota/quota-keys.ts";
+import type { Lane } from "../src/sync/lane.ts";
 
 export interface Orders {
   readonly redisUrl: string;
@@ -48,7 +48,7 @@ const client = createServiceClient({
   timeoutMs: 30_000,
 });
 const demand = createDemand(redis, orders.quota);
-const { turns } = quotaKeys(orders.quota.prefix);
+const { priorities } = quotaKeys(orders.quota.prefix);
 const stop = new AbortController();
 const running = new Set<Promise<void>>();
 const waits: number[] = [];
@@ -63,15 +63,16 @@ process.on("message", (command: Command) => {
 process.on("disconnect", () => process.exit());
 
 async function spend(): Promise<void> {
-  if (orders.source === "turns" && (await redis.zcard(turns)) === 0) return pause();
+  if (orders.source === "turns" && (await redis.zcard(priorities)) === 0) return pause();
   if (running.size >= orders.concurrency) return Promise.race(running);
   const asked = performance.now();
   const permit = await quota.acquire(orders.lane, stop.signal);
   waits.push(performance.now() - asked);
-  const record = orders.source === "turns" ? await demand.next() : "record";
+  const record = orders.source === "turns" ? await demand.highest() : "record";
   if (record === undefined) return permit.cancel();
   // Whoever removes it has it; another process may have been quicker.
-  if (orders.source === "turns" && (await redis.zrem(turns, record)) === 0) return permit.cancel();
+  if (orders.source === "turns" && (await redis.zrem(priorities, record)) === 0)
+    return permit.cancel();
   const takenAt = Date.now();
   const run = client.get(permit, record).then((reply) => {
     running.delete(run);

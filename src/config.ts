@@ -4,7 +4,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { z } from "zod";
-import * as limits from "./spec/limits.ts";
+import * as limits from "./service-spec/limits.ts";
 
 /** Exit code for a configuration that cannot work (sysexits EX_CONFIG). */
 export const EXIT_CONFIG = 78;

@@ -4,13 +4,13 @@
  */
 import { Worker, type Job } from "bullmq";
 import { settingOf, type Config } from "../src/config.ts";
-import { createCrmApi } from "../src/crm/crm-api.ts";
+import { createCrmApi } from "../src/crm/api-client.ts";
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import { splitSubject } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
-import { WEBHOOKS } from "../src/http/webhooks/serve.ts";
-import type { FetchedRecord, RecordReader } from "../src/http/webhooks/webhook.ts";
-import type { Problem } from "../src/spec/problem.ts";
+import { CONNECTORS } from "../src/http/webhooks.ts";
+import type { FetchedRecord, RecordReader } from "../src/crm/connector.ts";
+import type { Problem } from "../src/sync/problem.ts";
 import {
   FETCH_QUEUE,
   fetchPause,
@@ -28,14 +28,21 @@ const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
 const MAX_STALLED = 5;
 
-const OUTCOMES = ["found", "missing", "throttled", "refused", "unavailable", "given_up"] as const;
+const OUTCOMES = [
+  "found",
+  "missing",
+  "throttled",
+  "client_error",
+  "unavailable",
+  "given_up",
+] as const;
 
 export interface Fetch {
   close(): Promise<void>;
 }
 
 const readerOf = (crm: string): RecordReader | undefined =>
-  WEBHOOKS.find(({ name }) => name === crm)?.reader;
+  CONNECTORS.find(({ name }) => name === crm)?.reader;
 
 /** Variables without a value that fetching from this CRM needs. */
 const missingSettings = (config: Config, reader: RecordReader): string[] =>
@@ -57,7 +64,7 @@ export async function fetchRecord(
   const reader = readerOf(crm);
   const kind = "an event without its record";
   if (reader === undefined) {
-    const known = WEBHOOKS.filter((one) => one.reader !== undefined).map(({ name }) => name);
+    const known = CONNECTORS.filter((one) => one.reader !== undefined).map(({ name }) => name);
     return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
   }
   const missing = missingSettings(runtime.config, reader);
@@ -65,12 +72,12 @@ export async function fetchRecord(
     const rule = `is needed, or ${missing.join(", ")}, so that it can be fetched from the CRM`;
     return { field: "data.record", rule, kind };
   }
-  await runtime.thin.put({ crm, subject: event.subject }, order, JSON.stringify(event));
+  await runtime.thinEvents.put({ crm, subject: event.subject }, order, JSON.stringify(event));
   return undefined;
 }
 
 export function startFetch(runtime: Runtime): Fetch {
-  const { config, log, metrics, throttle, thin } = runtime;
+  const { config, log, metrics, throttle, thinEvents } = runtime;
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     proxy: {
@@ -79,7 +86,7 @@ export function startFetch(runtime: Runtime): Fetch {
       noProxy: config.NO_PROXY,
     },
   });
-  for (const { name: crm, reader } of WEBHOOKS) {
+  for (const { name: crm, reader } of CONNECTORS) {
     if (reader === undefined) continue;
     for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
   }
@@ -88,7 +95,7 @@ export function startFetch(runtime: Runtime): Fetch {
     const reader = readerOf(crm);
     const missing = reader && missingSettings(config, reader);
     if (reader === undefined || missing === undefined || missing.length > 0) {
-      return { kind: "refused", reason: `not configured: ${missing?.join(", ") ?? crm}` };
+      return { kind: "client_error", reason: `not configured: ${missing?.join(", ") ?? crm}` };
     }
     const { object, recordId } = splitSubject(event.subject);
     const setting = (name: string) => settingOf(config, name)?.() ?? "";
@@ -97,7 +104,7 @@ export function startFetch(runtime: Runtime): Fetch {
 
   async function handle(job: Job<ThinPointer>): Promise<void> {
     const pointer = job.data;
-    const taken = await thin.take(pointer);
+    const taken = await thinEvents.take(pointer);
     if (taken === undefined) return;
     const event = JSON.parse(taken.event) as CrmEvent;
     const fetched = await read(event, pointer.crm);
@@ -105,31 +112,34 @@ export function startFetch(runtime: Runtime): Fetch {
     switch (fetched.kind) {
       case "found":
         await runtime.inbox.push([wholeEvent(event, taken, fetched)]);
-        return thin.done(pointer, taken);
+        return thinEvents.done(pointer, taken);
       case "missing":
         // Its deletion is an event of its own; whoever may not see a record must not end it.
-        log.warn({ crm: pointer.crm }, "fetch.missing: the CRM does not show the record");
-        return thin.done(pointer, taken);
+        log.warn({ crm: pointer.crm }, "fetch.missing");
+        return thinEvents.done(pointer, taken);
       case "throttled":
-        await thin.queue.rateLimit(fetched.retryAfterMs);
+        await thinEvents.queue.rateLimit(fetched.retryAfterMs);
         throw Worker.RateLimitError();
-      case "refused":
+      case "client_error":
       case "unavailable":
         throttle(`fetch.${pointer.crm}`, (held) =>
-          log.warn({ crm: pointer.crm, why: fetched.reason, held }, `fetch.${fetched.kind}`),
+          log.warn(
+            { crm: pointer.crm, outcome: fetched.kind, why: fetched.reason, held },
+            "fetch.failed",
+          ),
         );
         if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * 3_600_000) {
           throw new Error(`the record could not be fetched (${fetched.reason})`);
         }
         await bury(event, taken, fetched.reason);
         metrics.fetches.inc({ crm: pointer.crm, outcome: "given_up" });
-        return thin.done(pointer, taken);
+        return thinEvents.done(pointer, taken);
     }
   }
 
   async function bury(event: CrmEvent, taken: TakenThin, reason: string): Promise<void> {
     const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${reason})`;
-    await runtime.dead.bury({
+    await runtime.deadLetters.store({
       id: deadIdOfEvent(eventKey(event)),
       reason: "not_fetched",
       problems: [{ field: "data.record", rule, kind: "an event without its record" }],
@@ -154,7 +164,7 @@ export function startFetch(runtime: Runtime): Fetch {
     settings: { backoffStrategy: (tries) => fetchPause(tries, Math.random) },
   });
   worker.on("error", (error) => {
-    throttle("fetch.error", (held) => log.warn({ err: error, held }, "fetch.error"));
+    throttle("fetch.error", (held) => log.warn({ err: error, held }, "fetch.worker_error"));
   });
   worker.on("stalled", () => metrics.stalled.inc());
   return {

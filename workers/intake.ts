@@ -14,7 +14,7 @@ import {
 } from "../src/sync/accept-event.ts";
 import { fetchRecord } from "./fetch.ts";
 import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
-import { fieldsOf, hashed } from "./log-words.ts";
+import { fieldsOf, hashed } from "./log-names.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Events worked on at once in one process; each waits mostly for Redis. */
@@ -47,7 +47,7 @@ export function startIntake(runtime: Runtime): Intake {
     lists: () => runtime.tenantLists.current(),
     isSeen: async (key) => (await runtime.staged.seen([key])).has(key),
     stage: (state, deadId) => tracing.span("stage", {}, () => runtime.staged.stage(state, deadId)),
-    bury: (letter) => runtime.dead.bury(letter),
+    storeDeadLetter: (letter) => runtime.deadLetters.store(letter),
   };
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
@@ -65,7 +65,7 @@ export function startIntake(runtime: Runtime): Intake {
         await buryDefect(runtime, job);
         return;
       }
-      throttle("intake", (held) => log.warn({ err: error, held }, "event.put_off"));
+      throttle("intake", (held) => log.warn({ err: error, held }, "event.retry_scheduled"));
       await job.moveToDelayed(Date.now() + PUT_OFF_MS, token);
       throw new DelayedError();
     }
@@ -83,7 +83,7 @@ export function startIntake(runtime: Runtime): Intake {
     removeOnFail: { count: 10_000 },
   });
   worker.on("error", (error) => {
-    throttle("intake.error", (held) => log.warn({ err: error, held }, "intake.error"));
+    throttle("intake.error", (held) => log.warn({ err: error, held }, "intake.worker_error"));
   });
   worker.on("stalled", () => metrics.stalled.inc());
   return { close: () => worker.close() };
@@ -136,8 +136,8 @@ async function point(runtime: Runtime, records: readonly Accepted[]): Promise<vo
   // First the demand, so that a quick worker finds the turn that it is to end.
   if (staged.length > 0) await runtime.demand.changed(staged);
   if (pointers.length > 0) await runtime.pointers.add(pointers);
-  for (const { crmCode, hasten } of records) {
-    if (hasten && crmCode !== undefined) await runtime.pointers.hasten(crmCode);
+  for (const { crmCode, expedite } of records) {
+    if (expedite && crmCode !== undefined) await runtime.pointers.expedite(crmCode);
   }
 }
 
@@ -185,7 +185,7 @@ async function buryDefect(runtime: Runtime, job: Job): Promise<void> {
   const data = job.data as { source?: unknown; id?: unknown } | null;
   const source = typeof data?.source === "string" ? data.source : undefined;
   const id = typeof data?.id === "string" ? data.id : String(job.id);
-  await runtime.dead.bury({
+  await runtime.deadLetters.store({
     id: deadIdOfEvent(eventKey({ source: source ?? "unknown", id })),
     reason: "defect",
     problems: [{ field: "", rule: "could not be worked on", kind: "an event" }],

@@ -12,13 +12,13 @@ import type { Tracing } from "../src/ops/tracing.ts";
 import { startFetch } from "./fetch.ts";
 import { isFull, redisHealth } from "../src/state/redis-health.ts";
 import { startIntake } from "./intake.ts";
-import { keepPresence } from "./presence.ts";
-import { stopsFound } from "./findings.ts";
-import { readingsInTime } from "./shared-state.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { stopsFound } from "../src/status/findings.ts";
+import { readingsInTime } from "../src/status/readings.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 import { openServiceAccess } from "./service-access.ts";
-import { readStatus } from "./status.ts";
-import { serveIntake } from "./serve-intake.ts";
+import { readStatus } from "../src/status/status.ts";
+import { serveHttpIntake } from "./http-intake.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantLists } from "./tenant-lists.ts";
@@ -59,7 +59,7 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   const sweep = startSweep(runtime);
   shutdown.add("sweep", async () => (await sweep).close());
 
-  const presence = keepPresence(runtime, options.version, roles);
+  const presence = startHeartbeat(runtime, options.version, roles);
   shutdown.add("presence", () => presence.close());
 
   const service = roles.has("sync") ? options.service : undefined;
@@ -78,7 +78,7 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
     shutdown.add("intake", async () => (await intake).close());
   }
   const url = await serve(runtime, options, shutdown);
-  log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "started");
+  log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "daemon.started");
   return { url };
 }
 
@@ -102,13 +102,13 @@ async function serve(
       metrics.answered(request.routeOptions.url, reply.statusCode);
     });
     traceIntake(app, runtime.tracing);
-    serveIntake(app, runtime, version);
+    serveHttpIntake(app, runtime, version);
   }
   // A page for people is larger than the rest of the server: loaded only where it is wanted.
   if (runtime.config.secrets.OPERATOR_TOKEN !== undefined) {
     await (await import("./queues-page.ts")).serveQueuesPage(app, runtime);
   }
-  await runtime.ingest.connected(REDIS_WAIT_MS);
+  await runtime.intakeClient.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
   shutdown.add("http", () => app.close());
   const { port } = app.server.address() as AddressInfo;
@@ -133,8 +133,8 @@ function traceIntake(app: ReturnType<typeof createHttpServer>, tracing: Tracing)
  * Only what keeps events from being taken: a door that the service has closed is no reason to turn
  * senders away, since their changes are kept.
  */
-async function reasonsNotReady({ ingest, redis }: Runtime): Promise<string[]> {
-  if (!(await ingest.answers())) return ["redis does not answer"];
+async function reasonsNotReady({ intakeClient, redis }: Runtime): Promise<string[]> {
+  if (!(await intakeClient.answers())) return ["redis does not answer"];
   return isFull(await redisHealth(redis)) ? ["redis is full"] : [];
 }
 

@@ -3,7 +3,7 @@
  * has changed, until the service lets us in again.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Permit } from "../src/service/permit.ts";
+import type { Permit } from "../src/quota/permit.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess, ServiceAddress } from "./service-access.ts";
 
@@ -16,15 +16,15 @@ export async function startProbing(
   address: ServiceAddress,
   signal: AbortSignal,
 ): Promise<void> {
-  const { doors, throttle, log } = runtime;
+  const { denial, throttle, log } = runtime;
   let token = address.token();
   while (!signal.aborted) {
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {});
     try {
       const changed = address.token() !== token;
       token = address.token();
-      if ((await doors.closed()) === undefined || !(await doors.claimProbe(changed))) continue;
-      await knock(runtime, access, await access.quota.acquire("live", signal));
+      if ((await denial.current()) === undefined || !(await denial.claimProbe(changed))) continue;
+      await probe(runtime, access, await access.quota.acquire("live", signal));
     } catch (error) {
       if (signal.aborted) return;
       throttle("probe", (held) => log.warn({ err: error, held }, "probe.failed"));
@@ -32,15 +32,15 @@ export async function startProbing(
   }
 }
 
-async function knock(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
-  const { doors, log } = runtime;
+async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
+  const { denial, log } = runtime;
   const reply = await access.client.schemaConfig(permit);
   switch (reply.kind) {
     case "denied":
-      return access.refused(reply);
+      return access.denied(reply);
     case "schema":
     case "rejected":
-      if (await doors.open()) log.info("service.door_open");
+      if (await denial.end()) log.info({}, "service.accepted_again");
       return;
     // These say nothing about the door.
     case "throttled":

@@ -2,7 +2,7 @@
 import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { serveQueues } from "../src/http/queues.ts";
 import type { createHttpServer } from "../src/http/server.ts";
-import { LANES } from "../src/spec/lane.ts";
+import { LANES } from "../src/sync/lane.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
 import type { Runtime } from "./runtime.ts";
 

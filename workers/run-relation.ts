@@ -1,8 +1,8 @@
 /** One pointer job with its permit: runs THE PATH and ends the job as the path says. */
 import type { Job } from "bullmq";
-import type { Permit } from "../src/service/permit.ts";
+import type { Permit } from "../src/quota/permit.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
-import type { TakenState } from "../src/state/staged-state.ts";
+import type { TakenState } from "../src/sync/staged-state.ts";
 import { deadIdOf } from "../src/sync/dead-letter.ts";
 import {
   syncRelation,
@@ -11,7 +11,7 @@ import {
   type SyncEnd,
   type SyncPorts,
 } from "../src/sync/sync-relation.ts";
-import { fieldsOf, hashed } from "./log-words.ts";
+import { fieldsOf, hashed } from "./log-names.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -35,7 +35,7 @@ export async function runRelation(
   const { crmCode } = job.data;
   let takenAt = 0;
 
-  const ports: SyncPorts<TakenState> = {
+  const ports: SyncPorts = {
     async take(code) {
       takenAt = performance.now();
       return runtime.staged.take(code, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
@@ -47,10 +47,10 @@ export async function runRelation(
       return access.send(permit, decision, state.crmCode);
     },
     settle: (state, how) => runtime.staged.settle(state, how),
-    async bury(state, reason, problems) {
-      if (reason === "refused") await runtime.tenantLists.doubt();
+    async storeDeadLetter(state, reason, problems) {
+      if (reason === "service_rejected") await runtime.tenantLists.doubt();
       const { source } = JSON.parse(state.event) as { source?: string };
-      await runtime.dead.bury({
+      await runtime.deadLetters.store({
         id: deadIdOf(state.crmCode),
         reason,
         problems,
@@ -128,17 +128,17 @@ function report(runtime: Runtime, state: TakenState, end: SyncEnd): void {
       return;
     case "rejected":
       metrics.changes.inc({ outcome: "rejected" });
-      metrics.rejected.inc({ reason: reason ?? "refused" });
+      metrics.rejected.inc({ reason: reason ?? "service_rejected" });
       log.info({ ...line, fields: fieldsOf(end.problems) }, "change.settled");
       return;
     case "unavailable":
       metrics.putOff(reason ?? "other");
-      log.debug(line, "change.put_off");
+      log.debug(line, "change.retry_scheduled");
       return;
     case "throttled":
     case "denied":
     case undefined:
-      log.debug(line, "change.comes_again");
+      log.debug(line, "change.requeued");
       return;
   }
 }

@@ -5,23 +5,23 @@ import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
-import { Wake } from "../src/state/wake.ts";
-import { Ingest } from "./ingest.ts";
-import { hashed } from "./log-words.ts";
-import { readSharedState } from "./shared-state.ts";
-import { openStoredState, type StoredState } from "./stored-state.ts";
+import { JobNotifier } from "../src/state/job-notifier.ts";
+import { IntakeClient } from "./intake-client.ts";
+import { hashed } from "./log-names.ts";
+import { readSharedState } from "../src/status/readings.ts";
+import { openStores, type Stores } from "../src/status/stores.ts";
 
 /** The same trouble is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
 
-export interface Runtime extends StoredState {
+export interface Runtime extends Stores {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly tracing: Tracing;
   readonly throttle: ReturnType<typeof createThrottle>;
   readonly mapping: Mapping;
-  readonly ingest: Ingest;
-  readonly wake: Wake;
+  readonly intakeClient: IntakeClient;
+  readonly jobNotifier: JobNotifier;
   /** How a record is named in the log: a crmCode tells who somebody is. */
   logName(crmCode: string | undefined): string | undefined;
   close(): Promise<void>;
@@ -47,25 +47,32 @@ export function createRuntime(
     throttle("redis", (held) => log.warn({ err: error, held }, "redis.unreachable"));
   const redis = connect(redisUrl, onError);
   const subscriber = connect(redisUrl, onError);
-  const stored = openStoredState(config, redis, tracing);
-  const { keys, seal } = stored;
+  const stored = openStores(config, redis, tracing);
+  const { keys, encryption } = stored;
   const runtime: Runtime = {
     ...stored,
     log,
     throttle,
     tracing,
     metrics: createMetrics(version, () => readSharedState(stored)),
-    ingest: new Ingest(redisUrl, config.QUEUE_PREFIX, keys, seal, onError, tracing),
+    intakeClient: new IntakeClient(
+      redisUrl,
+      config.QUEUE_PREFIX,
+      keys,
+      encryption,
+      onError,
+      tracing,
+    ),
     mapping,
-    wake: new Wake(subscriber, keys),
+    jobNotifier: new JobNotifier(subscriber, keys),
     logName: (crmCode) =>
       crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashed(crmCode),
     async close() {
       await mapping.close();
-      await runtime.ingest.close();
+      await runtime.intakeClient.close();
       await stored.inbox.close();
       await stored.pointers.close();
-      await stored.thin.close();
+      await stored.thinEvents.close();
       subscriber.disconnect();
       redis.disconnect();
     },

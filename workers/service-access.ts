@@ -2,14 +2,14 @@
  * The daemon's one way to the service: quota, client and doors together.
  */
 import { createServiceClient, type ServiceClient } from "../src/service/client.ts";
-import type { Permit } from "../src/service/permit.ts";
-import { createQuota, type Quota } from "../src/service/quota.ts";
+import type { Permit } from "../src/quota/permit.ts";
+import { createQuota, type Quota } from "../src/quota/quota.ts";
 import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
 import type { Sendable } from "../src/sync/sync-relation.ts";
-import type { ServiceReply } from "../src/sync/settle-reply.ts";
+import type { ServiceReply } from "../src/sync/service-reply.ts";
 import { startProbing } from "./probe.ts";
 import type { Runtime } from "./runtime.ts";
-import { quotaOptions } from "./stored-state.ts";
+import { quotaOptions } from "../src/status/stores.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
 
 export interface ServiceAddress {
@@ -22,7 +22,7 @@ export interface ServiceAccess {
   readonly quota: Quota;
   readonly client: ServiceClient;
   /** Whether the service has closed a door to us, so that only probes may be sent. */
-  isRefused(): Promise<boolean>;
+  isDenied(): Promise<boolean>;
   /** Whether changes may be sent: not refused, and known what the service holds already. */
   isReady(): Promise<boolean>;
   /** Likewise, and there is no outage, or this is its one try. */
@@ -30,12 +30,12 @@ export interface ServiceAccess {
   /** Spends the permit on the request that a decision needs. */
   send(permit: Permit, decision: Sendable, crmCode: string): Promise<ServiceReply>;
   /** Remembers that the service refused us; all processes stop. */
-  refused(reply: Denied): Promise<void>;
+  denied(reply: Denied): Promise<void>;
   close(): Promise<void>;
 }
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { config, log, metrics, doors, outage } = runtime;
+  const { config, log, metrics, denial, outage } = runtime;
   const stop = new AbortController();
   const client = createServiceClient({
     baseUrl: address.baseUrl,
@@ -65,7 +65,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   async function failed(reason: string): Promise<void> {
     if (!(await outage.failed(reason))) return;
     metrics.pauses.inc({ reason: "unavailable" });
-    log.error({ reason }, "service.unavailable: tried once per pause until it answers");
+    log.error({ reason }, "service.unavailable");
   }
 
   /** What this process was refused with, for requests that were about to follow it. */
@@ -74,13 +74,13 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   const access: ServiceAccess = {
     quota,
     client,
-    async isRefused() {
-      const door = await doors.closed();
+    async isDenied() {
+      const door = await denial.current();
       if (door === undefined && closing === 0) refusal = undefined;
       return door !== undefined;
     },
     async isReady() {
-      if (await access.isRefused()) return false;
+      if (await access.isDenied()) return false;
       const { state } = await runtime.ledger.warmUp();
       return state === "done" || state === "cold";
     },
@@ -88,19 +88,19 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     async send(permit, decision, crmCode) {
       if (refusal !== undefined) return refusal;
       const reply = await sendDecision(client, permit, decision, crmCode);
-      if (reply.kind === "denied") await access.refused(reply);
+      if (reply.kind === "denied") await access.denied(reply);
       else if (reply.kind === "unavailable") await failed(reply.reason);
-      else if (await outage.answered()) log.info("service.back");
+      else if (await outage.answered()) log.info({}, "service.recovered");
       return reply;
     },
-    async refused(reply) {
+    async denied(reply) {
       refusal = reply;
       closing += 1;
       const detail = reply.ip ?? "";
-      const wasOpen = await doors.close(reply.door, detail).finally(() => (closing -= 1));
+      const wasOpen = await denial.begin(reply.cause, detail).finally(() => (closing -= 1));
       if (!wasOpen) return;
-      metrics.pauses.inc({ reason: `${reply.door}_refused` });
-      log.error({ door: reply.door, address: detail || undefined }, "service.door_closed");
+      metrics.pauses.inc({ reason: `${reply.cause}_denied` });
+      log.error({ denied: reply.cause, address: detail || undefined }, "service.denied");
     },
     async close() {
       stop.abort();

@@ -4,7 +4,7 @@
  * no harm.
  */
 import { Queue, Worker } from "bullmq";
-import { LANES } from "../src/spec/lane.ts";
+import { LANES } from "../src/sync/lane.ts";
 import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -35,7 +35,7 @@ export async function startSweep(runtime: Runtime): Promise<Sweep> {
     removeOnFail: { count: 10 },
   });
   worker.on("error", (error) => {
-    throttle("sweep.error", (held) => log.warn({ err: error, held }, "sweep.error"));
+    throttle("sweep.error", (held) => log.warn({ err: error, held }, "sweep.worker_error"));
   });
   worker.on("failed", (_job, error) => log.error({ err: error }, "sweep.failed"));
   const schedule = () => queue.upsertJobScheduler("sweep", { every: EVERY_MS }, { name: "sweep" });
@@ -43,7 +43,7 @@ export async function startSweep(runtime: Runtime): Promise<Sweep> {
   // Redis may have lost everything, the schedule too.
   const again = setInterval(() => {
     schedule().catch((error: unknown) => {
-      throttle("sweep.error", (held) => log.warn({ err: error, held }, "sweep.error"));
+      throttle("sweep.error", (held) => log.warn({ err: error, held }, "sweep.worker_error"));
     });
   }, RESCHEDULE_MS);
   return {
@@ -79,7 +79,7 @@ async function addLostPointers(runtime: Runtime): Promise<void> {
       mended += lost.length;
     } while (cursor !== "0");
   }
-  if (mended > 0) log.info({ records: mended }, "sweep.mended");
+  if (mended > 0) log.info({ records: mended }, "sweep.pointers_restored");
 }
 
 async function buryUnreadable(runtime: Runtime): Promise<void> {
@@ -107,8 +107,8 @@ async function buryEvent(
   at: number,
   rule: string,
 ): Promise<void> {
-  const { dead, metrics, log } = runtime;
-  await dead.bury({
+  const { deadLetters, metrics, log } = runtime;
+  await deadLetters.store({
     id: deadIdOfEvent(key),
     reason,
     problems: [{ field: "", rule, kind: "an event" }],
@@ -128,5 +128,5 @@ async function forgetOld(runtime: Runtime): Promise<void> {
   const claimed = await redis.set(keys.ledgerSwept, "1", "EX", FORGET_EVERY_S, "NX");
   if (claimed !== "OK") return;
   const rows = await ledger.forget(Date.now() - FORGET_AFTER_MS);
-  if (rows > 0) log.info({ rows }, "sweep.forgot");
+  if (rows > 0) log.info({ rows }, "sweep.ledger_rows_deleted");
 }

@@ -4,8 +4,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { Worker, type Job } from "bullmq";
-import type { Permit } from "../src/service/permit.ts";
-import type { Lane } from "../src/spec/lane.ts";
+import type { Permit } from "../src/quota/permit.ts";
+import type { Lane } from "../src/sync/lane.ts";
 import { SYNC_QUEUE, type Pointer } from "../src/state/pointer-queue.ts";
 import { runRelation } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
@@ -38,7 +38,7 @@ interface Granted {
 }
 
 export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
-  const { config, demand, log, metrics, pointers, throttle, tracing, wake } = runtime;
+  const { config, demand, log, metrics, pointers, throttle, tracing, jobNotifier } = runtime;
   const stop = new AbortController();
   const running = new Set<Promise<void>>();
   let freed: (() => void) | undefined;
@@ -55,15 +55,15 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     removeOnFail: { count: 0 },
   });
   worker.on("error", (error) => {
-    throttle("sync.error", (held) => log.warn({ err: error, held }, "sync.error"));
+    throttle("sync.error", (held) => log.warn({ err: error, held }, "sync.worker_error"));
   });
   worker.on("stalled", () => metrics.stalled.inc());
 
   /** The record that deserves the permit most goes first; who that is, the demand says. */
   async function bringForward(): Promise<void> {
-    const crmCode = await demand.next();
+    const crmCode = await demand.highest();
     if (crmCode !== undefined && !(await pointers.bringForward(crmCode))) {
-      await demand.leave(crmCode);
+      await demand.remove(crmCode);
     }
   }
 
@@ -85,15 +85,15 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
         freed?.();
       });
     running.add(run);
-    await demand.leave(job.data.crmCode);
+    await demand.remove(job.data.crmCode);
   }
 
   async function turn(): Promise<void> {
-    const { heard } = wake;
-    if (!(await access.isReady())) return wake.wait(CLOSED_LOOK_MS, stop.signal);
+    const { heard } = jobNotifier;
+    if (!(await access.isReady())) return jobNotifier.wait(CLOSED_LOOK_MS, stop.signal);
     const due = await pointers.due(Date.now());
     const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
-    if (lane === undefined) return wake.wait(IDLE_LOOK_MS, stop.signal, heard);
+    if (lane === undefined) return jobNotifier.wait(IDLE_LOOK_MS, stop.signal, heard);
     if (running.size >= config.SYNC_CONCURRENCY) {
       return new Promise((resolve) => {
         freed = resolve;
@@ -106,7 +106,7 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
       // Asked after the wait, which may have been long: much may have happened meanwhile.
       if (await access.mayTry()) return await fetchAndRun(granted);
       permit.cancel();
-      return await wake.pause(CLOSED_LOOK_MS, stop.signal);
+      return await jobNotifier.pause(CLOSED_LOOK_MS, stop.signal);
     } catch (error) {
       permit.cancel();
       throw error;
@@ -119,7 +119,7 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
     const giveUp = () => givenUp.abort();
     stop.signal.addEventListener("abort", giveUp, { once: true });
     const stopListening =
-      lane === "bulk" ? wake.listen((woken) => woken === "live" && giveUp()) : () => {};
+      lane === "bulk" ? jobNotifier.listen((woken) => woken === "live" && giveUp()) : () => {};
     const started = performance.now();
     const askedAt = Date.now();
     try {
@@ -142,8 +142,8 @@ export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
       try {
         await turn();
       } catch (error) {
-        throttle("sync.turn", (held) => log.warn({ err: error, held }, "sync.put_off"));
-        await wake.wait(CLOSED_LOOK_MS, stop.signal);
+        throttle("sync.turn", (held) => log.warn({ err: error, held }, "sync.loop_error"));
+        await jobNotifier.wait(CLOSED_LOOK_MS, stop.signal);
       }
     }
   }

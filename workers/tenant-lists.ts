@@ -33,12 +33,12 @@ export function keepTenantLists(
   const stop = new AbortController();
   const { promise: known, resolve: nowKnown } = Promise.withResolvers<void>();
   const late = setTimeout(() => {
-    log.warn("value_lists.default: the tenant's lists are not known yet; the spec's own apply");
+    log.warn({}, "value_lists.defaults_used");
     nowKnown();
   }, FIRST_WAIT_MS);
 
   async function look(): Promise<void> {
-    if (access !== undefined && (await isDue()) && !(await access.isRefused())) await ask(access);
+    if (access !== undefined && (await isDue()) && !(await access.isDenied())) await ask(access);
     if (await tenantLists.reload()) {
       clearTimeout(late);
       nowKnown();
@@ -57,8 +57,8 @@ export function keepTenantLists(
     const permit = await service.quota.acquire("live", stop.signal);
     const reply = await service.client.schemaConfig(permit);
     if (reply.kind === "schema" && (await tenantLists.store(reply, Date.now()))) return;
-    if (reply.kind === "denied") await service.refused(reply);
-    throttle("lists", (held) => log.warn({ reply: reply.kind, held }, "value_lists.not_had"));
+    if (reply.kind === "denied") await service.denied(reply);
+    throttle("lists", (held) => log.warn({ reply: reply.kind, held }, "value_lists.fetch_failed"));
   }
 
   async function loop(): Promise<void> {
@@ -68,7 +68,7 @@ export function keepTenantLists(
         await sleep(LOOK_MS, undefined, { signal: stop.signal });
       } catch (error) {
         if (stop.signal.aborted) return;
-        throttle("lists", (held) => log.warn({ err: error, held }, "value_lists.put_off"));
+        throttle("lists", (held) => log.warn({ err: error, held }, "value_lists.check_failed"));
         await sleep(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
       }
     }

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply, Relation } from "../src/service/reply.ts";
-import type { LedgerRow } from "../src/state/ledger-row.ts";
+import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import type { WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/settle-reply.ts";
@@ -38,7 +38,7 @@ export async function keepLedgerWarm(
       await sleep(LOOK_MS, undefined, { signal });
     } catch (error) {
       if (signal.aborted) return;
-      throttle("warm-up", (held) => log.warn({ err: error, held }, "ledger.put_off"));
+      throttle("warm-up", (held) => log.warn({ err: error, held }, "ledger.warm_up_interrupted"));
       await sleep(LOOK_MS);
     }
   }
@@ -51,12 +51,12 @@ function isDue({ state, coldSince }: WarmUp, hourMs: number): boolean {
 }
 
 async function mayWarm(runtime: Runtime, access: ServiceAccess, owner: string): Promise<boolean> {
-  return !(await access.isRefused()) && (await runtime.ledger.claimWarmUp(owner));
+  return !(await access.isDenied()) && (await runtime.ledger.claimWarmUp(owner));
 }
 
 async function putOff(runtime: Runtime, failures: number, signal: AbortSignal): Promise<void> {
   if (failures >= TRIES) {
-    runtime.log.warn("ledger.cold: listing kept failing; a change may cost a second request");
+    runtime.log.warn({}, "ledger.cold");
     await runtime.ledger.goOnCold(Date.now());
     return;
   }
@@ -91,7 +91,7 @@ async function listingFailed(
   // The pause that these bring is shared: the next permit waits it out.
   if (reply.kind === "throttled") return "again";
   if (reply.kind === "denied") {
-    await access.refused(reply);
+    await access.denied(reply);
     return "again";
   }
   // A cursor may have grown old: from the start then.

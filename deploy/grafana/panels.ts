@@ -195,13 +195,13 @@ export const ROWS: readonly RowSpec[] = [
         kind: "stat",
         title: "Door",
         description: "Whether the service lets us in. While it does not, every change is kept.",
-        runbook: "CrmsyncTokenRefused",
+        runbook: "CrmsyncTokenDenied",
         unit: "short",
         width: 3,
         none: "unknown",
         queries: [
           {
-            expr: `${shared("auth_state", ', state="token_refused"')} + 2 * ${shared("auth_state", ', state="address_refused"')}`,
+            expr: `${shared("auth_state", ', state="token_denied"')} + 2 * ${shared("auth_state", ', state="address_denied"')}`,
             legend: "door",
           },
         ],
@@ -459,7 +459,7 @@ export const ROWS: readonly RowSpec[] = [
         title: "Senders' requests by answer",
         description:
           "What POST /events and /webhooks answered (202 taken, 400 not an event, 401 wrong token or signature, 503 Redis is away or full), what became of webhooks, and records asked of the CRM itself.",
-        runbook: "CrmsyncSendersRefused",
+        runbook: "CrmsyncSenderErrors",
         unit: "short",
         width: 6,
         queries: [

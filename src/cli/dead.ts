@@ -5,13 +5,13 @@ import type { Redis } from "ioredis";
 import { readConfig } from "../config.ts";
 import { eventKey } from "../event/event-key.ts";
 import { Inbox } from "../event/inbox.ts";
-import { DeadLetters, type KeptLetter } from "../state/dead-letters.ts";
+import { DeadLetters, type StoredDeadLetter } from "../state/dead-letters.ts";
 import { keysOf } from "../state/keys.ts";
-import { createSeal } from "../state/seal.ts";
+import { createEncryption } from "../state/encryption.ts";
 import { StagedStates } from "../state/staged-state.ts";
 import { REMEDIES, type DeadReason } from "../sync/dead-letter.ts";
-import { connectOnce } from "./connect.ts";
-import { UserError } from "./user-error.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { UserError } from "../ops/user-error.ts";
 
 interface Filter {
   readonly reason?: string;
@@ -131,18 +131,18 @@ function tell(
  * Puts the event onto the queue again. The letter stays until the event is staged; should it fail
  * again, it is the same letter, counted once more.
  */
-async function redrive({ staged, inbox }: Store, letter: KeptLetter): Promise<boolean> {
+async function redrive({ staged, inbox }: Store, letter: StoredDeadLetter): Promise<boolean> {
   const event = eventOf(letter);
   if (typeof event !== "object" || event === null) return false;
   const { source, id } = event as { source?: unknown; id?: unknown };
   if (typeof source !== "string" || typeof id !== "string") return false;
-  await staged.forget(eventKey({ source, id }));
+  await staged.forgetEvent(eventKey({ source, id }));
   await inbox.push([event as { source: string; id: string }]);
   return true;
 }
 
-async function choose(dead: DeadLetters, filter: Filter): Promise<KeptLetter[]> {
-  const letters: KeptLetter[] = [];
+async function choose(dead: DeadLetters, filter: Filter): Promise<StoredDeadLetter[]> {
+  const letters: StoredDeadLetter[] = [];
   for await (const letter of dead.all()) {
     const field = filter.field;
     const named =
@@ -155,13 +155,13 @@ async function choose(dead: DeadLetters, filter: Filter): Promise<KeptLetter[]> 
   return letters.sort((a, b) => a.firstAt - b.firstAt);
 }
 
-async function find(dead: DeadLetters, id: string): Promise<KeptLetter> {
+async function find(dead: DeadLetters, id: string): Promise<StoredDeadLetter> {
   const letter = (await dead.find(id)) ?? (await dead.find(`c:${id}`));
   if (letter === undefined) throw new UserError(`there is no dead letter ${id}`);
   return letter;
 }
 
-function eventOf(letter: KeptLetter): unknown {
+function eventOf(letter: StoredDeadLetter): unknown {
   try {
     return JSON.parse(letter.event) as unknown;
   } catch {
@@ -169,7 +169,7 @@ function eventOf(letter: KeptLetter): unknown {
   }
 }
 
-function jsonOf(letter: KeptLetter) {
+function jsonOf(letter: StoredDeadLetter) {
   const { event: _, order: __, at, firstAt, ...rest } = letter;
   return {
     ...rest,
@@ -179,12 +179,12 @@ function jsonOf(letter: KeptLetter) {
   };
 }
 
-const remedyOf = (letter: KeptLetter): string =>
+const remedyOf = (letter: StoredDeadLetter): string =>
   REMEDIES[letter.reason as DeadReason] ?? "See the documentation of this version.";
 
-const jsonLine = (letter: KeptLetter): string => `${JSON.stringify(jsonOf(letter))}\n`;
+const jsonLine = (letter: StoredDeadLetter): string => `${JSON.stringify(jsonOf(letter))}\n`;
 
-function lines(letter: KeptLetter): string {
+function lines(letter: StoredDeadLetter): string {
   const when = new Date(letter.at).toISOString().slice(0, 19).replace("T", " ");
   const often = letter.times > 1 ? `, ${letter.times} times` : "";
   const problems = letter.problems.map(
@@ -204,7 +204,7 @@ async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
   const config = readConfig();
   const redis = await connectOnce(config);
   const keys = keysOf(config.QUEUE_PREFIX);
-  const seal = createSeal(config.stateKey);
+  const seal = createEncryption(config.stateKey);
   const inbox = new Inbox(redis, config.QUEUE_PREFIX);
   try {
     const dead = new DeadLetters(redis, keys, seal);

@@ -1,10 +1,10 @@
 import { Command, InvalidArgumentError } from "commander";
 import { once } from "node:events";
-import { renderAddresses } from "./demo/addresses.ts";
-import { compressClock, Demo, explainClock } from "./demo/run-demo.ts";
-import { startParts } from "./demo/parts.ts";
-import { painter, Screen } from "./demo/screen.ts";
-import { findFaults, renderVerdict, verdictJson } from "./demo/verdict.ts";
+import { renderAddresses } from "../demo/addresses.ts";
+import { compressClock, Demo, explainClock } from "../demo/run-demo.ts";
+import { startParts } from "../demo/components.ts";
+import { painter, Screen } from "../demo/screen.ts";
+import { findFaults, renderVerdict, verdictJson } from "../demo/verdict.ts";
 
 interface DemoFlags {
   readonly seed: number;

@@ -1,15 +1,15 @@
 import { styleText } from "node:util";
 import { Command } from "commander";
 import type { Redis } from "ioredis";
-import { openStoredState } from "../../workers/stored-state.ts";
-import { TOKEN_OLD_DAYS } from "../../workers/findings.ts";
+import { openStores } from "../status/stores.ts";
+import { TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { connectOnce } from "./connect.ts";
-import { fail, ok, warn, type Check } from "./doctor/check.ts";
-import { checkNetwork } from "./doctor/network.ts";
-import { checkProcesses, checkRedis } from "./doctor/redis.ts";
-import { checkService } from "./doctor/service.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { fail, ok, warn, type Check } from "../doctor/check.ts";
+import { checkNetwork } from "../doctor/network.ts";
+import { checkProcesses, checkRedis } from "../doctor/redis.ts";
+import { checkService } from "../doctor/service.ts";
 
 const DAY_MS = 86_400_000;
 const TOKEN_DUE_DAYS = 90;
@@ -50,7 +50,7 @@ async function allChecks(config: Config): Promise<Check[]> {
       "Bring Redis back with its data, or correct REDIS_URL; without it no request may be sent, so the service was not asked.";
     return [...checks, fail("redis", (error as Error).message, remedy)];
   }
-  const stored = openStoredState(config, redis);
+  const stored = openStores(config, redis);
   try {
     checks.push(...(await checkRedis(redis)), ...(await checkProcesses(stored)));
     if (baseUrl === undefined || token === undefined) {

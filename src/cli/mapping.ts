@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
-import { UserError } from "./user-error.ts";
+import { UserError } from "../ops/user-error.ts";
 
 export function mappingCommand(): Command {
   const mapping = new Command("mapping").description("write and check mapping files");

@@ -3,17 +3,17 @@ import type { Redis } from "ioredis";
 import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { createServiceClient } from "../service/client.ts";
-import { createQuota } from "../service/quota.ts";
-import { DEFAULT_TENANT_LISTS } from "../spec/tenant-lists.ts";
+import { createQuota } from "../quota/quota.ts";
+import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
 import { keysOf } from "../state/keys.ts";
 import { readRow } from "../state/ledger-row.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
-import { quotaOptions } from "../../workers/stored-state.ts";
-import { connectOnce } from "./connect.ts";
-import { previewOne, type Body, type ServiceView } from "./preview/preview-one.ts";
-import { printLine, printOne, printSummary, summarise } from "./preview/print.ts";
-import { readSubjects, type ReadOptions } from "./preview/read-records.ts";
-import { UserError } from "./user-error.ts";
+import { quotaOptions } from "../status/stores.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
+import { printLine, printOne, printSummary, summarise } from "../preview/print.ts";
+import { readSubjects, type ReadOptions } from "../preview/read-records.ts";
+import { UserError } from "../ops/user-error.ts";
 
 /** How long --ask waits for the right to a request, ms. */
 const PERMIT_WAIT_MS = 30_000;

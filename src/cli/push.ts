@@ -8,9 +8,9 @@ import { readConfig } from "../config.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { Inbox } from "../event/inbox.ts";
-import { LANES, type Lane } from "../spec/lane.ts";
-import { connectOnce } from "./connect.ts";
-import { UserError } from "./user-error.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { UserError } from "../ops/user-error.ts";
 
 /** Events handed to Redis in one round trip. */
 const CHUNK = 500;

@@ -4,7 +4,7 @@ import { MappingError } from "../mapping/mapping.ts";
 import { DataDirInUse } from "../ops/data-dir.ts";
 import { NoRedisServer } from "../ops/find-redis-server.ts";
 import { VERSION } from "../ops/version.ts";
-import { UserError } from "./user-error.ts";
+import { UserError } from "../ops/user-error.ts";
 
 /** One file per command, loaded when it is wanted. */
 const COMMANDS = {

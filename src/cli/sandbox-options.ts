@@ -3,7 +3,7 @@ import { parseNetwork } from "../sandbox/addresses.ts";
 import type { Network } from "../sandbox/addresses.ts";
 import { AdministrationError } from "../sandbox/administration-error.ts";
 import { SandboxDatabaseError } from "../sandbox/database.ts";
-import { UserError } from "./user-error.ts";
+import { UserError } from "../ops/user-error.ts";
 
 export function choice<T extends string>(
   flags: string,

@@ -51,7 +51,7 @@ async function start(options: StartOptions): Promise<void> {
   const shutdown = new Shutdown(log);
   shutdown.onSignals();
   const defect = (error: unknown) => {
-    log.fatal({ err: error }, "defect");
+    log.fatal({ err: error }, "daemon.defect");
     process.exit(70);
   };
   process.on("unhandledRejection", defect).on("uncaughtException", defect);
@@ -129,7 +129,7 @@ async function stopWith(
 ): Promise<void> {
   const { wanted, reason } = await exited;
   if (wanted) return;
-  log.fatal({ reason }, "redis-server does not stay up; stopping");
+  log.fatal({ reason }, "redis.gave_up");
   await shutdown.run();
   process.exit(1);
 }
@@ -155,7 +155,7 @@ async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
   shutdown.add("sandbox", () => sandbox.close());
   const token = sandbox.token ?? sandbox.createToken();
   log.info(
-    { url: sandbox.url, tokenFile: join(config.DATA_DIR, "sandbox.token") },
+    { url: sandbox.url, token_file: join(config.DATA_DIR, "sandbox.token") },
     "sandbox.started",
   );
   return { baseUrl: sandbox.url, token: () => token };

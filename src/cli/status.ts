@@ -2,13 +2,13 @@ import { clearScreenDown, moveCursor } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { openStoredState, type StoredState } from "../../workers/stored-state.ts";
-import { readStatus } from "../../workers/status.ts";
+import { openStores, type Stores } from "../status/stores.ts";
+import { readStatus } from "../status/status.ts";
 import { readConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
-import { connectOnce } from "./connect.ts";
-import { statusLines, waitingIn, type View } from "./status-text.ts";
-import { UserError } from "./user-error.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { statusLines, waitingIn, type View } from "../status/status-text.ts";
+import { UserError } from "../ops/user-error.ts";
 
 const WATCH_MS = 2000;
 
@@ -33,7 +33,7 @@ Reads REDIS_URL, else the Redis of the daemon that runs on DATA_DIR; costs no re
 async function show(options: StatusOptions): Promise<void> {
   const config = readConfig();
   const redis = await connectOnce(config);
-  const stored = openStoredState(config, redis);
+  const stored = openStores(config, redis);
   try {
     await (options.watch
       ? watch(stored, options.json === true)
@@ -45,13 +45,13 @@ async function show(options: StatusOptions): Promise<void> {
   }
 }
 
-async function once(stored: StoredState, json: boolean): Promise<void> {
+async function once(stored: Stores, json: boolean): Promise<void> {
   const status = await readStatus(stored, VERSION);
   if (json) process.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
   else process.stdout.write(`${statusLines(status, viewOf(undefined)).join("\n")}\n`);
 }
 
-async function watch(stored: StoredState, json: boolean): Promise<void> {
+async function watch(stored: Stores, json: boolean): Promise<void> {
   const stop = new AbortController();
   process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
   let peak = 0;

@@ -5,8 +5,8 @@
  * (`source`, `id`) is the idempotency key.
  */
 import { z } from "zod";
-import { LANES } from "../spec/lane.ts";
-import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
+import { LANES } from "../sync/lane.ts";
+import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
 import { normalTime } from "./event-order.ts";
 
 export const EVENT_TYPES = [

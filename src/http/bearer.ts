@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { isOneOf, secretsOf, type SecretText } from "./secrets.ts";
+import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 
 /** Whether the request shows one of the tokens as a bearer. */
-export function showsToken(request: FastifyRequest, token: SecretText | undefined): boolean {
+export function hasToken(request: FastifyRequest, token: SecretText | undefined): boolean {
   const given = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "")?.[1];
   return isOneOf(given, secretsOf(token));
 }
 
-export async function refuse(reply: FastifyReply, error: string): Promise<void> {
+export async function sendUnauthorised(reply: FastifyReply, error: string): Promise<void> {
   await reply.code(401).header("www-authenticate", "Bearer").send({ error });
 }

@@ -2,10 +2,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
-import { refuse, showsToken } from "./bearer.ts";
+import { sendUnauthorised, hasToken } from "./bearer.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
-import { answerTaken, takeEvents, type IntakePorts, type PushableEvent } from "./intake-door.ts";
-import { secretsOf, type SecretText } from "./secrets.ts";
+import { answerTaken, takeEvents, type IntakePorts, type PushableEvent } from "./take-events.ts";
+import { secretsOf, type SecretText } from "../ops/secrets.ts";
 import { isSigned, REPLAY_MEMORY_S, verifySignature } from "./signature.ts";
 
 /** Largest body taken (DESIGN §7). */
@@ -58,11 +58,11 @@ async function checkCredentials(
     ports.token === undefined && ports.secret === undefined
       ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so nobody may send here (INGEST_AUTH=none opens it to all)"
       : "the bearer token is missing or wrong, and the request is not signed";
-  await refuse(reply, error);
+  await sendUnauthorised(reply, error);
 }
 
 const mayEnter = (request: FastifyRequest, ports: EventsPorts): boolean =>
-  ports.open || showsToken(request, ports.token);
+  ports.open || hasToken(request, ports.token);
 
 async function takeRequest(
   request: FastifyRequest,
@@ -74,7 +74,7 @@ async function takeRequest(
   if (!mayEnter(request, ports)) {
     const signed = verifySignature(body, request.headers, secretsOf(ports.secret));
     if (signed === undefined) {
-      await refuse(
+      await sendUnauthorised(
         reply,
         "no configured secret has signed this request (webhook-id, webhook-timestamp within 5 minutes of this machine's clock, webhook-signature)",
       );

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { createBoard } from "./bull-board.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { isOneOf, secretsOf, type SecretText } from "./secrets.ts";
+import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 
 const PREFIX = "/queues";
 

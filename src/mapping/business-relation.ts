@@ -2,8 +2,8 @@
  * The mapping for records that are payloads already. It is strict: whoever sends payloads knows
  * the service's rules, so a value that breaks one is an error to be told, not to be dropped.
  */
-import { crmCodeSchema, isEmail } from "../spec/business-relation.ts";
-import { problemsOf } from "../spec/problem.ts";
+import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
+import { problemsOf } from "../sync/problem.ts";
 import { cleanCandidate } from "./clean.ts";
 import type { Mapping, MappingResult, MappingWarning, MapOptions } from "./mapping.ts";
 

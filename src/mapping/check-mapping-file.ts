@@ -1,6 +1,6 @@
 /** What a mapping file must hold beyond its form; told before the first record is mapped. */
-import { isCountryCode } from "../spec/iso-codes.ts";
-import { variantOf, type Variant } from "../spec/business-relation.ts";
+import { isCountryCode } from "../service-spec/iso-codes.ts";
+import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { compileExpression, ExpressionError } from "./compile-expression.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf } from "./fields.ts";
 import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";

@@ -3,7 +3,7 @@
  * text is NFC, trimmed and free of invisible characters; what is empty is left out; so are
  * fields that the variant does not have. The crmCode alone stays as it is: it is an identity.
  */
-import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
+import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 
 /** Control, zero-width and direction-changing characters, and the soft hyphen. */
 const INVISIBLE =

@@ -1,7 +1,12 @@
 /** What a mapping has to know of the service's fields: of which kind each is, and its rule. */
 import type { z } from "zod";
-import { companySchema, FIELDS_OF, personSchema, type Variant } from "../spec/business-relation.ts";
-import * as lists from "../spec/value-lists.ts";
+import {
+  companySchema,
+  FIELDS_OF,
+  personSchema,
+  type Variant,
+} from "../service-spec/business-relation.ts";
+import * as lists from "../service-spec/value-lists.ts";
 
 /** The forms that a value can be brought into; a field's own form unless `as` asks for another. */
 export const FORMS = [

@@ -1,6 +1,6 @@
 /** Leaves out what the tenant's own value lists do not allow; they are known at run time only. */
-import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
-import type { TenantField, TenantLists } from "../spec/tenant-lists.ts";
+import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
+import type { TenantField, TenantLists } from "../service-spec/tenant-lists.ts";
 import { lookUp } from "./fold.ts";
 import type { MapOptions, MappingResult, MappingWarning } from "./mapping.ts";
 

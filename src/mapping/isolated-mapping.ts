@@ -2,7 +2,7 @@
 import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { TenantLists } from "../spec/tenant-lists.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { fitTenantLists } from "./fit-tenant-lists.ts";
 import { WATCHED, type MapRequest, type MapWorkerMessage } from "./map-protocol.ts";
 import {

@@ -1,8 +1,8 @@
 /** One record through a compiled mapping: the rule that fits, its key, its fields one by one. */
-import { crmCodeSchema, variantOf, type Variant } from "../spec/business-relation.ts";
-import { FIELD_MAX_LENGTH } from "../spec/limits.ts";
-import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
-import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+import { crmCodeSchema, variantOf, type Variant } from "../service-spec/business-relation.ts";
+import { FIELD_MAX_LENGTH } from "../service-spec/limits.ts";
+import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledField, CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import { failureOf, type Expression } from "./compile-expression.ts";

@@ -1,5 +1,5 @@
-import type { Problem } from "../spec/problem.ts";
-import type { TenantLists } from "../spec/tenant-lists.ts";
+import type { Problem } from "../sync/problem.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
 
 export type { CrmRecord, EventContext };

@@ -1,6 +1,6 @@
 /** The escape hatch: a mapping as a TypeScript module, for what expressions cannot say. */
-import { crmCodeSchema } from "../spec/business-relation.ts";
-import { kindOf, problemsOf } from "../spec/problem.ts";
+import { crmCodeSchema } from "../service-spec/business-relation.ts";
+import { kindOf, problemsOf } from "../sync/problem.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { mapFields, unmappable } from "./map-record.ts";

@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger } from "pino";
+import type { Logger } from "./log.ts";
 import { lockDataDir, makePrivateDir, readIfThere } from "./data-dir.ts";
 import { findRedisServer } from "./find-redis-server.ts";
 import { chooseAddress, readAddress, redisUrl, writeConf } from "./redis-conf.ts";
@@ -51,13 +51,12 @@ export async function startEmbeddedRedis(options: {
     const last = readAddress(dir);
     if (last !== undefined) await endOrphan(dir, last);
     const { server, address } = await startOnFreePort(command, dir, last);
-    options.log.info({ server_pid: server.pid, port: address.port, dir }, "redis-server started");
+    options.log.info({ server_pid: server.pid, port: address.port, dir }, "redis.started");
     const stopping = new AbortController();
     const exited = keepRunning(server, stopping.signal, options.log, () => {
       const next = spawnRedis(command, dir);
       void untilReady(next, dir, address).then(
-        () =>
-          options.log.info({ server_pid: next.pid, port: address.port }, "redis-server runs again"),
+        () => options.log.info({ server_pid: next.pid, port: address.port }, "redis.restarted"),
         () => {}, // its end is seen by keepRunning
       );
       return next;
@@ -123,7 +122,7 @@ async function keepRunning(
     if (stopping.aborted) return { wanted: true, reason };
     if (Date.now() - startedAt > RESTARTS.calmAfterMs) deaths = 0;
     const backoffMs = RESTARTS.backoffMs[deaths];
-    log.error({ server_pid: server.pid, reason, backoffMs }, "redis-server ended by itself");
+    log.error({ server_pid: server.pid, reason, backoff_ms: backoffMs }, "redis.exited");
     if (backoffMs === undefined) return { wanted: false, reason };
     deaths += 1;
     await delay(backoffMs, undefined, { signal: stopping }).catch(() => {});

@@ -1,6 +1,17 @@
-import { pino, type Logger } from "pino";
+import { pino } from "pino";
+import type { LogEvent } from "./log-events.ts";
 
-export type { Logger };
+type Write = (fields: object, event: LogEvent) => void;
+
+/** Writes one line per call: the event's name and its fields (only those of the allow-list below). */
+export interface Logger {
+  level: string;
+  readonly debug: Write;
+  readonly info: Write;
+  readonly warn: Write;
+  readonly error: Write;
+  readonly fatal: Write;
+}
 
 /**
  * The only fields that a line may carry: none of them can hold what a record, an event or a token
@@ -8,9 +19,9 @@ export type { Logger };
  */
 const FIELDS: ReadonlySet<string> = new Set(
   (
-    "address backoffMs dir door err fields for_hours for_ms freshness_s held lane level_now " +
-    "mapping outcome pacing port reason record records relations reply requests roles rows " +
-    "server_pid source step tokenFile tries unexplained until url wait_asked_ms why"
+    "address backoff_ms crm denied dir err fields for_hours for_ms freshness_s gaps held lane " +
+    "level_now mapping outcome pacing port reason record records relations reply requests roles " +
+    "rows server_pid source step token_file tries unexplained until url wait_asked_ms webhook why"
   ).split(" "),
 );
 

@@ -41,9 +41,9 @@ const REFUSALS: ReadonlySet<string> = new Set(["400", "401", "413", "415"]);
 
 /** Why a try was put off; the client's own words for it. */
 const RETRY_REASONS = (
-  "server_error timeout connect_timeout refused reset dns tls network proxy truncated_body " +
+  "server_error timeout connect_timeout connection_refused reset dns tls network proxy truncated_body " +
   "oversized_body empty_body wrong_content_type not_json unexpected_body undeclared_success " +
-  "redirect undeclared_refusal stale_permit closed slept other"
+  "redirect undeclared_status stale_permit closed slept other"
 ).split(" ");
 
 export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
@@ -57,7 +57,7 @@ export const REJECT_REASONS = [
   "unmappable",
   "not_fetched",
   "invalid",
-  "refused",
+  "service_rejected",
   "variant_changed",
   "nothing_to_restore",
   "given_up",
@@ -66,8 +66,8 @@ export const REJECT_REASONS = [
 
 export const STOP_REASONS = [
   "throttled",
-  "token_refused",
-  "address_refused",
+  "token_denied",
+  "address_denied",
   "unavailable",
   "warming_up",
   "queue_paused",
@@ -76,9 +76,9 @@ export const STOP_REASONS = [
 export type StopReason = (typeof STOP_REASONS)[number];
 
 /** Stops that an answer of the service brings; the others are not events of a process. */
-const PAUSE_REASONS = ["throttled", "token_refused", "address_refused", "unavailable"] as const;
+const PAUSE_REASONS = ["throttled", "token_denied", "address_denied", "unavailable"] as const;
 
-const AUTH_STATES = ["ok", "token_refused", "address_refused"] as const;
+const AUTH_STATES = ["ok", "token_denied", "address_denied"] as const;
 
 /** `fallback`: steady pacing that was not configured, after a 429 that our count did not foresee. */
 const PACINGS = ["probing", "free", "steady", "fallback"] as const;

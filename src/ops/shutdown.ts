@@ -1,5 +1,5 @@
 /** What must be let go of at the end, in reverse order of how it came. */
-import type { Logger } from "pino";
+import type { Logger } from "./log.ts";
 
 /** A process that is told to end has ended after this time, whatever still hangs, ms. */
 const DEADLINE_MS = 4500;
@@ -33,9 +33,9 @@ export class Shutdown {
         if (why !== "disconnect") process.exit(1);
         return;
       }
-      this.#log.info({ why }, "stopping");
+      this.#log.info({ why }, "daemon.stopping");
       const late = setTimeout(() => {
-        this.#log.warn("stopped before all was let go of; nothing is lost, it is taken up again");
+        this.#log.warn({}, "daemon.stop_timed_out");
         process.exit(0);
       }, DEADLINE_MS);
       void this.run().finally(() => {
@@ -56,7 +56,7 @@ export class Shutdown {
       try {
         await end();
       } catch (error) {
-        this.#log.warn({ err: error, step: name }, "stopping.failed");
+        this.#log.warn({ err: error, step: name }, "daemon.stop_step_failed");
       }
     }
   }

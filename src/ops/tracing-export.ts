@@ -47,11 +47,8 @@ export function reporting(exporter: SpanExporter, log: Logger): SpanExporter {
       exporter.export(spans, (result) => {
         const failed = result.code !== ExportResultCode.SUCCESS;
         if (failed && !away) {
-          log.warn(
-            { why: whyOf(result.error) },
-            "tracing.away: spans are dropped until it answers",
-          );
-        } else if (away && !failed) log.info("tracing.back");
+          log.warn({ why: whyOf(result.error) }, "tracing.unavailable");
+        } else if (away && !failed) log.info({}, "tracing.recovered");
         away = failed;
         done(result);
       });

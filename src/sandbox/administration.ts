@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { TenantField } from "../spec/value-lists.ts";
+import type { TenantField } from "../service-spec/value-lists.ts";
 import { formatNetwork, parseNetwork } from "./addresses.ts";
 import { AdministrationError } from "./administration-error.ts";
 import { transaction } from "./database.ts";

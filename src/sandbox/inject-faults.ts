@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Door } from "./door.ts";
+import type { Door } from "./admission.ts";
 import type { FaultOf, Faults, Strike } from "./faults.ts";
 import { error, quotaHeaders, retryAfter, unauthorized } from "./replies.ts";
 import type { Reply } from "./replies.ts";

@@ -1,4 +1,4 @@
-import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { COMPANY, PERSON } from "./relation-schema.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 

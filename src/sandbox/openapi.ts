@@ -1,4 +1,4 @@
-import { API_PREFIX } from "../spec/limits.ts";
+import { API_PREFIX } from "../service-spec/limits.ts";
 import { LIST_PARAMETERS } from "./list-parameters.ts";
 import { openApiSchemas, ref } from "./openapi-schemas.ts";
 import { NAMED_ENDPOINTS, SPECIFIED_ENDPOINTS } from "./operations.ts";

@@ -1,4 +1,4 @@
-import { API_PREFIX } from "../spec/limits.ts";
+import { API_PREFIX } from "../service-spec/limits.ts";
 
 export type BusinessRelationsOperation = "list" | "create" | "get" | "update" | "schema-config";
 

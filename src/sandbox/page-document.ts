@@ -1,4 +1,4 @@
-import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../service-spec/value-lists.ts";
 
 /** Frames a page of the sandbox; `content` is trusted HTML. */
 export function pageDocument(title: string, content: string, script?: string): string {

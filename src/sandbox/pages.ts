@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Client, Environment } from "./directory.ts";
 import { docsPage } from "./docs-page.ts";
-import type { Door } from "./door.ts";
+import type { Door } from "./admission.ts";
 import { openApiDocument } from "./openapi.ts";
 import { RELATIONS_PAGE } from "./page-document.ts";
 import { PAGE_SCRIPT } from "./page-script.ts";

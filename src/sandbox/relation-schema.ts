@@ -9,9 +9,13 @@ import {
   RELATION_STATUSES,
   RELATIONSHIP_STATUSES,
   WEALTH_SOURCES,
-} from "../spec/value-lists.ts";
-import type { TenantField } from "../spec/value-lists.ts";
-import { CRM_CODE_MAX_LENGTH, DMS_LINK_URL_MAX_LENGTH, ISO_CODE_LENGTH } from "../spec/limits.ts";
+} from "../service-spec/value-lists.ts";
+import type { TenantField } from "../service-spec/value-lists.ts";
+import {
+  CRM_CODE_MAX_LENGTH,
+  DMS_LINK_URL_MAX_LENGTH,
+  ISO_CODE_LENGTH,
+} from "../service-spec/limits.ts";
 import type { FormatName } from "./formats.ts";
 
 /**

@@ -2,7 +2,12 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { DatabaseSync } from "node:sqlite";
-import { BURST_REQUESTS, BURST_WINDOW_MS, HOUR_MS, REQUESTS_PER_HOUR } from "../spec/limits.ts";
+import {
+  BURST_REQUESTS,
+  BURST_WINDOW_MS,
+  HOUR_MS,
+  REQUESTS_PER_HOUR,
+} from "../service-spec/limits.ts";
 import type { Network } from "./addresses.ts";
 import { Administration, DEFAULT_TENANT } from "./administration.ts";
 import { createBusinessRelations } from "./business-relations.ts";
@@ -10,8 +15,8 @@ import { Cursors } from "./cursors.ts";
 import { openDatabase } from "./database.ts";
 import { Directory } from "./directory.ts";
 import type { Environment } from "./directory.ts";
-import { Door } from "./door.ts";
-import type { QuotaOptions } from "./door.ts";
+import { Door } from "./admission.ts";
+import type { QuotaOptions } from "./admission.ts";
 import { createFaultServer } from "./fault-server.ts";
 import { Faults } from "./faults.ts";
 import { createHttpServer } from "./http-server.ts";

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { BusinessRelations } from "./business-relations.ts";
 import type { Client } from "./directory.ts";
-import type { Door } from "./door.ts";
+import type { Door } from "./admission.ts";
 import { findTarget, isServicePath } from "./operations.ts";
 import type { BusinessRelationsOperation, Target } from "./operations.ts";
 import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./replies.ts";

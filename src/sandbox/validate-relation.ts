@@ -1,5 +1,5 @@
-import type { TenantField } from "../spec/value-lists.ts";
-import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+import type { TenantField } from "../service-spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { FORMATS } from "./formats.ts";
 import { COMPANY, PERSON, variantOf } from "./relation-schema.ts";
 import type { ArraySchema, FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";

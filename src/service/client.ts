@@ -2,10 +2,10 @@
  * The service's five endpoints. Every call spends one permit, ends it whatever happens, and gives
  * a reply of a closed set; it throws only for a defect of the caller.
  */
-import { API_PREFIX, CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../spec/limits.ts";
-import { crmCodeProblem } from "../spec/crm-code.ts";
+import { API_PREFIX, CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
+import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { createExchange, type ExchangeOptions, type Request } from "./exchange.ts";
-import type { Permit } from "./permit.ts";
+import type { Permit } from "../quota/permit.ts";
 import {
   classify,
   type CreateReply,

@@ -1,8 +1,9 @@
 /** One HTTP exchange over undici: deadline, size limit, and what its errors mean. */
 import { EnvHttpProxyAgent, errors, type Dispatcher } from "undici";
-import { API_PREFIX } from "../spec/limits.ts";
-import { StalePermitError, type Permit, type ReplyHeaders } from "./permit.ts";
-import type { Operation, RawAnswer, Unavailable, UnavailableReason } from "./reply.ts";
+import type { UnavailableReason } from "../sync/service-reply.ts";
+import { API_PREFIX } from "../service-spec/limits.ts";
+import { StalePermitError, type Permit, type ReplyHeaders } from "../quota/permit.ts";
+import type { Operation, HttpResponse, Unavailable } from "./reply.ts";
 
 export interface ExchangeOptions {
   /** Address of the service without the version's prefix; a path in front of it is kept. */
@@ -27,7 +28,7 @@ export interface Request {
 }
 
 export type Ended =
-  | (RawAnswer & { readonly headers: ReplyHeaders })
+  | (HttpResponse & { readonly headers: ReplyHeaders })
   | { readonly failure: Unavailable };
 
 /** A page of 5000 relations with every field filled stays below the larger one. */
@@ -130,7 +131,7 @@ function bodyReason(error: unknown): UnavailableReason {
 }
 
 const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
-  ECONNREFUSED: "refused",
+  ECONNREFUSED: "connection_refused",
   ECONNRESET: "reset",
   EPIPE: "reset",
   UND_ERR_SOCKET: "reset",

@@ -4,6 +4,8 @@
  * `unavailable` with its reason, since only trying again can tell what it meant.
  */
 import { isIP } from "node:net";
+import type { DenialCause } from "../sync/outcomes.ts";
+import type { UnavailableReason } from "../sync/service-reply.ts";
 import { scrub } from "./scrub.ts";
 
 export type Relation = Readonly<Record<string, unknown>>;
@@ -12,32 +14,9 @@ export type Operation = "create" | "update" | "get" | "list" | "schema-config";
 /** 401 closes the token's door, 403 that of our address; `ip` is ours as the service saw it. */
 export interface Denied {
   readonly kind: "denied";
-  readonly door: "token" | "address";
+  readonly cause: DenialCause;
   readonly ip?: string;
 }
-
-/** Closed set of causes, few enough to be a metric's label. */
-export type UnavailableReason =
-  | "server_error"
-  | "timeout"
-  | "connect_timeout"
-  | "refused"
-  | "reset"
-  | "dns"
-  | "tls"
-  | "network"
-  | "proxy"
-  | "truncated_body"
-  | "oversized_body"
-  | "empty_body"
-  | "wrong_content_type"
-  | "not_json"
-  | "unexpected_body"
-  | "undeclared_success"
-  | "redirect"
-  | "undeclared_refusal"
-  | "stale_permit"
-  | "closed";
 
 /**
  * No answer that tells what became of the request.
@@ -87,7 +66,7 @@ export type SchemaReply =
   | Failure;
 
 /** An answer that came whole. */
-export interface RawAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: string;
@@ -111,7 +90,7 @@ const SUCCESS: Readonly<Record<Operation, number>> = {
 
 type Success = Exclude<CreateReply | UpdateReply | GetReply | ListReply | SchemaReply, Failure>;
 
-export function classify(answer: RawAnswer, sent: Sent): Success | Failure {
+export function classify(answer: HttpResponse, sent: Sent): Success | Failure {
   const { status } = answer;
   const writes = sent.operation === "create" || sent.operation === "update";
   const unavailable = (reason: UnavailableReason, ambiguous: boolean): Unavailable => {
@@ -132,9 +111,9 @@ export function classify(answer: RawAnswer, sent: Sent): Success | Failure {
     case 422:
       return { kind: "rejected", status, error: errorText(answer, sent) };
     case 401:
-      return { kind: "denied", door: "token" };
+      return { kind: "denied", cause: "token" };
     case 403:
-      return { kind: "denied", door: "address", ...blockedIp(answer) };
+      return { kind: "denied", cause: "address", ...blockedIp(answer) };
     case 404:
       if (sent.operation === "get" || sent.operation === "update") return { kind: "missing" };
       break;
@@ -146,12 +125,12 @@ export function classify(answer: RawAnswer, sent: Sent): Success | Failure {
     case 429:
       return { kind: "throttled" };
   }
-  return unavailable("undeclared_refusal", false);
+  return unavailable("undeclared_status", false);
 }
 
 type Body = { readonly body: Relation } | { readonly problem: UnavailableReason };
 
-function parseBody(answer: RawAnswer): Body {
+function parseBody(answer: HttpResponse): Body {
   if (answer.body.trim() === "") return { problem: "empty_body" };
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(answer.contentType ?? "")) {
     return { problem: "wrong_content_type" };
@@ -188,7 +167,7 @@ function understand(body: Relation, sent: Sent): Success | undefined {
   }
 }
 
-function errorText(answer: RawAnswer, sent: Sent): string {
+function errorText(answer: HttpResponse, sent: Sent): string {
   const parsed = parseBody(answer);
   const said = "body" in parsed ? parsed.body["error"] : undefined;
   return typeof said === "string" && said !== ""
@@ -196,7 +175,7 @@ function errorText(answer: RawAnswer, sent: Sent): string {
     : "no reason given";
 }
 
-function blockedIp(answer: RawAnswer): { ip?: string } {
+function blockedIp(answer: HttpResponse): { ip?: string } {
   const parsed = parseBody(answer);
   const ip = "body" in parsed ? parsed.body["ip"] : undefined;
   return typeof ip === "string" && isIP(ip) !== 0 ? { ip } : {};

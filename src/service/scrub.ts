@@ -1,5 +1,5 @@
 /** Makes the service's words fit to be kept and shown. */
-import * as lists from "../spec/value-lists.ts";
+import * as lists from "../service-spec/value-lists.ts";
 
 const MAX_LENGTH = 300;
 

@@ -1,8 +1,9 @@
 /** Changes that cannot go on by themselves, kept until someone corrects, redrives or drops them. */
 import type { Redis, Result } from "ioredis";
+import type { DeadLetter } from "../sync/dead-letter.ts";
 import type { Keys } from "./keys.ts";
 import { OLDER } from "./lua.ts";
-import type { Seal } from "./seal.ts";
+import type { Encryption } from "./encryption.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context> {
@@ -11,23 +12,7 @@ declare module "ioredis" {
   }
 }
 
-export interface Letter {
-  readonly id: string;
-  readonly reason: string;
-  readonly problems: readonly {
-    readonly field: string;
-    readonly rule: string;
-    readonly kind: string;
-  }[];
-  /** The event as it came, serialised. */
-  readonly event: string;
-  readonly source: string | undefined;
-  readonly crmCode: string | undefined;
-  readonly order: string | undefined;
-  readonly at: number;
-}
-
-export interface KeptLetter extends Letter {
+export interface StoredDeadLetter extends DeadLetter {
   readonly firstAt: number;
   /** How often it was buried under this id. */
   readonly times: number;
@@ -64,7 +49,7 @@ redis.call('HSET', KEYS[1], id, cjson.encode({
   letter = ARGV[5], event = ARGV[6], order = order,
   first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
 }))
-return 'buried'
+return 'stored'
 `;
 
 /** KEYS dead; ARGV cursor. Returns the next cursor and the reason of each letter on the way. */
@@ -80,9 +65,9 @@ return found
 export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #seal: Seal;
+  readonly #seal: Encryption;
 
-  constructor(redis: Redis, keys: Keys, seal: Seal) {
+  constructor(redis: Redis, keys: Keys, seal: Encryption) {
     this.#redis = redis;
     this.#keys = keys;
     this.#seal = seal;
@@ -90,11 +75,11 @@ export class DeadLetters {
     redis.defineCommand("crmsyncDeadReasons", { lua: REASONS });
   }
 
-  async bury(letter: Letter): Promise<"buried" | "superseded"> {
+  async store(letter: DeadLetter): Promise<"stored" | "superseded"> {
     const { event, ...rest } = letter;
     const result = await this.#redis.crmsyncBury(
       3,
-      this.#keys.dead,
+      this.#keys.deadLetters,
       this.#keys.ledger,
       this.#keys.staged(letter.crmCode ?? ""),
       letter.id,
@@ -102,13 +87,13 @@ export class DeadLetters {
       letter.order ?? "",
       letter.at,
       JSON.stringify(rest),
-      this.#seal.close(event),
+      this.#seal.encrypt(event),
     );
-    return result as "buried" | "superseded";
+    return result as "stored" | "superseded";
   }
 
   async count(): Promise<number> {
-    return this.#redis.hlen(this.#keys.dead);
+    return this.#redis.hlen(this.#keys.deadLetters);
   }
 
   /** How many there are of each reason; no letter leaves Redis for it. */
@@ -116,36 +101,40 @@ export class DeadLetters {
     const counts: Record<string, number> = {};
     let cursor = "0";
     do {
-      const [next, ...reasons] = await this.#redis.crmsyncDeadReasons(1, this.#keys.dead, cursor);
+      const [next, ...reasons] = await this.#redis.crmsyncDeadReasons(
+        1,
+        this.#keys.deadLetters,
+        cursor,
+      );
       cursor = next;
       for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;
     } while (cursor !== "0");
     return counts;
   }
 
-  async find(id: string): Promise<KeptLetter | undefined> {
-    const text = await this.#redis.hget(this.#keys.dead, id);
+  async find(id: string): Promise<StoredDeadLetter | undefined> {
+    const text = await this.#redis.hget(this.#keys.deadLetters, id);
     return text === null ? undefined : this.#read(text);
   }
 
   /** All letters, in no order, without holding them all in memory. */
-  async *all(): AsyncGenerator<KeptLetter> {
+  async *all(): AsyncGenerator<StoredDeadLetter> {
     let cursor = "0";
     do {
-      const [next, flat] = await this.#redis.hscan(this.#keys.dead, cursor, "COUNT", 200);
+      const [next, flat] = await this.#redis.hscan(this.#keys.deadLetters, cursor, "COUNT", 200);
       cursor = next;
       for (let i = 1; i < flat.length; i += 2) yield this.#read(flat[i] ?? "");
     } while (cursor !== "0");
   }
 
   async drop(id: string): Promise<boolean> {
-    return (await this.#redis.hdel(this.#keys.dead, id)) === 1;
+    return (await this.#redis.hdel(this.#keys.deadLetters, id)) === 1;
   }
 
-  #read(text: string): KeptLetter {
+  #read(text: string): StoredDeadLetter {
     const stored = JSON.parse(text) as Stored;
-    const letter = JSON.parse(stored.letter) as Omit<Letter, "event">;
-    const event = this.#seal.open(stored.event);
+    const letter = JSON.parse(stored.letter) as Omit<DeadLetter, "event">;
+    const event = this.#seal.decrypt(stored.event);
     return { ...letter, event, firstAt: stored.first, times: stored.times };
   }
 }

@@ -3,7 +3,7 @@
  * quota's under `<prefix>:quota:`. All share the prefix's hash tag, so that one tenant lies in
  * one slot of a Redis Cluster and scripts may touch several of them.
  */
-import type { Lane } from "../spec/lane.ts";
+import type { Lane } from "../sync/lane.ts";
 
 export interface Keys {
   /** Hash: the newest state of one record that waits for its turn (fields: see staged-state.ts). */
@@ -23,9 +23,9 @@ export interface Keys {
   /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
   seen(day: number): string;
   /** Hash id → dead letter. */
-  readonly dead: string;
+  readonly deadLetters: string;
   /** Hash: doors that the service has closed (token, address), since when, and next probe. */
-  readonly doors: string;
+  readonly denial: string;
   /** Hash: failures in a row, and until when the service is left alone (see outage.ts). */
   readonly outage: string;
   /** Hash: the tenant's value lists as the service last told them, and when. */
@@ -35,15 +35,15 @@ export interface Keys {
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
   /** Hash process id → what it last told of itself, as JSON. */
-  readonly processes: string;
+  readonly heartbeats: string;
   /** Hash outcome → how many changes ended so in one slice of time. */
   outcomes(slice: number): string;
   /** Set for a while: this signed request was taken, and a copy of it is refused. */
   request(hash: string): string;
   /** Hash `<CRM>|<subject>` → newest event of a record that is to be fetched. */
-  readonly thin: string;
+  readonly thinEvents: string;
   /** Channel: told when a pointer job was added. */
-  readonly wake: string;
+  readonly jobsAdded: string;
 }
 
 export function keysOf(prefix: string): Keys {
@@ -56,16 +56,16 @@ export function keysOf(prefix: string): Keys {
     ledgerSwept: `${prefix}:ledger:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     seen: (day) => `${prefix}:seen:${day}`,
-    dead: `${prefix}:dead`,
-    doors: `${prefix}:doors`,
+    deadLetters: `${prefix}:dead`,
+    denial: `${prefix}:doors`,
     outage: `${prefix}:outage`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
-    processes: `${prefix}:processes`,
+    heartbeats: `${prefix}:processes`,
     outcomes: (slice) => `${prefix}:outcomes:${slice}`,
     request: (hash) => `${prefix}:request:${hash}`,
-    thin: `${prefix}:thin`,
-    wake: `${prefix}:wake`,
+    thinEvents: `${prefix}:thin`,
+    jobsAdded: `${prefix}:wake`,
   };
 }

@@ -1,22 +1,5 @@
-import type { Variant } from "../spec/business-relation.ts";
-
-/** What is known of one crmCode on the service. */
-export interface LedgerRow {
-  /** Whether the service has it; undefined when nobody knows. */
-  readonly exists: boolean | undefined;
-  /**
-   * True while a request is under way or ended ambiguously: what is on the service is then
-   * either the rest of this row or what that request carried.
-   */
-  readonly uncertain: boolean;
-  readonly fingerprint: string | undefined;
-  readonly terminated: boolean;
-  readonly variant: Variant | undefined;
-  /** Newest event order settled; "" when none was. */
-  readonly watermark: string;
-  /** When it was last proved, ms. */
-  readonly provedAt: number;
-}
+/** The ledger's rows as they lie in Redis. */
+import type { LedgerRow } from "../sync/ledger-row.ts";
 
 /** As it lies in Redis: one-letter names, since there is a row for every relation. */
 interface StoredRow {

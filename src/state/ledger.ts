@@ -1,7 +1,8 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
 import type { Redis, Result } from "ioredis";
 import type { Keys } from "./keys.ts";
-import { readRow, storeRow, type LedgerRow } from "./ledger-row.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import { readRow, storeRow } from "./ledger-row.ts";
 
 /**
  * How far the warm-up got. `new` also after Redis has lost everything. `cold`: listing kept

@@ -5,7 +5,7 @@
 import { ErrorCode, Queue, type QueueOptions } from "bullmq";
 import type { Redis, Result } from "ioredis";
 import { addAll } from "../event/add-all.ts";
-import type { Lane } from "../spec/lane.ts";
+import type { Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 
 export const SYNC_QUEUE = "sync";
@@ -70,20 +70,20 @@ export class PointerQueue {
       })),
     );
     const urgent = pointers.some(({ lane }) => lane === "live");
-    await this.#redis.publish(this.#keys.wake, urgent ? "live" : "bulk");
+    await this.#redis.publish(this.#keys.jobsAdded, urgent ? "live" : "bulk");
   }
 
   /**
    * Lets a record that has a live change go before bulk work, and no longer wait for the retry
    * of an older state. A job that runs or waits among the live ones is left alone.
    */
-  async hasten(crmCode: string): Promise<void> {
+  async expedite(crmCode: string): Promise<void> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
     if (job === undefined) return;
     if ((job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
     if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
-    await this.#redis.publish(this.#keys.wake, "live");
+    await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
   /**

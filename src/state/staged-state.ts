@@ -3,12 +3,21 @@
  * event, taken by a worker, settled by the service's answer.
  */
 import type { Redis, Result } from "ioredis";
-import type { Variant } from "../spec/business-relation.ts";
-import { LANES, type Lane } from "../spec/lane.ts";
+import type { Variant } from "../service-spec/business-relation.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import type {
+  SettleResult,
+  Settlement,
+  StageResult,
+  StateToStage,
+  Take,
+  TakenState,
+  WantedStatus,
+} from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
-import { readRow, storeRow, type LedgerRow } from "./ledger-row.ts";
+import { readRow, storeRow } from "./ledger-row.ts";
 import { SEEN, SETTLE, STAGE, TAKE } from "./scripts.ts";
-import type { Seal } from "./seal.ts";
+import type { Encryption } from "./encryption.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context> {
@@ -20,70 +29,6 @@ declare module "ioredis" {
     crmsyncTake(keys: number, ...args: (string | number)[]): Result<string[], Context>;
     crmsyncSettle(keys: number, ...args: (string | number)[]): Result<[string], Context>;
   }
-}
-
-/** The status that the record shall have: as the payload says, or one that an event forces. */
-export type WantedStatus = "mapped" | "terminated" | "active";
-
-export interface NewState {
-  readonly crmCode: string;
-  /** Identity of the event, "" when this is not the last state that the event leads to. */
-  readonly eventKey: string;
-  readonly order: string;
-  /** Serialised payload; undefined when the event brought no record. */
-  readonly payload: string | undefined;
-  readonly fingerprint: string | undefined;
-  readonly variant: Variant | undefined;
-  readonly status: WantedStatus;
-  readonly lane: Lane;
-  /** When the change happened in the CRM, ms. */
-  readonly time: number;
-  /** The event, serialised, kept for a dead letter. */
-  readonly event: string;
-}
-
-export interface StageResult {
-  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
-  /** It replaced an older state that had not been sent. */
-  readonly coalesced: boolean;
-  /** Its job waits longer than it should, in the bulk lane or for the retry of an older state. */
-  readonly hasten: boolean;
-}
-
-export interface TakenState {
-  readonly crmCode: string;
-  readonly token: string;
-  readonly order: string;
-  readonly payload: string | undefined;
-  readonly status: WantedStatus;
-  readonly variant: Variant | undefined;
-  readonly lane: Lane;
-  /** Time of the first event that is not yet on the service, ms. */
-  readonly firstTime: number;
-  readonly event: string;
-  /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
-  readonly tries: number;
-  readonly firstTryAt: number | undefined;
-  readonly heals: number;
-  /** What the ledger said before; undefined when it has no row. */
-  readonly row: LedgerRow | undefined;
-  /** Whether the ledger is warm: no row then means not on the service. */
-  readonly warm: boolean;
-}
-
-export type Take =
-  | { readonly kind: "taken"; readonly state: TakenState }
-  | { readonly kind: "nothing" }
-  | { readonly kind: "busy"; readonly until: number };
-
-/** How a taken state is given back; see SETTLE in scripts.ts for what each part does. */
-export interface Settlement {
-  readonly row: LedgerRow | "before" | "uncertain";
-  readonly finished: boolean;
-  readonly holdMs?: number;
-  readonly payload?: string;
-  readonly failed?: boolean;
-  readonly healed?: boolean;
 }
 
 const DAY_MS = 86_400_000;
@@ -101,9 +46,9 @@ const SEEN_BATCH = 1000;
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #seal: Seal;
+  readonly #seal: Encryption;
 
-  constructor(redis: Redis, keys: Keys, seal: Seal) {
+  constructor(redis: Redis, keys: Keys, seal: Encryption) {
     this.#redis = redis;
     this.#keys = keys;
     this.#seal = seal;
@@ -113,14 +58,14 @@ export class StagedStates {
     redis.defineCommand("crmsyncSettle", { lua: SETTLE });
   }
 
-  async stage(state: NewState, deadId: string): Promise<StageResult> {
+  async stage(state: StateToStage, deadId: string): Promise<StageResult> {
     const keys = [
       this.#keys.staged(state.crmCode),
       this.#keys.ledger,
       this.#keys.warmUp,
       this.#keys.versions,
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
-      this.#keys.dead,
+      this.#keys.deadLetters,
       ...this.#seenKeys(),
     ];
     const [result, coalesced, hasten] = await this.#redis.crmsyncStage(
@@ -129,13 +74,13 @@ export class StagedStates {
       state.crmCode,
       state.eventKey,
       state.order,
-      this.#seal.close(state.payload ?? ""),
+      this.#seal.encrypt(state.payload ?? ""),
       state.fingerprint ?? "",
       state.status,
       state.variant ?? "",
       state.lane,
       state.time,
-      this.#seal.close(state.event),
+      this.#seal.encrypt(state.event),
       SEEN_TTL_S,
       deadId,
       SEEN_MAX_PER_DAY,
@@ -143,7 +88,7 @@ export class StagedStates {
     return {
       result: result as StageResult["result"],
       coalesced: coalesced === 1,
-      hasten: hasten === 1,
+      expedite: hasten === 1,
     };
   }
 
@@ -160,7 +105,7 @@ export class StagedStates {
   }
 
   /** Lets an event be accepted once more, for a dead letter that is redriven. */
-  async forget(eventKey: string): Promise<void> {
+  async forgetEvent(eventKey: string): Promise<void> {
     const pipeline = this.#redis.pipeline();
     for (const day of this.#seenKeys()) pipeline.srem(day, eventKey);
     await pipeline.exec();
@@ -182,7 +127,7 @@ export class StagedStates {
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const field: Record<string, string> = {};
     for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
-    const payload = this.#seal.open(field["p"] ?? "");
+    const payload = this.#seal.decrypt(field["p"] ?? "");
     return {
       kind: "taken",
       state: {
@@ -194,7 +139,7 @@ export class StagedStates {
         variant: field["k"] === "" ? undefined : (field["k"] as Variant),
         lane: field["l"] as Lane,
         firstTime: Number(field["t0"]),
-        event: this.#seal.open(field["ev"] ?? ""),
+        event: this.#seal.decrypt(field["ev"] ?? ""),
         tries: Number(field["n"] ?? 0),
         firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
         heals: Number(field["h"] ?? 0),
@@ -208,7 +153,7 @@ export class StagedStates {
    * Gives a taken state back.
    * @returns `more` when a newer state waits, `lost` when another process has taken over since.
    */
-  async settle(taken: TakenState, how: Settlement): Promise<"settled" | "more" | "lost"> {
+  async settle(taken: TakenState, how: Settlement): Promise<SettleResult> {
     const row = how.row === "before" ? "before" : how.row === "uncertain" ? "" : storeRow(how.row);
     const [result] = await this.#redis.crmsyncSettle(
       4,
@@ -220,11 +165,11 @@ export class StagedStates {
       row,
       how.finished ? "1" : "",
       Math.ceil(how.holdMs ?? 0),
-      this.#seal.close(how.payload ?? ""),
+      this.#seal.encrypt(how.payload ?? ""),
       how.failed === true ? "+" : "",
       how.healed === true ? "+" : "",
     );
-    return result as "settled" | "more" | "lost";
+    return result as SettleResult;
   }
 
   #seenKeys(): string[] {

@@ -5,7 +5,7 @@ import {
   tenantListsOf,
   tenantSchemaResponse,
   type TenantLists,
-} from "../spec/tenant-lists.ts";
+} from "../service-spec/tenant-lists.ts";
 import type { Keys } from "./keys.ts";
 
 export class StoredTenantLists {

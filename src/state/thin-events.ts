@@ -85,20 +85,20 @@ export class ThinEvents {
 
   /** Has the record fetched; once, however many ask before it is. */
   async put(pointer: ThinPointer, order: string, event: string): Promise<void> {
-    await this.#redis.crmsyncThin(1, this.#keys.thin, keyOf(pointer), order, event);
+    await this.#redis.crmsyncThin(1, this.#keys.thinEvents, keyOf(pointer), order, event);
     await this.queue.add("fetch", pointer, {
       deduplication: { id: keyOf(pointer), keepLastIfActive: true },
     });
   }
 
   async take(pointer: ThinPointer): Promise<TakenThin | undefined> {
-    const raw = await this.#redis.hget(this.#keys.thin, keyOf(pointer));
+    const raw = await this.#redis.hget(this.#keys.thinEvents, keyOf(pointer));
     if (raw === null) return undefined;
     return { ...(JSON.parse(raw) as { event: string; order: string }), raw };
   }
 
   async done(pointer: ThinPointer, taken: TakenThin): Promise<void> {
-    await this.#redis.crmsyncThinDone(1, this.#keys.thin, keyOf(pointer), taken.raw);
+    await this.#redis.crmsyncThinDone(1, this.#keys.thinEvents, keyOf(pointer), taken.raw);
   }
 
   /** Of one that waits for another try: which CRM, and why it did not give the record. */

@@ -5,13 +5,14 @@
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
 import { eventOrder, normalTime } from "../event/event-order.ts";
-import { variantOf, type Variant } from "../spec/business-relation.ts";
-import type { Lane } from "../spec/lane.ts";
-import type { Problem } from "../spec/problem.ts";
-import type { TenantLists } from "../spec/tenant-lists.ts";
+import { variantOf } from "../service-spec/business-relation.ts";
+import type { Lane } from "./lane.ts";
+import type { Problem } from "./problem.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { deadIdOf, deadIdOfEvent, type DeadLetter, type DeadReason } from "./dead-letter.ts";
 import { bodyOf } from "./decide.ts";
 import { fingerprintOf } from "./fingerprint.ts";
+import type { StageResult, StateToStage } from "./staged-state.ts";
 import { validatePayload } from "./validate.ts";
 
 /** What a mapping makes of one record of an event. */
@@ -30,25 +31,6 @@ export type Mapped =
       readonly problems: readonly Problem[];
     };
 
-export interface StateToStage {
-  readonly crmCode: string;
-  readonly eventKey: string;
-  readonly order: string;
-  readonly payload: string | undefined;
-  readonly fingerprint: string | undefined;
-  readonly variant: Variant | undefined;
-  readonly status: "mapped" | "terminated" | "active";
-  readonly lane: Lane;
-  readonly time: number;
-  readonly event: string;
-}
-
-export interface Staged {
-  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
-  readonly coalesced: boolean;
-  readonly hasten: boolean;
-}
-
 export interface AcceptPorts {
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
@@ -59,9 +41,9 @@ export interface AcceptPorts {
   fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
   lists(): TenantLists;
   isSeen(eventKey: string): Promise<boolean>;
-  stage(state: StateToStage, deadId: string): Promise<Staged>;
+  stage(state: StateToStage, deadId: string): Promise<StageResult>;
   /** Keeps a letter; `superseded` when something newer of that record is known. */
-  bury(letter: DeadLetter): Promise<"buried" | "superseded">;
+  storeDeadLetter(letter: DeadLetter): Promise<"stored" | "superseded">;
 }
 
 /** How an event arrived. */
@@ -74,11 +56,11 @@ export interface Arrival {
 
 /** What became of one record of an event. */
 export interface Accepted {
-  readonly result: Staged["result"] | "rejected" | "ignored" | "fetching";
+  readonly result: StageResult["result"] | "rejected" | "ignored" | "fetching";
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
-  readonly hasten: boolean;
+  readonly expedite: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
 }
@@ -129,7 +111,7 @@ async function acceptRecord(
   ) => {
     if (await ports.isSeen(eventKey(event))) return ended("duplicate", event.lane);
     const id = crmCode === undefined ? deadIdOfEvent(eventKey(event)) : deadIdOf(crmCode);
-    const end = await ports.bury({
+    const end = await ports.storeDeadLetter({
       id,
       reason,
       problems,
@@ -198,7 +180,7 @@ async function buryEnvelope(
   };
   const known = typeof source === "string" && typeof id === "string";
   const key = known ? eventKey({ source, id }) : `arrival-${arrival.number}`;
-  await ports.bury({
+  await ports.storeDeadLetter({
     id: deadIdOfEvent(key),
     reason: "bad_event",
     problems,
@@ -225,5 +207,5 @@ const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
   lane,
   crmCode: undefined,
   coalesced: false,
-  hasten: false,
+  expedite: false,
 });

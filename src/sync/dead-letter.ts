@@ -1,4 +1,4 @@
-import type { Problem } from "../spec/problem.ts";
+import type { Problem } from "./problem.ts";
 
 /** Why a change cannot go on by itself, and what a person does about it. */
 export const REMEDIES = {
@@ -10,7 +10,8 @@ export const REMEDIES = {
     "The CRM did not give the record: see that its address and credentials are right; then redrive.",
   invalid:
     "Correct the named fields in the CRM or the mapping; then send the record again or redrive.",
-  refused: "Read the service's own words, correct the record or the mapping; then redrive.",
+  service_rejected:
+    "Read the service's own words, correct the record or the mapping; then redrive.",
   variant_changed:
     "The service holds this crmCode as the other kind (person or company) and cannot turn one into the other: give the record a new crmCode, and terminate the old one.",
   nothing_to_restore:

@@ -2,22 +2,18 @@
  * What to do about one taken state, from the ledger's row alone.
  * Source of the table: the spec's answers (404 on PUT means create, 409 on POST means update).
  */
-import { variantOf, type Variant } from "../spec/business-relation.ts";
+import { variantOf } from "../service-spec/business-relation.ts";
 import { fingerprintOf } from "./fingerprint.ts";
+import type { LedgerRow } from "./ledger-row.ts";
+import type { WantedStatus } from "./staged-state.ts";
 
 /** What the ledger knows of the record. */
-export interface Known {
-  readonly exists: boolean | undefined;
-  readonly uncertain: boolean;
-  readonly fingerprint: string | undefined;
-  readonly terminated: boolean;
-  readonly variant: Variant | undefined;
-}
+export type Known = Omit<LedgerRow, "watermark" | "provedAt">;
 
 /** What the record shall become. `payload` is absent when the event brought no record. */
 export interface Wanted {
   readonly payload: Readonly<Record<string, unknown>> | undefined;
-  readonly status: "mapped" | "terminated" | "active";
+  readonly status: WantedStatus;
 }
 
 export type Decision =
@@ -56,7 +52,7 @@ export function decide(wanted: Wanted, known: Known): Decision {
 /** The payload with the status that an event forces on it. */
 export function bodyOf(
   payload: Readonly<Record<string, unknown>>,
-  status: Wanted["status"],
+  status: WantedStatus,
 ): Readonly<Record<string, unknown>> {
   return status === "mapped" ? payload : { ...payload, relationStatus: status };
 }

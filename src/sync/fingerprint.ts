@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
+import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 
 /** What the service assumes for fields that a body omits (spec: both variants). */
 const DEFAULTS = {

@@ -1,4 +1,4 @@
-import type { Problem } from "../spec/problem.ts";
+import type { Problem } from "./problem.ts";
 
 /** What is wrong with a change that is refused before a request is spent. */
 export const REJECTIONS: Record<"variant_changed" | "nothing_to_restore", readonly Problem[]> = {

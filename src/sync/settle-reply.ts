@@ -2,21 +2,15 @@
  * What each answer of the service leads to: the one table between a reply and its outcome.
  * Source: spec, "Errors" and the responses of each endpoint; DESIGN §3.
  */
-import { FIELDS_OF, variantOf } from "../spec/business-relation.ts";
-import type { Problem } from "../spec/problem.ts";
+import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
+import type { Problem } from "./problem.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import type { LedgerView } from "./ledger-view.ts";
+import type { LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
-import type { Sendable, Settlement, SyncEnd, TakenState } from "./sync-relation.ts";
-
-/** An answer as the service client classifies it; only what the path needs of it. */
-export type ServiceReply =
-  | { readonly kind: "created" | "updated" | "exists" | "missing" | "throttled" | "denied" }
-  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
-  | { readonly kind: "rejected"; readonly status: number; readonly error: string }
-  /** No answer that tells what became of it; `ambiguous`: it may have been, or yet be, applied. */
-  | { readonly kind: "unavailable"; readonly reason: string; readonly ambiguous: boolean };
+import type { ServiceReply } from "./service-reply.ts";
+import type { Settlement, TakenState } from "./staged-state.ts";
+import type { Sendable, SyncEnd } from "./sync-relation.ts";
 
 export interface RetryPolicy {
   readonly baseMs: number;
@@ -43,7 +37,7 @@ export function settleReply(
   reply: ServiceReply,
   sent: Sendable,
   state: TakenState,
-  known: LedgerView,
+  known: LedgerRow,
   now: number,
   retry: RetryPolicy,
 ): Settled {
@@ -84,8 +78,8 @@ export function settleReply(
       const problems = [{ field: "", rule, kind: "the payload" }];
       return {
         settlement: { row: "before", finished: true },
-        end: { next: COMPLETE, outcome: "rejected", reason: "refused", problems },
-        dead: { reason: "refused", problems },
+        end: { next: COMPLETE, outcome: "rejected", reason: "service_rejected", problems },
+        dead: { reason: "service_rejected", problems },
       };
     }
     // The pause that a 429 or a closed door brings lies in shared state, not in the job.
@@ -102,7 +96,7 @@ export function settleReply(
 
 function heal(
   state: TakenState,
-  row: LedgerView,
+  row: LedgerRow,
   reason: string,
   now: number,
   retry: RetryPolicy,
@@ -145,7 +139,7 @@ function unavailable(
 }
 
 /** The row that a body on the service leads to. */
-export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerView {
+export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerRow {
   return {
     exists: true,
     uncertain: false,

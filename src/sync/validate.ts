@@ -4,11 +4,11 @@ import {
   variantOf,
   type BusinessRelation,
   type Variant,
-} from "../spec/business-relation.ts";
-import { kindOf, problemsOf, type Problem } from "../spec/problem.ts";
-import { tenantProblems, type TenantLists } from "../spec/tenant-lists.ts";
-import { FIELD_MAX_LENGTH } from "../spec/limits.ts";
-import { COMPANY_TYPES, PERSON_TYPE } from "../spec/value-lists.ts";
+} from "../service-spec/business-relation.ts";
+import { kindOf, problemsOf, type Problem } from "./problem.ts";
+import { tenantProblems, type TenantLists } from "../service-spec/tenant-lists.ts";
+import { FIELD_MAX_LENGTH } from "../service-spec/limits.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 
 export type Validated =
   | { readonly ok: true; readonly payload: BusinessRelation; readonly variant: Variant }

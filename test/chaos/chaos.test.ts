@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { play, type Scenario } from "./play.ts";
+import { play, type Scenario } from "./run-scenario.ts";
 
 /** A short selection; `npm run chaos` plays every trouble, alone and together, for long. */
 const SELECTION: Pick<Scenario, "troubles" | "processes">[] = [

@@ -1,5 +1,5 @@
 /** A seeded CRM: its events in the order in which they are sent, and what they must lead to. */
-import { createRandom, type Random } from "../../src/cli/demo/random.ts";
+import { createRandom, type Random } from "../../src/demo/random.ts";
 
 export interface LoadSize {
   readonly records: number;

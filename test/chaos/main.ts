@@ -1,7 +1,7 @@
 /** `npm run chaos -- --minutes N --seed S`: every trouble alone, then drawn together, for long. */
 import { Command, InvalidArgumentError } from "commander";
-import { createRandom } from "../../src/cli/demo/random.ts";
-import { isGood, play, type Scenario, type Verdict } from "./play.ts";
+import { createRandom } from "../../src/demo/random.ts";
+import { isGood, play, type Scenario, type Verdict } from "./run-scenario.ts";
 import { alone, combined, LARGE, TROUBLE_NAMES } from "./scenarios.ts";
 
 const number = (text: string): number => {

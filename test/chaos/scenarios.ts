@@ -1,7 +1,7 @@
 /** The named scenarios, and how more are drawn. */
-import type { Random } from "../../src/cli/demo/random.ts";
-import type { Scenario } from "./play.ts";
-import { TROUBLES, type TroubleName } from "./troubles.ts";
+import type { Random } from "../../src/demo/random.ts";
+import type { Scenario } from "./run-scenario.ts";
+import { TROUBLES, type TroubleName } from "./faults.ts";
 
 export const TROUBLE_NAMES = Object.keys(TROUBLES) as TroubleName[];
 

@@ -174,7 +174,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
     what: "the door is shown closed",
   });
   const stops = await prometheus.query(panel("Stops"));
-  expect(valueOf(stops, { reason: "token_refused" })).toBe(1);
+  expect(valueOf(stops, { reason: "token_denied" })).toBe(1);
   expect(valueOf(stops, { reason: "throttled" })).toBe(0);
   expect(valueOf(await prometheus.query(panel("Waiting")))).toBe(1);
   await waitFor(async () => (await prometheus.query(panel("Drained at"))).length === 0, {

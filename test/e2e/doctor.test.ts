@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
-import type { Check } from "../../src/cli/doctor/check.ts";
+import type { Check } from "../../src/doctor/check.ts";
 import { personEvent, startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -130,7 +130,7 @@ it("lets the daemon go on when it finds the door open again", async () => {
   });
   expect(revoked.ok).toBe(true);
   await daemon.push([personEvent("1")]);
-  await expect.poll(() => daemon.metric("crmsync_auth_state", { state: "token_refused" })).toBe(1);
+  await expect.poll(() => daemon.metric("crmsync_auth_state", { state: "token_denied" })).toBe(1);
   expect((await doctor(env)).of("token")?.result).toBe("ok");
   await waitUntilSettled(daemon);
   expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);

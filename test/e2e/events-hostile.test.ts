@@ -5,8 +5,8 @@ import { Queue } from "bullmq";
 import * as fc from "fast-check";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { FIELDS_OF } from "../../src/spec/business-relation.ts";
-import { COMPANY_TYPES } from "../../src/spec/value-lists.ts";
+import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
+import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
 import {
   envFor,
   personEvent,

@@ -12,8 +12,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
-import type { Check } from "../../src/cli/doctor/check.ts";
-import type { Status } from "../../workers/status.ts";
+import type { Check } from "../../src/doctor/check.ts";
+import type { Status } from "../../src/status/status.ts";
 import {
   personEvent,
   startDaemon,
@@ -114,9 +114,9 @@ const INCIDENTS: readonly Incident[] = [
       await fault(sandbox, { fault: "blocked" });
       await daemon.push(people(5));
     },
-    section: "crmsyncaddressrefused",
+    section: "crmsyncaddressdenied",
     says: /refuses our address \S+ \(403\)/,
-    status: { backlog: { drainedAt: null }, sendingStopped: ["address_refused"] },
+    status: { backlog: { drainedAt: null }, sendingStopped: ["address_denied"] },
     doctor: ["address", /refused \(403\)/],
   },
   {
@@ -193,7 +193,7 @@ const INCIDENTS: readonly Incident[] = [
     what: "a CRM signs with an old secret",
     env: HUBSPOT,
     stage: async (world) => expect((await hubspot(world, "another")).status).toBe(401),
-    section: "crmsyncsendersrefused",
+    section: "crmsyncsendererrors",
     says: /refused in the last hour: 1 on \/webhooks with 401/,
   },
   {

@@ -131,7 +131,7 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
   // While the CRM is away, whatever comes waits for one fetch.
   await writeFile(join(dir.path, Object.keys(crm.secrets)[0] ?? ""), "wrong");
   await send(0);
-  await waitFor(async () => (await fetches(crm.name, "refused")) >= 1, {
+  await waitFor(async () => (await fetches(crm.name, "client_error")) >= 1, {
     what: "wrong credentials are refused",
     deadlineMs: 30_000,
   });

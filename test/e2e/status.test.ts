@@ -5,7 +5,7 @@ import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
-import type { Status } from "../../workers/status.ts";
+import type { Status } from "../../src/status/status.ts";
 
 const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
   REDIS_URL: inject("redisUrl"),
@@ -85,7 +85,7 @@ it("names the closed door and the exhausted hour, and when things move on", asyn
   const stopped = await waitFor(
     async () => {
       const now = await statusOf(other);
-      return now.door.state === "token_refused" && now.backlog.live.records === 1 && now;
+      return now.door.state === "token_denied" && now.backlog.live.records === 1 && now;
     },
     { what: "the door is found closed" },
   );

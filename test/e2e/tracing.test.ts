@@ -325,7 +325,7 @@ test("a collector that is away, or never answers, costs one line and no change",
   await waitFor(
     async () => {
       await daemon.push([personEvent("d", { city: String(Math.random()) })]);
-      return lines().some((line) => line.includes("tracing.back"));
+      return lines().some((line) => line.includes("tracing.recovered"));
     },
     { what: "the collector is back", deadlineMs: 60_000 },
   );
@@ -339,7 +339,7 @@ test("a collector that is away, or never answers, costs one line and no change",
   await ended(stuck, "created", 1);
   await stop(stuck);
   expect(silent.requests.length).toBeGreaterThan(0);
-  expect(stuck.process.stderr.filter((line) => line.includes("stopped before"))).toEqual([]);
+  expect(stuck.process.stderr.filter((line) => line.includes("daemon.stop_timed_out"))).toEqual([]);
 });
 
 test("variables that cannot work are named, each with what to do", async () => {

@@ -6,7 +6,7 @@ import fr from "i18n-iso-countries/langs/fr.json" with { type: "json" };
 import it from "i18n-iso-countries/langs/it.json" with { type: "json" };
 import nl from "i18n-iso-countries/langs/nl.json" with { type: "json" };
 import pt from "i18n-iso-countries/langs/pt.json" with { type: "json" };
-import { isCountryCode } from "../../spec/iso-codes.ts";
+import { isCountryCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 
 /** Names in use that the lists do not have; EL and UK are the EU's own codes. */

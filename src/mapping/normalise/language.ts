@@ -1,5 +1,5 @@
 import languages from "iso-639-1";
-import { isLanguageCode } from "../../spec/iso-codes.ts";
+import { isLanguageCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 
 /** Codes that were withdrawn, and the bibliographic ones of ISO 639-2. */

@@ -1,5 +1,5 @@
 /** Brings one raw value into the form that a field has. */
-import { isEmail } from "../../spec/business-relation.ts";
+import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";
 import { fold, lookUp } from "../fold.ts";

@@ -1,7 +1,7 @@
 /** What each CRM's answers mean, told by its own stand-in. */
 import { describe, expect, test } from "vitest";
-import { createCrmApi } from "../../../src/crm/crm-api.ts";
-import { WEBHOOKS } from "../../../src/http/webhooks/serve.ts";
+import { createCrmApi } from "../../../src/crm/api-client.ts";
+import { CONNECTORS } from "../../../src/http/webhooks.ts";
 import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
@@ -9,7 +9,7 @@ const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefin
 async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) {
   const standIn = await standInFor(crm);
   const api = createCrmApi({ timeoutMs, proxy: NO_PROXY });
-  const reader = WEBHOOKS.find(({ name }) => name === crm.name)?.reader;
+  const reader = CONNECTORS.find(({ name }) => name === crm.name)?.reader;
   if (reader === undefined) throw new Error(`${crm.name} has no reader`);
   const settings: Record<string, string> = { ...crm.settings(standIn.url), ...secrets };
   const setting = (name: string) => settings[name] ?? "";
@@ -51,7 +51,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
     await using opened = await open(crm, undefined, wrong);
     const fetched = await opened.read();
     expect(fetched).toMatchObject({
-      kind: "refused",
+      kind: "client_error",
       reason: expect.stringContaining("401") as unknown,
     });
     expect(JSON.stringify(fetched)).not.toContain("wr0ng");
@@ -60,7 +60,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
   test("a token that was revoked before its time is asked for anew", async () => {
     await using opened = await open(crm);
     opened.standIn.faults.push({ status: 401, body: crm.unauthorized });
-    expect(await opened.read()).toMatchObject({ kind: "refused" });
+    expect(await opened.read()).toMatchObject({ kind: "client_error" });
     expect(await opened.read()).toMatchObject({ kind: "found" });
     expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 2);
   });
@@ -75,11 +75,11 @@ describe.for(CRM_APIS)("$name", (crm) => {
     await using opened = await open(crm);
     const page = { headers: { "content-type": "text/html" }, body: "<h1>Not Found</h1>" };
     opened.standIn.faults.push({ status: 404, ...page });
-    expect(await opened.read()).toMatchObject({ kind: "refused" });
+    expect(await opened.read()).toMatchObject({ kind: "client_error" });
     if (crm.oauth === undefined) return;
     await using other = await open(crm);
     other.standIn.tokenFaults.push({ status: 404, body: "{}" });
-    expect(await other.read()).toMatchObject({ kind: "refused" });
+    expect(await other.read()).toMatchObject({ kind: "client_error" });
     expect(other.standIn.reads).toHaveLength(0);
   });
 
@@ -90,7 +90,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
   });
 
   test.for([
-    [{ status: 403 }, { kind: "refused", reason: "HTTP 403" }],
+    [{ status: 403 }, { kind: "client_error", reason: "HTTP 403" }],
     [
       { status: 429, headers: { "retry-after": "7" } },
       { kind: "throttled", retryAfterMs: 7000 },
@@ -131,7 +131,7 @@ test("Dynamics: a table that has another address is told, not taken for a deleti
   const body = '{"error":{"code":"0x8006088a","message":"Resource not found for the segment"}}';
   opened.standIn.faults.push({ status: 404, body });
   expect(await opened.read("cw_party")).toEqual({
-    kind: "refused",
+    kind: "client_error",
     reason: "HTTP 404 0x8006088a for cw_parties",
   });
 });

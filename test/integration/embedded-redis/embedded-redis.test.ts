@@ -92,7 +92,7 @@ test("A server that dies is restarted on its URL, and its clients go on", async 
   const [, pid] = /process_id:(\d+)/.exec(await redis.info("server")) ?? [];
   process.kill(Number(pid), "SIGKILL");
   await daemon.line(/"reason":"signal SIGKILL".*ended by itself/);
-  await daemon.line(/runs again/);
+  await daemon.line(/redis.restarted/);
   expect(await redis.get("kept")).toBe("yes");
 });
 

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { describe, expect, inject, test } from "vitest";
 import { personEvent } from "../../support/crmsync.ts";
-import { openDoors, type Doors } from "./doors.ts";
+import { openDoors, type Doors } from "./intake-server.ts";
 
 const BATCH = "application/cloudevents-batch+json";
 const SINGLE = "application/cloudevents+json";

@@ -1,6 +1,6 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect, inject, test } from "vitest";
-import { openDoors } from "./doors.ts";
+import { openDoors } from "./intake-server.ts";
 
 test("the daemon's description is good OpenAPI", async () => {
   await using doors = await openDoors(inject("redisUrl"));

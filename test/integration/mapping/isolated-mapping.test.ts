@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 
 let dir: string;
 

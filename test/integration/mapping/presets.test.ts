@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { loadMapping, presetNames } from "../../../src/mapping/load-mapping.ts";
 import type { CrmRecord, Mapping } from "../../../src/mapping/mapping.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
 import { fixture } from "../../support/fixtures.ts";
 

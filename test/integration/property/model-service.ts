@@ -1,6 +1,6 @@
 /** The service as a map: what is on it, who is talking to it, and what may still arrive. */
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import type { ServiceReply } from "../../../src/sync/settle-reply.ts";
+import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import type { Sendable } from "../../../src/sync/sync-relation.ts";
 import type { Code } from "./truth.ts";
 
@@ -9,7 +9,7 @@ export type Body = Readonly<Record<string, unknown>>;
 /** How the service, or the network in front of it, answers one request. */
 export type Answer =
   | "ok"
-  | "refused"
+  | "rejected"
   | "throttled"
   | "denied"
   | "unreachable"
@@ -58,11 +58,11 @@ export class ModelService {
     }
     this.#open.set(request.crmCode, request);
     const writes = request.what.kind !== "fetch";
-    const lost = { kind: "unavailable", reason: answer, ambiguous: writes } as const;
+    const lost = { kind: "unavailable", reason: "timeout", ambiguous: writes } as const;
     switch (answer) {
       case "ok":
         return this.#apply(request);
-      case "refused":
+      case "rejected":
         return { kind: "rejected", status: 400, error: "no" };
       case "throttled":
       case "denied":

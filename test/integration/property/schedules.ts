@@ -69,7 +69,7 @@ const foreign: Weighted = {
   }),
 };
 const anyAnswer = constantFrom<Answer[]>(
-  ...(["ok", "ok", "ok", "refused", "throttled", "denied", "unreachable"] as const),
+  ...(["ok", "ok", "ok", "rejected", "throttled", "denied", "unreachable"] as const),
   ...(["error_before", "error_after", "late", "late"] as const),
 );
 

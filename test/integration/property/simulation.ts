@@ -4,14 +4,15 @@
  */
 import type { Redis } from "ioredis";
 import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
-import { LANES } from "../../../src/spec/lane.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { LANES } from "../../../src/sync/lane.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { readRow, type LedgerRow } from "../../../src/state/ledger-row.ts";
+import { readRow } from "../../../src/state/ledger-row.ts";
+import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
-import { createSeal } from "../../../src/state/seal.ts";
-import { StagedStates, type TakenState } from "../../../src/state/staged-state.ts";
+import { createEncryption } from "../../../src/state/encryption.ts";
+import { StagedStates } from "../../../src/state/staged-state.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { deadIdOf } from "../../../src/sync/dead-letter.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
@@ -44,7 +45,7 @@ export class Simulation {
   constructor(redis: Redis) {
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
-    const seal = createSeal(undefined);
+    const seal = createEncryption(undefined);
     this.#staged = new StagedStates(redis, this.#keys, seal);
     this.dead = new DeadLetters(redis, this.#keys, seal);
     this.#ledger = new Ledger(redis, this.#keys);
@@ -54,7 +55,7 @@ export class Simulation {
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state, deadId) => this.#staged.stage(state, deadId),
-      bury: (letter) => this.dead.bury(letter),
+      storeDeadLetter: (letter) => this.dead.store(letter),
     };
   }
 
@@ -151,7 +152,7 @@ export class Simulation {
       keys.ledger,
       keys.warmUp,
       keys.versions,
-      keys.dead,
+      keys.deadLetters,
       keys.seen(today),
       ...LANES.map((lane) => keys.unsynced(lane)),
       ...CODES.map((crmCode) => keys.staged(crmCode)),
@@ -175,7 +176,7 @@ export class Simulation {
     }
   }
 
-  #portsOf(worker: number, run: SteppedRun): SyncPorts<TakenState> {
+  #portsOf(worker: number, run: SteppedRun): SyncPorts {
     const { crmCode, token } = run;
     return {
       take: async () => {
@@ -197,10 +198,10 @@ export class Simulation {
         await run.gate();
         return this.#staged.settle(state, how.holdMs ? { ...how, holdMs: HOLD_MS } : how);
       },
-      bury: async ({ order, event }, reason, problems) => {
+      storeDeadLetter: async ({ order, event }, reason, problems) => {
         await run.gate();
         const letter = { reason, problems, order, event, crmCode, source: `worker ${worker}` };
-        await this.dead.bury({ ...letter, id: deadIdOf(crmCode), at: Date.now() });
+        await this.dead.store({ ...letter, id: deadIdOf(crmCode), at: Date.now() });
       },
       now: Date.now,
       retry: {

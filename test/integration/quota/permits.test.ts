@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { SpentPermitError, StalePermitError } from "../../../src/service/permit.ts";
-import type { Permit } from "../../../src/service/permit.ts";
+import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
+import type { Permit } from "../../../src/quota/permit.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { answer, openQuota, openScene, SHORT, spend } from "./support.ts";
 

@@ -3,9 +3,9 @@ import { inject, onTestFinished } from "vitest";
 import { startFleet, type Spender } from "../../../bench/fleet.ts";
 import { startReceiver, strictest, type Receiver } from "../../../bench/receiver.ts";
 import type { Message, Orders } from "../../../bench/spender.ts";
-import { createDemand } from "../../../src/service/demand.ts";
-import { createQuota, type Quota, type QuotaOptions } from "../../../src/service/quota.ts";
-import type { Permit, ReplyHeaders } from "../../../src/service/permit.ts";
+import { createDemand } from "../../../src/quota/demand.ts";
+import { createQuota, type Quota, type QuotaOptions } from "../../../src/quota/quota.ts";
+import type { Permit, ReplyHeaders } from "../../../src/quota/permit.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ReplyHeaders } from "../../../src/service/permit.ts";
+import type { ReplyHeaders } from "../../../src/quota/permit.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { answer, openQuota, openRedis, spend } from "./support.ts";
 

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { connect, createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createServiceClient, CrmCodeError } from "../../../src/service/client.ts";
-import { Permit } from "../../../src/service/permit.ts";
+import { Permit } from "../../../src/quota/permit.ts";
 import type { ListReply } from "../../../src/service/reply.ts";
 
 interface Seen {
@@ -206,7 +206,7 @@ test("A body that breaks off says no more than the status, which is enough for a
   const { url } = await serve((_, response) => {
     response.writeHead(401, { "content-length": 99 }).write("{", () => response.destroy());
   });
-  expect(await open(url).get(permit(), "4711")).toEqual({ kind: "denied", door: "token" });
+  expect(await open(url).get(permit(), "4711")).toEqual({ kind: "denied", cause: "token" });
 });
 
 test("Where nothing was written the permit is not spent, and nothing ambiguous", async () => {
@@ -218,7 +218,7 @@ test("Where nothing was written the permit is not spent, and nothing ambiguous",
     });
   });
   for (const [baseUrl, reason] of [
-    [`http://127.0.0.1:${closed}`, "refused"],
+    [`http://127.0.0.1:${closed}`, "connection_refused"],
     [`https://127.0.0.1:${port}`, "reset"],
     ["http://crmsync.invalid", "dns"],
   ] as const) {

@@ -2,10 +2,13 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import type { LedgerRow } from "../../../src/state/ledger-row.ts";
+import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
-import { createSeal } from "../../../src/state/seal.ts";
-import { StagedStates, type NewState, type TakenState } from "../../../src/state/staged-state.ts";
+import { createEncryption } from "../../../src/state/encryption.ts";
+import { StagedStates } from "../../../src/state/staged-state.ts";
+import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { TakenState } from "../../../src/sync/staged-state.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -18,13 +21,13 @@ let dead: DeadLetters;
 
 beforeEach(async () => {
   keys = keysOf(uniquePrefix());
-  const seal = createSeal(Buffer.alloc(32, 7));
+  const seal = createEncryption(Buffer.alloc(32, 7));
   staged = new StagedStates(redis, keys, seal);
   ledger = new Ledger(redis, keys);
   dead = new DeadLetters(redis, keys, seal);
 });
 
-const change = (order: string, extra: Partial<NewState> = {}): NewState => ({
+const change = (order: string, extra: Partial<StateToStage> = {}): StateToStage => ({
   crmCode: "4711",
   eventKey: `key-${order}`,
   order,
@@ -37,7 +40,7 @@ const change = (order: string, extra: Partial<NewState> = {}): NewState => ({
   event: `event ${order}`,
   ...extra,
 });
-const stage = (state: NewState) => staged.stage(state, `c:${state.crmCode}`);
+const stage = (state: StateToStage) => staged.stage(state, `c:${state.crmCode}`);
 
 async function take(token = "me", holdMs = 60_000): Promise<TakenState> {
   const taken = await staged.take("4711", token, holdMs);
@@ -83,7 +86,7 @@ describe("staging", () => {
     await stage(change("1"));
     expect((await stage(change("9", { eventKey: "key-1" }))).result).toBe("duplicate");
     expect(await staged.seen(["key-1", "key-2"])).toEqual(new Set(["key-1"]));
-    await staged.forget("key-1");
+    await staged.forgetEvent("key-1");
     expect(await staged.seen(["key-1"])).toEqual(new Set());
   });
 
@@ -251,7 +254,7 @@ describe("settling", () => {
 });
 
 describe("dead letters", () => {
-  const letter = (order: string) => ({
+  const letter = (order: string): DeadLetter => ({
     id: "c:4711",
     reason: "invalid",
     problems: [],
@@ -263,23 +266,23 @@ describe("dead letters", () => {
   });
 
   it("keeps one per record, counts, and is cleared by a corrected newer event", async () => {
-    expect(await dead.bury(letter("1"))).toBe("buried");
-    expect(await dead.bury(letter("2"))).toBe("buried");
+    expect(await dead.store(letter("1"))).toBe("stored");
+    expect(await dead.store(letter("2"))).toBe("stored");
     expect(await dead.find("c:4711")).toMatchObject({ times: 2, order: "2", event: "secret" });
-    expect(JSON.stringify(await redis.hgetall(keys.dead))).not.toContain("secret");
+    expect(JSON.stringify(await redis.hgetall(keys.deadLetters))).not.toContain("secret");
     await stage(change("3"));
     expect(await dead.count()).toBe(0);
   });
 
   it("does not bury what is older than what is known", async () => {
     await sync("5");
-    expect(await dead.bury(letter("4"))).toBe("superseded");
+    expect(await dead.store(letter("4"))).toBe("superseded");
     await stage(change("7"));
-    expect(await dead.bury(letter("6"))).toBe("superseded");
+    expect(await dead.store(letter("6"))).toBe("superseded");
   });
 
   it("keeps the letter of a newer event when an older one comes late", async () => {
-    await dead.bury(letter("2"));
+    await dead.store(letter("2"));
     expect(await stage(change("1"))).toMatchObject({ result: "staged" });
     expect(await dead.count()).toBe(1);
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { compare } from "../../../src/cli/demo/compare.ts";
-import type { Expected } from "../../../src/cli/demo/crm.ts";
+import { compare } from "../../../src/demo/compare.ts";
+import type { Expected } from "../../../src/demo/crm.ts";
 
 const ada = {
   type: "Person",

@@ -1,6 +1,6 @@
 import { Counter, Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
-import { DaemonMetrics, parseSamples } from "../../../src/cli/demo/daemon-metrics.ts";
+import { DaemonMetrics, parseSamples } from "../../../src/demo/daemon-metrics.ts";
 
 test("samples are read as prom-client writes them", async () => {
   const registry = new Registry();

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { compare } from "../../../src/cli/demo/compare.ts";
-import { planHour } from "../../../src/cli/demo/hour.ts";
-import type { HourOptions } from "../../../src/cli/demo/hour.ts";
-import type { Delivery } from "../../../src/cli/demo/planner.ts";
+import { compare } from "../../../src/demo/compare.ts";
+import { planHour } from "../../../src/demo/hour.ts";
+import type { HourOptions } from "../../../src/demo/hour.ts";
+import type { Delivery } from "../../../src/demo/planner.ts";
 import { parseEvent } from "../../../src/event/crm-event.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
 
 const START = Date.parse("2026-03-02T09:00:00Z");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Figures } from "../../../src/cli/demo/figures.ts";
-import { renderLine, renderTable } from "../../../src/cli/demo/table.ts";
+import type { Figures } from "../../../src/demo/figures.ts";
+import { renderLine, renderTable } from "../../../src/demo/table.ts";
 
 const figures: Figures = {
   progress: 0.5,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Figures } from "../../../src/cli/demo/figures.ts";
-import { findFaults, renderVerdict, verdictJson } from "../../../src/cli/demo/verdict.ts";
-import type { Verdict } from "../../../src/cli/demo/verdict.ts";
+import type { Figures } from "../../../src/demo/figures.ts";
+import { findFaults, renderVerdict, verdictJson } from "../../../src/demo/verdict.ts";
+import type { Verdict } from "../../../src/demo/verdict.ts";
 
 const figures: Figures = {
   progress: 1,

@@ -15,8 +15,8 @@ import type { CrmRecord, MappingResult } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 import { defaultRules } from "../../../src/sandbox/tenant-values.ts";
 import { validateRelation } from "../../../src/sandbox/validate-relation.ts";
-import { FIELDS_OF, type Variant } from "../../../src/spec/business-relation.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/spec/tenant-lists.ts";
+import { FIELDS_OF, type Variant } from "../../../src/service-spec/business-relation.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
 import { fixture } from "../../support/fixtures.ts";
 

@@ -6,7 +6,7 @@ import {
   FIELDS_OF,
   type companySchema,
   type personSchema,
-} from "../../../src/spec/business-relation.ts";
+} from "../../../src/service-spec/business-relation.ts";
 import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
 import type { FieldName } from "../../../src/mapping/map-module.ts";
 import { mappingJsonSchema } from "../../../src/mapping/mapping-file.ts";

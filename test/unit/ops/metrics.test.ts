@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { metricsReference } from "../../../deploy/metrics-reference.ts";
-import { parseSamples } from "../../../src/cli/demo/daemon-metrics.ts";
+import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
 import {
   createMetrics,
   REJECT_REASONS,
@@ -21,8 +21,8 @@ const STATE: SharedState = {
   quotaReset: 1_800_000_000,
   pacing: "fallback",
   backlogDrainedAt: 1_800_000_100,
-  stopped: new Set(["token_refused"]),
-  authState: "token_refused",
+  stopped: new Set(["token_denied"]),
+  authState: "token_denied",
   tokenIssuedAt: undefined,
   sources: { "/crm/acme": 1_799_999_999 },
   redisDurable: true,
@@ -61,7 +61,7 @@ describe("series", () => {
     expect(of("queue_jobs", { queue: "sync", state: "delayed" })).toMatchObject([{ value: 2 }]);
     expect(of("quota_pacing", { mode: "fallback" })).toMatchObject([{ value: 1 }]);
     expect(of("quota_pacing", { mode: "free" })).toMatchObject([{ value: 0 }]);
-    expect(of("sending_stopped", { reason: "token_refused" })).toMatchObject([{ value: 1 }]);
+    expect(of("sending_stopped", { reason: "token_denied" })).toMatchObject([{ value: 1 }]);
     expect(of("sending_stopped", { reason: "throttled" })).toMatchObject([{ value: 0 }]);
     expect(of("auth_state").filter(({ value }) => value === 1)).toHaveLength(1);
     expect(of("redis_up")).toMatchObject([{ value: 1 }]);

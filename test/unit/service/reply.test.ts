@@ -1,12 +1,17 @@
 import { expect, test } from "vitest";
-import { classify, type Operation, type RawAnswer, type Sent } from "../../../src/service/reply.ts";
+import {
+  classify,
+  type Operation,
+  type HttpResponse,
+  type Sent,
+} from "../../../src/service/reply.ts";
 
 const JSON_TYPE = "application/json; charset=utf-8";
 const answer = (
   status: number,
   body: unknown = {},
   contentType: string = JSON_TYPE,
-): RawAnswer => ({
+): HttpResponse => ({
   status,
   contentType,
   body: typeof body === "string" ? body : JSON.stringify(body),
@@ -19,7 +24,7 @@ const sent = (operation: Operation, payload = {}): Sent => ({
 });
 const done = { crmCode: "4711", status: "ok" };
 
-test.for<[string, Operation, RawAnswer, object]>([
+test.for<[string, Operation, HttpResponse, object]>([
   ["201 on create", "create", answer(201, done), { kind: "created" }],
   ["409 on create", "create", answer(409), { kind: "exists" }],
   ["200 on update", "update", answer(200, done), { kind: "updated" }],
@@ -57,26 +62,26 @@ test.for<[string, Operation, RawAnswer, object]>([
     answer(400, "<html>", "text/html"),
     { kind: "rejected", status: 400, error: "no reason given" },
   ],
-  ["401", "get", answer(401), { kind: "denied", door: "token" }],
+  ["401", "get", answer(401), { kind: "denied", cause: "token" }],
   [
     "403 with our address",
     "get",
     answer(403, { code: "IP_WHITELIST_BLOCKED", ip: "2001:db8::1" }),
-    { kind: "denied", door: "address", ip: "2001:db8::1" },
+    { kind: "denied", cause: "address", ip: "2001:db8::1" },
   ],
-  ["403 of something before it", "get", answer(403, "no"), { kind: "denied", door: "address" }],
+  ["403 of something before it", "get", answer(403, "no"), { kind: "denied", cause: "address" }],
   [
     "403 with no address in it",
     "get",
     answer(403, { ip: "<b>" }),
-    { kind: "denied", door: "address" },
+    { kind: "denied", cause: "address" },
   ],
   ["429", "create", answer(429), { kind: "throttled" }],
 ])("%s", ([, operation, raw, reply]) => {
   expect(classify(raw, sent(operation))).toEqual(reply);
 });
 
-test.for<[Operation, RawAnswer, string, boolean]>([
+test.for<[Operation, HttpResponse, string, boolean]>([
   ["create", answer(500), "server_error", true],
   ["get", answer(503), "server_error", false],
   ["create", answer(202, done), "undeclared_success", true],
@@ -84,11 +89,11 @@ test.for<[Operation, RawAnswer, string, boolean]>([
   ["create", answer(200, done), "undeclared_success", true],
   ["get", answer(302), "redirect", false],
   ["update", answer(308), "redirect", false],
-  ["create", answer(404), "undeclared_refusal", false],
-  ["update", answer(409), "undeclared_refusal", false],
-  ["update", answer(405), "undeclared_refusal", false],
-  ["create", answer(415), "undeclared_refusal", false],
-  ["get", answer(418), "undeclared_refusal", false],
+  ["create", answer(404), "undeclared_status", false],
+  ["update", answer(409), "undeclared_status", false],
+  ["update", answer(405), "undeclared_status", false],
+  ["create", answer(415), "undeclared_status", false],
+  ["get", answer(418), "undeclared_status", false],
   ["create", answer(407), "proxy", false],
   ["create", answer(201, ""), "empty_body", true],
   ["update", answer(200, "<html>ok</html>", "text/html"), "wrong_content_type", true],

@@ -1,12 +1,16 @@
 import { describe, expect, it } from "vitest";
-import type { LedgerView } from "../../../src/sync/ledger-view.ts";
-import { settleReply, type ServiceReply } from "../../../src/sync/settle-reply.ts";
-import type { Sendable, TakenState } from "../../../src/sync/sync-relation.ts";
+import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { settleReply } from "../../../src/sync/settle-reply.ts";
+import type { ServiceReply } from "../../../src/sync/service-reply.ts";
+import type { Sendable } from "../../../src/sync/sync-relation.ts";
+import type { TakenState } from "../../../src/sync/staged-state.ts";
 
 const body = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M" };
 const sent: Sendable = { kind: "update", body };
 const state: TakenState = {
   crmCode: "1",
+  token: "t",
+  variant: "Person",
   order: "o2",
   payload: JSON.stringify(body),
   status: "mapped",
@@ -19,7 +23,7 @@ const state: TakenState = {
   row: undefined,
   warm: true,
 };
-const known: LedgerView = {
+const known: LedgerRow = {
   exists: true,
   uncertain: false,
   fingerprint: "f",
@@ -70,7 +74,7 @@ describe("settleReply", () => {
 
   it("rejected: a dead letter in the service's words, and the ledger as it was", () => {
     const settled = settle({ kind: "rejected", status: 400, error: "bad name" });
-    expect(settled.dead?.reason).toBe("refused");
+    expect(settled.dead?.reason).toBe("service_rejected");
     expect(settled.dead?.problems[0]?.rule).toBe("the service answered 400: bad name");
     expect(settled.settlement).toEqual({ row: "before", finished: true });
   });
@@ -83,7 +87,7 @@ describe("settleReply", () => {
   });
 
   it("unavailable for certain: the ledger as it was, later again", () => {
-    const settled = settle({ kind: "unavailable", reason: "refused", ambiguous: false });
+    const settled = settle({ kind: "unavailable", reason: "connection_refused", ambiguous: false });
     expect(settled.settlement).toMatchObject({ row: "before", failed: true, holdMs: 0 });
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 1000 });
   });

@@ -1,0 +1,172 @@
+/**
+ * Dataverse / Dynamics 365: the execution context of a plug-in step, with the attributes that the
+ * request set. Its answer is awaited for 60 s; one more try is made after 502, 503 and 504.
+ */
+import { isOneOf } from "../ops/secrets.ts";
+import {
+  addressOf,
+  fetched,
+  isObject,
+  jsonOf,
+  required,
+  textOf,
+  timeOf,
+  WebhookBodyError,
+  type Json,
+  type Translated,
+  type CrmConnector,
+  type WebhookEvent,
+} from "./connector.ts";
+
+const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
+const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
+
+/** What Dataverse calls a record that does not exist, by its id or by a key. */
+const NO_RECORD: ReadonlySet<string> = new Set(["0x80040217", "0x80060891"]);
+
+/** Images that Dataverse adds by itself hold a name only. */
+const OWN_IMAGE = "AsynchronousStepPrimaryName";
+
+export const dynamics: CrmConnector = {
+  name: "dynamics",
+  secretName: "DYNAMICS_WEBHOOK_SECRET",
+  copyMemoryS: 0,
+
+  /** The three ways that a service endpoint can be registered with: header, key, query. */
+  verify({ headers, query }, secrets) {
+    const shown = [
+      headers["x-webhook-key"],
+      headers["authorization"]?.replace(/^Bearer +/i, ""),
+      query.get("code") ?? undefined,
+      query.get("key") ?? undefined,
+    ];
+    return shown.map((text) => isOneOf(text, secrets)).includes(true)
+      ? { ok: true }
+      : { ok: false, why: "the key (?code=, or the header x-webhook-key) is missing or wrong" };
+  },
+
+  toEvents(request, canFetch): Translated {
+    const context = jsonOf(request);
+    if (!isObject(context)) throw new WebhookBodyError("the body is not an object");
+    const message = required(context["MessageName"], "MessageName");
+    const object = required(context["PrimaryEntityName"], "PrimaryEntityName");
+    const id = required(context["PrimaryEntityId"], "PrimaryEntityId").toLowerCase();
+    const event = (type: WebhookEvent["type"], recordId: string, data?: WebhookEvent["data"]) => ({
+      ...envelopeOf(context, `${message}-${recordId}`),
+      type,
+      subject: `${object}/${recordId}`,
+      ...(data !== undefined && { data }),
+    });
+    const whole = () => dataOf(context, canFetch, message === "Create");
+    switch (message) {
+      case "Create":
+        return { events: [event("crm.record.created", id, whole())] };
+      case "Delete":
+        return { events: [event("crm.record.deleted", id)] };
+      case "Merge": {
+        const loser = required(input(context, "SubordinateId"), "SubordinateId").toLowerCase();
+        return {
+          events: [
+            event("crm.record.deleted", loser),
+            event("crm.record.updated", id, { fetch: "dynamics" }),
+          ],
+        };
+      }
+      default:
+        return { events: [event("crm.record.updated", id, whole())] };
+    }
+  },
+
+  reader: {
+    needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+    async fetchRecord(api, object, recordId) {
+      const base = api.setting("DYNAMICS_URL").replace(/\/+$/, "");
+      const tenant = api.setting("DYNAMICS_TENANT_ID");
+      const login = addressOf(
+        api.setting("DYNAMICS_LOGIN_URL"),
+        "",
+        tenant,
+        "oauth2",
+        "v2.0",
+        "token",
+      );
+      const token = await api.token(login, {
+        client_id: api.setting("DYNAMICS_CLIENT_ID"),
+        client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
+        scope: `${base}/.default`,
+      });
+      if (typeof token !== "string") return fetched(token, undefined);
+      // Only an id of its form may stand unquoted in such an address.
+      if (!/^[0-9a-f-]{36}$/.test(recordId)) return { kind: "missing" };
+      const url = `${addressOf(base, "/api/data/v9.2", setOf(object))}(${recordId})`;
+      const answer = await api.get(url, {
+        authorization: `Bearer ${token}`,
+        "odata-maxversion": "4.0",
+        "odata-version": "4.0",
+        prefer: `odata.include-annotations="${FORMATTED.slice(1)}"`,
+      });
+      // An address that it does not know is a 404 too, and says nothing of the record.
+      if (answer.kind === "missing" && !NO_RECORD.has(answer.code ?? "")) {
+        return {
+          kind: "client_error",
+          reason: `HTTP 404 ${answer.code ?? ""} for ${setOf(object)}`,
+        };
+      }
+      return fetched(answer, "modifiedon");
+    },
+  },
+};
+
+/** The name of a table's set of records, as Dataverse forms it unless told otherwise. */
+const setOf = (table: string): string =>
+  /[^aeiou]y$/.test(table)
+    ? `${table.slice(0, -1)}ies`
+    : /(?:s|x|z|ch|sh)$/.test(table)
+      ? `${table}es`
+      : `${table}s`;
+
+function envelopeOf(context: Json, what: string) {
+  const time = dateOf(context["OperationCreatedOn"]);
+  return {
+    specversion: "1.0",
+    id: `${textOf(context["CorrelationId"])}-${textOf(context["OperationId"])}-${what}-${time ?? ""}`,
+    source: `/dynamics/${textOf(context["OrganizationName"])}`,
+    ...(time !== undefined && { time }),
+  } as const;
+}
+
+/** A post image with all columns is the whole record; of a creation so is what was set. */
+function dataOf(context: Json, canFetch: boolean, isCreation: boolean): WebhookEvent["data"] {
+  if (canFetch) return { fetch: "dynamics" };
+  const target = flatten(input(context, "Target"));
+  const image = pairs(context["PostEntityImages"]).find(([key]) => key !== OWN_IMAGE);
+  if (image !== undefined) return { record: { ...flatten(image[1]), ...target } };
+  return isCreation && Object.keys(target).length > 0 ? { record: target } : { fetch: "dynamics" };
+}
+
+const input = (context: Json, name: string): unknown =>
+  pairs(context["InputParameters"]).find(([key]) => key === name)?.[1];
+
+function pairs(list: unknown): [string, unknown][] {
+  if (!Array.isArray(list)) return [];
+  return (list as unknown[]).flatMap((pair) =>
+    isObject(pair) && typeof pair["key"] === "string" ? [[pair["key"], pair["value"]]] : [],
+  );
+}
+
+/** An Entity in the shape that the Web API gives a record. */
+function flatten(entity: unknown): Record<string, unknown> {
+  if (!isObject(entity)) return {};
+  const record: Record<string, unknown> = {};
+  for (const [key, value] of pairs(entity["Attributes"])) {
+    if (isObject(value) && "LogicalName" in value) record[`_${key}_value`] = value["Id"];
+    else record[key] = isObject(value) && "Value" in value ? value["Value"] : value;
+  }
+  for (const [key, value] of pairs(entity["FormattedValues"])) record[key + FORMATTED] = value;
+  return record;
+}
+
+function dateOf(value: unknown): string | undefined {
+  const ms = DATE.exec(textOf(value))?.[1];
+  return ms === undefined ? timeOf(value) : timeOf(Number(ms));
+}

@@ -1,0 +1,143 @@
+/**
+ * HubSpot webhooks v3: lists of what changed, without the records. Neither order nor uniqueness
+ * is promised; its answer is awaited for 5 s, and ten tries are made within a day.
+ */
+import { isSignedBy } from "../ops/secrets.ts";
+import {
+  addressOf,
+  fetched,
+  isObject,
+  jsonOf,
+  required,
+  textOf,
+  timeOf,
+  WebhookBodyError,
+  type Json,
+  type Translated,
+  type CrmConnector,
+  type WebhookEvent,
+} from "./connector.ts";
+
+/** A signature older than this is refused, ms; HubSpot's own rule. */
+const TOLERANCE_MS = 300_000;
+
+/** Objects of the generic subscriptions (`object.*`), by their type id. */
+const OBJECTS: Readonly<Record<string, string>> = { "0-1": "contact", "0-2": "company" };
+
+/** Characters that HubSpot signs as they are where a URL has them escaped. */
+const UNESCAPED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
+
+export const hubspot: CrmConnector = {
+  name: "hubspot",
+  secretName: "HUBSPOT_WEBHOOK_SECRET",
+  copyMemoryS: (2 * TOLERANCE_MS) / 1000,
+
+  verify({ headers, urls, body, receivedAt }, secrets) {
+    const signature = headers["x-hubspot-signature-v3"];
+    const timestamp = headers["x-hubspot-request-timestamp"] ?? "";
+    if (signature === undefined) {
+      return { ok: false, why: "the header X-HubSpot-Signature-v3 is missing" };
+    }
+    if (!/^\d{1,15}$/.test(timestamp) || Math.abs(receivedAt - Number(timestamp)) > TOLERANCE_MS) {
+      return { ok: false, why: "X-HubSpot-Request-Timestamp is not within 5 minutes of now" };
+    }
+    const right = urls.some((url) => {
+      const uri = url.replace(UNESCAPED, (escaped) => decodeURIComponent(escaped));
+      return isSignedBy(secrets, ["POST", uri, body, timestamp], "base64", signature);
+    });
+    return right
+      ? { ok: true, copyKey: `${timestamp}.${signature}` }
+      : {
+          ok: false,
+          why: "the signature is not that of the secret; does WEBHOOKS_PUBLIC_URL say what HubSpot calls?",
+        };
+  },
+
+  toEvents(request): Translated {
+    const changes = jsonOf(request);
+    if (!Array.isArray(changes)) throw new WebhookBodyError("the body is not a list of changes");
+    return { events: (changes as unknown[]).flatMap(eventsOf) };
+  },
+
+  reader: {
+    needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
+    async fetchRecord(api, object, recordId, fields) {
+      const path = PLURALS[object] ?? object;
+      const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
+      // Only properties that are named are sent; names that are none are let be.
+      const names = [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
+      const query = new URLSearchParams({ properties: names.join(",") });
+      const answer = await api.get(`${base}?${query.toString()}`, {
+        authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
+      });
+      return fetched(answer, "updatedAt");
+    },
+  },
+};
+
+const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
+
+function eventsOf(change: unknown): WebhookEvent[] {
+  if (!isObject(change)) throw new WebhookBodyError("a change is not an object");
+  // Older accounts say eventType.
+  const subscription = required(
+    change["subscriptionType"] ?? change["eventType"],
+    "subscriptionType",
+  );
+  const [prefix = "", what = ""] = subscription.split(".");
+  const typeId = textOf(change["objectTypeId"]);
+  const object = prefix === "object" ? (OBJECTS[typeId] ?? typeId) : prefix;
+  if (object === "") throw new WebhookBodyError("objectTypeId is missing");
+  const recordId = required(change["objectId"], "objectId");
+  const event = (type: WebhookEvent["type"], id: string): WebhookEvent => ({
+    ...envelopeOf(change),
+    type,
+    subject: `${object}/${id}`,
+    ...(type !== "crm.record.deleted" && { data: { fetch: "hubspot" } }),
+  });
+  switch (what) {
+    case "deletion":
+    case "privacyDeletion":
+      return [event("crm.record.deleted", recordId)];
+    case "restore":
+      return [event("crm.record.restored", recordId)];
+    case "creation":
+      return [event("crm.record.created", recordId)];
+    case "merge":
+      return mergeOf(change, recordId, event);
+    // propertyChange, associationChange, and what may yet come: the record tells.
+    default:
+      return [event("crm.record.updated", recordId)];
+  }
+}
+
+/** The survivor may be a record of its own; all others that took part are gone. */
+function mergeOf(
+  change: Json,
+  recordId: string,
+  event: (type: WebhookEvent["type"], id: string) => WebhookEvent,
+): WebhookEvent[] {
+  const primary = textOf(change["primaryObjectId"]) || recordId;
+  const survivor = textOf(change["newObjectId"]) || primary;
+  const merged = Array.isArray(change["mergedObjectIds"]) ? change["mergedObjectIds"] : [];
+  const losers = new Set([primary, ...merged.map(textOf)].filter((id) => id !== ""));
+  losers.delete(survivor);
+  const events = [...losers].map((id) => event("crm.record.deleted", id));
+  return [...events, event("crm.record.updated", survivor)].map((one) => ({
+    ...one,
+    id: `${one.id}-${one.subject}`,
+  }));
+}
+
+/** eventId alone is not unique, says HubSpot; all of these together are. */
+function envelopeOf(change: Json) {
+  const { portalId, subscriptionId, eventId, objectId, occurredAt } = change;
+  const parts = [portalId, subscriptionId, eventId, objectId, occurredAt].map(textOf);
+  const time = timeOf(occurredAt);
+  return {
+    specversion: "1.0",
+    id: parts.join("-"),
+    source: `/hubspot/${textOf(portalId)}`,
+    ...(time !== undefined && { time }),
+  } as const;
+}

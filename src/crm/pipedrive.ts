@@ -1,0 +1,70 @@
+/**
+ * Pipedrive webhooks v2: one change a request, with the record as it is now. Ten first tries that
+ * fail mean half an hour without events, so whatever is understood is answered with 200.
+ */
+import { isOneOf } from "../ops/secrets.ts";
+import {
+  isObject,
+  jsonOf,
+  required,
+  textOf,
+  timeOf,
+  WebhookBodyError,
+  type Json,
+  type Translated,
+  type CrmConnector,
+  type WebhookEvent,
+} from "./connector.ts";
+
+const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
+  create: "crm.record.created",
+  change: "crm.record.updated",
+  delete: "crm.record.deleted",
+};
+
+export const pipedrive: CrmConnector = {
+  name: "pipedrive",
+  secretName: "PIPEDRIVE_WEBHOOK_SECRET",
+  copyMemoryS: 0,
+
+  /** HTTP Basic: the secret is `user:password`, as given when the webhook was created. */
+  verify({ headers }, secrets) {
+    const given = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
+    const shown = given === undefined ? undefined : Buffer.from(given, "base64").toString("utf8");
+    return isOneOf(shown, secrets)
+      ? { ok: true }
+      : { ok: false, why: "the user and password (HTTP Basic) are missing or wrong" };
+  },
+
+  toEvents(request): Translated {
+    const body = jsonOf(request);
+    if (!isObject(body) || !isObject(body["meta"])) throw new WebhookBodyError("meta is missing");
+    const { meta, data, previous } = body;
+    const type = TYPES[required(meta["action"], "meta.action")];
+    if (type === undefined)
+      throw new WebhookBodyError("meta.action is not create, change or delete");
+    const record = isObject(data) ? data : isObject(previous) ? previous : undefined;
+    if (record === undefined && type !== "crm.record.deleted") {
+      throw new WebhookBodyError("data is missing");
+    }
+    return { events: [eventOf(type, meta, record)] };
+  },
+};
+
+function eventOf(type: WebhookEvent["type"], meta: Json, record: Json | undefined): WebhookEvent {
+  const sent = timeOf(meta["timestamp"]);
+  // A deleted record still says when it was changed last, which is not when it went.
+  const changed = type === "crm.record.deleted" ? undefined : timeOf(record?.["update_time"]);
+  const time = changed ?? sent;
+  const id = textOf(meta["entity_id"]) || required(record?.["id"], "meta.entity_id");
+  return {
+    specversion: "1.0",
+    id: required(meta["id"], "meta.id"),
+    source: `/pipedrive/${textOf(meta["company_id"])}`,
+    type,
+    subject: `${required(meta["entity"], "meta.entity")}/${id}`,
+    ...(time !== undefined && { time }),
+    ...(sent !== undefined && { sequence: sent }),
+    ...(record !== undefined && { data: { record } }),
+  };
+}

@@ -1,0 +1,83 @@
+/** Outbound messages: up to 100 notifications in one SOAP envelope. */
+import { XMLParser, XMLValidator } from "fast-xml-parser";
+import { isObject, textOf, WebhookBodyError, type Json, type WebhookRequest } from "./connector.ts";
+
+const SOAP = "http://schemas.xmlsoap.org/soap/envelope/";
+const OUTBOUND = "http://soap.sforce.com/2005/09/outbound";
+
+/** Anything else than this, and Salesforce sends the message again for 24 hours. */
+export const ACKNOWLEDGEMENT = {
+  contentType: "text/xml; charset=utf-8",
+  body: `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="${SOAP}"><soapenv:Body><notificationsResponse xmlns="${OUTBOUND}"><Ack>true</Ack></notificationsResponse></soapenv:Body></soapenv:Envelope>`,
+};
+
+export interface Notification {
+  readonly id: string;
+  readonly object: string;
+  readonly fields: Readonly<Record<string, string | boolean | null>>;
+}
+
+export const isSoap = ({ headers, body }: WebhookRequest): boolean =>
+  /xml/i.test(headers["content-type"] ?? "") || body.subarray(0, 100).includes("<");
+
+const parser = new XMLParser({
+  ignoreAttributes: false,
+  attributeNamePrefix: "@",
+  removeNSPrefix: true,
+  // Texts stay texts: an id of digits is no number, and 007 is not 7.
+  parseTagValue: false,
+  parseAttributeValue: false,
+  trimValues: false,
+  isArray: (name) => name === "Notification",
+});
+
+/** @throws WebhookBodyError when it is no such envelope. */
+export function notificationsOf(xml: string): {
+  organizationId: string;
+  notifications: Notification[];
+} {
+  // No sender of these declares anything; whoever does has entities in mind.
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml) || XMLValidator.validate(xml) !== true) {
+    throw new WebhookBodyError("the body is not well-formed XML without a DOCTYPE");
+  }
+  const message = inside(inside(inside(parse(xml), "Envelope"), "Body"), "notifications");
+  const organizationId = textOf(message?.["OrganizationId"]);
+  const found = message?.["Notification"];
+  if (organizationId === "" || !Array.isArray(found)) {
+    throw new WebhookBodyError("the body is not an outbound message");
+  }
+  return { organizationId, notifications: (found as unknown[]).map(notificationOf) };
+}
+
+function parse(xml: string): unknown {
+  try {
+    return parser.parse(xml);
+  } catch {
+    throw new WebhookBodyError("the body is not well-formed XML");
+  }
+}
+
+const inside = (value: unknown, name: string): Json | undefined => {
+  const inner = isObject(value) ? value[name] : undefined;
+  return isObject(inner) ? inner : undefined;
+};
+
+function notificationOf(notification: unknown): Notification {
+  const record = inside(notification, "sObject");
+  const id = isObject(notification) ? textOf(notification["Id"]) : "";
+  const object = textOf(record?.["@type"]).replace(/^.*:/, "");
+  if (record === undefined || id === "" || object === "") {
+    throw new WebhookBodyError("a notification has no Id or no sObject with its type");
+  }
+  const fields = Object.entries(record).flatMap(([name, value]) =>
+    name.startsWith("@") || name === "#text" ? [] : [[name, fieldOf(value)] as const],
+  );
+  return { id, object, fields: Object.fromEntries(fields) };
+}
+
+/** XML has texts only; the words for true and false mean just that. */
+function fieldOf(value: unknown): string | boolean | null {
+  if (isObject(value)) return value["@nil"] === "true" ? null : textOf(value["#text"]) || null;
+  const text = textOf(value);
+  return text === "true" ? true : text === "false" ? false : text;
+}

@@ -1,0 +1,170 @@
+/**
+ * Salesforce. Change data capture events are pulled from its bus; whoever pulls relays them here
+ * as JSON (EventBridge, a Pub/Sub client, a flow). Outbound messages come as SOAP by themselves.
+ */
+import { isOneOf } from "../ops/secrets.ts";
+import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
+import {
+  addressOf,
+  fetched,
+  isObject,
+  jsonOf,
+  required,
+  textOf,
+  timeOf,
+  WebhookBodyError,
+  type Json,
+  type Translated,
+  type CrmConnector,
+  type WebhookEvent,
+  type WebhookRequest,
+} from "./connector.ts";
+
+const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
+  CREATE: "crm.record.created",
+  UPDATE: "crm.record.updated",
+  DELETE: "crm.record.deleted",
+  UNDELETE: "crm.record.restored",
+};
+
+/** Salesforce's ids; others (000000000000000AAA, 001*) stand for records that are not named. */
+const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
+
+/** Of the REST API; Salesforce keeps old ones for years. */
+const API_VERSION = "v62.0";
+
+/** Digits of a commit number, padded so that it compares as text. */
+const COMMIT_DIGITS = 20;
+const SEQUENCE_DIGITS = 6;
+
+export const salesforce: CrmConnector = {
+  name: "salesforce",
+  secretName: "SALESFORCE_WEBHOOK_SECRET",
+  copyMemoryS: 0,
+
+  /** Relays can set a header; an outbound message has nothing but its address. */
+  verify({ headers, query }, secrets) {
+    const basic = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
+    const shown = [
+      headers["authorization"]?.replace(/^Bearer +/i, ""),
+      basic && Buffer.from(basic, "base64").toString("utf8"),
+      headers["x-api-key"],
+      query.get("key") ?? undefined,
+    ];
+    return shown.map((text) => isOneOf(text, secrets)).includes(true)
+      ? { ok: true }
+      : {
+          ok: false,
+          why: "the secret is missing or wrong (Authorization, X-API-Key, or ?key= for outbound messages)",
+        };
+  },
+
+  toEvents(request, canFetch): Translated {
+    if (isSoap(request)) return { events: eventsOfSoap(request, canFetch) };
+    const body = jsonOf(request);
+    const all = (Array.isArray(body) ? (body as unknown[]) : [body]).map((one) =>
+      eventsOfChange(payloadOf(one), canFetch),
+    );
+    return {
+      events: all.flatMap(({ events }) => events),
+      gaps: all.reduce((sum, { gaps = 0 }) => sum + gaps, 0),
+    };
+  },
+
+  acknowledgement: ACKNOWLEDGEMENT,
+
+  reader: {
+    needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
+    async fetchRecord(api, object, recordId) {
+      const base = api.setting("SALESFORCE_URL");
+      const token = await api.token(addressOf(base, "/services/oauth2/token"), {
+        client_id: api.setting("SALESFORCE_CLIENT_ID"),
+        client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
+      });
+      if (typeof token !== "string") return fetched(token, undefined);
+      const url = addressOf(base, `/services/data/${API_VERSION}/sobjects`, object, recordId);
+      return fetched(await api.get(url, { authorization: `Bearer ${token}` }), "SystemModstamp");
+    },
+  },
+};
+
+/** As the bus shows it, as EventBridge wraps it, or bare. */
+function payloadOf(body: unknown): Json {
+  for (const one of isObject(body) ? [body, body["data"], body["detail"]] : []) {
+    if (!isObject(one)) continue;
+    const payload = isObject(one["payload"]) ? one["payload"] : one;
+    if (isObject(payload["ChangeEventHeader"])) return payload;
+  }
+  throw new WebhookBodyError("ChangeEventHeader is missing");
+}
+
+function eventsOfChange(payload: Json, canFetch: boolean): Translated {
+  const header = payload["ChangeEventHeader"] as Json;
+  const object = required(header["entityName"], "entityName");
+  const change = required(header["changeType"], "changeType");
+  if (change === "GAP_OVERFLOW") return { events: [], gaps: 1 };
+  const type = TYPES[change.replace(/^GAP_/, "")];
+  if (type === undefined) throw new WebhookBodyError("changeType is not known");
+  const recordIds = Array.isArray(header["recordIds"]) ? header["recordIds"].map(textOf) : [];
+  const known = recordIds.filter((id) => RECORD_ID.test(id));
+  const transaction = `${required(header["transactionKey"], "transactionKey")}-${textOf(header["sequenceNumber"])}`;
+  const time = timeOf(header["commitTimestamp"]);
+  const events = known.map((id) => ({
+    specversion: "1.0" as const,
+    id: `${transaction}-${id}`,
+    source: "/salesforce",
+    type,
+    subject: `${object}/${id}`,
+    ...(time !== undefined && { time }),
+    sequence: sequenceOf(header),
+    ...(type !== "crm.record.deleted" && { data: dataOf(payload, change, id, canFetch) }),
+  }));
+  return { events, gaps: recordIds.length - known.length };
+}
+
+/** A transaction's changes have one time; what tells their order has up to 19 digits. */
+const sequenceOf = (header: Json): string =>
+  [
+    textOf(header["commitNumber"]).padStart(COMMIT_DIGITS, "0"),
+    textOf(header["sequenceNumber"]).padStart(SEQUENCE_DIGITS, "0"),
+  ].join("-");
+
+/** New and undeleted records come with all their fields, updated ones with what changed. */
+function dataOf(payload: Json, change: string, id: string, canFetch: boolean) {
+  const isWhole = change === "CREATE" || change === "UNDELETE";
+  return isWhole && !canFetch
+    ? { record: { ...flatten(payload), Id: id } }
+    : { fetch: "salesforce" };
+}
+
+/** Compound fields as the REST API shows them: MailingAddress.City is MailingCity. */
+function flatten(payload: Json): Record<string, unknown> {
+  const record: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(payload)) {
+    if (name === "ChangeEventHeader") continue;
+    if (!isObject(value)) record[name] = value;
+    else if (name === "Name") Object.assign(record, value);
+    else if (name.endsWith("Address")) {
+      const prefix = name.slice(0, -"Address".length);
+      for (const [part, text] of Object.entries(value)) record[prefix + part] = text;
+    }
+  }
+  if (record["PersonContactId"] !== undefined) record["IsPersonAccount"] = true;
+  return record;
+}
+
+function eventsOfSoap(request: WebhookRequest, canFetch: boolean): WebhookEvent[] {
+  const { organizationId, notifications } = notificationsOf(request.body.toString("utf8"));
+  return notifications.map(({ id, object, fields }) => {
+    const time = timeOf(fields["SystemModstamp"] ?? fields["LastModifiedDate"]);
+    return {
+      specversion: "1.0",
+      id,
+      source: `/salesforce/${organizationId}`,
+      type: "crm.record.updated",
+      subject: `${object}/${required(fields["Id"], "sObject Id")}`,
+      ...(time !== undefined && { time }),
+      data: canFetch ? { fetch: "salesforce" } : { record: fields },
+    };
+  });
+}

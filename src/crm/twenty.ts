@@ -1,0 +1,90 @@
+/** Twenty: the whole record with every event, sent once and never again; answered within 5 s. */
+import { createHash } from "node:crypto";
+import { isSignedBy } from "../ops/secrets.ts";
+import {
+  isObject,
+  jsonOf,
+  required,
+  textOf,
+  timeOf,
+  WebhookBodyError,
+  type Json,
+  type Translated,
+  type CrmConnector,
+  type WebhookEvent,
+} from "./connector.ts";
+
+/** Twenty names no tolerance; this is the field's usual one, ms. */
+const TOLERANCE_MS = 300_000;
+
+const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
+  created: "crm.record.created",
+  updated: "crm.record.updated",
+  upserted: "crm.record.updated",
+  deleted: "crm.record.deleted",
+  destroyed: "crm.record.deleted",
+  restored: "crm.record.restored",
+};
+
+export const twenty: CrmConnector = {
+  name: "twenty",
+  secretName: "TWENTY_WEBHOOK_SECRET",
+  copyMemoryS: (2 * TOLERANCE_MS) / 1000,
+
+  verify({ headers, body, receivedAt }, secrets) {
+    const signature = headers["x-twenty-webhook-signature"];
+    const timestamp = headers["x-twenty-webhook-timestamp"] ?? "";
+    if (signature === undefined) {
+      return { ok: false, why: "the header X-Twenty-Webhook-Signature is missing" };
+    }
+    if (!/^\d{1,15}$/.test(timestamp) || Math.abs(receivedAt - Number(timestamp)) > TOLERANCE_MS) {
+      return { ok: false, why: "X-Twenty-Webhook-Timestamp is not within 5 minutes of now" };
+    }
+    return isSignedBy(secrets, [timestamp, ":", body], "hex", signature.toLowerCase())
+      ? { ok: true, copyKey: `${timestamp}.${signature.toLowerCase()}` }
+      : { ok: false, why: "the signature is not that of the secret" };
+  },
+
+  toEvents(request): Translated {
+    const body = jsonOf(request);
+    if (!isObject(body)) throw new WebhookBodyError("the body is not an object");
+    // The documentation shows { event, data, timestamp }; what is sent has other names.
+    const name = required(body["eventName"] ?? body["event"], "eventName");
+    const record = body["record"] ?? body["data"];
+    if (!isObject(record)) throw new WebhookBodyError("record is missing");
+    const [object = "", action = ""] = name.split(".");
+    const type = TYPES[action];
+    if (type === undefined || object === "") {
+      throw new WebhookBodyError(`eventName is not <object>.<${Object.keys(TYPES).join("|")}>`);
+    }
+    return { events: [eventOf(type, object, record, body, request.body)] };
+  },
+};
+
+function eventOf(
+  type: WebhookEvent["type"],
+  object: string,
+  record: Json,
+  body: Json,
+  bytes: Buffer,
+): WebhookEvent {
+  // Before a record is destroyed it says when it was changed last, not when it went.
+  const changes = [record["updatedAt"], record["deletedAt"]].map(timeOf);
+  const sent = timeOf(body["eventDate"] ?? body["timestamp"]);
+  const time =
+    changes
+      .filter((at) => at !== undefined)
+      .toSorted()
+      .at(-1) ?? sent;
+  const hash = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+  return {
+    specversion: "1.0",
+    id: `${textOf(body["webhookId"])}-${object}-${hash}`,
+    source: `/twenty/${textOf(body["workspaceId"])}`,
+    type,
+    subject: `${object}/${required(record["id"], "record.id")}`,
+    ...(time !== undefined && { time }),
+    ...(sent !== undefined && { sequence: sent }),
+    data: { record },
+  };
+}

@@ -1,0 +1,178 @@
+/** The real parts of the demo: Redis, the service and the daemon, each a process of its own. */
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Redis } from "ioredis";
+import { readConfig } from "../config.ts";
+import { makePrivateDir } from "../ops/data-dir.ts";
+import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
+import { UserError } from "../ops/user-error.ts";
+import { ProcessFailed, Supervisor } from "./supervisor.ts";
+import type { ServiceAddress } from "./service-reader.ts";
+
+/** Requests to the sandbox take milliseconds; what a killed daemon held is free again so soon. */
+const SERVICE_TIMEOUT_MS = 5000;
+
+export interface Clock {
+  readonly hourMs: number;
+  readonly burstMs: number;
+}
+
+interface RedisPart {
+  readonly url: string;
+  readonly prefix: string;
+  /** Rejects when it is down for good. */
+  readonly failed: Promise<never>;
+}
+
+interface DaemonReady {
+  readonly url: string;
+}
+
+export interface Parts {
+  readonly dataDir: string;
+  readonly redis: RedisPart;
+  readonly service: ServiceAddress;
+  readonly daemonUrl: string;
+  readonly ingestToken: string;
+  readonly daemon: Supervisor<DaemonReady>;
+  /** Rejects when one of them is down for good. */
+  readonly failed: Promise<never>;
+}
+
+export interface StartOptions {
+  readonly clock: Clock;
+  /** A new or empty directory to use and keep; absent: a temporary one. */
+  readonly dataDir: string | undefined;
+  readonly say: (text: string) => void;
+}
+
+/** Starts all, and defers to `stack` what ends it again. */
+export async function startParts(
+  options: StartOptions,
+  stack: AsyncDisposableStack,
+): Promise<Parts> {
+  const { clock, say } = options;
+  const dataDir = await prepareDir(options.dataDir, stack);
+  const redis = await provideRedis(dataDir, say, stack);
+
+  const tokenFile = join(dataDir, "service.token");
+  const sandbox = new Supervisor<ServiceAddress>(
+    (last) => sandboxSpec(dataDir, tokenFile, clock, last),
+    (how) => say(`the service ended (${how}) and is being started again`),
+  );
+  stack.defer(async () => sandbox.stop());
+  const service = await sandbox.start();
+
+  const ingestToken = randomBytes(24).toString("base64url");
+  const env = {
+    REDIS_URL: redis.url,
+    QUEUE_PREFIX: redis.prefix,
+    SERVICE_BASE_URL: service.url,
+    SERVICE_TOKEN_FILE: tokenFile,
+    INGEST_TOKEN: ingestToken,
+    QUOTA_HOUR_MS: String(clock.hourMs),
+    QUOTA_BURST_MS: String(clock.burstMs),
+    SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
+    DATA_DIR: dataDir,
+  };
+  const daemon = new Supervisor<DaemonReady>(
+    (last) => ({
+      name: "the daemon",
+      args: ["start", "--json"],
+      env: { ...env, HTTP_PORT: last === undefined ? "0" : new URL(last.url).port },
+      logFile: join(dataDir, "daemon.log"),
+    }),
+    (how) => say(`the daemon ended (${how}) and is being started again; the CRM goes on`),
+  );
+  stack.defer(async () => daemon.stop());
+  const { url: daemonUrl } = await daemon.start();
+  const failed = Promise.race([sandbox.failed, daemon.failed, redis.failed]);
+  failed.catch(() => {});
+  return { dataDir, redis, service, daemonUrl, ingestToken, daemon, failed };
+}
+
+async function prepareDir(given: string | undefined, stack: AsyncDisposableStack): Promise<string> {
+  if (given === undefined) {
+    const dir = await mkdtemp(join(tmpdir(), "crmsync-demo-"));
+    stack.defer(async () => rm(dir, { recursive: true, force: true }));
+    return dir;
+  }
+  const dir = resolve(given);
+  if (existsSync(dir) && (await readdir(dir)).length > 0) {
+    throw new UserError(`${dir} is not empty: each demo starts clean, so give it a new directory`);
+  }
+  makePrivateDir(dir);
+  return dir;
+}
+
+/** The one of REDIS_URL, which is left without a key of ours, else an own one. */
+async function provideRedis(
+  dataDir: string,
+  say: (text: string) => void,
+  stack: AsyncDisposableStack,
+): Promise<RedisPart> {
+  const { REDIS_URL: url, QUEUE_PREFIX } = readConfig();
+  if (url !== undefined) {
+    const prefix = `{crmsync-demo-${randomBytes(4).toString("hex")}}`;
+    stack.defer(async () => removeKeys(url, prefix));
+    return { url, prefix, failed: new Promise(() => {}) };
+  }
+  const tell = (_fields: unknown, message?: unknown): void => say(String(message));
+  const log = { info: () => {}, warn: tell, error: tell };
+  const redis = await startEmbeddedRedis({ dataDir, log });
+  stack.defer(async () => redis.close());
+  const failed = new Promise<never>((_, reject) => {
+    void redis.exited.then(({ wanted, reason }) => {
+      if (!wanted) reject(new ProcessFailed(`redis-server does not stay up: ${reason}`));
+    });
+  });
+  failed.catch(() => {});
+  return { url: redis.url, prefix: QUEUE_PREFIX, failed };
+}
+
+async function removeKeys(url: string, prefix: string): Promise<void> {
+  const redis = new Redis(url, { maxRetriesPerRequest: 1 });
+  redis.on("error", () => {});
+  try {
+    let cursor = "0";
+    do {
+      const [next, keys] = await redis.scan(cursor, "MATCH", `*${prefix}*`, "COUNT", 1000);
+      cursor = next;
+      if (keys.length > 0) await redis.unlink(...keys);
+    } while (cursor !== "0");
+  } finally {
+    redis.disconnect();
+  }
+}
+
+function sandboxSpec(
+  dataDir: string,
+  tokenFile: string,
+  clock: Clock,
+  last: ServiceAddress | undefined,
+) {
+  const port = (url: string | undefined): string => (url === undefined ? "0" : new URL(url).port);
+  const flags = {
+    db: join(dataDir, "sandbox.db"),
+    "token-file": tokenFile,
+    "per-hour": REQUESTS_PER_HOUR,
+    "hour-ms": clock.hourMs,
+    burst: BURST_REQUESTS,
+    "burst-ms": clock.burstMs,
+    policy: "sliding",
+    port: port(last?.url),
+    "faults-port": port(last?.faultsUrl),
+  };
+  const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
+  return {
+    name: "the service",
+    // The address for faults also tells what the service was asked; no fault is armed.
+    args: ["sandbox", ...args, "--faults", "--json"],
+    env: {},
+    logFile: join(dataDir, "sandbox.log"),
+  };
+}

@@ -1,0 +1,210 @@
+/** The demo from the first process to the verdict. */
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { Inbox } from "../event/inbox.ts";
+import {
+  BURST_REQUESTS,
+  BURST_WINDOW_MS,
+  HOUR_MS,
+  REQUESTS_PER_HOUR,
+} from "../service-spec/limits.ts";
+import { compare } from "./compare.ts";
+import { DaemonMetrics } from "./daemon-metrics.ts";
+import { addCounts, NO_COUNTS, readBacklog } from "./figures.ts";
+import type { Figures, ServiceCounts } from "./figures.ts";
+import { planHour } from "./hour.ts";
+import type { Hour } from "./hour.ts";
+import type { Clock, Parts } from "./components.ts";
+import { Producer } from "./producer.ts";
+import type { Screen } from "./screen.ts";
+import { countIdleWrites, readCounts, readRelations } from "./service-reader.ts";
+import type { Verdict } from "./verdict.ts";
+
+export interface DemoOptions {
+  readonly seed: number;
+  readonly clients: number;
+  readonly seconds: number;
+}
+
+const LOOK_EVERY_MS = 400;
+const SCRAPE_TIMEOUT_MS = 3000;
+/** How long nothing may move, beyond an hour of the compressed clock, before the demo gives up. */
+const STANDSTILL_MS = 60_000;
+const SETTLED_LOOKS = 2;
+
+/**
+ * An hour passes in `seconds`. The burst window is not shortened as much: 83 ms for a minute
+ * would be the noise of a busy machine. So bursts come more seldom than the real limits allow.
+ */
+export function compressClock(seconds: number): Clock {
+  const hourMs = seconds * 1000;
+  const scaled = (BURST_WINDOW_MS * hourMs) / HOUR_MS;
+  return { hourMs, burstMs: Math.min(BURST_WINDOW_MS, Math.max(300, Math.round(scaled * 12))) };
+}
+
+export class Demo {
+  readonly #options: DemoOptions;
+  readonly #parts: Parts;
+  readonly #screen: Screen;
+  readonly #signal: AbortSignal;
+  readonly #metrics = new DaemonMetrics();
+  readonly #hour: Hour;
+  readonly #startAt: number;
+  #service = NO_COUNTS;
+  /** Counts of the service before it was last started anew: the next one counts from zero. */
+  #earlierService = NO_COUNTS;
+  #producer: Producer | undefined;
+  #watchedPid: number | undefined;
+
+  constructor(options: DemoOptions, parts: Parts, screen: Screen, signal: AbortSignal) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#screen = screen;
+    this.#signal = signal;
+    this.#startAt = Date.now();
+    this.#hour = planHour({
+      ...options,
+      lengthMs: options.seconds * 1000,
+      startAt: this.#startAt,
+      source: "/crm/demo",
+    });
+  }
+
+  async run(): Promise<Verdict> {
+    const { daemonUrl, ingestToken } = this.#parts;
+    const redis = new Redis(this.#parts.redis.url, { maxRetriesPerRequest: null });
+    redis.on("error", () => {}); // it comes back, and the jobs go on then
+    const inbox = new Inbox(redis, this.#parts.redis.prefix);
+    const ended = new AbortController();
+    const signal = AbortSignal.any([this.#signal, ended.signal]);
+    this.#producer = new Producer({
+      deliveries: this.#hour.deliveries,
+      startAt: this.#startAt,
+      inbox,
+      eventsUrl: `${daemonUrl}/events`,
+      token: ingestToken,
+      signal,
+    });
+    try {
+      const producing = this.#producer.run();
+      await Promise.race([this.#parts.failed, Promise.all([producing, this.#watch(signal)])]);
+      return await this.#judge();
+    } finally {
+      ended.abort();
+      this.#screen.end();
+      redis.disconnect();
+    }
+  }
+
+  /** Shows the figures until every event is delivered and nothing waits any more. */
+  async #watch(signal: AbortSignal): Promise<void> {
+    let settledLooks = 0;
+    let last = "";
+    let movedAt = performance.now();
+    while (settledLooks < SETTLED_LOOKS) {
+      await this.#look();
+      const figures = this.#figures();
+      this.#screen.show(figures);
+      settledLooks = this.#isSettled(figures) ? settledLooks + 1 : 0;
+      const state = JSON.stringify([figures.delivered, figures.service, figures.backlog.records]);
+      if (state !== last) movedAt = performance.now();
+      last = state;
+      if (performance.now() - movedAt > this.#options.seconds * 1000 + STANDSTILL_MS) {
+        this.#screen.say(`nothing moves any more; still waiting for ${waitsFor(figures)}`);
+        return;
+      }
+      await delay(LOOK_EVERY_MS, undefined, { signal });
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { daemon, daemonUrl, service } = this.#parts;
+    if (daemon.pid !== this.#watchedPid) this.#metrics.ended();
+    this.#watchedPid = daemon.pid;
+    const [metrics, counts] = await Promise.allSettled([
+      fetch(`${daemonUrl}/metrics`, { signal: AbortSignal.timeout(SCRAPE_TIMEOUT_MS) }).then(
+        async (response) => response.text(),
+      ),
+      readCounts(service),
+    ]);
+    // What a process that died meanwhile had said stands.
+    if (metrics.status === "fulfilled" && daemon.pid === this.#watchedPid) {
+      this.#metrics.update(metrics.value);
+    }
+    if (counts.status === "fulfilled") this.#countService(counts.value);
+  }
+
+  #countService(counts: ServiceCounts): void {
+    const now = addCounts(this.#earlierService, counts);
+    if (now.requests < this.#service.requests) this.#earlierService = this.#service;
+    this.#service = addCounts(this.#earlierService, counts);
+  }
+
+  #figures(): Figures {
+    const metrics = this.#metrics;
+    const changes = (outcome: string): number => metrics.count("changes_total", { outcome });
+    const fresh = (share: number): number | undefined =>
+      metrics.quantile("change_freshness_seconds", share, { lane: "live" });
+    const { daemon } = this.#parts;
+    return {
+      progress: Math.min(1, (Date.now() - this.#startAt) / (this.#options.seconds * 1000)),
+      planned: this.#hour.deliveries.length,
+      delivered: this.#producer?.delivered ?? 0,
+      sentTwice: this.#hour.deliveries.length - this.#hour.events,
+      coalesced: changes("coalesced"),
+      unchanged: changes("unchanged"),
+      superseded: changes("superseded"),
+      deadLetters: metrics.state("dead_letters"),
+      service: this.#service,
+      quota: {
+        limit: metrics.state("quota_limit") ?? REQUESTS_PER_HOUR,
+        remaining: metrics.state("quota_remaining"),
+      },
+      freshness: { p50: fresh(0.5), p99: fresh(0.99) },
+      backlog: readBacklog(metrics),
+      daemon: { pid: daemon.pid, restarts: daemon.restarts },
+    };
+  }
+
+  #isSettled({ delivered, planned, backlog }: Figures): boolean {
+    const { inbox, records, oldest } = backlog;
+    return delivered === planned && inbox === 0 && records === 0 && oldest === 0;
+  }
+
+  async #judge(): Promise<Verdict> {
+    const figures = this.#figures();
+    const relations = await readRelations(this.#parts.service, this.#signal);
+    const crmCodes = relations.map(({ crmCode }) => String(crmCode));
+    const idleWrites = await countIdleWrites(this.#parts.service, crmCodes);
+    const { created, updated } = figures.service;
+    return {
+      ...this.#options,
+      settled: this.#isSettled(figures),
+      waitsFor: waitsFor(figures),
+      differences: compare(this.#hour.expected, relations),
+      relations: relations.length,
+      terminated: relations.filter(({ relationStatus }) => relationStatus === "terminated").length,
+      expectedDeadLetters: this.#hour.expectedDeadLetters,
+      netChanges: created + updated - idleWrites,
+      figures,
+    };
+  }
+}
+
+function waitsFor({ delivered, planned, backlog }: Figures): string {
+  return [
+    `${planned - delivered} events to be taken`,
+    `${backlog.inbox ?? "an unknown number of"} events in the inbox`,
+    `${backlog.records ?? "an unknown number of"} records`,
+  ].join(", ");
+}
+
+/** What the demo does to the clock, in words. */
+export function explainClock({ hourMs, burstMs }: Clock): string {
+  const toScale = Math.round((BURST_WINDOW_MS * hourMs) / HOUR_MS);
+  const limits =
+    `An hour of the CRM and of the quota takes ${hourMs / 1000} s here: ` +
+    `${REQUESTS_PER_HOUR} requests in it, ${BURST_REQUESTS} per ${burstMs} ms.`;
+  if (burstMs === toScale) return limits;
+  return `${limits}\n(True to scale the latter would be ${toScale} ms, less than a busy machine's jitter: this is stricter.)`;
+}

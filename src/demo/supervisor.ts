@@ -1,0 +1,126 @@
+/** Runs a command of crmsync as a process of its own, and starts it again when it dies. */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { UserError } from "../ops/user-error.ts";
+
+/** The command line beside this folder: sources in a checkout, JavaScript when built. */
+const MAIN = join(import.meta.dirname, `../cli/main${extname(import.meta.filename)}`);
+
+const READY_DEADLINE_MS = 30_000;
+const STOP_DEADLINE_MS = 4500;
+const RESTART_AFTER_MS = 500;
+/** A process that dies so often before it is ready will not become so. */
+const MAX_FAILED_STARTS = 3;
+
+export interface ServiceSpec {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** All that it inherits: no setting of the caller's reaches it. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly logFile: string;
+}
+
+/** A part of the demo does not come up, or not any more: its log says why. */
+export class ProcessFailed extends UserError {}
+
+export class Supervisor<Ready> {
+  readonly #spec: (ready: Ready | undefined) => ServiceSpec;
+  readonly #onDeath: (how: string) => void;
+  readonly #failure = Promise.withResolvers<never>();
+  #child: ChildProcess | undefined;
+  #ready: Ready | undefined;
+  #stopping = false;
+  restarts = 0;
+
+  /**
+   * @param spec how to start it; told what the last start said, so that a new one can take up
+   *   the same address.
+   */
+  constructor(spec: (last: Ready | undefined) => ServiceSpec, onDeath: (how: string) => void) {
+    this.#spec = spec;
+    this.#onDeath = onDeath;
+    this.#failure.promise.catch(() => {}); // who waits for it is told all the same
+  }
+
+  /** Undefined while it is down. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Rejects once it cannot be started again. */
+  get failed(): Promise<never> {
+    return this.#failure.promise;
+  }
+
+  /** Resolves with the line of JSON that it says when it serves. */
+  async start(): Promise<Ready> {
+    const spec = this.#spec(this.#ready);
+    const log = openSync(spec.logFile, "a", 0o600);
+    // A session of its own: Ctrl-C is for the demo, which ends the others in order. The channel
+    // tells them to end when the demo is gone without a word.
+    const child = spawn(process.execPath, [...process.execArgv, MAIN, ...spec.args], {
+      env: spec.env,
+      detached: true,
+      stdio: ["ignore", "pipe", log, "ipc"],
+    });
+    closeSync(log);
+    this.#child = child;
+    let isReady = false;
+    child.once("exit", (code, signal) => {
+      this.#child = undefined;
+      if (this.#stopping || !isReady) return;
+      this.#onDeath(signal ?? `exit code ${code}`);
+      void this.#startAgain();
+    });
+    this.#ready = await firstLine<Ready>(child, spec);
+    isReady = true;
+    return this.#ready;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const child = this.#child;
+    if (child === undefined) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGTERM");
+    const late = setTimeout(() => child.kill("SIGKILL"), STOP_DEADLINE_MS);
+    await ended;
+    clearTimeout(late);
+  }
+
+  async #startAgain(): Promise<void> {
+    for (let attempt = 1; !this.#stopping; attempt += 1) {
+      await delay(RESTART_AFTER_MS);
+      if (this.#stopping) return;
+      try {
+        await this.start();
+        this.restarts += 1;
+        return;
+      } catch (error) {
+        if (attempt === MAX_FAILED_STARTS) return this.#failure.reject(error);
+      }
+    }
+  }
+}
+
+async function firstLine<T>(child: ChildProcess, { name, logFile }: ServiceSpec): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const fail = (how: string): void => {
+    const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-20).join("\n");
+    reject(new ProcessFailed(`${name} did not start (${how}). Its log ends with:\n${log}`));
+  };
+  const deadline = setTimeout(() => {
+    child.kill("SIGKILL");
+    fail("no answer");
+  }, READY_DEADLINE_MS);
+  child.once("error", (error) => fail(error.message));
+  child.once("exit", (code, signal) => fail(signal ?? `exit code ${code}`));
+  if (child.stdout !== null) {
+    createInterface(child.stdout).once("line", (line) => resolve(JSON.parse(line) as T));
+  }
+  return promise.finally(() => clearTimeout(deadline));
+}

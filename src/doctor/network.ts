@@ -1,0 +1,98 @@
+/** Can the service be reached at all: name, connection, certificate? Costs no request. */
+import { lookup } from "node:dns/promises";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import type { Config } from "../config.ts";
+import { fail, ok, warn, type Check } from "./check.ts";
+
+const DEADLINE_MS = 5000;
+const DAY_MS = 86_400_000;
+
+/** A certificate that ends sooner is told, days. */
+const CERTIFICATE_WARN_DAYS = 14;
+
+export async function checkNetwork(config: Config, baseUrl: string): Promise<Check[]> {
+  const service = new URL(baseUrl);
+  const proxy = proxyFor(service, config);
+  const target = proxy ?? service;
+  const what = proxy === undefined ? "service" : "proxy";
+  const checks: Check[] = [];
+  if (proxy !== undefined) checks.push(ok("proxy", `requests go through ${proxy.host}`));
+  try {
+    const { address } = await lookup(target.hostname.replace(/^\[|\]$/g, ""));
+    checks.push(ok(`name of the ${what}`, `${target.hostname} is ${address}`));
+  } catch (error) {
+    const says = `${target.hostname} cannot be resolved (${codeOf(error)})`;
+    return [
+      ...checks,
+      fail(`name of the ${what}`, says, "See the address and this machine's DNS."),
+    ];
+  }
+  try {
+    checks.push(await checkConnection(target, what));
+  } catch (error) {
+    const code = codeOf(error);
+    const untrusted = /CERT|SIGNED|SSL|TLS|UNABLE_TO/.test(code);
+    const remedy = untrusted
+      ? "See the certificate; one of your own authority is trusted with NODE_EXTRA_CA_CERTS=<file>."
+      : "See firewalls, the address and the port; a machine that needs a proxy sets HTTPS_PROXY.";
+    checks.push(fail(`connection to the ${what}`, `${target.host} failed (${code})`, remedy));
+  }
+  return checks;
+}
+
+/** As the client itself decides it; `NO_PROXY` names hosts and their subdomains, or `*`. */
+function proxyFor(service: URL, config: Config): URL | undefined {
+  const { HTTP_PROXY, HTTPS_PROXY, NO_PROXY = "" } = config;
+  const proxy = service.protocol === "https:" ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
+  const direct = NO_PROXY.split(/[\s,]+/).some((entry) => {
+    const host = entry.replace(/^\*?\./, "").replace(/:\d+$/, "");
+    return entry === "*" || (host !== "" && `.${service.hostname}`.endsWith(`.${host}`));
+  });
+  return proxy === undefined || direct ? undefined : new URL(proxy);
+}
+
+async function checkConnection(target: URL, what: string): Promise<Check> {
+  const host = target.hostname.replace(/^\[|\]$/g, "");
+  const name = `connection to the ${what}`;
+  if (target.protocol !== "https:") {
+    const socket = connectTcp(Number(target.port || 80), host);
+    await opened(socket, "connect");
+    socket.destroy();
+    return what === "proxy" || isLoopback(host)
+      ? ok(name, `${target.host} answers`)
+      : warn(
+          name,
+          `${target.host} answers, unencrypted`,
+          "Use https: tokens and personal data travel there.",
+        );
+  }
+  const socket = connectTls({ port: Number(target.port || 443), host, servername: host });
+  await opened(socket, "secureConnect");
+  const days = certificateDays(socket);
+  socket.destroy();
+  return days < CERTIFICATE_WARN_DAYS
+    ? warn(name, `TLS works; the certificate ends in ${days} days`, "Its owner should renew it.")
+    : ok(name, `TLS works; the certificate holds ${days} more days`);
+}
+
+function opened(socket: Socket, event: "connect" | "secureConnect"): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.setTimeout(DEADLINE_MS, () => socket.destroy(new TimeoutError()));
+    socket.once(event, () => resolve()).once("error", reject);
+  });
+}
+
+const certificateDays = (socket: TLSSocket): number =>
+  Math.floor((Date.parse(socket.getPeerCertificate().valid_to) - Date.now()) / DAY_MS);
+
+const isLoopback = (host: string): boolean => /^(localhost|127\.|::1$)/.test(host);
+
+class TimeoutError extends Error {
+  readonly code = "ETIMEDOUT";
+}
+
+function codeOf(error: unknown): string {
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  return (inner as NodeJS.ErrnoException).code ?? "no reason given";
+}

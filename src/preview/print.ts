@@ -1,0 +1,225 @@
+/** How a preview reads on a terminal. */
+import { styleText } from "node:util";
+import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
+import type { Preview } from "./preview-one.ts";
+
+/** Rows of a table that are shown; the rest is counted. */
+const MAX_ROWS = 40;
+
+/** Characters of a value that are shown. */
+const MAX_VALUE = 100;
+
+const RESULT_COLOUR = {
+  passes: "green",
+  ignored: "yellow",
+  "to fetch": "yellow",
+  "dead letter": "red",
+} as const;
+
+const SKIPPED: Readonly<Record<string, string>> = {
+  unchanged: "the service has exactly this",
+  nothing_to_terminate: "the service has no such relation, or it is terminated already",
+};
+
+const NO_REDIS =
+  "the daemon's Redis would tell which, and it was not reached: set DATA_DIR or REDIS_URL as for the daemon";
+
+export function printOne(preview: Preview): string {
+  const lines = [
+    `${styleText("bold", preview.subject)}  ${styleText(RESULT_COLOUR[preview.result], preview.result)}`,
+  ];
+  if (preview.crmCode !== undefined) lines.push(`  crmCode  ${preview.crmCode}`);
+  for (const { field, rule, kind } of preview.problems) {
+    lines.push(styleText("red", `  ✗ ${field || "the record"} ${rule} (it is ${kind})`));
+  }
+  for (const warning of preview.warnings) {
+    lines.push(styleText("yellow", `  ! ${warning.field}: ${wordsOf(warning)}`));
+  }
+  if (preview.payload !== undefined) {
+    lines.push("  payload");
+    for (const [field, value] of Object.entries(preview.payload)) {
+      if (field !== "crmCode") lines.push(`    ${field.padEnd(26)}${JSON.stringify(value)}`);
+    }
+  }
+  lines.push(...sendingOf(preview));
+  return lines.join("\n");
+}
+
+function sendingOf(preview: Preview): string[] {
+  switch (preview.result) {
+    case "dead letter":
+      return ["  nothing is sent: it would wait as a dead letter until the record is corrected"];
+    case "ignored":
+      return [`  nothing is sent: ${preview.why ?? ""}`];
+    case "to fetch":
+      return [
+        `  the event does not bring the record: the daemon would read it from ${preview.why ?? "the CRM"} first;`,
+        "  to see what becomes of it, preview the record as the CRM's API answers it",
+      ];
+    case "passes":
+      return decisionOf(preview);
+  }
+}
+
+function decisionOf({ decision, why, changes, status = "mapped" }: Preview): string[] {
+  const end = ENDS[status];
+  switch (decision) {
+    case undefined:
+      return [
+        status === "mapped"
+          ? `  would be created or updated; ${NO_REDIS}`
+          : `  would be ${end} (PUT) if the service has it; ${NO_REDIS}`,
+      ];
+    case "create":
+      return [
+        styleText("green", "  would be created (POST)"),
+        ...(why === "not_listed"
+          ? ["  or updated (PUT), should the service have it: the daemon has not listed that yet"]
+          : []),
+      ];
+    case "skip":
+      return [styleText("green", `  nothing to send: ${SKIPPED[why ?? ""] ?? ""}`)];
+    case "fetch":
+      return [styleText("green", `  would be ${end} (GET for its fields, then PUT)`)];
+    case "reject":
+      return [];
+    case "update": {
+      const title = styleText("green", `  would be ${end} (PUT)`);
+      if (changes === undefined) {
+        const differs = status === "mapped" ? ": it differs from what the service has" : "";
+        return [`${title}${differs}; --ask spends one request to name the fields that change`];
+      }
+      const rows = changes.map(
+        ({ field, before, after }) =>
+          `    ${field.padEnd(26)}${styleText("red", show(before))} → ${styleText("green", show(after))}`,
+      );
+      return [`${title}:`, ...rows];
+    }
+  }
+}
+
+const ENDS = { mapped: "updated", terminated: "terminated", active: "made active again" } as const;
+
+const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
+
+function wordsOf({ reason, value }: MappingWarning): string {
+  return `${WARNING_REASONS[reason]}${value === undefined ? "" : `: ${cut(value)}`}`;
+}
+
+const cut = (text: string): string =>
+  text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE - 1)}…` : text;
+
+export interface Summary {
+  readonly records: number;
+  readonly passing: number;
+  readonly ignored: number;
+  readonly toFetch: number;
+  readonly deadLetters: number;
+  /** What would be done with those that pass; absent where no Redis tells. */
+  readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
+  readonly values: readonly Row[];
+  readonly problems: readonly Row[];
+}
+
+interface Row {
+  readonly field: string;
+  readonly reason: string;
+  readonly value?: string;
+  readonly records: number;
+  /** Where the first of them is. */
+  readonly first: string;
+}
+
+/** One line, where a few are told together. */
+export function printLine(preview: Preview): string {
+  const { subject, result, crmCode, decision, why, status = "mapped" } = preview;
+  const end = {
+    create: ", would be created",
+    update: `, would be ${ENDS[status]}`,
+    fetch: `, would be ${ENDS[status]}`,
+    skip: `, nothing to send: ${SKIPPED[why ?? ""] ?? ""}`,
+    reject: "",
+  };
+  const doing = decision === undefined ? "" : end[decision];
+  const key = crmCode === undefined ? "" : ` as ${crmCode}`;
+  return `${styleText("bold", subject)}  ${styleText(RESULT_COLOUR[result], result)}${key}${doing}`;
+}
+
+/** What a whole export comes to. */
+export function summarise(previews: readonly (Preview & { readonly label: string })[]): Summary {
+  const count = (result: Preview["result"]) =>
+    previews.filter((preview) => preview.result === result).length;
+  const values = new Map<string, Row>();
+  const problems = new Map<string, Row>();
+  const add = (rows: Map<string, Row>, row: Omit<Row, "records" | "first">, label: string) => {
+    const key = JSON.stringify(row);
+    const known = rows.get(key);
+    rows.set(key, { ...row, records: (known?.records ?? 0) + 1, first: known?.first ?? label });
+  };
+  for (const { warnings, problems: found, label } of previews) {
+    for (const warning of warnings) add(values, warning, label);
+    for (const { field, rule, kind } of found)
+      add(problems, { field, reason: rule, value: kind }, label);
+  }
+  const sorted = (rows: Map<string, Row>) =>
+    [...rows.values()].toSorted((a, b) => b.records - a.records);
+  return {
+    records: previews.length,
+    passing: count("passes"),
+    ignored: count("ignored"),
+    toFetch: count("to fetch"),
+    deadLetters: count("dead letter"),
+    ...decisionsOf(previews),
+    values: sorted(values),
+    problems: sorted(problems),
+  };
+}
+
+function decisionsOf(previews: readonly Preview[]): Pick<Summary, "decisions"> {
+  const counts = { create: 0, update: 0, skip: 0, fetch: 0 };
+  for (const { result, decision } of previews) {
+    if (result !== "passes") continue;
+    if (decision === undefined) return {};
+    if (decision !== "reject") counts[decision] += 1;
+  }
+  return { decisions: counts };
+}
+
+export function printSummary(summary: Summary): string {
+  const { records, passing, ignored, toFetch, deadLetters, decisions } = summary;
+  const wanted = records - ignored - toFetch;
+  const share = wanted === 0 ? "" : ` (${Math.floor((passing / wanted) * 1000) / 10} %)`;
+  const counts = [
+    styleText("green", `${passing} pass${share}`),
+    styleText("red", `${deadLetters} would be dead letters`),
+    styleText("yellow", `${ignored} ignored`),
+    ...(toFetch > 0 ? [styleText("yellow", `${toFetch} to be fetched from the CRM`)] : []),
+  ];
+  const lines = [`${records} records: ${counts.join(", ")}`];
+  if (decisions !== undefined && passing > 0) {
+    const { create = 0, update = 0, skip = 0, fetch = 0 } = decisions;
+    const requests = create + update + 2 * fetch;
+    lines.push(
+      `Of those that pass: ${create} would be created, ${update + fetch} updated, ${skip} need nothing; ${requests} requests in all`,
+    );
+  } else if (passing > 0) {
+    lines.push(`Those that pass would be created or updated; ${NO_REDIS}`);
+  }
+  if (summary.problems.length > 0) {
+    lines.push("", "Why records would be dead letters", ...table(summary.problems));
+  }
+  if (summary.values.length > 0) {
+    lines.push("", "Values that were left out or not understood", ...table(summary.values));
+  }
+  return lines.join("\n");
+}
+
+function table(rows: readonly Row[]): string[] {
+  const lines = rows.slice(0, MAX_ROWS).map(({ field, reason, value, records, first }) => {
+    const words = WARNING_REASONS[reason as keyof typeof WARNING_REASONS] ?? reason;
+    const shown = value === undefined ? "" : `  ${JSON.stringify(cut(value))}`;
+    return `${String(records).padStart(8)} × ${field.padEnd(26)}${shown}  ${words} (first: ${first})`;
+  });
+  const rest = rows.length - MAX_ROWS;
+  return rest > 0 ? [...lines, `         and ${rest} more; --json has all`] : lines;
+}

@@ -1,0 +1,160 @@
+/** Reads what shall be previewed: records, events or bodies of webhooks, one or many. */
+import { readFileSync } from "node:fs";
+import { parseEvent, splitSubject } from "../event/crm-event.ts";
+import { parseExactly } from "../event/exact-json.ts";
+import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
+import { UserError } from "../ops/user-error.ts";
+import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
+
+export interface Subject {
+  /** As it is called in what is printed: its place in the file. */
+  readonly label: string;
+  readonly context: EventContext;
+  readonly record: CrmRecord | undefined;
+  /** The CRM that is asked for the record, where the event does not bring it. */
+  readonly fetch: string | undefined;
+  /** False where nothing says the record's id: the crmCode is then not the real one. */
+  readonly hasId: boolean;
+}
+
+export interface ReadOptions {
+  readonly object?: string;
+  readonly id?: string;
+  readonly idFrom?: string;
+}
+
+interface Item {
+  readonly label: string;
+  readonly value: unknown;
+}
+
+/** Stands for an id that nobody knows. */
+const NO_ID = "unknown";
+
+/** @throws UserError when the file is not to be read, or it is not clear what a record is. */
+export function readSubjects(file: string, mapping: Mapping, options: ReadOptions): Subject[] {
+  const text = readText(file);
+  if (text.trimStart().startsWith("<")) {
+    const events = eventsOfText(text);
+    if (events !== undefined) return events.map((event) => subjectOfEvent(file, event));
+  }
+  const items = parseFile(file, text);
+  if (items.length === 0) throw new UserError(`${file} is empty: there is nothing to preview`);
+  return items.flatMap((item) => subjectsOf(item, mapping, options));
+}
+
+function subjectsOf({ label, value }: Item, mapping: Mapping, options: ReadOptions): Subject[] {
+  if (!isObject(value)) throw new UserError(`${label} is neither a record nor an event`);
+  if ("specversion" in value) return [subjectOfEvent(label, value)];
+  const sent = eventsOfBody(value);
+  if (sent !== undefined) return sent.map((event) => subjectOfEvent(label, event));
+  const object = options.object ?? objectOf(value, mapping, label);
+  const known = options.id ?? idOf(value, object, options.idFrom);
+  const recordId = known ?? NO_ID;
+  const type = "crm.record.updated";
+  const subject = `${object}/${recordId}`;
+  return [
+    {
+      label,
+      context: { type, source: "/preview", subject, object, recordId },
+      record: value,
+      fetch: undefined,
+      hasId: known !== undefined,
+    },
+  ];
+}
+
+function subjectOfEvent(label: string, value: unknown): Subject {
+  const parsed = parseEvent(value, Date.now());
+  if (!parsed.ok) {
+    const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
+    throw new UserError(`${label} is no good event: ${problems.join("; ")}`);
+  }
+  const { type, source, subject, data } = parsed.event;
+  const { object, recordId } = splitSubject(subject);
+  const context = { type, source, subject, object, recordId };
+  return { label, context, record: data?.record, fetch: data?.fetch, hasId: true };
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file === "-" ? 0 : file, "utf8").replace(/^\ufeff/, "");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    throw new UserError(`${file} cannot be read (${code})`);
+  }
+}
+
+function parseFile(file: string, text: string): Item[] {
+  try {
+    const value = listOf(parseExactly(text));
+    if (!Array.isArray(value)) return [{ label: file, value }];
+    return value.map((item: unknown, index) => ({
+      label: value.length === 1 ? file : `${file}, item ${index + 1}`,
+      value: item,
+    }));
+  } catch (error) {
+    return parseLines(file, text, error as Error);
+  }
+}
+
+/** An answer of a CRM's API that lists records is as good as the list. */
+function listOf(value: unknown): unknown {
+  if (!isObject(value) || "specversion" in value) return value;
+  const lists = LIST_KEYS.map((key) => value[key]).filter((inner) => Array.isArray(inner));
+  const [list] = lists;
+  return lists.length === 1 && value["id"] === undefined && list?.every(isObject) ? list : value;
+}
+
+/** HubSpot, Salesforce, Dataverse, EspoCRM, and Pipedrive, Zoho and many others. */
+const LIST_KEYS = ["results", "records", "value", "list", "data"];
+
+function parseLines(file: string, text: string, whole: Error): Item[] {
+  const lines = text.split("\n");
+  return lines.flatMap((line, index) => {
+    if (line.trim() === "") return [];
+    try {
+      return [{ label: `${file}, line ${index + 1}`, value: parseExactly(line) }];
+    } catch {
+      throw new UserError(slipOf(file, lines, index, whole));
+    }
+  });
+}
+
+const FORM = "JSON (one record, or a list of them) or JSON lines";
+
+/** What is laid out over many lines is one JSON text: its parser says where the slip is. */
+function slipOf(file: string, lines: readonly string[], index: number, whole: Error): string {
+  const [first = ""] = lines;
+  if (/^\s*[[{]\s*$/.test(first)) return `${file} is not JSON: ${whole.message}`;
+  const isCsv = index === 0 && /^[^{[<]*[,;\t][^{[<]*$/.test(first);
+  const looks = isCsv ? "; it looks like CSV: export it as JSON, or convert it" : "";
+  return `${file}, line ${index + 1} is not JSON (the file must be ${FORM})${looks}`;
+}
+
+/** The object is part of an event's subject; a record alone does not say it. */
+function objectOf(record: CrmRecord, mapping: Mapping, label: string): string {
+  const { attributes } = record;
+  const told = isObject(attributes) ? attributes["type"] : undefined;
+  if (typeof told === "string") return told;
+  const [only] = mapping.objects;
+  if (only !== undefined && mapping.objects.length === 1) return only;
+  if (mapping.objects.length === 0) return "record";
+  throw new UserError(
+    `${label} does not say which object it is: give --object, one of ${mapping.objects.join(", ")}`,
+  );
+}
+
+function idOf(record: CrmRecord, object: string, from: string | undefined): string | undefined {
+  const names =
+    from === undefined ? ["id", "Id", "ID", `${object}id`, `${object}_id`, "crmCode"] : [from];
+  for (const name of names) {
+    const value = record[name];
+    if (typeof value === "string" && value !== "") return value;
+    if (typeof value === "number") return String(value);
+  }
+  return undefined;
+}
+
+const isObject = (value: unknown): value is CrmRecord =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,0 +1,38 @@
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+
+/** Keeps personal data unreadable at rest; without a key it passes texts through. */
+export interface Encryption {
+  encrypt(text: string): string;
+  /** @throws Error when the text was closed with another key, or with one and none is given. */
+  decrypt(sealed: string): string;
+}
+
+const MARK = "aes256gcm:";
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** @param key 32 bytes, or undefined to leave texts as they are. */
+export function createEncryption(key: Buffer | undefined): Encryption {
+  return {
+    encrypt(text) {
+      if (key === undefined || text === "") return text;
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce);
+      const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+      return MARK + Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
+    },
+    decrypt(sealed) {
+      if (!sealed.startsWith(MARK)) return sealed;
+      if (key === undefined) throw new Error("STATE_KEY is needed: what is stored is encrypted");
+      const bytes = Buffer.from(sealed.slice(MARK.length), "base64");
+      const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES));
+      decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+      try {
+        const body = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
+        return Buffer.concat([body, decipher.final()]).toString("utf8");
+      } catch {
+        throw new Error("STATE_KEY is not the one that what is stored was encrypted with");
+      }
+    },
+  };
+}

@@ -1,0 +1,160 @@
+/** The status as people read it: one line each, what needs them first. */
+import type { Status } from "./status.ts";
+
+/** A style's name and the text; a stream without colours leaves the text as it is. */
+export type Paint = (style: "bold" | "dim" | "red" | "yellow" | "green", text: string) => string;
+
+const BAR_CELLS = 24;
+const LABEL_CELLS = 11;
+
+const CLOCK = {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+} as const;
+
+const WARMTH: Readonly<Record<string, string>> = {
+  new: "not warmed yet",
+  running: "being warmed",
+  done: "warm",
+  cold: "cold",
+};
+
+export interface View {
+  readonly paint: Paint;
+  /** Whether bars are drawn. */
+  readonly bars: boolean;
+  /** The most records that waited while this was watched; undefined when it is shown once. */
+  readonly peak: number | undefined;
+}
+
+export function statusLines(status: Status, view: View): string[] {
+  const { paint } = view;
+  const line = (label: string, text: string) => `${paint("dim", label.padEnd(LABEL_CELLS))}${text}`;
+  const findings = status.findings.flatMap(({ severity, says, runbook }) => [
+    paint(
+      severity === "stopped" ? "red" : "yellow",
+      `${severity === "stopped" ? "✗" : "!"} ${says}`,
+    ),
+    paint("dim", `  ${runbook}`),
+  ]);
+  return [
+    `${paint("bold", "crmsync")} ${status.version} · ${processesText(status)} · ${time(status.at)}`,
+    ...(findings.length > 0 ? findings : [paint("green", calmText(status))]),
+    "",
+    line("backlog", backlogText(status, view)),
+    line("drained", drainedText(status)),
+    line("quota", quotaText(status, view)),
+    line("last hour", countsText(status.outcomesOfLastHour) || "nothing ended"),
+    line("dead", deadText(status)),
+    line("door", doorText(status)),
+    line(
+      "ledger",
+      `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${status.ledger.relations} relations listed`,
+    ),
+    line("sources", sourcesText(status)),
+    line("redis", redisText(status)),
+  ];
+}
+
+function processesText({ processes }: Status): string {
+  if (processes.length === 0) return "no process runs";
+  const versions = new Set(processes.map(({ version }) => version));
+  const mixed = versions.size > 1 ? ` of versions ${[...versions].join(" and ")}` : "";
+  const roles = processes.map(({ roles }) => roles.join("+")).join(", ");
+  return `${processes.length === 1 ? "1 process" : `${processes.length} processes`}${mixed} (${roles})`;
+}
+
+function calmText({ backlog }: Status): string {
+  const waiting = waitingIn(backlog);
+  return waiting === 0
+    ? "✓ nothing needs you"
+    : `✓ nothing needs you; ${waiting} on ${waiting === 1 ? "its" : "their"} way`;
+}
+
+export const waitingIn = ({ live, bulk, inbox, toFetch }: Status["backlog"]): number =>
+  live.records + bulk.records + inbox + toFetch;
+
+function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
+  const { live, bulk, inbox, toFetch, retrying } = backlog;
+  const age = (seconds: number) => (seconds === 0 ? "" : `, oldest ${duration(seconds)}`);
+  const waiting = waitingIn(backlog);
+  const done = bars && peak > 0 && waiting > 0 ? `${bar((peak - waiting) / peak)} ` : "";
+  return [
+    `${done}live ${live.records}${age(live.oldestAgeSeconds)}`,
+    `bulk ${bulk.records}${age(bulk.oldestAgeSeconds)}`,
+    `inbox ${inbox}`,
+    ...(toFetch > 0 ? [`${toFetch} to be asked of the CRM`] : []),
+    ...(retrying > 0 ? [`${retrying} to be tried again`] : []),
+  ].join(" · ");
+}
+
+function drainedText({ at, backlog }: Status): string {
+  const { drainedAt } = backlog;
+  if (drainedAt !== null) {
+    return `${time(drainedAt)} (in ${duration((Date.parse(drainedAt) - Date.parse(at)) / 1000)})`;
+  }
+  return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while stopped";
+}
+
+function quotaText({ quota }: Status, { bars }: View): string {
+  const { limit, remaining, pacing } = quota;
+  const spent = remaining < limit;
+  return [
+    `${bars ? `${bar(remaining / limit)} ` : ""}${remaining} of ${limit} left`,
+    ...(spent ? [`next returns ${time(quota.nextReturnAt)}`, `whole ${time(quota.wholeAt)}`] : []),
+    `pacing ${pacing}`,
+  ].join(" · ");
+}
+
+function deadText({ deadLetters: { total, byReason } }: Status): string {
+  return total === 0 ? "none" : `${total}: ${countsText(byReason)}`;
+}
+
+function doorText({ door, token }: Status): string {
+  const age = token.ageDays === null ? "issue date not told" : `${token.ageDays} days old`;
+  const state = door.state.replace("_", " ");
+  return `${state}${door.since === null ? "" : ` since ${time(door.since)}`} · token ${age}`;
+}
+
+function sourcesText({ at, sources }: Status): string {
+  const known = Object.entries(sources).map(([name, { lastEventAt }]) => {
+    return `${name} ${duration((Date.parse(at) - Date.parse(lastEventAt)) / 1000)} ago`;
+  });
+  return known.length === 0 ? "none heard of" : known.join(" · ");
+}
+
+function redisText({ redis }: Status): string {
+  const used = `${(redis.usedBytes / 2 ** 20).toFixed(1)} MiB`;
+  const limit =
+    redis.limitBytes === null ? "" : ` of ${(redis.limitBytes / 2 ** 20).toFixed(0)} MiB`;
+  return `${redis.version} · ${redis.durable ? "durable" : "NOT durable"} · ${used}${limit}`;
+}
+
+function countsText(counts: Readonly<Record<string, number>>): string {
+  return Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${name.replaceAll("_", " ")} ${count}`)
+    .join(" · ");
+}
+
+function bar(part: number): string {
+  const full = Math.round(BAR_CELLS * Math.min(1, Math.max(0, part)));
+  return "█".repeat(full) + "░".repeat(BAR_CELLS - full);
+}
+
+function duration(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 90) return `${s} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  return s < 172_800 ? `${(s / 3600).toFixed(1)} h` : `${Math.round(s / 86_400)} days`;
+}
+
+/** Clock time where the reader is; the date only when it is another one. */
+function time(isoTime: string): string {
+  const date = new Date(isoTime);
+  const sameDay = date.toDateString() === new Date().toDateString();
+  const clock = date.toLocaleTimeString("en-GB", CLOCK);
+  return sameDay ? clock : `${date.toLocaleDateString("en-CA")} ${clock}`;
+}

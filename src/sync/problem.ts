@@ -1,0 +1,86 @@
+import type { z } from "zod";
+import { characters } from "../service-spec/characters.ts";
+
+/**
+ * One thing that is wrong with a payload or an event. It says where, which rule, and of which
+ * kind the value was, and never the value itself: that may be personal.
+ */
+export interface Problem {
+  /** Path of the field, for instance `wealthSource[1]`; "" for the whole. */
+  readonly field: string;
+  /** What the value must be, for instance `must be one of active, terminated`. */
+  readonly rule: string;
+  /** Of which kind the value was, for instance `a string of 3 characters`. */
+  readonly kind: string;
+}
+
+/** Names what sort of value it is, without telling the value. */
+export function kindOf(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (typeof value === "string") {
+    return value === "" ? "an empty string" : `a string of ${characters(value)} characters`;
+  }
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+const pathText = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>(
+    (text, key) =>
+      typeof key === "number"
+        ? `${text}[${key}]`
+        : text === ""
+          ? String(key)
+          : `${text}.${String(key)}`,
+    "",
+  );
+
+const valueAt = (root: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>(
+    (value, key) =>
+      typeof value === "object" && value !== null
+        ? (value as Record<PropertyKey, unknown>)[key]
+        : undefined,
+    root,
+  );
+
+function ruleText(issue: z.core.$ZodIssue, value: unknown): string {
+  if (value === undefined && issue.code !== "custom") return "is required";
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${/^[aeiou]/.test(issue.expected) ? "an" : "a"} ${issue.expected}`;
+    case "invalid_value":
+      return `must be one of ${issue.values.map(String).join(", ")}`;
+    case "too_small":
+      return "must not be empty";
+    case "too_big":
+      return `must have at most ${String(issue.maximum)} characters or items`;
+    case "unrecognized_keys":
+      return "is not a field of this type";
+    case "invalid_format":
+    case "not_multiple_of":
+    case "invalid_union":
+    case "invalid_key":
+    case "invalid_element":
+    case "custom":
+      return issue.message;
+  }
+}
+
+/** At most this many problems of one value are told; more would only hide the first ones. */
+const MAX_PROBLEMS = 50;
+
+/** Turns what zod found in `root` into problems that may be logged and shown. */
+export function problemsOf(error: z.ZodError, root: unknown): Problem[] {
+  return error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => {
+    const paths =
+      issue.code === "unrecognized_keys"
+        ? issue.keys.map((key) => [...issue.path, key])
+        : [issue.path];
+    return paths.map((path) => {
+      const value = valueAt(root, path);
+      return { field: pathText(path), rule: ruleText(issue, value), kind: kindOf(value) };
+    });
+  });
+}

@@ -1,0 +1,39 @@
+/** The service's reply to one request, as far as THE PATH needs it (spec: Errors). */
+
+/** Why a reply tells nothing about the request. Few enough to be labels of a metric. */
+export const UNAVAILABLE_REASONS = [
+  "server_error",
+  "timeout",
+  "connect_timeout",
+  "connection_refused",
+  "reset",
+  "dns",
+  "tls",
+  "network",
+  "proxy",
+  "truncated_body",
+  "oversized_body",
+  "empty_body",
+  "wrong_content_type",
+  "not_json",
+  "unexpected_body",
+  "undeclared_success",
+  "redirect",
+  "undeclared_status",
+  "stale_permit",
+  "closed",
+  /** This process stood still between taking the record and sending. */
+  "slept",
+] as const;
+export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
+
+export type ServiceReply =
+  | { readonly kind: "created" | "updated" | "exists" | "missing" | "throttled" | "denied" }
+  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
+  | { readonly kind: "rejected"; readonly status: number; readonly error: string }
+  /** No usable reply. `ambiguous`: the request may have been applied, or may yet be. */
+  | {
+      readonly kind: "unavailable";
+      readonly reason: UnavailableReason;
+      readonly ambiguous: boolean;
+    };

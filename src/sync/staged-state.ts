@@ -1,0 +1,81 @@
+/** The newest state of one record while it waits for its turn: what is staged, taken and settled. */
+import type { Variant } from "../service-spec/business-relation.ts";
+import type { Lane } from "./lane.ts";
+import type { LedgerRow } from "./ledger-row.ts";
+
+/** The status that the relation must have: the payload's own (`mapped`), or one that an event forces. */
+export type WantedStatus = "mapped" | "terminated" | "active";
+
+export interface StateToStage {
+  readonly crmCode: string;
+  /** Identity of the event; "" when this is not the last state that the event leads to. */
+  readonly eventKey: string;
+  readonly order: string;
+  /** Serialised payload; undefined when the event brought no record. */
+  readonly payload: string | undefined;
+  readonly fingerprint: string | undefined;
+  readonly variant: Variant | undefined;
+  readonly status: WantedStatus;
+  readonly lane: Lane;
+  /** When the change happened in the CRM, ms. */
+  readonly time: number;
+  /** The event, serialised; kept in case it becomes a dead letter. */
+  readonly event: string;
+}
+
+export interface StageResult {
+  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
+  /** It replaced an older state that had not been sent. */
+  readonly coalesced: boolean;
+  /** Its job waits in the bulk lane, or for the retry of an older state: longer than it should. */
+  readonly expedite: boolean;
+}
+
+/** A state that one worker has taken; nobody else may take the record until it is settled. */
+export interface TakenState {
+  readonly crmCode: string;
+  /** Identifies the worker that took it. */
+  readonly token: string;
+  readonly order: string;
+  readonly payload: string | undefined;
+  readonly status: WantedStatus;
+  readonly variant: Variant | undefined;
+  readonly lane: Lane;
+  /** Time of the first event that is not yet proven on the service, ms. */
+  readonly firstTime: number;
+  readonly event: string;
+  /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
+  readonly tries: number;
+  readonly firstTryAt: number | undefined;
+  /** How many unexpected replies (409, 404) were healed since it was staged. */
+  readonly heals: number;
+  /** The ledger's row before it was taken; undefined when there was none. */
+  readonly row: LedgerRow | undefined;
+  /** Whether the ledger is warm: without a row, the relation is then not on the service. */
+  readonly warm: boolean;
+}
+
+export type Take =
+  | { readonly kind: "taken"; readonly state: TakenState }
+  | { readonly kind: "nothing" }
+  /** Another worker holds it until then, ms. */
+  | { readonly kind: "busy"; readonly until: number };
+
+/** How a worker gives a taken state back. */
+export interface Settlement {
+  /** The ledger's new row; `before`: as it was; `uncertain`: unknown until the next reply. */
+  readonly row: LedgerRow | "before" | "uncertain";
+  /** Whether this state is finished: sent, or given up. */
+  readonly finished: boolean;
+  /** For how long nobody may take the record, because a request may still arrive, ms. */
+  readonly holdMs?: number;
+  /** Payload that was fetched from the service for a state that had none. */
+  readonly payload?: string;
+  /** Counts one more try that ended in `unavailable`. */
+  readonly failed?: boolean;
+  /** Counts one more healed reply. */
+  readonly healed?: boolean;
+}
+
+/** `more`: a newer state waits. `lost`: another worker has taken the record over. */
+export type SettleResult = "settled" | "more" | "lost";

@@ -1,0 +1,46 @@
+/** The doors for events as the daemon has them, on a Redis, without the workers behind them. */
+import type { AddressInfo } from "node:net";
+import pino from "pino";
+import { readConfig } from "../../../src/config.ts";
+import { createHttpServer } from "../../../src/http/server.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { serveHttpIntake } from "../../../workers/http-intake.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+export interface Doors extends AsyncDisposable {
+  readonly url: string;
+  readonly runtime: Runtime;
+  readonly defects: unknown[];
+  /** Events that wait in the inbox, oldest first. */
+  events(): Promise<Record<string, unknown>[]>;
+}
+
+export async function openDoors(
+  redisUrl: string,
+  env: Record<string, string> = {},
+): Promise<Doors> {
+  const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), ...env });
+  const log = pino({ level: "silent" });
+  const runtime = createRuntime(config, redisUrl, "test", log, businessRelationMapping);
+  const defects: unknown[] = [];
+  const app = createHttpServer((error) => defects.push(error));
+  serveHttpIntake(app, runtime, "test");
+  await runtime.intakeClient.connected(10_000);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    runtime,
+    defects,
+    async events() {
+      const jobs = await runtime.inbox.queue.getJobs(["waiting"], 0, -1, true);
+      return jobs.map((job) => job.data as Record<string, unknown>);
+    },
+    async [Symbol.asyncDispose]() {
+      await app.close();
+      await runtime.inbox.queue.obliterate({ force: true });
+      await runtime.close();
+    },
+  };
+}

@@ -1,0 +1,364 @@
+import { createHmac } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { parseEvent } from "../../../src/event/crm-event.ts";
+import { parseExactly } from "../../../src/event/exact-json.ts";
+import { dynamics } from "../../../src/crm/dynamics.ts";
+import { espocrm } from "../../../src/crm/espocrm.ts";
+import { hubspot } from "../../../src/crm/hubspot.ts";
+import { pipedrive } from "../../../src/crm/pipedrive.ts";
+import { salesforce } from "../../../src/crm/salesforce.ts";
+import { twenty } from "../../../src/crm/twenty.ts";
+import {
+  WebhookBodyError,
+  type CrmConnector,
+  type WebhookRequest,
+} from "../../../src/crm/connector.ts";
+import { fixtureText } from "../../support/fixtures.ts";
+
+const NOW = 1_795_215_206_276;
+
+function request(body: string, parts: Partial<WebhookRequest> = {}): WebhookRequest {
+  return {
+    path: "",
+    urls: [],
+    query: new URLSearchParams(),
+    headers: {},
+    body: Buffer.from(body),
+    receivedAt: NOW,
+    ...parts,
+  };
+}
+
+/** What a body comes to, in short: type, subject, time, and what data brings. */
+function eventsOf(webhook: CrmConnector, body: string, canFetch = true, path = "") {
+  const { events, gaps = 0 } = webhook.toEvents(request(body, { path }), canFetch);
+  for (const event of events) {
+    expect(parseEvent(event, Date.parse("2027-01-01"))).toMatchObject({ ok: true });
+  }
+  const lines = events.map(({ type, subject, time, data }) =>
+    [
+      type.replace("crm.record.", ""),
+      subject,
+      time,
+      data?.fetch === undefined ? (data?.record === undefined ? "-" : "record") : "fetch",
+    ].join(" "),
+  );
+  return gaps > 0 ? [...lines, `${gaps} gaps`] : lines;
+}
+
+describe("signatures as the senders make them", () => {
+  const hubspotBody = '[{"eventId":1,"subscriptionType":"contact.creation","objectId":1}]';
+  const hubspotHeaders = {
+    "x-hubspot-signature-v3": "jZJEqipfCsi19+KhJCf7exyxmfiuJshuvanV60Y4hT4=",
+    "x-hubspot-request-timestamp": String(NOW),
+  };
+  const urls = ["https://hooks.example.test/in/hubspot?tenant=a"];
+  const verifyHubspot = (parts: Partial<WebhookRequest>, secret = "test-client-secret") =>
+    hubspot.verify(request(hubspotBody, { urls, headers: hubspotHeaders, ...parts }), [
+      "another",
+      secret,
+    ]).ok;
+
+  test("HubSpot v3", () => {
+    expect(verifyHubspot({})).toBe(true);
+    expect(verifyHubspot({ urls: ["https://hooks.example.test/in/hubspot?tenant=b"] })).toBe(false);
+    expect(verifyHubspot({ body: Buffer.from(`${hubspotBody} `) })).toBe(false);
+    expect(verifyHubspot({}, "wrong")).toBe(false);
+    expect(verifyHubspot({ receivedAt: NOW + 300_001 })).toBe(false);
+    expect(verifyHubspot({ receivedAt: NOW - 300_001 })).toBe(false);
+    expect(verifyHubspot({ headers: {} })).toBe(false);
+  });
+
+  test("HubSpot signs some escapes of its address as what they stand for", () => {
+    const uri = "https://hooks.example.test/in/hubspot?next=https://a/b?c@d!(e)*,;'$";
+    const sent = `https://hooks.example.test/in/hubspot?next=${encodeURIComponent("https://a/b?c@d!(e)*,;'$")}`;
+    const made = createHmac("sha256", "s")
+      .update(`POST${uri}${hubspotBody}${NOW}`)
+      .digest("base64");
+    const headers = { ...hubspotHeaders, "x-hubspot-signature-v3": made };
+    expect(verifyHubspot({ urls: [sent], headers }, "s")).toBe(true);
+  });
+
+  test("Twenty", () => {
+    const body =
+      '{"targetUrl":"https://hooks.example.test/in/twenty","eventName":"person.created","objectMetadata":{"id":"1b7b6f0e-2f0a-4d27-9a61-6f0a1c2d3e01","nameSingular":"person"},"workspaceId":"3c0f5d1a-77aa-4c11-8d5f-aaaa0000bbbb","webhookId":"77d0e0c1-6a2b-4e0d-9a11-cccc0000dddd","eventDate":"2026-11-16T08:45:00.310Z","userId":"20202020-0000-4000-8000-000000000001","workspaceMemberId":"20202020-0000-4000-8000-000000000002","record":{"id":"x"}}';
+    const headers = {
+      "x-twenty-webhook-signature":
+        "fc5134b11eb52fcbdf2bb228bb240ef89ea2c7d12bbab9521ee9ea99474aab3e",
+      "x-twenty-webhook-timestamp": String(NOW),
+    };
+    expect(twenty.verify(request(body, { headers }), ["tw-secret"]).ok).toBe(true);
+    expect(twenty.verify(request(body, { headers }), ["other"]).ok).toBe(false);
+    const late = { headers, receivedAt: NOW + 600_000 };
+    expect(twenty.verify(request(body, late), ["tw-secret"]).ok).toBe(false);
+  });
+
+  test("EspoCRM", () => {
+    const headers = {
+      signature:
+        "NjczN2ZmMDAxMTIyMzM0NDU1OmIxZGIyZmU0ZGMzODQzODI4YjkwZDA1Njc2NWE3YjBkZmE3ZGVlMmMzMWJjNTIwZDgyZWE3OTc4Yjg5MzFmNDE=",
+    };
+    const secrets = ["of-another-webhook", "0123456789abcdef0123456789abcdef"];
+    const body = '[{"id":"6737f0a1b2c3d4e61"}]';
+    expect(espocrm.verify(request(body, { headers }), secrets).ok).toBe(true);
+    expect(espocrm.verify(request(`${body} `, { headers }), secrets).ok).toBe(false);
+    expect(espocrm.verify(request(body), secrets).ok).toBe(false);
+  });
+
+  test("Pipedrive, Dynamics and Salesforce show a secret", () => {
+    const basic = `Basic ${Buffer.from("user:pass").toString("base64")}`;
+    const shown = (webhook: CrmConnector, parts: Partial<WebhookRequest>) =>
+      webhook.verify(request("", parts), ["user:pass"]).ok;
+    expect(shown(pipedrive, { headers: { authorization: basic } })).toBe(true);
+    expect(shown(pipedrive, { headers: { authorization: "Basic eDp5" } })).toBe(false);
+    expect(shown(pipedrive, {})).toBe(false);
+    for (const webhook of [dynamics, salesforce]) {
+      expect(shown(webhook, { headers: { authorization: "Bearer user:pass" } })).toBe(true);
+      expect(shown(webhook, { query: new URLSearchParams({ key: "user:pass" }) })).toBe(true);
+      expect(shown(webhook, { query: new URLSearchParams({ key: "x" }) })).toBe(false);
+      expect(shown(webhook, {})).toBe(false);
+    }
+    expect(shown(dynamics, { query: new URLSearchParams({ code: "user:pass" }) })).toBe(true);
+    expect(shown(salesforce, { headers: { "x-api-key": "user:pass" } })).toBe(true);
+  });
+});
+
+describe("HubSpot", () => {
+  const events = (name: string) => eventsOf(hubspot, fixtureText(`hubspot/${name}.json`));
+
+  test("names what changed; the records are fetched", () => {
+    expect(events("01-contact-creation")).toEqual([
+      "created contact/512840017733 2026-11-16T08:14:02.117Z fetch",
+      "updated contact/512840017733 2026-11-16T08:14:02.117Z fetch",
+    ]);
+    expect(events("02-contact-property-changes-out-of-order")).toHaveLength(3);
+    expect(events("05-company-generic-and-restore")).toEqual([
+      "updated company/19022874410 2026-11-18T10:05:00.120Z fetch",
+      "restored company/19022874410 2026-11-18T10:06:11.733Z fetch",
+    ]);
+  });
+
+  test("deletions come twice, and merges make a survivor that may be new", () => {
+    expect(events("03-contact-deletion-and-privacy")).toEqual([
+      "deleted contact/512840019008 2026-11-17T16:02:55.310Z -",
+      "deleted contact/512840019008 2026-11-17T16:02:55.310Z -",
+    ]);
+    expect(events("04-contact-merge").map((line) => line.split(" ", 2).join(" "))).toEqual([
+      "deleted contact/512840017733",
+      "deleted contact/512840018840",
+      "deleted contact/512840018991",
+      "updated contact/512840020555",
+    ]);
+  });
+
+  test("eventId alone is no identity", () => {
+    const body = fixtureText("hubspot/02-contact-property-changes-out-of-order.json").replaceAll(
+      /"eventId": \d+/g,
+      '"eventId": 1',
+    );
+    const { events } = hubspot.toEvents(request(body), true);
+    expect(new Set(events.map(({ id }) => id)).size).toBe(3);
+  });
+});
+
+describe("Salesforce", () => {
+  const events = (name: string, canFetch = true) =>
+    eventsOf(salesforce, fixtureText(`salesforce/${name}`), canFetch);
+
+  test("change events, several records in one, lost ones told", () => {
+    expect(events("01-contact-create.json")).toEqual([
+      "created Contact/003Qk00000AbC12IAF 2026-11-16T08:20:31.000Z fetch",
+    ]);
+    expect(events("03-account-update-merged-recordids.json")).toHaveLength(3);
+    expect(events("04-contact-delete.json")).toEqual([
+      "deleted Contact/003Qk00000AbC77IAF 2026-11-17T09:00:05.000Z -",
+    ]);
+    expect(events("06-undelete-and-gap-overflow.json")).toEqual([
+      "restored Contact/003Qk00000AbC77IAF 2026-11-17T15:00:00.000Z fetch",
+      "1 gaps",
+    ]);
+  });
+
+  test("a commit number of 19 digits stays exact, and orders what has one time", () => {
+    const { events } = salesforce.toEvents(
+      request(fixtureText("salesforce/02-contact-update.json")),
+      true,
+    );
+    expect(events[0]?.sequence).toBe("01795224130716501506-000001");
+  });
+
+  test("without its API, new records are taken from the event, in the API's shape", () => {
+    const { events } = salesforce.toEvents(
+      request(fixtureText("salesforce/01-contact-create.json")),
+      false,
+    );
+    expect(events[0]?.data?.record).toMatchObject({
+      Id: "003Qk00000AbC12IAF",
+      FirstName: "Jürg",
+      MailingCity: "Zürich",
+      MailingCountryCode: "CH",
+    });
+    expect(eventsOf(salesforce, fixtureText("salesforce/02-contact-update.json"), false)).toEqual([
+      "updated Contact/003Qk00000AbC12IAF 2026-11-16T11:02:10.000Z fetch",
+    ]);
+    const pair = salesforce.toEvents(
+      request(fixtureText("salesforce/07-person-account-create-pair.json")),
+      false,
+    );
+    expect(pair.events.map(({ data }) => data?.record?.["IsPersonAccount"])).toEqual([true, true]);
+  });
+
+  test("wrapped by EventBridge, or bare", () => {
+    const event = parseExactly(fixtureText("salesforce/04-contact-delete.json")) as {
+      data: { payload: unknown };
+    };
+    const { payload } = event.data;
+    for (const body of [payload, { detail: { payload } }, { payload }]) {
+      expect(eventsOf(salesforce, JSON.stringify(body))).toHaveLength(1);
+    }
+  });
+
+  test("outbound messages", () => {
+    const xml = fixtureText("salesforce/08-outbound-message-contact.xml");
+    const { events } = salesforce.toEvents(request(xml), false);
+    expect(events).toEqual([
+      expect.objectContaining({
+        id: "04lQk000001nQ0aIAE",
+        source: "/salesforce/00DQk000001AbCdMAK",
+        subject: "Contact/003Qk00000AbC12IAF",
+        data: { record: expect.objectContaining({ LastName: "Ammann & Söhne" }) as unknown },
+      }),
+    ]);
+    expect(salesforce.acknowledgement?.body).toContain("<Ack>true</Ack>");
+  });
+
+  test.for([
+    ["an entity of its own", `<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>`],
+    ["not well-formed", "<a><b></a>"],
+    ["something else", "<a/>"],
+    ["very deep", `${"<a>".repeat(100_000)}${"</a>".repeat(100_000)}`],
+  ] as const)("XML that is %s is refused", ([, xml]) => {
+    expect(() => salesforce.toEvents(request(xml), false)).toThrow(WebhookBodyError);
+  });
+});
+
+describe("Dynamics", () => {
+  const events = (name: string, canFetch = true) =>
+    eventsOf(dynamics, fixtureText(`dynamics/${name}.json`), canFetch);
+  const contact = "contact/5f2d9c11-7ba3-ef11-8a69-6045bd8f1a20";
+
+  test("execution contexts", () => {
+    expect(events("01-contact-create")).toEqual([
+      `created ${contact} 2026-11-16T08:25:00.000Z fetch`,
+    ]);
+    expect(events("01-contact-create", false)).toEqual([
+      `created ${contact} 2026-11-16T08:25:00.000Z record`,
+    ]);
+    expect(events("02-contact-update", false)).toEqual([
+      `updated ${contact} 2026-11-16T10:10:00.000Z fetch`,
+    ]);
+    expect(events("03-account-delete")).toEqual([
+      "deleted account/84aa3c55-7ba3-ef11-8a69-6045bd8f1a20 2026-11-17T09:30:00.000Z -",
+    ]);
+    expect(events("04-contact-merge")).toEqual([
+      "deleted contact/2b2b3c4d-7ba3-ef11-8a69-6045bd8f1a20 2026-11-17T11:00:00.000Z -",
+      `updated ${contact} 2026-11-17T11:00:00.000Z fetch`,
+    ]);
+    expect(events("05-contact-update-size-exceeded")).toEqual([
+      `updated ${contact} 2026-11-18T08:00:00.000Z fetch`,
+    ]);
+  });
+
+  test("attributes take the shape of the Web API", () => {
+    const { events } = dynamics.toEvents(
+      request(fixtureText("dynamics/01-contact-create.json")),
+      false,
+    );
+    expect(events[0]?.data?.record).toMatchObject({
+      familystatuscode: 1,
+      "familystatuscode@OData.Community.Display.V1.FormattedValue": "Single",
+      _parentcustomerid_value: "84aa3c55-7ba3-ef11-8a69-6045bd8f1a20",
+    });
+  });
+});
+
+describe("Pipedrive, EspoCRM and Twenty", () => {
+  test("Pipedrive", () => {
+    const events = (name: string) => eventsOf(pipedrive, fixtureText(`pipedrive/${name}.json`));
+    expect(events("01-person-create")).toEqual([
+      "created person/3181 2026-11-16T08:30:00.000Z record",
+    ]);
+    expect(events("02-person-change")).toEqual([
+      "updated person/3181 2026-11-16T09:00:05.000Z record",
+    ]);
+    expect(events("03-person-delete")).toEqual([
+      "deleted person/3181 2026-11-17T10:00:00.730Z record",
+    ]);
+    expect(events("05-organization-change")[0]).toContain("organization/977");
+    const pair = parseExactly(fixtureText("pipedrive/04-person-merge-pair.json")) as unknown[];
+    expect(pair.flatMap((one) => eventsOf(pipedrive, JSON.stringify(one)))).toEqual([
+      "deleted person/3190 2026-11-17T11:00:00.100Z record",
+      "updated person/3181 2026-11-17T11:00:00.000Z record",
+    ]);
+  });
+
+  test("EspoCRM, by its address", () => {
+    const events = (name: string, path: string, canFetch = true) =>
+      eventsOf(espocrm, fixtureText(`espocrm/${name}.json`), canFetch, path);
+    const at = new Date(NOW).toISOString();
+    expect(events("01-Contact.create", "Contact/create", false)).toEqual([
+      `created Contact/6737f0a1b2c3d4e5f ${at} record`,
+    ]);
+    expect(events("02-Contact.update", "Contact/update")).toEqual([
+      `updated Contact/6737f0a1b2c3d4e5f ${at} fetch`,
+      `updated Contact/6737f0a1b2c3d4e60 ${at} fetch`,
+    ]);
+    expect(events("03-Contact.delete", "Contact/delete")).toHaveLength(2);
+    expect(() => events("03-Contact.delete", "")).toThrow("the address must end in");
+  });
+
+  test("Twenty, also as its documentation has it", () => {
+    const events = (name: string) => {
+      const body = parseExactly(fixtureText(`twenty/${name}.json`));
+      return [body].flat().flatMap((one) => eventsOf(twenty, JSON.stringify(one)));
+    };
+    const person = "person/a2f0b7c4-1111-4e4e-9f9f-0d0e0f101112";
+    expect(events("01-person.created")).toEqual([
+      `created ${person} 2026-11-16T08:45:00.120Z record`,
+    ]);
+    expect(events("04-person.restored-then-destroyed")).toEqual([
+      `restored ${person} 2026-11-17T12:30:00.000Z record`,
+      `deleted ${person} 2026-11-18T01:00:00.000Z record`,
+    ]);
+    expect(
+      events("05-company-merge-as-deleted-plus-updated").map((line) => line.slice(0, 7)),
+    ).toEqual(["deleted", "updated"]);
+    const documented = {
+      event: "person.created",
+      data: { id: "x" },
+      timestamp: "2026-11-16T08:45:00Z",
+    };
+    expect(eventsOf(twenty, JSON.stringify(documented))).toEqual([
+      "created person/x 2026-11-16T08:45:00.000Z record",
+    ]);
+  });
+});
+
+test.for([
+  [hubspot, "{}"],
+  [hubspot, "[1]"],
+  [hubspot, "[{}]"],
+  [hubspot, "nothing"],
+  [salesforce, "[]x"],
+  [salesforce, "[{}]"],
+  [salesforce, '{"ChangeEventHeader":{}}'],
+  [dynamics, "[]"],
+  [dynamics, "{}"],
+  [pipedrive, "{}"],
+  [pipedrive, '{"meta":{"action":"change"}}'],
+  [twenty, "{}"],
+  [twenty, '{"eventName":"x","record":{}}'],
+  [twenty, '{"eventName":"person.created","record":{}}'],
+] as const)("a body that is not theirs is refused: %#", ([webhook, body]) => {
+  expect(() => webhook.toEvents(request(body), true)).toThrow(WebhookBodyError);
+});

@@ -1,0 +1,135 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { simulate } from "../../../bench/pacing-simulator.ts";
+import { SCENARIOS, zipfHour } from "../../../bench/changes.ts";
+import { POLICIES } from "../../../bench/pacing.ts";
+import {
+  drainsInMs,
+  flowOf,
+  paceOf,
+  HOUR_PARTS,
+  type PacingView,
+} from "../../../src/quota/pacing.ts";
+import { SLICES_KEPT, sliceMs } from "../../../src/quota/slices.ts";
+
+const HOUR_MS = 3_600_000;
+const EVEN_MS = 3600;
+
+/** A quiet hour with nothing spent; `demand` is per slice of 30 s. */
+const viewOf = (given: Partial<PacingView> = {}): PacingView => ({
+  limit: 1000,
+  remaining: 1000,
+  returns: Array.from({ length: HOUR_PARTS }, () => 0),
+  demand: Array.from({ length: SLICES_KEPT }, () => 0),
+  current: { changed: 0, passed: 0 },
+  waiting: 0,
+  hourMs: HOUR_MS,
+  liveReserve: 100,
+  ...given,
+});
+const flow = (perSlice: number) => Array.from({ length: SLICES_KEPT }, () => perSlice);
+
+test("Without a flow everything goes at once, however much waits", () => {
+  expect(paceOf(viewOf({ waiting: 5000 }), "live")).toBe(0);
+});
+
+test("A flow that the hour can bear goes at once", () => {
+  expect(paceOf(viewOf({ demand: flow(7) }), "live")).toBe(0);
+});
+
+test("A flow that it cannot bear is spread over the hour", () => {
+  const pace = paceOf(viewOf({ demand: flow(15), waiting: 200 }), "live");
+  expect(pace).toBeCloseTo(EVEN_MS, 0);
+});
+
+test("While few wait, spreading spares a little", () => {
+  const pace = paceOf(viewOf({ demand: flow(15), waiting: 30 }), "live");
+  expect(pace).toBeCloseTo(EVEN_MS / 0.97, 0);
+});
+
+test("What returns soon may be spent soon", () => {
+  const returns = Array.from({ length: HOUR_PARTS }, (_, part) => (part < 3 ? 300 : 0));
+  const soon = viewOf({ remaining: 100, demand: flow(15), waiting: 200, returns });
+  const late = { ...soon, returns: returns.toReversed() };
+  expect(paceOf(soon, "live")).toBeLessThan(paceOf(late, "live") ?? 0);
+});
+
+test("An empty hour leaves the waiting to the log of leases, and bulk work to the reserve", () => {
+  expect(paceOf(viewOf({ remaining: 0 }), "live")).toBe(0);
+  expect(paceOf(viewOf({ remaining: 100 }), "bulk")).toBeUndefined();
+  expect(paceOf(viewOf({ remaining: 101 }), "bulk")).toBe(0);
+});
+
+test("A storm is no flow; what lasts through three slices is", () => {
+  const counted = (demand: number[]) =>
+    flowOf(viewOf({ demand: [...demand, ...flow(0)].slice(0, SLICES_KEPT) })) * sliceMs(HOUR_MS);
+  expect(counted([500])).toBe(0);
+  expect(counted([400, 400])).toBe(0);
+  expect(counted([12, 10, 14])).toBe(12);
+  expect(counted([9, 10, 400, 11, 10])).toBe(10);
+  expect(counted([0, 10, 10, 10, 10])).toBe(0);
+  expect(counted([1, 10, 10, 10, 10])).toBe(4);
+});
+
+test("A flow that ends shows before its slice is over", () => {
+  const ended = viewOf({ demand: flow(15), current: { changed: 0, passed: 0.9 } });
+  expect(paceOf(ended, "live")).toBe(0);
+});
+
+test("Whatever the view, the pace is usable and never overdraws within an hour", () => {
+  const views = fc
+    .record({
+      remaining: fc.integer({ min: 0, max: 1000 }),
+      demand: fc.array(fc.nat(500), { minLength: SLICES_KEPT, maxLength: SLICES_KEPT }),
+      changed: fc.nat(100),
+      passed: fc.double({ min: 0, max: 0.999, noNaN: true }),
+      waiting: fc.nat(5000),
+    })
+    .chain((drawn) =>
+      fc
+        .array(fc.nat(HOUR_PARTS - 1), {
+          minLength: 1000 - drawn.remaining,
+          maxLength: 1000 - drawn.remaining,
+        })
+        .map((parts) => {
+          const returns = Array.from({ length: HOUR_PARTS }, () => 0);
+          for (const part of parts) returns[part] = (returns[part] ?? 0) + 1;
+          const { changed, passed, ...rest } = drawn;
+          return viewOf({ ...rest, returns, current: { changed, passed } });
+        }),
+    );
+  fc.assert(
+    fc.property(views, fc.constantFrom("live" as const, "bulk" as const), (view, lane) => {
+      const pace = paceOf(view, lane);
+      if (pace === undefined) return lane === "bulk" && view.remaining <= view.liveReserve;
+      return pace >= 0 && HOUR_MS / Math.max(pace, EVEN_MS) <= 1000.5;
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("The forecast knows the burst, what returns, and whole hours", () => {
+  const limits = { burst: 20, burstMs: 5000 };
+  expect(drainsInMs(0, viewOf(), limits)).toBe(0);
+  expect(drainsInMs(20, viewOf(), limits)).toBe(0);
+  expect(drainsInMs(500, viewOf(), limits)).toBe(120_000);
+  const spent = viewOf({ remaining: 0, returns: [1000, ...flow(0)] });
+  expect(drainsInMs(500, spent, limits)).toBe(120_000);
+  expect(drainsInMs(2000, viewOf({ remaining: 0 }), limits)).toBe(3 * HOUR_MS);
+});
+
+test("The rule keeps its promises for seeds that it was not tuned on", () => {
+  const rule = POLICIES.at(-1);
+  if (rule === undefined) throw new Error("no rule");
+  for (const seed of [301, 302, 303]) {
+    for (const arrivals of ["evenly", "at random"] as const) {
+      const figures = simulate(zipfHour(seed, arrivals), rule);
+      expect(figures.requests).toBeLessThanOrEqual(1030);
+      expect(figures.p50).toBeLessThan(90_000);
+      expect(figures.p99).toBeLessThan(240_000);
+      expect(figures.settledAt).toBeLessThan(1.05 * HOUR_MS);
+    }
+  }
+  const atOnce = SCENARIOS.find(({ name }) => name === "500 new at once")?.changes(1) ?? [];
+  expect(simulate(atOnce, rule).settledAt).toBeLessThan(1.03 * 120_000);
+});
