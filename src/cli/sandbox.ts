@@ -1,14 +1,22 @@
-import { Command } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { parseNetwork } from "../sandbox/addresses.ts";
 import type { Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
 import { POLICIES } from "../sandbox/quota.ts";
 import type { Policy } from "../sandbox/quota.ts";
-import type { RetryAfterForm } from "../sandbox/replies.ts";
+import type { RetryAfterForm } from "../sandbox/responses.ts";
 import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox } from "../sandbox/serve.ts";
 import type { Sandbox } from "../sandbox/serve.ts";
 import type { UnknownFields } from "../sandbox/validate-relation.ts";
-import { addAdministration } from "./sandbox-administration.ts";
-import { choice, integer, networks, reportFailure } from "./sandbox-options.ts";
+import { addAllowCommands } from "./sandbox/allow.ts";
+import { addExportCommand } from "./sandbox/export.ts";
+import { addImportCommand } from "./sandbox/import.ts";
+import { addResetCommand } from "./sandbox/reset.ts";
+import { addTenantCommands } from "./sandbox/tenant.ts";
+import { addTokenCommands } from "./sandbox/token.ts";
+import { withUserErrors } from "./sandbox/user-errors.ts";
+import { addValuesCommands } from "./sandbox/values.ts";
+import { wholeNumber } from "./whole-number.ts";
 
 interface ServeFlags {
   readonly host: string;
@@ -34,14 +42,14 @@ interface ServeFlags {
 const DEFAULT_PORT = 4010;
 
 const HELP = `
-Without a subcommand the service is served until SIGTERM or SIGINT. A database without clients gets
-the client "default", a token that is shown this once, and the loopback addresses.
+Without a subcommand, the sandbox serves until SIGTERM or SIGINT. A database without clients gets
+the client "default", the loopback addresses, and a token that is shown only now.
 
-Faults (--faults) are armed on an address of their own, on loopback and without a token:
+With --faults, a second port on loopback arms faults, without a token:
   POST   /faults       {"fault": "error", "status": 503, "times": 3, "method": "PUT"}
-  GET    /faults       what is armed, and how often it struck
+  GET    /faults       the armed faults, and how often each has struck
   DELETE /faults[/ID]  disarm
-  GET    /requests     counts of all requests by operation and status (DELETE: from zero)
+  GET    /requests     all requests, counted by operation and status (DELETE resets the counts)
 Kinds: latency {ms, jitterMs}, error {status, body: json|html|empty, headers, when},
   reset {when}, hang {when}, truncate, revoked, blocked,
   rate-limit {retryAfter: seconds|date|none, seconds, rateHeaders, headers}
@@ -50,39 +58,83 @@ Kinds: latency {ms, jitterMs}, error {status, body: json|html|empty, headers, wh
 /** `crmsync sandbox …` */
 export function sandboxCommand(): Command {
   const sandbox = new Command("sandbox")
-    .description("serve the specified service from one file, or administer that file")
+    .description("run our implementation of the service, or administer its database file")
     .enablePositionalOptions()
     .option("--host <host>", "address to listen on", DEFAULT_HOST)
     .option(
       "--port <port>",
-      "port to listen on, 0 for a free one",
-      integer(0, 65_535),
+      "port to listen on, 0 for any free port",
+      wholeNumber(0, 65_535),
       DEFAULT_PORT,
     )
     .option("--db <file>", `database file, or :memory: (default: "${DEFAULT_DATABASE}")`)
-    .addOption(choice("--environment <name>", "environment served", ["test", "production"], "test"))
-    .option("--per-hour <n>", "requests per hour and client (default: 1000)", integer(1))
-    .option("--hour-ms <ms>", "length of the hour (default: 3600000)", integer(1))
-    .option("--burst <n>", "requests per burst window (default: 20)", integer(1))
-    .option("--burst-ms <ms>", "length of the burst window (default: 5000)", integer(1))
+    .addOption(
+      choice("--environment <name>", "environment to serve", ["test", "production"], "test"),
+    )
+    .option("--per-hour <n>", "requests per hour and client (default: 1000)", wholeNumber(1))
+    .option("--hour-ms <ms>", "length of the hour (default: 3600000)", wholeNumber(1))
+    .option("--burst <n>", "requests per burst window (default: 20)", wholeNumber(1))
+    .option("--burst-ms <ms>", "length of the burst window (default: 5000)", wholeNumber(1))
     .addOption(choice("--policy <name>", "how requests are counted", POLICIES, "fixed"))
-    .addOption(choice("--count-by <what>", "who has a quota", ["client", "token"], "client"))
-    .addOption(choice("--rate-headers <when>", "when quota headers come", ["429", "all"], "429"))
+    .addOption(
+      choice("--count-by <what>", "one quota per client or token", ["client", "token"], "client"),
+    )
+    .addOption(
+      choice("--rate-headers <when>", "responses with quota headers", ["429", "all"], "429"),
+    )
     .addOption(
       choice("--retry-after <form>", "form of Retry-After", ["seconds", "date"], "seconds"),
     )
     .addOption(
-      choice("--unknown-fields <what>", "what unknown fields do", ["reject", "ignore"], "reject"),
+      choice(
+        "--unknown-fields <what>",
+        "treatment of unknown fields",
+        ["reject", "ignore"],
+        "reject",
+      ),
     )
-    .option("--trust-proxy <network>", "proxy whose X-Forwarded-For counts; repeatable", networks)
-    .option("--token-file <file>", "keep a token of the client default here, from start to start")
-    .option("--faults", "open the address where faults are armed")
-    .option("--faults-port <port>", "its port, 0 for a free one", integer(0, 65_535), 0)
+    .option(
+      "--trust-proxy <network>",
+      "proxy whose X-Forwarded-For is trusted; repeatable",
+      networks,
+    )
+    .option(
+      "--token-file <file>",
+      "keep a token of the client default in this file across restarts",
+    )
+    .option("--faults", "open the port that arms faults")
+    .option(
+      "--faults-port <port>",
+      "number of that port, 0 for any free port",
+      wholeNumber(0, 65_535),
+      0,
+    )
     .option("--json", "print one line of JSON: url, token, faultsUrl")
     .addHelpText("after", HELP)
-    .action(async (flags: ServeFlags) => reportFailure(async () => serve(flags)));
-  addAdministration(sandbox);
+    .action(async (flags: ServeFlags) => withUserErrors(async () => serve(flags)));
+  addTenantCommands(sandbox);
+  addTokenCommands(sandbox);
+  addAllowCommands(sandbox);
+  addValuesCommands(sandbox);
+  addExportCommand(sandbox);
+  addImportCommand(sandbox);
+  addResetCommand(sandbox);
   return sandbox;
+}
+
+function choice<T extends string>(
+  flags: string,
+  description: string,
+  values: readonly T[],
+  preset: T,
+): Option {
+  return new Option(flags, description).choices(values).default(preset);
+}
+
+function networks(text: string, previous: Network[] = []): Network[] {
+  const network = parseNetwork(text);
+  if (network === undefined) throw new InvalidArgumentError("It must be an address or a network.");
+  return [...previous, network];
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
@@ -95,31 +147,31 @@ async function serve(flags: ServeFlags): Promise<void> {
     trustedProxies: flags.trustProxy ?? [],
     onError: (error) => console.error(error),
   });
-  console.log(flags.json === true ? greetJson(sandbox) : greet(sandbox));
+  console.log(flags.json === true ? addressesJson(sandbox) : addressesText(sandbox));
   let closing: Promise<void> | undefined;
   const close = (): void => {
     closing ??= sandbox.close();
   };
   process.on("SIGTERM", close).on("SIGINT", close);
-  // Whoever started it with an IPC channel, and is gone, needs it no more.
+  // The parent that opened the IPC channel has exited: this sandbox is no longer needed.
   if (process.channel !== undefined) {
     process.on("disconnect", close);
     process.channel.unref();
   }
 }
 
-function greetJson({ url, token, faultsUrl }: Sandbox): string {
+function addressesJson({ url, token, faultsUrl }: Sandbox): string {
   return JSON.stringify({ url, token, faultsUrl });
 }
 
-function greet({ url, token, faultsUrl }: Sandbox): string {
+function addressesText({ url, token, faultsUrl }: Sandbox): string {
   return [
     `service  ${url}`,
     `page     ${url}/${token === null ? "" : `#token=${token}`}`,
     `docs     ${url}/docs`,
     ...(faultsUrl === null ? [] : [`faults   ${faultsUrl}`]),
     token === null
-      ? "token    not shown again; a further one: crmsync sandbox token create"
+      ? "token    not shown again; to create another: crmsync sandbox token create"
       : `token    ${token}`,
   ].join("\n");
 }

@@ -7,8 +7,8 @@ export interface Network {
 }
 
 /**
- * The one way to write an address: IPv4-mapped IPv6 as IPv4, IPv6 compressed and without a zone.
- * `undefined` for what is no address.
+ * An address in its normal form: IPv4-mapped IPv6 as IPv4, IPv6 compressed and without a zone.
+ * `undefined` when the text is not an address.
  */
 export function normaliseAddress(text: string): string | undefined {
   const address = text.trim().replace(/%.*$/, "");
@@ -35,7 +35,7 @@ export function parseNetwork(text: string): Network | undefined {
   return prefix >= 0 && prefix <= bits ? { address, family, prefix } : undefined;
 }
 
-/** The form that is stored and printed: a single address without its prefix. */
+/** The form that is stored and printed; a single address has no prefix length. */
 export function formatNetwork({ address, family, prefix }: Network): string {
   return prefix === (family === "ipv6" ? 128 : 32) ? address : `${address}/${prefix}`;
 }
@@ -57,9 +57,9 @@ export class AddressSet {
 }
 
 /**
- * The caller's address. X-Forwarded-For is believed only where a trusted proxy wrote it: read
- * from its end, the first address that is no trusted proxy. An unreadable entry is nobody's
- * address (`undefined`), and so on nobody's allow-list.
+ * The caller's address. X-Forwarded-For is trusted only where a trusted proxy wrote it: the last
+ * address in it that is not a trusted proxy counts. `undefined` when that entry is unreadable; the
+ * request is then blocked.
  */
 export function callerAddress(
   peer: string | undefined,

@@ -36,7 +36,7 @@ export interface TokenSummary {
 export const DEFAULT_TENANT = "default";
 const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
 
-/** Everything an operator may change, on the file itself: a serving sandbox sees it at once. */
+/** What an operator can change in the file. A running sandbox sees each change at once. */
 export class Administration {
   readonly #database: DatabaseSync;
 
@@ -44,7 +44,7 @@ export class Administration {
     this.#database = database;
   }
 
-  /** The tenant `default`, with the loopback addresses, when the database has no tenant at all. */
+  /** Creates the tenant `default` with the loopback addresses, if the database has no tenant. */
   prepareEmpty(environment: Environment): TenantName | undefined {
     const first = this.#database.prepare("SELECT 1 FROM tenants LIMIT 1").get();
     if (first !== undefined) return undefined;
@@ -56,7 +56,9 @@ export class Administration {
 
   createTenant({ name, environment }: TenantName, limits: TenantLimits = {}): void {
     if (!/^[\w.-]{1,64}$/.test(name)) {
-      throw new AdministrationError("a tenant's name has 1 to 64 letters, digits, dots, - or _");
+      throw new AdministrationError(
+        "a tenant's name must be 1 to 64 letters, digits, dots, - or _",
+      );
     }
     const { changes } = this.#database
       .prepare(
@@ -64,7 +66,8 @@ export class Administration {
          VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
       )
       .run(name, environment, limits.perHour ?? null, limits.burst ?? null, now());
-    if (changes === 0) throw new AdministrationError(`tenant ${name} (${environment}) exists`);
+    if (changes === 0)
+      throw new AdministrationError(`tenant ${name} (${environment}) already exists`);
   }
 
   tenants(): TenantSummary[] {
@@ -79,19 +82,19 @@ export class Administration {
       .all() as unknown as TenantSummary[];
   }
 
-  /** `undefined` takes the tenant's own limit away. */
+  /** `undefined` removes the tenant's own limit. */
   setLimits(tenant: TenantName, limits: TenantLimits): void {
     this.#database
       .prepare("UPDATE tenants SET per_hour = ?, burst = ? WHERE id = ?")
       .run(limits.perHour ?? null, limits.burst ?? null, this.tenantId(tenant));
   }
 
-  /** Removes the tenant with everything that is its own. */
+  /** Removes the tenant with its tokens, addresses, lists and relations. */
   removeTenant(tenant: TenantName): void {
     this.#database.prepare("DELETE FROM tenants WHERE id = ?").run(this.tenantId(tenant));
   }
 
-  /** @returns the token: it is stored as a hash only and can never be shown again */
+  /** @returns the token; only its hash is stored, so it cannot be shown again */
   createToken(tenant: TenantName, label = ""): { id: string; token: string } {
     const tenantId = this.tenantId(tenant);
     const { token, stored } = makeToken(
@@ -119,7 +122,7 @@ export class Administration {
     const { changes } = this.#database
       .prepare("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL")
       .run(now(), id);
-    if (changes === 0) throw new AdministrationError(`no token ${id} is in force`);
+    if (changes === 0) throw new AdministrationError(`there is no active token ${id}`);
   }
 
   allow(tenant: TenantName, networks: readonly string[]): void {
@@ -170,7 +173,7 @@ export class Administration {
     return readRules(this.#database, this.tenantId(tenant));
   }
 
-  /** Forgets the tenant's relations and their history, and opens new quota windows. */
+  /** Deletes the tenant's relations and their history, and opens new quota windows. */
   reset(tenant: TenantName): number {
     const tenantId = this.tenantId(tenant);
     return transaction(this.#database, () => {
@@ -186,7 +189,8 @@ export class Administration {
     const row = this.#database
       .prepare("SELECT id FROM tenants WHERE name = ? AND environment = ?")
       .get(name, environment) as { id: number } | undefined;
-    if (row === undefined) throw new AdministrationError(`no tenant ${name} (${environment})`);
+    if (row === undefined)
+      throw new AdministrationError(`there is no tenant ${name} (${environment})`);
     return row.id;
   }
 }
@@ -198,7 +202,7 @@ function now(): string {
 function normalNetwork(text: string): string {
   const network = parseNetwork(text);
   if (network === undefined) {
-    throw new AdministrationError(`${text} is no IPv4 or IPv6 address or CIDR network`);
+    throw new AdministrationError(`${text} is not an IPv4 or IPv6 address or CIDR network`);
   }
   return formatNetwork(network);
 }

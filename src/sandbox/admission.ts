@@ -3,9 +3,9 @@ import { AddressSet, callerAddress } from "./addresses.ts";
 import type { Network } from "./addresses.ts";
 import type { Client, Directory } from "./directory.ts";
 import { createMeter } from "./quota.ts";
-import type { Limits, Meter, Policy, QuotaState, Verdict } from "./quota.ts";
-import { forbidden, unauthorized } from "./replies.ts";
-import type { Reply } from "./replies.ts";
+import type { CountResult, Limits, Meter, Policy, QuotaState } from "./quota.ts";
+import { forbidden, unauthorised } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 
 export interface QuotaOptions {
   readonly policy: Policy;
@@ -14,19 +14,24 @@ export interface QuotaOptions {
   readonly countBy: "client" | "token";
 }
 
-export type Admission =
+export type AdmissionResult =
   | { readonly admitted: true; readonly client: Client }
-  | { readonly admitted: false; readonly client: Client | undefined; readonly reply: Reply };
+  | {
+      readonly admitted: false;
+      /** Known when the token is valid and the address is not allowed. */
+      readonly client: Client | undefined;
+      readonly response: ServiceResponse;
+    };
 
 /**
- * Who may come in: first the token (it says whose allow-list counts), then the address, then the
- * quota. Only requests of a known client from an allowed address are counted.
+ * Checks a request in this order: token (it identifies the client), source address (on the client's
+ * allow-list), quota. Only requests with a valid token from an allowed address are counted.
  */
-export class Door {
+export class Admission {
   readonly #directory: Directory;
   readonly #trustedProxies: AddressSet;
   readonly #quota: QuotaOptions;
-  readonly #meters = new Map<string, { readonly made: string; readonly meter: Meter }>();
+  readonly #meters = new Map<string, { readonly settings: string; readonly meter: Meter }>();
 
   constructor(directory: Directory, trustedProxies: Iterable<Network>, quota: QuotaOptions) {
     this.#directory = directory;
@@ -34,48 +39,50 @@ export class Door {
     this.#quota = quota;
   }
 
-  admit(request: IncomingMessage): Admission {
+  /** Checks token and address, and counts nothing. */
+  check(request: IncomingMessage): AdmissionResult {
     const client = this.#directory.find(bearerToken(request.headers.authorization) ?? "");
-    if (client === undefined) return { admitted: false, client, reply: unauthorized() };
-    const address = this.#address(request);
+    if (client === undefined) return { admitted: false, client, response: unauthorised() };
+    const address = this.#callerAddress(request);
     if (address === undefined || !client.allowed.contains(address)) {
-      return { admitted: false, client, reply: this.blocked(request) };
+      return { admitted: false, client, response: this.blocked(request) };
     }
     return { admitted: true, client };
   }
 
-  /** The 403 that a caller at this address is given. */
-  blocked(request: IncomingMessage): Reply {
-    return forbidden(this.#address(request) ?? "unknown", new Date());
+  /** The 403 response, which names the caller's address. */
+  blocked(request: IncomingMessage): ServiceResponse {
+    return forbidden(this.#callerAddress(request) ?? "unknown", new Date());
   }
 
-  count(client: Client, nowMs: number): Verdict {
-    return this.#meter(client).take(nowMs);
+  /** Counts one request if the client's quota allows it. */
+  count(client: Client, nowMs: number): CountResult {
+    return this.#meter(client).count(nowMs);
   }
 
   quota(client: Client, nowMs: number): QuotaState {
     return this.#meter(client).state(nowMs);
   }
 
-  #address({ headers, socket }: IncomingMessage): string | undefined {
+  #callerAddress({ headers, socket }: IncomingMessage): string | undefined {
     const forwardedFor = headers["x-forwarded-for"];
     const chain = Array.isArray(forwardedFor) ? forwardedFor.join(",") : forwardedFor;
     return callerAddress(socket.remoteAddress, chain, this.#trustedProxies);
   }
 
-  /** A meter lasts until the client's limits change or the client is reset. */
+  /** The client's meter; a new one after its limits changed or it was reset. */
   #meter(client: Client): Meter {
     const { policy, limits, countBy } = this.#quota;
     const key = countBy === "client" ? String(client.tenantId) : client.tokenId;
-    const made = [client.resets, client.perHour, client.burst].join(" ");
-    const known = this.#meters.get(key);
-    if (known?.made === made) return known.meter;
+    const settings = [client.resets, client.perHour, client.burst].join(" ");
+    const existing = this.#meters.get(key);
+    if (existing?.settings === settings) return existing.meter;
     const meter = createMeter(policy, {
       ...limits,
       perHour: client.perHour ?? limits.perHour,
       burst: client.burst ?? limits.burst,
     });
-    this.#meters.set(key, { made, meter });
+    this.#meters.set(key, { settings, meter });
     return meter;
   }
 }

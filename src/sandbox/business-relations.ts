@@ -3,13 +3,13 @@ import type { Cursors } from "./cursors.ts";
 import type { Client } from "./directory.ts";
 import { parseListParameters } from "./list-parameters.ts";
 import type { RelationStore } from "./relation-store.ts";
-import { error, json, problems } from "./replies.ts";
-import type { Reply } from "./replies.ts";
+import { error, json, problems } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 import { schemaConfig } from "./tenant-values.ts";
 import { validateRelation } from "./validate-relation.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
-interface Parts {
+interface BusinessRelationsDependencies {
   readonly store: RelationStore;
   readonly cursors: Cursors;
   readonly unknownFields: UnknownFields;
@@ -17,12 +17,16 @@ interface Parts {
 
 export type BusinessRelations = ReturnType<typeof createBusinessRelations>;
 
-/** The five operations of the spec, each from a request's parts to a reply. */
-export function createBusinessRelations({ store, cursors, unknownFields }: Parts) {
+/** The five operations of the spec: each takes the data of a request and returns the response. */
+export function createBusinessRelations({
+  store,
+  cursors,
+  unknownFields,
+}: BusinessRelationsDependencies) {
   return {
-    schemaConfig: (client: Client): Reply => json(200, schemaConfig(client.rules)),
+    schemaConfig: (client: Client): ServiceResponse => json(200, schemaConfig(client.rules)),
 
-    list(client: Client, query: URLSearchParams): Reply {
+    list(client: Client, query: URLSearchParams): ServiceResponse {
       const parameters = parseListParameters(query, unknownFields);
       if ("problems" in parameters) return problems(422, "Invalid parameters", parameters.problems);
       const { cursor, pageSize, includeTerminated } = parameters;
@@ -42,12 +46,12 @@ export function createBusinessRelations({ store, cursors, unknownFields }: Parts
       };
     },
 
-    get(client: Client, crmCode: string): Reply {
+    get(client: Client, crmCode: string): ServiceResponse {
       const body = store.get(client.tenantId, crmCode);
       return body === undefined ? notFound() : { status: 200, body };
     },
 
-    create(client: Client, body: unknown): Reply {
+    create(client: Client, body: unknown): ServiceResponse {
       const result = validateRelation(body, { tenant: client.rules, unknownFields });
       if (!result.ok) return problems(400, "Invalid input", result.problems);
       const { crmCode } = result.relation;
@@ -58,7 +62,7 @@ export function createBusinessRelations({ store, cursors, unknownFields }: Parts
       return json(201, { crmCode, status: "created" }, { location });
     },
 
-    update(client: Client, crmCode: string, body: unknown): Reply {
+    update(client: Client, crmCode: string, body: unknown): ServiceResponse {
       const result = validateRelation(body, { tenant: client.rules, unknownFields });
       if (!result.ok) return problems(400, "Invalid input", result.problems);
       if (result.relation.crmCode !== crmCode) {
@@ -76,11 +80,11 @@ export function createBusinessRelations({ store, cursors, unknownFields }: Parts
   };
 }
 
-function notFound(): Reply {
+function notFound(): ServiceResponse {
   return error(404, "Business relation not found");
 }
 
-/** `schema-config` as it stands is the address of another operation. */
+/** `schema-config` itself is the address of another operation. */
 function pathSegment(crmCode: string): string {
   return crmCode === "schema-config" ? "schema%2Dconfig" : encodeURIComponent(crmCode);
 }

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** A place in a listing: the last position seen, and the position where the listing ends. */
+/** A place in a listing: the last position listed, and the position where the listing ends. */
 export interface Place {
   readonly from: number;
   readonly until: number;
@@ -8,7 +8,7 @@ export interface Place {
 
 const MAC_BYTES = 16;
 
-/** Signs places into opaque cursors that are worth nothing to another tenant. */
+/** Writes places as signed, opaque cursors that are valid for one tenant only. */
 export class Cursors {
   readonly #key: Uint8Array;
 
@@ -21,7 +21,7 @@ export class Cursors {
     return Buffer.concat([this.#mac(tenantId, plain), plain]).toString("base64url");
   }
 
-  /** `undefined` for a cursor that was not written for this tenant, to the last character. */
+  /** @returns undefined unless exactly this cursor was written for this tenant */
   read(tenantId: number, cursor: string): Place | undefined {
     const bytes = Buffer.from(cursor, "base64url");
     if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== cursor) return undefined;

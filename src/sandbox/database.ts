@@ -3,15 +3,15 @@ import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-/** Raised with every change of the tables below; a file of another version is refused. */
+/** Raise it with every change of the tables below; files of other versions are not opened. */
 const SCHEMA_VERSION = 1;
 
-/** How long a statement waits while another process (an admin command) writes. */
+/** How long a statement waits while another process (such as an import) writes. */
 const BUSY_TIMEOUT_MS = 10_000;
 
 /**
- * `seq` is the order of creation and never changes: cursors are positions in it.
- * A relation's body is kept as the JSON text that GET answers with.
+ * `seq` is the order of creation and never changes: cursors are positions in it. A relation's
+ * `body` is the JSON text that GET returns.
  */
 const TABLES = `
   CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -75,11 +75,11 @@ export class SandboxDatabaseError extends Error {
 }
 
 /**
- * Opens the one file of the sandbox, and makes it when it is missing. Several processes may have
- * it open. WAL with synchronous=NORMAL: what was answered outlives `kill -9` of the process.
+ * Opens the sandbox's file, and creates it if it is missing. Several processes may have it open.
+ * WAL with synchronous=NORMAL: a confirmed write survives `kill -9` of the process.
  */
-export function openDatabase(file: string, options?: { mustExist: true }): DatabaseSync {
-  if (options?.mustExist === true && !existsSync(file)) {
+export function openDatabase(file: string, { mustExist = false } = {}): DatabaseSync {
+  if (mustExist && !existsSync(file)) {
     throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
   }
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
@@ -119,8 +119,8 @@ function prepareTables(database: DatabaseSync, file: string): void {
 }
 
 /**
- * Runs `work` as one transaction that holds the write lock from its start; within another
- * transaction, as a part of that one.
+ * Runs `work` as one transaction that holds the write lock from its start. Inside another
+ * transaction, `work` becomes part of that one.
  */
 export function transaction<T>(database: DatabaseSync, work: () => T): T {
   if (database.isTransaction) return work();

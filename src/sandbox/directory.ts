@@ -7,7 +7,7 @@ import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 
 export type Environment = "test" | "production";
 
-/** What the door and the operations need to know of the client behind a token. */
+/** The client that a token belongs to, as admission and the operations need it. */
 export interface Client {
   readonly tenantId: number;
   readonly tenant: string;
@@ -16,7 +16,7 @@ export interface Client {
   readonly rules: TenantRules;
   readonly perHour: number | null;
   readonly burst: number | null;
-  /** Counts the resets of the tenant: a reset opens new quota windows. */
+  /** Number of resets of the tenant: each opens new quota windows. */
   readonly resets: number;
 }
 
@@ -31,12 +31,12 @@ interface TokenRow {
 }
 type Entry = { readonly stored: TokenRow; readonly client: Client };
 
-/** Bounds the memory that invented token ids could take. */
+/** Limits the memory that requests with unknown token ids can use. */
 const CACHE_LIMIT = 10_000;
 
 /**
- * Looks clients up by token. Entries are cached until any other connection commits (SQLite's
- * data_version) or `forget` is called, so that a revocation counts from the next request on.
+ * Finds clients by token. The cache is valid until another connection commits (SQLite's
+ * data_version) or `clearCache` is called: a revocation is effective with the next request.
  */
 export class Directory {
   readonly #database: DatabaseSync;
@@ -58,14 +58,14 @@ export class Directory {
     };
   }
 
-  /** The client whose token this is; `undefined` for every reason to refuse it. */
+  /** @returns undefined when the token is unknown, wrong, revoked or of the other environment */
   find(token: string): Client | undefined {
     const id = tokenId(token);
     const entry = id === undefined ? undefined : this.#entry(id);
     return isToken(token, entry?.stored) ? entry?.client : undefined;
   }
 
-  forget(): void {
+  clearCache(): void {
     this.#cache.clear();
   }
 
@@ -73,7 +73,7 @@ export class Directory {
     const { data_version: version } = this.#statements.dataVersion.get() as {
       data_version: number;
     };
-    if (version !== this.#dataVersion || this.#cache.size >= CACHE_LIMIT) this.forget();
+    if (version !== this.#dataVersion || this.#cache.size >= CACHE_LIMIT) this.clearCache();
     this.#dataVersion = version;
     if (!this.#cache.has(id)) this.#cache.set(id, this.#read(id));
     return this.#cache.get(id);
@@ -97,7 +97,7 @@ export class Directory {
   }
 }
 
-/** The tenant's own lists; a field that it did not configure has the default list. */
+/** The tenant's own lists; a field without one has the default list. */
 export function readRules(database: DatabaseSync, tenantId: number): TenantRules {
   const rows = database
     .prepare("SELECT field, rule FROM tenant_fields WHERE tenant_id = ?")

@@ -3,7 +3,7 @@ import { pageDocument } from "./page-document.ts";
 import { COMPANY, PERSON } from "./relation-schema.ts";
 import type { FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";
 
-/** The OpenAPI document as a page to read. */
+/** The OpenAPI document as a page. */
 export function docsPage(document: OpenApiDocument): string {
   const { info, tags, paths, servers } = document;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>

@@ -3,12 +3,12 @@ import { z } from "zod";
 import { faultSchema } from "./faults.ts";
 import type { Faults } from "./faults.ts";
 import { createHttpServer } from "./http-server.ts";
-import { error, json } from "./replies.ts";
-import type { Reply } from "./replies.ts";
+import { error, json } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 import type { RequestLog } from "./request-log.ts";
 import { send } from "./service.ts";
 
-/** The address, without a token, where tests arm faults; it is for loopback only. */
+/** The server where tests arm faults. It needs no token and must listen on loopback only. */
 export function createFaultServer(faults: Faults, log: RequestLog): FastifyInstance {
   const app = createHttpServer(() => undefined);
   app.post("/faults", (request, reply) => {
@@ -25,8 +25,8 @@ export function createFaultServer(faults: Faults, log: RequestLog): FastifyInsta
     return reply;
   });
   app.delete<{ Params: { id: string } }>("/faults/:id", (request, reply) => {
-    const known = faults.disarm(Number(request.params.id));
-    send(reply, known ? json(200, { faults: faults.list() }) : error(404, "No such fault"));
+    const found = faults.disarm(Number(request.params.id));
+    send(reply, found ? json(200, { faults: faults.list() }) : error(404, "No such fault"));
     return reply;
   });
   app.get("/requests", (_request, reply) => {
@@ -34,15 +34,15 @@ export function createFaultServer(faults: Faults, log: RequestLog): FastifyInsta
     return reply;
   });
   app.delete("/requests", (_request, reply) => {
-    log.forgetCounts();
+    log.resetCounts();
     send(reply, json(200, log.counts()));
     return reply;
   });
   return app;
 }
 
-function arm(faults: Faults, body: unknown): Reply {
+function arm(faults: Faults, body: unknown): ServiceResponse {
   const parsed = faultSchema.safeParse(body);
-  if (!parsed.success) return error(400, `No such fault: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) return error(400, `Not a valid fault: ${z.prettifyError(parsed.error)}`);
   return json(201, faults.arm(parsed.data));
 }

@@ -1,26 +1,26 @@
 import { z } from "zod";
 
-/** `before`: nothing was done. `after`: a write is stored, and the client does not learn of it. */
+/** `before`: nothing is done. `after`: a write is stored, and the client gets no confirmation. */
 const when = z.enum(["before", "after"]).default("before");
 
 const selection = {
   /** Only requests with this method. */
   method: z.enum(["GET", "HEAD", "POST", "PUT"]).optional(),
-  /** Only paths that begin so, as they are sent: `/v1.1/business-relations/4711`. */
+  /** Only paths that begin with this text, as sent: `/v1.1/business-relations/4711`. */
   path: z.string().startsWith("/").optional(),
-  /** Strikes this many times, then is spent. Default: 1, or without end with a probability. */
+  /** Strikes this many times. Default: 1; with a probability, without end. */
   times: z.int().min(1).optional(),
-  /** Strikes this share of the matching requests, drawn from `seed`. */
+  /** Strikes this share of the matching requests, chosen by `seed`. */
   probability: z.number().min(0).max(1).optional(),
   seed: z.int().default(1),
 };
 
-/** What can go wrong, as the fault port takes it. */
+/** A fault, as `POST /faults` accepts it. */
 export const faultSchema = z.discriminatedUnion("fault", [
   z.strictObject({
     fault: z.literal("latency"),
     ms: z.int().min(0).max(3_600_000),
-    /** Up to so much more, drawn from `seed`. */
+    /** Adds a random delay up to this, chosen by `seed`. */
     jitterMs: z.int().min(0).max(3_600_000).default(0),
     ...selection,
   }),
@@ -34,7 +34,7 @@ export const faultSchema = z.discriminatedUnion("fault", [
   }),
   z.strictObject({ fault: z.literal("reset"), when, ...selection }),
   z.strictObject({ fault: z.literal("hang"), when, ...selection }),
-  /** The whole Content-Length, half of the body, and the end of the connection. */
+  /** Sends the full Content-Length and half of the body, then closes the connection. */
   z.strictObject({ fault: z.literal("truncate"), ...selection }),
   z.strictObject({
     fault: z.literal("rate-limit"),
@@ -42,7 +42,7 @@ export const faultSchema = z.discriminatedUnion("fault", [
     seconds: z.int().min(0).max(86_400).default(1),
     /** Whether the three X-RateLimit headers are sent. */
     rateHeaders: z.boolean().default(true),
-    /** Set or replace any header of the answer. */
+    /** Set or replace any header of the response. */
     headers: z.record(z.string(), z.string()).default({}),
     ...selection,
   }),
@@ -57,9 +57,9 @@ export type FaultOf<K extends Kind> = Extract<Fault, { fault: K }>;
 export interface ArmedFault {
   readonly id: number;
   readonly fault: Fault;
-  /** Requests it met so far. */
+  /** Requests struck so far. */
   readonly struck: number;
-  /** Strikes left; `null` is without end. */
+  /** Strikes left; `null`: without end. */
   readonly left: number | null;
 }
 
@@ -76,7 +76,7 @@ interface Armed {
   left: number;
 }
 
-/** The faults that wait for requests. The same faults, seeds and requests strike the same. */
+/** The armed faults. The same faults and seeds strike the same ones of the same requests. */
 export class Faults {
   #armed: Armed[] = [];
   #lastId = 0;
@@ -110,7 +110,7 @@ export class Faults {
     return this.#armed.map(describe);
   }
 
-  /** What befalls this request: all latencies that strike, and the first other fault. */
+  /** What strikes this request: the sum of all latencies, and the first other fault. */
   strike(method: string, path: string): Strike {
     let delayMs = 0;
     let other: Strike["fault"];

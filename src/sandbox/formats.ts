@@ -1,6 +1,6 @@
 import { COUNTRY_CODES, LANGUAGE_CODES } from "./iso-codes.ts";
 
-/** A string format: whether a text has it, and what the sender is told when it has not. */
+/** A string format: its test, and the rule as the error text states it. */
 interface Format {
   readonly holds: (text: string) => boolean;
   readonly rule: string;
@@ -21,7 +21,7 @@ const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
 const EMAIL =
   /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*@(?:[a-z\d](?:[a-z\d-]*[a-z\d])?\.)+[a-z\d](?:[a-z\d-]*[a-z\d])?$/i;
 
-/** RFC 3986: a scheme, then only characters that may stand in a URI. */
+/** RFC 3986: a scheme, then only characters that a URI may contain. */
 const URI = /^[a-z][a-z\d+.-]*:(?:[\w\-.~:/?#[\]@!$&'()*+,;=]|%[\da-f]{2})+$/i;
 const HAS_AUTHORITY = /^(?:https?|ftps?|wss?):/i;
 

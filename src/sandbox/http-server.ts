@@ -1,13 +1,13 @@
 import Fastify from "fastify";
 import type { FastifyError, FastifyInstance } from "fastify";
 import type { Socket } from "node:net";
-import { BODY_MAX_BYTES, bodyTooLarge, error } from "./replies.ts";
-import type { Reply } from "./replies.ts";
+import { BODY_MAX_BYTES, bodyTooLarge, error } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 import { rewriteUrl, send } from "./service.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/** A Fastify server in the service's manners: JSON only, and every error an ErrorResponse. */
+/** A Fastify server that accepts JSON only and returns every error as an ErrorResponse. */
 export function createHttpServer(onError: (error: unknown) => void): FastifyInstance {
   const app = Fastify({
     bodyLimit: BODY_MAX_BYTES,
@@ -16,7 +16,7 @@ export function createHttpServer(onError: (error: unknown) => void): FastifyInst
     forceCloseConnections: "idle",
     rewriteUrl: (request) => rewriteUrl(request.url ?? "/"),
     frameworkErrors: (_cause, _request, reply) => send(reply, error(400, "The path is not valid")),
-    clientErrorHandler: (cause, socket) => refuseConnection(cause, socket),
+    clientErrorHandler: (cause, socket) => rejectUnreadable(cause, socket),
   });
 
   app.removeAllContentTypeParsers();
@@ -34,13 +34,13 @@ export function createHttpServer(onError: (error: unknown) => void): FastifyInst
   app.setErrorHandler((cause: FastifyError, _request, reply) => {
     const status = cause.statusCode ?? 500;
     if (status >= 500) onError(cause);
-    send(reply, errorReply(status));
+    send(reply, errorResponse(status));
   });
   app.setNotFoundHandler((_request, reply) => send(reply, error(404, "No such page")));
   return app;
 }
 
-function errorReply(status: number): Reply {
+function errorResponse(status: number): ServiceResponse {
   switch (status) {
     case 400:
       return error(400, "Invalid input: the body is not valid JSON in UTF-8");
@@ -63,8 +63,8 @@ function httpError(statusCode: number): Error {
   return Object.assign(new Error(), { statusCode });
 }
 
-/** Answers what Node's parser could not read as HTTP. */
-function refuseConnection(cause: NodeJS.ErrnoException, socket: Socket): void {
+/** Responds to a request that Node could not parse as HTTP. */
+function rejectUnreadable(cause: NodeJS.ErrnoException, socket: Socket): void {
   if (cause.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;

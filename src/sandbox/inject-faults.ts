@@ -1,27 +1,27 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Door } from "./admission.ts";
+import type { Admission } from "./admission.ts";
 import type { FaultOf, Faults, Strike } from "./faults.ts";
-import { error, quotaHeaders, retryAfter, unauthorized } from "./replies.ts";
-import type { Reply } from "./replies.ts";
+import { error, quotaHeaders, retryAfter, unauthorised } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 import { pathOf, send } from "./service.ts";
 
 type ActiveFault = NonNullable<Strike["fault"]>;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** A fault that strikes once the answer is ready, and what it wrote is stored. */
+    /** A fault that strikes when the response is ready and the write is stored. */
     faultAfter: ActiveFault | null;
   }
 }
 
-/** Faults strike requests to the five operations that were let in and counted. */
-export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): void {
+/** Faults strike requests to the five operations, after admission has counted them. */
+export function injectFaults(app: FastifyInstance, faults: Faults, admission: Admission): void {
   app.decorateRequest("faultAfter", null);
 
   app.addHook("onRequest", (request, reply, next) => {
-    if (request.visit === null) return next();
+    if (request.admitted === null) return next();
     const { delayMs, fault } = faults.strike(request.method, pathOf(request.originalUrl));
-    const go = (): void => {
+    const proceed = (): void => {
       if (fault === undefined) return next();
       if (strikesAfter(fault)) {
         request.faultAfter = fault;
@@ -29,8 +29,8 @@ export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): 
       }
       strikeNow(fault, request, reply);
     };
-    if (delayMs > 0) setTimeout(go, delayMs);
-    else go();
+    if (delayMs > 0) setTimeout(proceed, delayMs);
+    else proceed();
   });
 
   app.addHook("onSend", (request, reply, payload, done) => {
@@ -40,7 +40,7 @@ export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): 
       case undefined:
         return done(null, payload);
       case "error": {
-        const { status, headers, body } = errorReply(fault);
+        const { status, headers, body } = errorResponse(fault);
         reply.code(status).headers(headers ?? {});
         return done(null, body);
       }
@@ -52,7 +52,7 @@ export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): 
       case "rate-limit":
       case "revoked":
       case "blocked":
-        // No answer: what is not "after" by its nature never comes here, and a hang is silence.
+        // A hang sends no response. The other three never strike after the request.
         return undefined;
     }
   });
@@ -60,19 +60,19 @@ export function injectFaults(app: FastifyInstance, faults: Faults, door: Door): 
   function strikeNow(fault: ActiveFault, request: FastifyRequest, reply: FastifyReply): void {
     switch (fault.fault) {
       case "error": {
-        const { headers, ...answer } = errorReply(fault);
+        const { status, headers, body } = errorResponse(fault);
         void reply
-          .code(answer.status)
+          .code(status)
           .headers(headers ?? {})
-          .send(answer.body);
+          .send(body);
         return;
       }
       case "rate-limit":
-        return send(reply, stormReply(fault, Date.now()));
+        return send(reply, rateLimitResponse(fault, Date.now()));
       case "revoked":
-        return send(reply, unauthorized());
+        return send(reply, unauthorised());
       case "blocked":
-        return send(reply, door.blocked(request.raw));
+        return send(reply, admission.blocked(request.raw));
       case "reset":
       case "truncate":
         return reset(request);
@@ -85,18 +85,18 @@ function strikesAfter(fault: ActiveFault): boolean {
   return fault.fault === "truncate" || ("when" in fault && fault.when === "after");
 }
 
-function errorReply({ status, body, headers }: FaultOf<"error">): Reply {
+function errorResponse({ status, body, headers }: FaultOf<"error">): ServiceResponse {
   const html = `<html><head><title>${status}</title></head><body><h1>${status}</h1></body></html>`;
-  const answers = {
+  const bodies = {
     json: { type: "application/json", body: error(status, "Injected fault").body },
     html: { type: "text/html", body: html },
     empty: { type: "text/plain", body: "" },
   };
-  const { type, body: text } = answers[body];
+  const { type, body: text } = bodies[body];
   return { status, headers: { "content-type": type, ...headers }, body: text };
 }
 
-function stormReply(fault: FaultOf<"rate-limit">, nowMs: number): Reply {
+function rateLimitResponse(fault: FaultOf<"rate-limit">, nowMs: number): ServiceResponse {
   const resetAtMs = nowMs + fault.seconds * 1000;
   return error(429, "Too many requests - rate limit exceeded", {
     ...(fault.rateHeaders && quotaHeaders({ limit: 1000, remaining: 0, resetAtMs })),

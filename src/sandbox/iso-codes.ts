@@ -1,7 +1,6 @@
 /**
- * The officially assigned codes only: user-assigned ones (`XK`, `ZZ`), reserved ones (`UK`, `EU`)
- * and withdrawn ones (`AN`, language `iw`) are no ISO codes. Countries are upper case and
- * languages lower case, as the standards write them.
+ * Only the officially assigned codes, in the case of the standards. User-assigned (`XK`, `ZZ`),
+ * reserved (`UK`, `EU`) and withdrawn codes (`AN`, language `iw`) are not valid.
  */
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 

@@ -30,7 +30,7 @@ export const LIST_PARAMETERS = [
   },
 ] as const;
 
-/** Reads the query of a list request: the parameters, or every problem that it has. */
+/** Reads the query of a list request: its parameters, or all of its problems. */
 export function parseListParameters(
   query: URLSearchParams,
   unknownParameters: UnknownFields,

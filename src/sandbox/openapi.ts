@@ -33,7 +33,7 @@ export interface OpenApiParameter {
   readonly schema: object;
 }
 
-/** The service as it is served: the schemas are the ones that validate. */
+/** The OpenAPI document. Its schemas are the objects that the validator uses. */
 export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
   const paths: Record<string, Record<string, OpenApiOperation>> = {};
   const add = (path: string, method: string, operation: OpenApiOperation): void => {
@@ -51,7 +51,7 @@ export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
       summary: purpose,
       tags: ["Named only"],
       parameters: parametersOf(path),
-      responses: { "501": errorResponse("Not implemented"), ...everywhere },
+      responses: { "501": errorContent("Not implemented"), ...everywhere },
     });
   }
   return {
@@ -61,13 +61,16 @@ export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
       version: "1.1.0",
       description:
         "Persons and companies of a wealth manager's clients. The business-relations endpoints " +
-        "are served as specified; the others are known by name and answer 501.",
+        "are served as specified; the others are known by name only and return 501.",
     },
     servers: [{ url: API_PREFIX }],
     security: [{ bearer: [] }],
     tags: [
-      { name: "Business relations", description: "Specified, and served here." },
-      { name: "Named only", description: "Their shapes are not shown: they answer 501." },
+      { name: "Business relations", description: "Specified and served." },
+      {
+        name: "Named only",
+        description: "The specification names them without their shapes: they return 501.",
+      },
     ],
     paths,
     components: {
@@ -79,14 +82,14 @@ export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
 
 const content = (name: string): object => ({ "application/json": { schema: ref(name) } });
 const response = (description: string, name: string) => ({ description, content: content(name) });
-const errorResponse = (description: string) => response(description, "ErrorResponse");
+const errorContent = (description: string) => response(description, "ErrorResponse");
 
-/** Answers that every operation may give. */
+/** Responses that every operation may give. */
 const everywhere = {
-  "401": errorResponse("Missing or invalid token"),
+  "401": errorContent("Missing or invalid token"),
   "403": response("Source address not on the client's allow-list", "BlockedResponse"),
   "429": {
-    ...errorResponse("Rate limit exceeded"),
+    ...errorContent("Rate limit exceeded"),
     headers: Object.fromEntries(
       [
         ["X-RateLimit-Limit", "Total hourly quota"],
@@ -96,12 +99,12 @@ const everywhere = {
       ].map(([name, description]) => [name, { description, schema: { type: "string" } }]),
     ) as object,
   },
-  "500": errorResponse("Internal server error"),
+  "500": errorContent("Internal server error"),
 };
 const withBody = {
-  "400": errorResponse("Invalid input"),
-  "413": errorResponse("Body too large"),
-  "415": errorResponse("Body not application/json"),
+  "400": errorContent("Invalid input"),
+  "413": errorContent("Body too large"),
+  "415": errorContent("Body not application/json"),
 };
 const requestBody = { required: true, content: content("BusinessRelation") };
 const tags = ["Business relations"];
@@ -125,8 +128,8 @@ const describeOperation: Record<
     tags,
     responses: {
       "200": response("One page", "BusinessRelationPage"),
-      "400": errorResponse("Invalid cursor"),
-      "422": errorResponse("Invalid parameters"),
+      "400": errorContent("Invalid cursor"),
+      "422": errorContent("Invalid parameters"),
       ...everywhere,
     },
   },
@@ -137,7 +140,7 @@ const describeOperation: Record<
     requestBody,
     responses: {
       "201": response("Created", "WriteResponse"),
-      "409": errorResponse("A business relation with this crmCode already exists"),
+      "409": errorContent("A business relation with this crmCode already exists"),
       ...withBody,
       ...everywhere,
     },
@@ -148,7 +151,7 @@ const describeOperation: Record<
     tags,
     responses: {
       "200": response("The business relation", "BusinessRelation"),
-      "404": errorResponse("Business relation not found"),
+      "404": errorContent("Business relation not found"),
       ...everywhere,
     },
   },
@@ -159,7 +162,7 @@ const describeOperation: Record<
     requestBody,
     responses: {
       "200": response("Updated", "WriteResponse"),
-      "404": errorResponse("Business relation not found"),
+      "404": errorContent("Business relation not found"),
       ...withBody,
       ...everywhere,
     },

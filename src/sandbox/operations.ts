@@ -2,7 +2,7 @@ import { API_PREFIX } from "../service-spec/limits.ts";
 
 export type BusinessRelationsOperation = "list" | "create" | "get" | "update" | "schema-config";
 
-/** What the request line asks for. */
+/** What a request's method and path mean. */
 export type Target =
   | {
       readonly kind: "operation";
@@ -14,12 +14,12 @@ export type Target =
   | { readonly kind: "bad-path" }
   | { readonly kind: "unknown" };
 
-/** An endpoint that the spec names without its shapes. */
+/** An endpoint that the spec names without describing its data. */
 export interface NamedEndpoint {
   readonly method: string;
   readonly path: string;
   readonly purpose: string;
-  /** The spec announces it as not implemented by the service itself. */
+  /** The spec says that the service itself does not implement it yet. */
   readonly announced?: true;
 }
 
@@ -41,8 +41,8 @@ export const SPECIFIED_ENDPOINTS: readonly SpecifiedEndpoint[] = [
 const of = (rest: string): string => `/business-relations/{crmCode}/${rest}`;
 
 /**
- * Source: spec, "Endpoints listed by name only". The report is a variant of GET aml-kyc whose
- * difference is not shown: one address, one entry.
+ * Source: spec, "Endpoints listed by name only". The name-check report shares its address with GET
+ * aml-kyc, so both are one entry.
  */
 export const NAMED_ENDPOINTS: readonly NamedEndpoint[] = [
   { method: "GET", path: of("links"), purpose: "retrieve business relation links" },
@@ -110,13 +110,13 @@ export const NAMED_ENDPOINTS: readonly NamedEndpoint[] = [
   },
 ];
 
-/** Whether the service, and not one of the sandbox's own pages, is asked. */
+/** Whether the path belongs to the service and not to the sandbox's own pages. */
 export function isServicePath(path: string): boolean {
   return path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
 }
 
 /**
- * Finds what is asked for by the path as it was sent. Segments are compared before they are
+ * Finds the target of a request by the path as it was sent. Segments are compared before they are
  * decoded, so that every crmCode has an address: `a%2Fb` is one segment, and `schema%2Dconfig`
  * is the crmCode "schema-config".
  */
@@ -125,14 +125,14 @@ export function findTarget(method: string, path: string): Target {
   const specified = endpointsAt(SPECIFIED_ENDPOINTS, segments);
   const named = endpointsAt(NAMED_ENDPOINTS, segments);
   if (specified.length + named.length === 0) return { kind: "unknown" };
-  const asked = method === "HEAD" ? "GET" : method;
-  const endpoint = specified.find((candidate) => candidate.method === asked);
+  const effective = method === "HEAD" ? "GET" : method;
+  const endpoint = specified.find((candidate) => candidate.method === effective);
   if (endpoint !== undefined) {
     const crmCode = endpoint.path.includes("{") ? decode(segments[1]!) : "";
     if (crmCode === undefined) return { kind: "bad-path" };
     return { kind: "operation", operation: endpoint.operation, crmCode };
   }
-  const known = named.find((candidate) => candidate.method === asked);
+  const known = named.find((candidate) => candidate.method === effective);
   if (known !== undefined) return { kind: "not-implemented", endpoint: known };
   const methods = [...specified, ...named].map((candidate) => candidate.method);
   return {
@@ -141,7 +141,7 @@ export function findTarget(method: string, path: string): Target {
   };
 }
 
-/** A literal segment wins over a placeholder: `schema-config` is no crmCode. */
+/** A literal segment takes precedence over a placeholder: `schema-config` is not a crmCode. */
 function endpointsAt<T extends { readonly path: string }>(
   endpoints: readonly T[],
   segments: readonly string[],

@@ -1,6 +1,6 @@
 import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../service-spec/value-lists.ts";
 
-/** Frames a page of the sandbox; `content` is trusted HTML. */
+/** A page of the sandbox as HTML. `title` and `content` are inserted unescaped. */
 export function pageDocument(title: string, content: string, script?: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -22,7 +22,7 @@ ${content}
 const options = (values: readonly string[]): string =>
   values.map((value) => `<option>${value}</option>`).join("");
 
-/** What the sandbox holds, read-only. The script fills it once it has a token. */
+/** The read-only page at `/`. Its script fills it when it has a token. */
 export const RELATIONS_PAGE = pageDocument(
   "Business relations sandbox",
   `<header>
@@ -33,7 +33,7 @@ export const RELATIONS_PAGE = pageDocument(
 <form id="entry" hidden>
   <input type="password" id="token" aria-label="Token" placeholder="Token of a client" autocomplete="off" required>
   <button>Show</button>
-  <p id="refused" class="bad" role="alert"></p>
+  <p id="error" class="bad" role="alert"></p>
 </form>
 <main id="content" hidden>
   <ul class="numbers" id="numbers"></ul>
@@ -50,7 +50,7 @@ export const RELATIONS_PAGE = pageDocument(
         <tbody id="relations"></tbody>
       </table>
       <p id="none" class="dim" hidden>No relation matches.</p>
-      <p><button id="more" hidden>Older ones</button></p>
+      <p><button id="more" hidden>Older</button></p>
     </div>
     <div>
       <section id="details" aria-live="polite" hidden></section>

@@ -1,21 +1,21 @@
+import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Admission } from "./admission.ts";
 import type { Client, Environment } from "./directory.ts";
 import { docsPage } from "./docs-page.ts";
-import type { Door } from "./admission.ts";
 import { openApiDocument } from "./openapi.ts";
+import type { Overview, RelationDetails, RelationList, RequestList } from "./page/page-data.ts";
 import { RELATIONS_PAGE } from "./page-document.ts";
-import { PAGE_SCRIPT } from "./page-script.ts";
-import { PAGE_STYLE } from "./page-style.ts";
 import type { Policy } from "./quota.ts";
 import type { RelationView } from "./relation-view.ts";
-import { error, json } from "./replies.ts";
-import type { Reply } from "./replies.ts";
 import type { RequestLog } from "./request-log.ts";
+import { error, json } from "./responses.ts";
+import type { ServiceResponse } from "./responses.ts";
 import { queryOf, send } from "./service.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
-interface Parts {
-  readonly door: Door;
+interface PageDependencies {
+  readonly admission: Admission;
   readonly view: RelationView;
   readonly log: RequestLog;
   readonly environment: Environment;
@@ -27,15 +27,20 @@ const CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
   "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/** The sandbox's own pages. They read only, and what they read costs the client no quota. */
-export function servePages(app: FastifyInstance, parts: Parts): void {
-  const document = openApiDocument(parts.unknownFields);
+/** The sandbox's own pages. They only read, and reading costs the client no quota. */
+export function servePages(app: FastifyInstance, dependencies: PageDependencies): void {
+  serveDocuments(app, dependencies.unknownFields);
+  serveData(app, dependencies);
+}
+
+function serveDocuments(app: FastifyInstance, unknownFields: UnknownFields): void {
+  const openApi = openApiDocument(unknownFields);
   const documents = {
     "/": ["text/html; charset=utf-8", RELATIONS_PAGE],
-    "/docs": ["text/html; charset=utf-8", docsPage(document)],
-    "/openapi.json": ["application/json", JSON.stringify(document, null, 2)],
-    "/assets/page.css": ["text/css; charset=utf-8", PAGE_STYLE],
-    "/assets/page.js": ["text/javascript; charset=utf-8", PAGE_SCRIPT],
+    "/docs": ["text/html; charset=utf-8", docsPage(openApi)],
+    "/openapi.json": ["application/json", JSON.stringify(openApi, null, 2)],
+    "/assets/page.css": ["text/css; charset=utf-8", readAsset("page.css")],
+    "/assets/page.js": ["text/javascript; charset=utf-8", readAsset("page.js")],
   } as const;
   for (const [url, [type, text]] of Object.entries(documents)) {
     app.get(url, (_request, reply) => {
@@ -51,38 +56,56 @@ export function servePages(app: FastifyInstance, parts: Parts): void {
       return reply;
     });
   }
+}
 
-  const answer = (url: string, read: (client: Client, query: URLSearchParams) => Reply): void => {
-    app.get(`/page/${url}`, (request: FastifyRequest, reply: FastifyReply) => {
-      const admission = parts.door.admit(request.raw);
+function readAsset(name: string): string {
+  return readFileSync(new URL(`./page/${name}`, import.meta.url), "utf8");
+}
+
+/** The data that the script of the page reads; needs a token. */
+function serveData(
+  app: FastifyInstance,
+  { admission, view, log, environment, policy }: PageDependencies,
+): void {
+  const serve = (
+    name: string,
+    read: (client: Client, query: URLSearchParams) => ServiceResponse,
+  ): void => {
+    app.get(`/page/${name}`, (request: FastifyRequest, reply: FastifyReply) => {
+      const result = admission.check(request.raw);
       reply.header("cache-control", "no-store");
       send(
         reply,
-        admission.admitted ? read(admission.client, queryOf(request.originalUrl)) : admission.reply,
+        result.admitted ? read(result.client, queryOf(request.originalUrl)) : result.response,
       );
       return reply;
     });
   };
-  const { door, view, log, environment, policy } = parts;
 
-  answer("overview", (client) => {
-    const { limit, remaining, resetAtMs } = door.quota(client, Date.now());
+  serve("overview", (client) => {
+    const { limit, remaining, resetAtMs } = admission.quota(client, Date.now());
     const quota = { limit, remaining, resetAt: new Date(resetAtMs).toISOString() };
     const relations = view.counts(client.tenantId);
-    return json(200, { tenant: client.tenant, environment, policy, quota, relations });
+    const { tenant } = client;
+    return json(200, { tenant, environment, policy, quota, relations } satisfies Overview);
   });
-  answer("relations", (client, query) => {
+  serve("relations", (client, query) => {
     const before = Number(query.get("before") ?? Number.MAX_SAFE_INTEGER);
     if (!Number.isSafeInteger(before)) return error(422, "before must be an integer");
-    const [search, type, status] = ["search", "type", "status"].map(
-      (name) => query.get(name) ?? "",
-    );
-    const filter = { search: search!, type: type!, status: status!, before };
-    return json(200, view.rows(client.tenantId, filter));
+    const filter = {
+      search: query.get("search") ?? "",
+      type: query.get("type") ?? "",
+      status: query.get("status") ?? "",
+      before,
+    };
+    return json(200, view.list(client.tenantId, filter) satisfies RelationList);
   });
-  answer("relation", (client, query) => {
+  serve("relation", (client, query) => {
     const details = view.details(client.tenantId, query.get("crmCode") ?? "");
-    return details === undefined ? error(404, "Business relation not found") : json(200, details);
+    if (details === undefined) return error(404, "Business relation not found");
+    return json(200, details satisfies RelationDetails);
   });
-  answer("requests", (client) => json(200, { requests: log.last(client.tenantId) }));
+  serve("requests", (client) =>
+    json(200, { requests: log.last(client.tenantId) } satisfies RequestList),
+  );
 }

@@ -1,4 +1,4 @@
-/** How requests are counted. The spec gives the limits and leaves the way of counting open. */
+/** How requests are counted: the spec gives the limits, but not the algorithm. */
 export const POLICIES = ["fixed", "sliding", "bucket"] as const;
 export type Policy = (typeof POLICIES)[number];
 
@@ -12,15 +12,16 @@ export interface Limits {
 export interface QuotaState {
   readonly limit: number;
   readonly remaining: number;
-  /** When the hour's quota is whole again. */
+  /** When the hour's quota is full again. */
   readonly resetAtMs: number;
 }
-export type Verdict = QuotaState &
-  ({ readonly granted: true } | { readonly granted: false; readonly retryAtMs: number });
+export type CountResult = QuotaState &
+  ({ readonly counted: true } | { readonly counted: false; readonly retryAtMs: number });
 
-/** Counts the requests of one client. Refused requests are not counted. */
+/** Counts the requests of one client. */
 export interface Meter {
-  take(nowMs: number): Verdict;
+  /** Counts a request if the limits allow it; otherwise tells when to retry. */
+  count(nowMs: number): CountResult;
   state(nowMs: number): QuotaState;
 }
 
@@ -45,12 +46,13 @@ interface Window {
   readonly limit: number;
   remaining(nowMs: number): number;
   count(nowMs: number): void;
-  /** When at least one request has room, and when all have. */
-  roomAt(nowMs: number): number;
-  wholeAt(nowMs: number): number;
+  /** When at least one request is allowed. */
+  freeAt(nowMs: number): number;
+  /** When the whole limit is allowed again. */
+  fullAt(nowMs: number): number;
 }
 
-/** A window opens with the first request after the last one closed. */
+/** A window opens with the first request after the previous window closed. */
 class FixedWindow implements Window {
   readonly limit: number;
   readonly #lengthMs: number;
@@ -74,20 +76,20 @@ class FixedWindow implements Window {
     this.#counted += 1;
   }
 
-  roomAt(nowMs: number): number {
+  freeAt(nowMs: number): number {
     return this.remaining(nowMs) > 0 ? nowMs : this.#closesAtMs;
   }
 
-  wholeAt(nowMs: number): number {
+  fullAt(nowMs: number): number {
     return nowMs >= this.#closesAtMs ? nowMs + this.#lengthMs : this.#closesAtMs;
   }
 }
 
-/** A request counts for the window's length after it came: no span of that length has more. */
+/** Counts each request for the length of the window: no span of that length exceeds the limit. */
 class SlidingWindow implements Window {
   readonly limit: number;
   readonly #lengthMs: number;
-  /** Times of the counted requests; those before `#first` have left the window. */
+  /** Times of the counted requests; those before index `#first` have left the window. */
   #times: number[] = [];
   #first = 0;
 
@@ -97,7 +99,7 @@ class SlidingWindow implements Window {
   }
 
   remaining(nowMs: number): number {
-    this.#forget(nowMs);
+    this.#dropOld(nowMs);
     return Math.max(0, this.limit - (this.#times.length - this.#first));
   }
 
@@ -105,17 +107,17 @@ class SlidingWindow implements Window {
     this.#times.push(nowMs);
   }
 
-  roomAt(nowMs: number): number {
+  freeAt(nowMs: number): number {
     if (this.remaining(nowMs) > 0) return nowMs;
     return (this.#times[this.#times.length - this.limit] ?? nowMs) + this.#lengthMs;
   }
 
-  wholeAt(nowMs: number): number {
-    this.#forget(nowMs);
+  fullAt(nowMs: number): number {
+    this.#dropOld(nowMs);
     return (this.#times.at(-1) ?? nowMs) + this.#lengthMs;
   }
 
-  #forget(nowMs: number): void {
+  #dropOld(nowMs: number): void {
     while (
       this.#first < this.#times.length &&
       this.#times[this.#first]! <= nowMs - this.#lengthMs
@@ -129,7 +131,7 @@ class SlidingWindow implements Window {
   }
 }
 
-/** An hour and a burst window; both must have room. */
+/** An hour and a burst window: a request must fit into both. */
 class WindowMeter implements Meter {
   readonly #hour: Window;
   readonly #burst: Window;
@@ -139,30 +141,27 @@ class WindowMeter implements Meter {
     this.#burst = burst;
   }
 
-  take(nowMs: number): Verdict {
-    const granted = this.#hour.remaining(nowMs) > 0 && this.#burst.remaining(nowMs) > 0;
-    if (!granted) {
-      const retryAtMs = Math.max(this.#hour.roomAt(nowMs), this.#burst.roomAt(nowMs));
-      return { granted, retryAtMs, ...this.state(nowMs) };
+  count(nowMs: number): CountResult {
+    const counted = this.#hour.remaining(nowMs) > 0 && this.#burst.remaining(nowMs) > 0;
+    if (!counted) {
+      const retryAtMs = Math.max(this.#hour.freeAt(nowMs), this.#burst.freeAt(nowMs));
+      return { counted, retryAtMs, ...this.state(nowMs) };
     }
     this.#hour.count(nowMs);
     this.#burst.count(nowMs);
-    return { granted, ...this.state(nowMs) };
+    return { counted, ...this.state(nowMs) };
   }
 
   state(nowMs: number): QuotaState {
     return {
       limit: this.#hour.limit,
       remaining: this.#hour.remaining(nowMs),
-      resetAtMs: this.#hour.wholeAt(nowMs),
+      resetAtMs: this.#hour.fullAt(nowMs),
     };
   }
 }
 
-/**
- * The harshest reading of the limits: a bucket that holds one burst and is refilled at the
- * hour's rate.
- */
+/** The strictest reading of the limits: a bucket of one burst, refilled at the hour's rate. */
 class BucketMeter implements Meter {
   readonly #limits: Limits;
   readonly #msPerToken: number;
@@ -175,16 +174,16 @@ class BucketMeter implements Meter {
     this.#tokens = limits.burst;
   }
 
-  take(nowMs: number): Verdict {
+  count(nowMs: number): CountResult {
     this.#refill(nowMs);
-    // Refilled tokens are sums of fractions: a whole one may come out a hair short.
-    const granted = this.#tokens >= 1 - 1e-9;
-    if (!granted) {
+    // Refilled tokens are sums of fractions: rounding can leave a whole token slightly below 1.
+    const counted = this.#tokens >= 1 - 1e-9;
+    if (!counted) {
       const retryAtMs = nowMs + (1 - this.#tokens) * this.#msPerToken;
-      return { granted, retryAtMs, ...this.state(nowMs) };
+      return { counted, retryAtMs, ...this.state(nowMs) };
     }
     this.#tokens -= 1;
-    return { granted, ...this.state(nowMs) };
+    return { counted, ...this.state(nowMs) };
   }
 
   state(nowMs: number): QuotaState {

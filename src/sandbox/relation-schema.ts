@@ -19,9 +19,9 @@ import {
 import type { FormatName } from "./formats.ts";
 
 /**
- * The two variants of a business relation as JSON Schema. The validator interprets exactly these
- * objects, and the OpenAPI document publishes exactly these objects.
- * `x-tenant-values` names the list of the tenant that a value must be in.
+ * The two variants of a business relation as JSON Schema. The validator interprets these objects,
+ * and the OpenAPI document publishes them. `x-tenant-values` names the tenant's list that must
+ * contain the value.
  */
 export interface StringSchema {
   readonly type: "string";
@@ -171,7 +171,7 @@ export const COMPANY: VariantSchema = {
     branch: shared.branch,
     legalForm: oneOf(LEGAL_FORMS),
     wealthSource: shared.wealthSource,
-    // Only here the spec gives a length and does not say "ISO": any two characters are let in.
+    // The spec gives only a length for this field, not "ISO": any two characters are valid.
     bankAccountCountry: { type: "string", maxLength: ISO_CODE_LENGTH },
     originOfBusinessRelation: shared.originOfBusinessRelation,
     crsStatus: shared.crsStatus,

@@ -11,10 +11,10 @@ export interface Page {
 
 export type Update = "updated" | "absent" | "other-variant";
 
-/** Writes of one relation that are kept for the history. */
+/** Writes kept in the history of one relation. */
 const WRITES_KEPT = 20;
 
-/** Relations of all tenants; every call is for one tenant and sees nothing of the others. */
+/** Relations of all tenants; every call reads and writes those of one tenant only. */
 export class RelationStore {
   readonly #database: DatabaseSync;
   readonly #statements: ReturnType<typeof prepare>;
@@ -44,7 +44,7 @@ export class RelationStore {
     });
   }
 
-  /** Replaces the whole relation. A person never becomes a company, nor the reverse. */
+  /** Replaces the whole relation. A Person cannot become a Company, nor the reverse. */
   replace(tenantId: number, relation: BusinessRelation): Update {
     const body = JSON.stringify(relation);
     const at = new Date().toISOString();
@@ -64,13 +64,13 @@ export class RelationStore {
         relation.crmCode,
       ) as { seq: number; version: number };
       this.#statements.log.run(row.seq, row.version, at, "updated", body);
-      this.#statements.forgetOldWrites.run(row.seq, row.version - WRITES_KEPT);
+      this.#statements.deleteOldWrites.run(row.seq, row.version - WRITES_KEPT);
       return "updated";
     });
   }
 
-  /** Runs `work` so that all its writes are stored at once. */
-  together<T>(work: () => T): T {
+  /** Runs `work` as one transaction. */
+  inTransaction<T>(work: () => T): T {
     return transaction(this.#database, work);
   }
 
@@ -80,7 +80,7 @@ export class RelationStore {
     return row?.body;
   }
 
-  /** Position of the newest relation: where a listing that starts now will end. */
+  /** Position of the newest relation: a listing that starts now ends there. */
   lastPosition(tenantId: number): number {
     const row = this.#statements.last.get(tenantId) as { seq: number | null };
     return row.seq ?? 0;
@@ -132,6 +132,6 @@ function prepare(database: DatabaseSync) {
     log: database.prepare(
       "INSERT INTO writes (relation_seq, version, at, operation, body) VALUES (?, ?, ?, ?, ?)",
     ),
-    forgetOldWrites: database.prepare("DELETE FROM writes WHERE relation_seq = ? AND version <= ?"),
+    deleteOldWrites: database.prepare("DELETE FROM writes WHERE relation_seq = ? AND version <= ?"),
   };
 }

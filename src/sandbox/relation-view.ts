@@ -1,37 +1,22 @@
 import type { DatabaseSync } from "node:sqlite";
+import type {
+  RelationCounts,
+  RelationDetails,
+  RelationList,
+  RelationSummary,
+} from "./page/page-data.ts";
 
-export interface RelationRow {
-  readonly seq: number;
-  readonly crmCode: string;
-  readonly name: string;
-  readonly type: string;
-  readonly relationStatus: string;
-  readonly writes: number;
-  readonly updatedAt: string;
-}
-export interface Write {
-  readonly version: number;
-  readonly at: string;
-  readonly operation: string;
-  /** Fields that differ from the write before; absent for the oldest one that is kept. */
-  readonly changed?: readonly string[];
-}
-export interface RelationDetails {
-  readonly relation: Readonly<Record<string, unknown>>;
-  /** Newest first. */
-  readonly writes: readonly Write[];
-}
 export interface RelationFilter {
   readonly search: string;
   readonly type: string;
   readonly status: string;
-  /** Rows before this position; the newest rows come first. */
+  /** Only relations created before this position. */
   readonly before: number;
 }
 
 const ROWS = 50;
 
-/** What the page shows of a tenant's relations. Empty filters match everything. */
+/** A tenant's relations as the page shows them. An empty filter matches everything. */
 export class RelationView {
   readonly #database: DatabaseSync;
 
@@ -39,17 +24,18 @@ export class RelationView {
     this.#database = database;
   }
 
-  counts(tenantId: number): { active: number; terminated: number } {
+  counts(tenantId: number): RelationCounts {
     return this.#database
       .prepare(
         `SELECT count(*) FILTER (WHERE relation_status = 'active') AS active,
            count(*) FILTER (WHERE relation_status = 'terminated') AS terminated
          FROM relations WHERE tenant_id = ?`,
       )
-      .get(tenantId) as { active: number; terminated: number };
+      .get(tenantId) as unknown as RelationCounts;
   }
 
-  rows(tenantId: number, filter: RelationFilter): { rows: RelationRow[]; more: boolean } {
+  /** Newest first. */
+  list(tenantId: number, filter: RelationFilter): RelationList {
     const pattern = `%${filter.search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
     const rows = this.#database
       .prepare(
@@ -67,7 +53,7 @@ export class RelationView {
         type: filter.type,
         status: filter.status,
         pattern,
-      }) as unknown as RelationRow[];
+      }) as unknown as RelationSummary[];
     return { rows: rows.slice(0, ROWS), more: rows.length > ROWS };
   }
 

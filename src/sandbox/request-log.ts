@@ -1,28 +1,21 @@
-export interface LoggedRequest {
-  readonly at: string;
-  readonly method: string;
-  readonly path: string;
-  /** `null`: the connection ended before an answer was complete. */
-  readonly status: number | null;
-  readonly ms: number;
-}
+import type { LoggedRequest } from "./page/page-data.ts";
 
 export interface RequestCounts {
   readonly total: number;
-  /** By operation, then by status; `cut` stands for connections that ended early. */
+  /** By operation, then by status; `cut`: the connection ended before the response did. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 /** Requests kept for each tenant. */
 const KEPT = 200;
 
-/** What the service was asked since it started: counts of everything, and each tenant's last. */
+/** Counts all requests since the start, and keeps each tenant's last ones. */
 export class RequestLog {
   readonly #last = new Map<number, LoggedRequest[]>();
   #counts: Record<string, Record<string, number>> = {};
   #total = 0;
 
-  /** @param tenantId undefined for a caller that nobody knows */
+  /** @param tenantId undefined for a request without a valid token */
   record(tenantId: number | undefined, operation: string, request: LoggedRequest): void {
     const status = String(request.status ?? "cut");
     const counts = (this.#counts[operation] ??= {});
@@ -31,7 +24,7 @@ export class RequestLog {
     if (tenantId === undefined) return;
     const last = this.#last.get(tenantId) ?? [];
     last.push(request);
-    // Cut in strides: shifting one by one would move the whole array for every request.
+    // Trimmed once per KEPT requests: a shift() would move the whole array for every request.
     if (last.length >= 2 * KEPT) last.splice(0, last.length - KEPT);
     this.#last.set(tenantId, last);
   }
@@ -45,7 +38,7 @@ export class RequestLog {
     return { total: this.#total, operations: this.#counts };
   }
 
-  forgetCounts(): void {
+  resetCounts(): void {
     this.#counts = {};
     this.#total = 0;
   }

@@ -15,7 +15,7 @@ import { Cursors } from "./cursors.ts";
 import { openDatabase } from "./database.ts";
 import { Directory } from "./directory.ts";
 import type { Environment } from "./directory.ts";
-import { Door } from "./admission.ts";
+import { Admission } from "./admission.ts";
 import type { QuotaOptions } from "./admission.ts";
 import { createFaultServer } from "./fault-server.ts";
 import { Faults } from "./faults.ts";
@@ -25,7 +25,7 @@ import { servePages } from "./pages.ts";
 import type { Limits, Policy } from "./quota.ts";
 import { RelationStore } from "./relation-store.ts";
 import { RelationView } from "./relation-view.ts";
-import type { RetryAfterForm } from "./replies.ts";
+import type { RetryAfterForm } from "./responses.ts";
 import { RequestLog } from "./request-log.ts";
 import { serveBusinessRelations } from "./service.ts";
 import type { UnknownFields } from "./validate-relation.ts";
@@ -35,7 +35,7 @@ export const DEFAULT_HOST = "127.0.0.1";
 
 export interface SandboxOptions {
   readonly host?: string;
-  /** 0, the default, takes a free one. */
+  /** 0 (the default): any free port. */
   readonly port?: number;
   /** A file, or `:memory:` (the default). */
   readonly database?: string;
@@ -46,25 +46,25 @@ export interface SandboxOptions {
   readonly rateHeaders?: "429" | "all";
   readonly retryAfter?: RetryAfterForm;
   readonly unknownFields?: UnknownFields;
-  /** Proxies whose X-Forwarded-For is believed; none by default. */
+  /** Proxies whose X-Forwarded-For is trusted; none by default. */
   readonly trustedProxies?: readonly Network[];
-  /** Keeps a working token of the tenant `default` in this file, from start to start. */
+  /** Keeps a valid token of the tenant `default` in this file across restarts. */
   readonly tokenFile?: string;
-  /** Opens the port for faults, on loopback. */
+  /** Opens the fault server, on loopback. */
   readonly faults?: boolean;
-  /** 0, the default, takes a free one. */
+  /** 0 (the default): any free port. */
   readonly faultsPort?: number;
-  /** Told of every defect behind a 500. */
+  /** Called with the defect behind each 500. */
   readonly onError?: (error: unknown) => void;
 }
 
 export interface Sandbox {
   /** The service's base address, without the version prefix. */
   readonly url: string;
-  /** Made by this start for an empty database, or kept in `tokenFile`; `null` otherwise. */
+  /** Created by this start for an empty database, or read from `tokenFile`; otherwise `null`. */
   readonly token: string | null;
   readonly faultsUrl: string | null;
-  /** Makes a further token of a tenant. */
+  /** Creates another token of a tenant. */
   createToken(tenant?: string): string;
   close(): Promise<void>;
 }
@@ -76,10 +76,10 @@ const SPECIFIED_LIMITS: Limits = {
   burstMs: BURST_WINDOW_MS,
 };
 
-/** How long a request that is under way may hold up the end. */
+/** How long closing waits for running requests. */
 const DRAIN_MS = 2000;
 
-/** Starts the service in this process. */
+/** Starts the sandbox in this process. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const environment = options.environment ?? "test";
   const database = openDatabase(options.database ?? ":memory:");
@@ -112,7 +112,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
-interface Parts {
+interface AppDependencies {
   readonly options: SandboxOptions;
   readonly environment: Environment;
   readonly database: DatabaseSync;
@@ -121,11 +121,11 @@ interface Parts {
   readonly log: RequestLog;
 }
 
-function createApp(parts: Parts): FastifyInstance {
-  const { options, environment, database, directory, faults, log } = parts;
+function createApp(dependencies: AppDependencies): FastifyInstance {
+  const { options, environment, database, directory, faults, log } = dependencies;
   const policy = options.policy ?? "fixed";
   const unknownFields = options.unknownFields ?? "reject";
-  const door = new Door(directory, options.trustedProxies ?? [], {
+  const admission = new Admission(directory, options.trustedProxies ?? [], {
     policy,
     limits: { ...SPECIFIED_LIMITS, ...options.limits },
     countBy: options.countBy ?? "client",
@@ -137,15 +137,15 @@ function createApp(parts: Parts): FastifyInstance {
   });
   const app = createHttpServer(options.onError ?? (() => undefined));
   serveBusinessRelations(app, {
-    door,
+    admission,
     relations,
     log,
     rateHeaders: options.rateHeaders ?? "429",
     retryAfter: options.retryAfter ?? "seconds",
   });
-  if (faults !== undefined) injectFaults(app, faults, door);
+  if (faults !== undefined) injectFaults(app, faults, admission);
   servePages(app, {
-    door,
+    admission,
     view: new RelationView(database),
     log,
     environment,
@@ -157,11 +157,11 @@ function createApp(parts: Parts): FastifyInstance {
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
   await app.listen({ host, port });
-  const { port: taken } = app.server.address() as AddressInfo;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${taken}`;
+  const { port: actualPort } = app.server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${actualPort}`;
 }
 
-/** Lets requests under way end; what still hangs then is cut. */
+/** Waits for running requests, then closes all connections. */
 async function closeServer(app: FastifyInstance): Promise<void> {
   const cut = setTimeout(() => app.server.closeAllConnections(), DRAIN_MS);
   await app.close();
@@ -179,7 +179,7 @@ function obtainToken(
   if (directory.find(kept) !== undefined) return kept;
   if (fresh === undefined && file === undefined) return null;
   const { token } = administration.createToken({ name: DEFAULT_TENANT, environment }, "at start");
-  directory.forget();
+  directory.clearCache();
   if (file !== undefined) writeFileSync(file, `${token}\n`, { mode: 0o600 });
   return token;
 }

@@ -1,46 +1,46 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Admission } from "./admission.ts";
 import type { BusinessRelations } from "./business-relations.ts";
 import type { Client } from "./directory.ts";
-import type { Door } from "./admission.ts";
 import { findTarget, isServicePath } from "./operations.ts";
 import type { BusinessRelationsOperation, Target } from "./operations.ts";
-import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./replies.ts";
-import type { Reply, RetryAfterForm } from "./replies.ts";
 import type { RequestLog } from "./request-log.ts";
+import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./responses.ts";
+import type { RetryAfterForm, ServiceResponse } from "./responses.ts";
 
-/** Every address of the service is routed here: its own router reads the path as it was sent. */
+/** One route for all addresses of the service: `findTarget` reads the path as it was sent. */
 const SERVICE_ROUTE = "/service";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Set for requests to the service, whether they are let in or not. */
-    asked: Asked | null;
-    /** Set for requests to one of the five operations that were let in. */
-    visit: Visit | null;
+    /** Set for every request to the service. */
+    received: ReceivedRequest | null;
+    /** Set for requests to one of the five operations that passed all checks. */
+    admitted: AdmittedRequest | null;
   }
 }
-interface Asked {
+interface ReceivedRequest {
   readonly operation: string;
-  /** By the clock that never jumps. */
-  readonly sinceMs: number;
+  /** By the monotonic clock. */
+  readonly startedMs: number;
   client: Client | undefined;
 }
-export interface Visit {
+export interface AdmittedRequest {
   readonly client: Client;
   readonly operation: BusinessRelationsOperation;
   readonly crmCode: string;
 }
 
 export interface ServiceOptions {
-  readonly door: Door;
+  readonly admission: Admission;
   readonly relations: BusinessRelations;
   readonly log: RequestLog;
-  /** Whether the quota's headers come with every answer or with a 429 only. */
+  /** Whether every response has the quota's headers, or a 429 only. */
   readonly rateHeaders: "429" | "all";
   readonly retryAfter: RetryAfterForm;
 }
 
-/** `/v1.1/…`, as Fastify sees it: always the same address. */
+/** Rewrites `/v1.1/…` to the one route of the service. */
 export function rewriteUrl(url: string): string {
   return isServicePath(pathOf(url)) ? SERVICE_ROUTE : url;
 }
@@ -53,28 +53,32 @@ export function pathOf(url: string): string {
 }
 
 export function serveBusinessRelations(app: FastifyInstance, options: ServiceOptions): void {
-  const { door, relations, log } = options;
-  app.decorateRequest("asked", null);
-  app.decorateRequest("visit", null);
+  const { admission, relations, log } = options;
+  app.decorateRequest("received", null);
+  app.decorateRequest("admitted", null);
 
-  // Everything that needs no body is answered before one is read.
+  // Requests that fail a check get their response before the body is read.
   app.addHook("onRequest", (request, reply, next) => {
     const path = pathOf(request.originalUrl);
     if (!isServicePath(path)) return next();
     const target = findTarget(request.method, path);
     const operation = target.kind === "operation" ? target.operation : target.kind;
-    const asked: Asked = { operation, sinceMs: performance.now(), client: undefined };
-    request.asked = asked;
-    // Also for answers that a fault cuts off, of which Fastify's own hook does not hear.
-    reply.raw.once("close", () => logRequest(log, asked, request, reply));
-    const refused = enter(request, reply, target);
-    if (refused === undefined) return next();
-    send(reply, refused);
+    const received: ReceivedRequest = {
+      operation,
+      startedMs: performance.now(),
+      client: undefined,
+    };
+    request.received = received;
+    // Fastify's onResponse hook does not run when a fault cuts the connection; "close" always comes.
+    reply.raw.once("close", () => logRequest(log, received, request, reply));
+    const failure = admit(request, reply, target);
+    if (failure === undefined) return next();
+    send(reply, failure);
   });
 
   app.all(SERVICE_ROUTE, (request, reply) => {
-    const { client, operation, crmCode } = request.visit!;
-    const handle: Record<BusinessRelationsOperation, () => Reply> = {
+    const { client, operation, crmCode } = request.admitted!;
+    const handle: Record<BusinessRelationsOperation, () => ServiceResponse> = {
       "schema-config": () => relations.schemaConfig(client),
       list: () => relations.list(client, queryOf(request.originalUrl)),
       get: () => relations.get(client, crmCode),
@@ -85,31 +89,36 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
     return reply;
   });
 
-  function enter(request: FastifyRequest, reply: FastifyReply, target: Target): Reply | undefined {
+  /** Sets `request.admitted`; otherwise returns the response to send. */
+  function admit(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: Target,
+  ): ServiceResponse | undefined {
     reply.header("cache-control", "no-store");
-    const admission = door.admit(request.raw);
-    request.asked!.client = admission.client;
-    if (!admission.admitted) return admission.reply;
+    const result = admission.check(request.raw);
+    request.received!.client = result.client;
+    if (!result.admitted) return result.response;
     const nowMs = Date.now();
-    const verdict = door.count(admission.client, nowMs);
-    if (!verdict.granted) return tooManyRequests(verdict, options.retryAfter, nowMs);
-    if (options.rateHeaders === "all") reply.headers(quotaHeaders(verdict));
-    if (target.kind !== "operation") return refusal(target, request.method);
-    // Fastify would cut the connection, and a client that is still sending would not get the answer.
+    const count = admission.count(result.client, nowMs);
+    if (!count.counted) return tooManyRequests(count, options.retryAfter, nowMs);
+    if (options.rateHeaders === "all") reply.headers(quotaHeaders(count));
+    if (target.kind !== "operation") return noOperation(target, request.method);
+    // Fastify would cut the connection: a client that is still sending would not get the response.
     if (Number(request.headers["content-length"] ?? 0) > BODY_MAX_BYTES) return bodyTooLarge();
     const { operation, crmCode } = target;
-    request.visit = { client: admission.client, operation, crmCode };
+    request.admitted = { client: result.client, operation, crmCode };
     return undefined;
   }
 }
 
 function logRequest(
   log: RequestLog,
-  { operation, sinceMs, client }: Asked,
+  { operation, startedMs, client }: ReceivedRequest,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const ms = performance.now() - sinceMs;
+  const ms = performance.now() - startedMs;
   log.record(client?.tenantId, operation, {
     at: new Date(Date.now() - ms).toISOString(),
     method: request.method,
@@ -119,7 +128,10 @@ function logRequest(
   });
 }
 
-function refusal(target: Exclude<Target, { kind: "operation" }>, method: string): Reply {
+function noOperation(
+  target: Exclude<Target, { kind: "operation" }>,
+  method: string,
+): ServiceResponse {
   switch (target.kind) {
     case "not-implemented": {
       const { path, purpose, announced } = target.endpoint;
@@ -139,7 +151,7 @@ function refusal(target: Exclude<Target, { kind: "operation" }>, method: string)
   }
 }
 
-export function send(reply: FastifyReply, { status, headers, body }: Reply): void {
+export function send(reply: FastifyReply, { status, headers, body }: ServiceResponse): void {
   void reply
     .code(status)
     .headers(headers ?? {})

@@ -4,7 +4,7 @@ import { AdministrationError } from "./administration-error.ts";
 import { COMPANY } from "./relation-schema.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 
-/** The spec leaves branches to each organisation: these let a fresh tenant be tried out. */
+/** The spec leaves branches to each organisation: a new tenant starts with these. */
 const SAMPLE_BRANCHES = ["geneva", "luxembourg", "zurich"];
 
 const TENANT_FIELDS = Object.keys(DEFAULT_TENANT_VALUES) as TenantField[];
@@ -39,7 +39,7 @@ export function schemaConfig(rules: TenantRules): object {
 
 /**
  * Reads a tenant's own lists: `{"branch": ["a", "b"], "service": {"values": […], "isRequired": true}}`,
- * or a whole schema-config answer (`{"fields": {…}}`). Fields left out keep what they have.
+ * or a whole schema-config response (`{"fields": {…}}`). Fields left out keep their list.
  */
 export function parseTenantValues(text: string): Map<TenantField, TenantFieldRule> {
   const json = parseJson(text);
@@ -50,7 +50,7 @@ export function parseTenantValues(text: string): Map<TenantField, TenantFieldRul
       const field = TENANT_FIELDS.find((known) => known === name);
       if (field === undefined) {
         throw new AdministrationError(
-          `${name}: only ${TENANT_FIELDS.join(", ")} have values of the client's own`,
+          `${name} has no list of its own; the fields that have one: ${TENANT_FIELDS.join(", ")}`,
         );
       }
       return [field, parseRule(field, Array.isArray(value) ? { values: value } : value)] as const;
@@ -69,7 +69,7 @@ function parseRule(field: TenantField, value: unknown): TenantFieldRule {
     throw new AdministrationError(`${field}: isRequired and multiSelect must be booleans`);
   }
   if (multiSelect && dataType(field) === "string") {
-    throw new AdministrationError(`${field} holds one value: multiSelect must be false`);
+    throw new AdministrationError(`${field} takes one value: multiSelect must be false`);
   }
   return { values: [...new Set(values)], isRequired, multiSelect };
 }

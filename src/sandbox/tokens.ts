@@ -14,8 +14,8 @@ export interface TokenClaims {
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 /**
- * Makes a static token in the form of a JWT (spec, "Authentication" 1) that never expires. Its
- * last part is 256 random bits; nothing is signed, because the token is known by its hash.
+ * Makes a token in the form of a JWT (spec, "Authentication" 1) that never expires. Its last part
+ * is 256 random bits instead of a signature: the token is checked against its stored hash.
  */
 export function makeToken(claims: TokenClaims, now: Date): { token: string; stored: StoredToken } {
   const id = randomBytes(9).toString("base64url");
@@ -36,7 +36,7 @@ function hashToken(token: string, salt: Uint8Array): Buffer {
   return createHash("sha256").update(salt).update(token).digest();
 }
 
-/** The public id inside a token; anything else than one of our tokens gives `undefined`. */
+/** The public id in a token; `undefined` when the text has not the form of our tokens. */
 export function tokenId(token: string): string | undefined {
   const parts = token.split(".");
   if (parts.length !== 3) return undefined;
@@ -49,11 +49,11 @@ export function tokenId(token: string): string | undefined {
   }
 }
 
-const NOBODY: Omit<StoredToken, "id"> = { salt: randomBytes(16), hash: randomBytes(32) };
+const NO_TOKEN: Omit<StoredToken, "id"> = { salt: randomBytes(16), hash: randomBytes(32) };
 
-/** Takes the same time whether the id is unknown or the secret is wrong. */
+/** Takes the same time for an unknown id and for a wrong secret. */
 export function isToken(token: string, stored: Omit<StoredToken, "id"> | undefined): boolean {
-  const { salt, hash } = stored ?? NOBODY;
+  const { salt, hash } = stored ?? NO_TOKEN;
   const equal = timingSafeEqual(hashToken(token, salt), hash);
   return equal && stored !== undefined;
 }

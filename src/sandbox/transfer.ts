@@ -2,20 +2,21 @@ import type { RelationStore } from "./relation-store.ts";
 import { validateRelation } from "./validate-relation.ts";
 import type { BusinessRelation, TenantRules, Validation } from "./validate-relation.ts";
 
-export interface RefusedLine {
+export interface InvalidLine {
+  /** From 1. */
   readonly line: number;
   readonly problems: readonly string[];
 }
 export interface ImportResult {
   created: number;
   updated: number;
-  readonly refused: RefusedLine[];
+  readonly invalid: InvalidLine[];
 }
 
-/** Relations per transaction: a serving sandbox waits for the lock no longer than one takes. */
+/** Relations per transaction: a running sandbox waits for the lock of one transaction at most. */
 const BATCH = 500;
 
-/** Every relation of a tenant as NDJSON, in the order of creation. */
+/** Every relation of a tenant as NDJSON lines, in the order of creation. */
 export function* exportRelations(store: RelationStore, tenantId: number): Generator<string> {
   const until = store.lastPosition(tenantId);
   let from: number | null = 0;
@@ -26,17 +27,17 @@ export function* exportRelations(store: RelationStore, tenantId: number): Genera
   }
 }
 
-/** Creates or replaces one relation a line; a line that breaks a rule is refused alone. */
+/** Creates or replaces one relation per line; an invalid line does not stop the others. */
 export async function importRelations(
   store: RelationStore,
   tenantId: number,
   lines: AsyncIterable<string>,
   tenant: TenantRules,
 ): Promise<ImportResult> {
-  const result: ImportResult = { created: 0, updated: 0, refused: [] };
+  const result: ImportResult = { created: 0, updated: 0, invalid: [] };
   let batch: { line: number; relation: BusinessRelation }[] = [];
   const flush = (): void => {
-    store.together(() => {
+    store.inTransaction(() => {
       for (const { line, relation } of batch) put(store, tenantId, relation, line, result);
     });
     batch = [];
@@ -47,7 +48,7 @@ export async function importRelations(
     if (text.trim() === "") continue;
     const checked = check(text, tenant);
     if (checked.ok) batch.push({ line, relation: checked.relation });
-    else result.refused.push({ line, problems: checked.problems });
+    else result.invalid.push({ line, problems: checked.problems });
     if (batch.length === BATCH) flush();
   }
   flush();
@@ -67,7 +68,7 @@ function put(
     result.updated += 1;
   } else {
     const problems = ["type cannot change between Person and Company"];
-    result.refused.push({ line, problems });
+    result.invalid.push({ line, problems });
   }
 }
 

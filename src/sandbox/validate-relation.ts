@@ -4,7 +4,7 @@ import { FORMATS } from "./formats.ts";
 import { COMPANY, PERSON, variantOf } from "./relation-schema.ts";
 import type { ArraySchema, FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";
 
-/** What a tenant configured for one field of its own: spec, BusinessRelationSchemaField. */
+/** What a tenant configured for one field. Spec: BusinessRelationSchemaField. */
 export interface TenantFieldRule {
   readonly values: readonly string[];
   readonly isRequired: boolean;
@@ -19,7 +19,7 @@ export interface ValidationRules {
   readonly unknownFields: UnknownFields;
 }
 
-/** A relation with defaults applied, its fields in the spec's order. */
+/** A relation with its defaults filled in and its fields in the spec's order. */
 export type BusinessRelation = { readonly type: string; readonly crmCode: string } & Readonly<
   Record<string, string | boolean | readonly string[]>
 >;
@@ -29,8 +29,8 @@ export type Validation =
   | { readonly ok: false; readonly problems: readonly string[] };
 
 /**
- * Checks a request body. A problem names the field and the rule and never repeats a value:
- * callers log error texts, and values are personal data.
+ * Checks a request body. A problem names the field and the rule, never the value: clients log
+ * error texts, and values are personal data.
  */
 export function validateRelation(body: unknown, rules: ValidationRules): Validation {
   if (body === undefined) return { ok: false, problems: ["body is required"] };
@@ -54,7 +54,7 @@ export function validateRelation(body: unknown, rules: ValidationRules): Validat
   ];
   return problems.length > 0
     ? { ok: false, problems }
-    : { ok: true, relation: complete(given, variant) };
+    : { ok: true, relation: withDefaults(given, variant) };
 }
 
 function requiredFields(variant: VariantSchema, tenant: TenantRules): string[] {
@@ -69,7 +69,7 @@ function typeProblem(given: Record<string, unknown>): string {
   return `type must be one of ${[PERSON_TYPE, ...COMPANY_TYPES].join(", ")}`;
 }
 
-/** All that can be said of the other fields while the variant is unknown. */
+/** Without a variant, crmCode is the only other field that can be checked. */
 function crmCodeProblems(given: Record<string, unknown>): string[] {
   if (!Object.hasOwn(given, "crmCode")) return ["crmCode is required"];
   return stringProblems("crmCode", given["crmCode"], PERSON.properties["crmCode"] as StringSchema);
@@ -163,12 +163,12 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? "an array" : `a ${typeof value}`.replace("a object", "an object");
 }
 
-/** A field's name comes from the caller: quoted and cut before it is repeated. */
+/** The name comes from the caller: it is quoted and cut to 50 characters. */
 function nameOf(field: string): string {
   return JSON.stringify(field.length > 50 ? `${field.slice(0, 50)}…` : field);
 }
 
-function complete(given: Record<string, unknown>, variant: VariantSchema): BusinessRelation {
+function withDefaults(given: Record<string, unknown>, variant: VariantSchema): BusinessRelation {
   const fields = Object.entries(variant.properties).flatMap(([field, schema]) => {
     if (Object.hasOwn(given, field)) return [[field, given[field]] as const];
     return "default" in schema ? [[field, schema.default] as const] : [];

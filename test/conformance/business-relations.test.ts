@@ -6,7 +6,7 @@ import { describeListing } from "./listing.ts";
 import { isSandbox, openService } from "./service.ts";
 import type { Service } from "./service.ts";
 
-// One file, and so one process: against a foreign service there is one quota to keep to.
+// One file and so one process: all requests to an external service share one quota.
 let service: Service;
 const current = (): Service => service;
 beforeAll(async () => {

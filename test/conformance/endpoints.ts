@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { isSandbox } from "./service.ts";
-import type { Answer, Service } from "./service.ts";
+import type { HttpResponse, Service } from "./service.ts";
 import { NAMED_ENDPOINTS } from "./spec-tables.ts";
 
 const PATH = "/business-relations";
@@ -12,29 +12,29 @@ const person = (crmCode: string): Record<string, string> => ({
   lastName: "Muster",
 });
 
-function expectError(answer: Answer, status: number): void {
-  expect(answer.status).toBe(status);
-  expect(answer.headers.get("content-type")).toContain("application/json");
-  expect(answer.json).toEqual({ error: expect.any(String) as string, code: status });
+function expectError(response: HttpResponse, status: number): void {
+  expect(response.status).toBe(status);
+  expect(response.headers.get("content-type")).toContain("application/json");
+  expect(response.json).toEqual({ error: expect.any(String) as string, code: status });
 }
 
-/** The five operations, one by one. */
+/** The five operations, and the endpoints that the specification lists by name only. */
 export function describeEndpoints(service: () => Service): void {
   describe("Endpoints, POST /business-relations", () => {
-    test("answers 201 with crmCode and status", async () => {
+    test("returns 201 with crmCode and status", async () => {
       const crmCode = service().freshCode();
-      const answer = await service().ask("POST", PATH, { body: person(crmCode) });
-      expect(answer.status).toBe(201);
-      expect(answer.json).toEqual({ crmCode, status: expect.any(String) as string });
+      const response = await service().request("POST", PATH, { body: person(crmCode) });
+      expect(response.status).toBe(201);
+      expect(response.json).toEqual({ crmCode, status: expect.any(String) as string });
     });
 
-    test("answers 409 to a crmCode that exists, and keeps what is there", async () => {
-      const { ask, freshCode } = service();
+    test("returns 409 for a crmCode that exists, and does not change the relation", async () => {
+      const { request, freshCode } = service();
       const crmCode = freshCode();
-      await ask("POST", PATH, { body: person(crmCode) });
-      const again = await ask("POST", PATH, { body: { ...person(crmCode), firstName: "Eva" } });
+      await request("POST", PATH, { body: person(crmCode) });
+      const again = await request("POST", PATH, { body: { ...person(crmCode), firstName: "Eva" } });
       expectError(again, 409);
-      expect((await ask("GET", at(crmCode))).json).toMatchObject({ firstName: "Ada" });
+      expect((await request("GET", at(crmCode))).json).toMatchObject({ firstName: "Ada" });
     });
 
     for (const [name, body] of [
@@ -44,18 +44,18 @@ export function describeEndpoints(service: () => Service): void {
       ["null", "null"],
       ["an empty object", "{}"],
     ] as const) {
-      test(`answers 400 to ${name}`, async () => {
-        expectError(await service().ask("POST", PATH, { body }), 400);
+      test(`returns 400 for ${name}`, async () => {
+        expectError(await service().request("POST", PATH, { body }), 400);
       });
     }
-    test("answers 400 without a body", async () => {
-      expectError(await service().ask("POST", PATH), 400);
+    test("returns 400 without a body", async () => {
+      expectError(await service().request("POST", PATH), 400);
     });
   });
 
   describe("Endpoints, GET /business-relations/{crmCode}", () => {
-    test("answers 404 to a crmCode that does not exist", async () => {
-      expectError(await service().ask("GET", at(service().freshCode())), 404);
+    test("returns 404 for a crmCode that does not exist", async () => {
+      expectError(await service().request("GET", at(service().freshCode())), 404);
     });
 
     for (const [name, rest] of [
@@ -63,57 +63,61 @@ export function describeEndpoints(service: () => Service): void {
       ["percent, question mark and hash", "100%?#"],
       ["a blank and a plus", "a b+c"],
       ["letters of other scripts and an emoji", "müller-李-🏦"],
-      ["what looks encoded", "a%2Fb"],
+      ["a text that looks encoded", "a%2Fb"],
       ["quotes and brackets", `a"'<>[]{}|\\^`],
     ] as const) {
       test(`finds a crmCode with ${name}`, async () => {
-        const { ask, freshCode } = service();
+        const { request, freshCode } = service();
         const crmCode = `${freshCode()} ${rest}`;
-        expect((await ask("POST", PATH, { body: person(crmCode) })).status).toBe(201);
-        const found = await ask("GET", at(crmCode));
+        expect((await request("POST", PATH, { body: person(crmCode) })).status).toBe(201);
+        const found = await request("GET", at(crmCode));
         expect(found.status).toBe(200);
         expect(found.json).toMatchObject(person(crmCode));
       });
     }
     if (isSandbox) {
-      test("tells crmCodes apart by case and by Unicode form", async () => {
-        const { ask, freshCode } = service();
+      test("distinguishes crmCodes by case and by Unicode form", async () => {
+        const { request, freshCode } = service();
         const crmCode = freshCode();
-        await ask("POST", PATH, { body: person(`${crmCode}-\u00e9`) });
-        expectError(await ask("GET", at(`${crmCode}-\u00c9`)), 404);
-        expectError(await ask("GET", at(`${crmCode}-e\u0301`)), 404);
+        await request("POST", PATH, { body: person(`${crmCode}-\u00e9`) });
+        expectError(await request("GET", at(`${crmCode}-\u00c9`)), 404);
+        expectError(await request("GET", at(`${crmCode}-e\u0301`)), 404);
       });
     }
   });
 
   describe("Endpoints, PUT /business-relations/{crmCode}", () => {
-    test("answers 200 with crmCode and status, and the next GET shows it", async () => {
-      const { ask, freshCode } = service();
+    test("returns 200 with crmCode and status, and the next GET shows the change", async () => {
+      const { request, freshCode } = service();
       const crmCode = freshCode();
-      await ask("POST", PATH, { body: person(crmCode) });
-      const answer = await ask("PUT", at(crmCode), { body: { ...person(crmCode), city: "Bern" } });
-      expect(answer.status).toBe(200);
-      expect(answer.json).toEqual({ crmCode, status: expect.any(String) as string });
-      expect((await ask("GET", at(crmCode))).json).toMatchObject({ city: "Bern" });
+      await request("POST", PATH, { body: person(crmCode) });
+      const response = await request("PUT", at(crmCode), {
+        body: { ...person(crmCode), city: "Bern" },
+      });
+      expect(response.status).toBe(200);
+      expect(response.json).toEqual({ crmCode, status: expect.any(String) as string });
+      expect((await request("GET", at(crmCode))).json).toMatchObject({ city: "Bern" });
     });
 
-    test("answers 400 to invalid input", async () => {
-      const { ask, freshCode } = service();
+    test("returns 400 for invalid input", async () => {
+      const { request, freshCode } = service();
       const crmCode = freshCode();
-      await ask("POST", PATH, { body: person(crmCode) });
-      const answer = await ask("PUT", at(crmCode), { body: { ...person(crmCode), email: "x" } });
-      expectError(answer, 400);
+      await request("POST", PATH, { body: person(crmCode) });
+      const response = await request("PUT", at(crmCode), {
+        body: { ...person(crmCode), email: "x" },
+      });
+      expectError(response, 400);
     });
   });
 
   if (isSandbox) {
     describe("Endpoints listed by name only", () => {
       for (const endpoint of NAMED_ENDPOINTS) {
-        test(`${endpoint} answers 501 and says so`, async () => {
+        test(`${endpoint} returns 501 and names the endpoint`, async () => {
           const [method, path] = endpoint.split(" ") as [string, string];
-          const answer = await service().ask(method, path);
-          expectError(answer, 501);
-          expect(answer.json["error"]).toContain(`${method} ${path.split("/x")[0]!}`);
+          const response = await service().request(method, path);
+          expectError(response, 501);
+          expect(response.json["error"]).toContain(`${method} ${path.split("/x")[0]!}`);
         });
       }
     });
@@ -123,26 +127,26 @@ export function describeEndpoints(service: () => Service): void {
 export function describeAuthentication(service: () => Service): void {
   describe("Authentication 6: missing or invalid token", () => {
     const cases: [string, Record<string, string>][] = [
-      ["an invented token", { authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl" }],
+      ["an unknown token", { authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl" }],
       ["another scheme", { authorization: "Basic dXNlcjpwYXNz" }],
       ["no token", { authorization: "Bearer" }],
       ["an empty header", { authorization: "" }],
     ];
     for (const [name, headers] of cases) {
-      test(`${name} is answered with the 401 body exactly`, async () => {
-        const answer = await service().ask("GET", PATH, { headers });
-        expect(answer.status).toBe(401);
-        expect(answer.json).toEqual({
+      test(`${name} returns exactly the specified 401 body`, async () => {
+        const response = await service().request("GET", PATH, { headers });
+        expect(response.status).toBe(401);
+        expect(response.json).toEqual({
           error: "Unauthorized - Missing or invalid token",
           code: 401,
         });
       });
     }
 
-    test("a token that lacks its last character is invalid", async () => {
-      const { ask, token } = service();
+    test("a token without its last character is invalid", async () => {
+      const { request, token } = service();
       const headers = { authorization: `Bearer ${token.slice(0, -1)}` };
-      expect((await ask("GET", PATH, { headers })).status).toBe(401);
+      expect((await request("GET", PATH, { headers })).status).toBe(401);
     });
 
     for (const [method, path] of [
@@ -153,7 +157,7 @@ export function describeAuthentication(service: () => Service): void {
     ] as const) {
       test(`${method} ${path} needs a token, too`, async () => {
         const headers = { authorization: "Bearer x" };
-        expect((await service().ask(method, path, { headers })).status).toBe(401);
+        expect((await service().request(method, path, { headers })).status).toBe(401);
       });
     }
   });

@@ -1,17 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { spawnCrmsync } from "../support/process.ts";
+import { startSandbox } from "../support/crmsync.ts";
 
-/** The service that SERVICE_BASE_URL and SERVICE_TOKEN name; without them a sandbox of our own. */
+/** False when SERVICE_BASE_URL and SERVICE_TOKEN name an external service to test. */
 export const isSandbox = process.env["SERVICE_BASE_URL"] === undefined;
 
 /**
- * A foreign service is asked slowly: 16 requests in 5 s unless SERVICE_PAUSE_MS says otherwise.
- * The suite spends fewer than 1000, so that one run fits an hour's quota.
+ * Pause before each request to an external service. The default gives at most 16 requests in 5 s.
+ * The suite sends fewer than 1000, so that one run fits into an hour's quota.
  */
-const FOREIGN_PAUSE_MS = Number(process.env["SERVICE_PAUSE_MS"] ?? 320);
+const EXTERNAL_PAUSE_MS = Number(process.env["SERVICE_PAUSE_MS"] ?? 320);
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -19,7 +19,7 @@ export interface Answer {
   readonly json: Record<string, unknown>;
 }
 
-export interface Ask {
+export interface RequestOptions {
   readonly body?: unknown;
   readonly headers?: Record<string, string>;
 }
@@ -27,27 +27,24 @@ export interface Ask {
 export interface Service extends AsyncDisposable {
   readonly token: string;
   /** @param path relative to the version prefix */
-  readonly ask: (method: string, path: string, ask?: Ask) => Promise<Answer>;
+  readonly request: (
+    method: string,
+    path: string,
+    options?: RequestOptions,
+  ) => Promise<HttpResponse>;
   /** A crmCode that no other run and no other test uses. */
   readonly freshCode: () => string;
 }
 
-export async function openService(sandboxFlags: string[] = ROOMY): Promise<Service> {
+export async function openService(limits?: string[]): Promise<Service> {
   const { SERVICE_BASE_URL, SERVICE_TOKEN } = process.env;
   if (SERVICE_BASE_URL !== undefined) {
     if (SERVICE_TOKEN === undefined) throw new Error("SERVICE_BASE_URL needs SERVICE_TOKEN");
-    return createService(SERVICE_BASE_URL, SERVICE_TOKEN, FOREIGN_PAUSE_MS, async () => {});
+    return createService(SERVICE_BASE_URL, SERVICE_TOKEN, EXTERNAL_PAUSE_MS, async () => {});
   }
-  const sandbox = spawnCrmsync([
-    ..."sandbox --port 0 --db :memory: --json".split(" "),
-    ...sandboxFlags,
-  ]);
-  const [line] = await sandbox.line(/^\{.*\}$/);
-  const { url, token } = JSON.parse(line) as { url: string; token: string };
-  return createService(url, token, 0, () => sandbox[Symbol.asyncDispose]());
+  const sandbox = await startSandbox(limits && { limits });
+  return createService(sandbox.url, sandbox.token, 0, () => sandbox[Symbol.asyncDispose]());
 }
-
-const ROOMY = ["--per-hour", "1000000", "--burst", "1000000"];
 
 function createService(
   baseUrl: string,
@@ -60,7 +57,7 @@ function createService(
   return {
     token,
     freshCode: () => `conformance-${run}-${(codes += 1)}`,
-    async ask(method, path, { body, headers = {} } = {}) {
+    async request(method, path, { body, headers = {} } = {}) {
       if (pauseMs > 0) await delay(pauseMs);
       const response = await fetch(`${baseUrl}/v1.1${path}`, {
         method,

@@ -1,6 +1,6 @@
 /**
- * The specification's tables, typed from its text and from nothing else. No test may import a
- * value list or a limit from the product instead.
+ * The specification's tables, typed from its text only. Tests must not import value lists or limits
+ * from the product instead.
  */
 const list = (text: string): string[] => text.split(",").map((value) => value.trim());
 
@@ -14,7 +14,7 @@ export interface Row {
   readonly maxLength?: number;
   readonly default?: string;
   readonly boolean?: true;
-  /** The client's own list: its name in schema-config. */
+  /** Values come from the client's own list: one value, or an array of them. */
   readonly clientList?: "one" | "many";
 }
 
@@ -110,7 +110,7 @@ export const COMPANY_ROWS: readonly Row[] = [
   { field: "dmsLinkUrl", format: "uri", maxLength: 500 },
 ];
 
-/** Default values of the lists that a client may configure; branches are each client's own. */
+/** Default values of the lists that a client may configure; `branch` has none. */
 export const DEFAULT_CLIENT_LISTS: Readonly<Record<string, string[]>> = {
   service: list(`portfolio_management_discretionary, portfolio_management_advisory,
     portfolio_management_rto, portfolio_management_non_discretionary_advisory,
@@ -132,7 +132,7 @@ export const DEFAULT_CLIENT_LISTS: Readonly<Record<string, string[]>> = {
     d_3_to_6_structure_level_in_any_countries, e_more_than_6_structure_level`),
 };
 
-/** Per format: what has it, and what has it not. */
+/** Examples of each format: valid and invalid. */
 export const FORMAT_EXAMPLES: Readonly<
   Record<NonNullable<Row["format"]>, { good: string[]; bad: string[] }>
 > = {
@@ -156,7 +156,7 @@ export const FORMAT_EXAMPLES: Readonly<
   },
 };
 
-/** Method and path of every endpoint that the specification lists by name or announces only. */
+/** Method and path of every endpoint that the specification only lists by name or announces. */
 export const NAMED_ENDPOINTS: readonly string[] = [
   "GET /business-relations/x/links",
   "POST /business-relations/x/links",

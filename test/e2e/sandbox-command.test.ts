@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { startSandbox } from "../support/crmsync.ts";
 import { spawnCrmsync } from "../support/process.ts";
-import { spawnSandbox } from "../support/sandbox-process.ts";
 import { temporaryFile } from "../support/temporary-file.ts";
 
 const PATH = "/v1.1/business-relations";
 
-/** Runs `crmsync sandbox …` to its end. */
+/** Runs `crmsync sandbox …` until it exits. */
 async function sandboxCommand(args: string[], input = "") {
   await using command = spawnCrmsync(["sandbox", ...args], { input });
   const { code } = await command.ended;
@@ -23,9 +23,9 @@ async function json(args: string[], input = ""): Promise<unknown> {
 const statusOf = async (url: string, token: string): Promise<number> =>
   (await fetch(`${url}${PATH}`, { headers: { authorization: `Bearer ${token}` } })).status;
 
-test("an operator makes a client, rotates its token and closes the door while it serves", async () => {
+test("an operator creates a client, rotates its token and removes its address while it serves", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using sandbox = await spawnSandbox("--db", file.path);
+  await using sandbox = await startSandbox({ db: file.path });
   const acme = ["--tenant", "acme", "--db", file.path];
   await json(["tenant", "create", "acme", "--per-hour", "5", "--db", file.path]);
   const first = (await json(["token", "create", "old", ...acme])) as { id: string; token: string };
@@ -53,16 +53,16 @@ test("an operator makes a client, rotates its token and closes the door while it
   expect(await statusOf(sandbox.url, second.token)).toBe(401);
 });
 
-test("relations leave and enter as NDJSON, bad lines are told by number", async () => {
+test("relations are exported and imported as NDJSON; invalid lines are reported by number", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using _sandbox = await spawnSandbox("--db", file.path);
+  await using _sandbox = await startSandbox({ db: file.path });
   const db = ["--db", file.path];
   const good = { type: "Fund", crmCode: "f", name: "F", relationStatus: "terminated" };
   const lines = [good, { ...good, crmCode: "g" }, { ...good, type: "Robot" }, good];
   const input = `${lines.map((line) => JSON.stringify(line)).join("\n")}\n{broken\n`;
   const result = await sandboxCommand(["import", "-", ...db], input);
   expect(result.code).toBe(1);
-  expect(result.stdout).toEqual(["2 created, 1 updated, 2 refused"]);
+  expect(result.stdout).toEqual(["2 created, 1 updated, 2 invalid"]);
   expect(result.stderr).toEqual([
     expect.stringMatching(/^line 3: type must be one of/) as string,
     expect.stringMatching(/^line 5: the line is not valid JSON$/) as string,
@@ -81,53 +81,53 @@ test("relations leave and enter as NDJSON, bad lines are told by number", async 
   ]);
   expect(await json(["reset", ...db])).toMatchObject({ removed: 2 });
   expect((await sandboxCommand(["import", target, ...db])).stdout).toEqual([
-    "2 created, 0 updated, 0 refused",
+    "2 created, 0 updated, 0 invalid",
   ]);
 });
 
 test("a client's own value lists come from a file", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using _sandbox = await spawnSandbox("--db", file.path);
+  await using _sandbox = await startSandbox({ db: file.path });
   const values = join(dirname(file.path), "values.json");
   await writeFile(values, JSON.stringify({ branch: ["vienna"], industrySector: ["x"] }));
   const config = await json(["values", "set", values, "--db", file.path]);
   expect(config).toMatchObject({ fields: { branch: { values: ["vienna"], multiSelect: true } } });
   await writeFile(values, JSON.stringify({ maritalStatus: ["x"] }));
-  const refused = await sandboxCommand(["values", "set", values, "--db", file.path]);
-  expect(refused.code).toBe(1);
-  expect(refused.stderr.join()).toContain("maritalStatus: only service, branch");
+  const invalid = await sandboxCommand(["values", "set", values, "--db", file.path]);
+  expect(invalid.code).toBe(1);
+  expect(invalid.stderr.join()).toContain("maritalStatus has no list of its own");
   expect(await json(["values", "show", "--db", file.path])).toEqual(config);
 });
 
 test.each([
   ["no database", ["token", "list", "--db", "/nonexistent/x.db"], "there is no sandbox database"],
   ["no such tenant", ["token", "list", "--tenant", "nobody"], "no tenant nobody"],
-  ["no address", ["allow", "add", "localhost"], "is no IPv4 or IPv6 address"],
-  ["no token", ["token", "revoke", "x"], "no token x is in force"],
-])("%s is said in one line, with exit code 1", async (_name, args, says) => {
+  ["no address", ["allow", "add", "localhost"], "is not an IPv4 or IPv6 address"],
+  ["no token", ["token", "revoke", "x"], "no active token x"],
+])("%s is reported in one line, with exit code 1", async (_name, args, message) => {
   await using file = await temporaryFile("sandbox.db");
   await json(["tenant", "create", "default", "--db", file.path]);
   const db = args.includes("--db") ? [] : ["--db", file.path];
   const { code, stdout, stderr } = await sandboxCommand([...args, ...db]);
   expect({ code, stdout, lines: stderr.length }).toEqual({ code: 1, stdout: [], lines: 1 });
-  expect(stderr[0]).toContain(says);
+  expect(stderr[0]).toContain(message);
 });
 
-test("SIGTERM ends it at once, and --token-file finds the token again", async () => {
+test("SIGTERM ends it, and --token-file keeps the token", async () => {
   await using file = await temporaryFile("sandbox.db");
-  const flags = ["--db", file.path, "--token-file", `${file.path}.token`];
-  await using first = await spawnSandbox(...flags);
+  const options = { db: file.path, flags: ["--token-file", `${file.path}.token`] };
+  await using first = await startSandbox(options);
   expect(await statusOf(first.url, first.token)).toBe(200);
-  first.kill("SIGTERM");
-  expect(await first.ended).toEqual({ code: 0, signal: null });
-  await using second = await spawnSandbox(...flags);
+  first.process.kill("SIGTERM");
+  expect(await first.process.ended).toEqual({ code: 0, signal: null });
+  await using second = await startSandbox(options);
   expect(second.token).toBe(first.token);
   expect(await statusOf(second.url, second.token)).toBe(200);
 });
 
-test("10,000 requests over 40 connections are served without an error", async () => {
+test("10,000 requests over 40 connections succeed", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using sandbox = await spawnSandbox("--db", file.path);
+  await using sandbox = await startSandbox({ db: file.path });
   const headers = {
     authorization: `Bearer ${sandbox.token}`,
     "content-type": "application/json",

@@ -2,8 +2,7 @@ import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { temporaryFile } from "../support/temporary-file.ts";
 import { spawnCrmsync } from "../support/process.ts";
-import { spawnSandbox } from "../support/sandbox-process.ts";
-import type { SandboxProcess } from "../support/sandbox-process.ts";
+import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
 
 const PATH = "/v1.1/business-relations";
 const WRITERS = 16;
@@ -11,8 +10,8 @@ const ROUNDS = 3;
 
 interface Written {
   readonly crmCode: string;
-  /** Number of the last write that was answered with success. */
-  answered: number;
+  /** Number of the last confirmed write; -1: none. */
+  confirmed: number;
 }
 
 function write(sandbox: SandboxProcess, crmCode: string, number: number): Promise<Response> {
@@ -23,11 +22,11 @@ function write(sandbox: SandboxProcess, crmCode: string, number: number): Promis
   });
 }
 
-/** Writes until the connection breaks: ten writes to each relation, one after the other. */
+/** Writes until the connection breaks: ten writes to each relation in sequence. */
 async function writeUntilCut(sandbox: SandboxProcess, prefix: string): Promise<Written[]> {
   const all: Written[] = [];
   for (;;) {
-    const written: Written = { crmCode: `${prefix}-${all.length}`, answered: -1 };
+    const written: Written = { crmCode: `${prefix}-${all.length}`, confirmed: -1 };
     all.push(written);
     for (let number = 0; number < 10; number += 1) {
       try {
@@ -37,7 +36,7 @@ async function writeUntilCut(sandbox: SandboxProcess, prefix: string): Promise<W
       } catch {
         return all;
       }
-      written.answered = number;
+      written.confirmed = number;
     }
   }
 }
@@ -60,12 +59,12 @@ async function listAll(sandbox: SandboxProcess): Promise<Map<string, number>> {
   return found;
 }
 
-test("kill -9 under load loses no answered write", async () => {
+test("kill -9 under load loses no confirmed write", async () => {
   await using file = await temporaryFile("sandbox.db");
-  const flags = ["--db", file.path, "--token-file", `${file.path}.token`];
+  const options = { db: file.path, flags: ["--token-file", `${file.path}.token`] };
   const written: Written[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    await using sandbox = await spawnSandbox(...flags);
+    await using sandbox = await startSandbox(options);
     const writers = Array.from({ length: WRITERS }, (_, i) =>
       writeUntilCut(sandbox, `w${round}-${i}`),
     );
@@ -73,26 +72,26 @@ test("kill -9 under load loses no answered write", async () => {
     await expect
       .poll(async () => (await listAll(sandbox)).size, { timeout: 30_000 })
       .toBeGreaterThan(before + 200);
-    sandbox.kill("SIGKILL");
-    expect((await sandbox.ended).signal).toBe("SIGKILL");
+    sandbox.process.kill("SIGKILL");
+    expect((await sandbox.process.ended).signal).toBe("SIGKILL");
     written.push(...(await Promise.all(writers)).flat());
   }
-  await using sandbox = await spawnSandbox(...flags);
+  await using sandbox = await startSandbox(options);
   const found = await listAll(sandbox);
   const lost = written.filter(
-    ({ crmCode, answered }) => answered >= 0 && (found.get(crmCode) ?? -1) < answered,
+    ({ crmCode, confirmed }) => confirmed >= 0 && (found.get(crmCode) ?? -1) < confirmed,
   );
   expect(lost).toEqual([]);
-  // A write that was under way may have been stored without an answer: one of each writer at most.
-  const unanswered = written.filter(
-    ({ crmCode, answered }) => (found.get(crmCode) ?? -1) > answered,
+  // A running write may be stored without a confirmation: at most one per writer and round.
+  const unconfirmed = written.filter(
+    ({ crmCode, confirmed }) => (found.get(crmCode) ?? -1) > confirmed,
   );
-  expect(unanswered.length).toBeLessThanOrEqual(WRITERS * ROUNDS);
+  expect(unconfirmed.length).toBeLessThanOrEqual(WRITERS * ROUNDS);
 });
 
 test("100,000 relations are listed in 20 pages within seconds, in constant memory", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using sandbox = await spawnSandbox("--db", file.path);
+  await using sandbox = await startSandbox({ db: file.path });
   const lines = Array.from({ length: 100_000 }, (_, i) =>
     JSON.stringify({
       type: "Person",
@@ -102,15 +101,15 @@ test("100,000 relations are listed in 20 pages within seconds, in constant memor
       address: "x".repeat(200),
     }),
   );
-  // Into the file that is being served: an import does not need the sandbox to stop.
+  // The import goes into the file of the running sandbox.
   await using load = spawnCrmsync(["sandbox", "import", "-", "--db", file.path, "--json"], {
     input: lines.join("\n"),
   });
   expect(await load.ended).toEqual({ code: 0, signal: null });
-  expect(load.stdout).toEqual(['{"created":100000,"updated":0,"refused":[]}']);
+  expect(load.stdout).toEqual(['{"created":100000,"updated":0,"invalid":[]}']);
 
   const residentMb = (): number =>
-    Number(execFileSync("ps", ["-o", "rss=", "-p", String(sandbox.pid)])) / 1024;
+    Number(execFileSync("ps", ["-o", "rss=", "-p", String(sandbox.process.pid)])) / 1024;
   const started = performance.now();
   expect((await listAll(sandbox)).size).toBe(100_000);
   expect(performance.now() - started).toBeLessThan(30_000);

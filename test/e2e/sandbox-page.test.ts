@@ -2,9 +2,8 @@ import { execFileSync } from "node:child_process";
 import { chromium } from "playwright-core";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
 import { requireTool } from "../support/requirements.ts";
-import { spawnSandbox } from "../support/sandbox-process.ts";
-import type { SandboxProcess } from "../support/sandbox-process.ts";
 
 const CHROMIUM = {
   commands: ["chromium", "chromium-browser", "google-chrome"],
@@ -25,7 +24,7 @@ async function write(sandbox: SandboxProcess, method: string, path: string, body
   await response.text();
 }
 
-/** A page of a fresh browser that asks no other address than the sandbox's. */
+/** A page of a new browser; it collects errors and requested addresses. */
 async function openPage(command: string) {
   const found = execFileSync("sh", ["-c", 'command -v "$1"', "sh", command], { encoding: "utf8" });
   const executablePath = found.trim();
@@ -46,9 +45,9 @@ async function openPage(command: string) {
 
 const rowCodes = (page: Page) => page.locator("#relations tr td:first-child").allTextContents();
 
-test("the page shows relations, one's fields and history, the quota and the last requests", async (context) => {
+test("the page shows relations, fields and history of one, the quota and the last requests", async (context) => {
   const executable = await requireTool(context, CHROMIUM);
-  await using sandbox = await spawnSandbox("--db", ":memory:");
+  await using sandbox = await startSandbox();
   const ada = { type: "Person", crmCode: "p/1", firstName: "Ada", lastName: "Muster" };
   await write(sandbox, "POST", PATH, ada);
   await write(sandbox, "PUT", `${PATH}/p%2F1`, {
@@ -69,7 +68,7 @@ test("the page shows relations, one's fields and history, the quota and the last
   expect(await page.locator("#numbers").innerText()).toMatch(
     /1\s+active relations\s+1\s+terminated/,
   );
-  expect(await page.locator("#numbers").innerText()).toContain("99999996 / 100000000");
+  expect(await page.locator("#numbers").innerText()).toContain("999996 / 1000000");
   expect(await page.locator("#requests tr").allInnerTexts()).toEqual([
     expect.stringMatching(/POST \/v1.1\/business-relations\s+400/),
     expect.stringMatching(/POST \/v1.1\/business-relations\s+201/),
@@ -100,9 +99,9 @@ test("the page shows relations, one's fields and history, the quota and the last
   ).toEqual([]);
 });
 
-test("without a token the page asks for one, and says when it is refused", async (context) => {
+test("without a token the page asks for one, and shows when it is invalid", async (context) => {
   const executable = await requireTool(context, CHROMIUM);
-  await using sandbox = await spawnSandbox("--db", ":memory:");
+  await using sandbox = await startSandbox();
   await using browser = await openPage(executable);
   const { page } = browser;
   await page.goto(sandbox.url);
@@ -117,9 +116,9 @@ test("without a token the page asks for one, and says when it is refused", async
   await page.locator("#content").waitFor({ state: "visible" });
 });
 
-test("the API can be read at /docs", async (context) => {
+test("/docs describes the API", async (context) => {
   const executable = await requireTool(context, CHROMIUM);
-  await using sandbox = await spawnSandbox("--db", ":memory:");
+  await using sandbox = await startSandbox();
   await using browser = await openPage(executable);
   const { page, problems } = browser;
   await page.goto(`${sandbox.url}/docs`);

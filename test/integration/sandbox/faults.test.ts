@@ -6,11 +6,11 @@ const CREATE = { body: person("f") };
 const runWithFaults = () => runSandbox({ faults: true });
 
 async function arm({ sandbox }: RunningSandbox, fault: object): Promise<void> {
-  const answer = await send(sandbox.faultsUrl!, "POST", "/faults", { body: fault });
-  expect(answer.status).toBe(201);
+  const response = await send(sandbox.faultsUrl!, "POST", "/faults", { body: fault });
+  expect(response.status).toBe(201);
 }
 const exists = async (running: RunningSandbox): Promise<boolean> =>
-  (await running.ask("GET", `${RELATIONS}/f`)).status === 200;
+  (await running.request("GET", `${RELATIONS}/f`)).status === 200;
 
 describe("before the request takes effect", () => {
   test.each([
@@ -21,20 +21,20 @@ describe("before the request takes effect", () => {
     await using running = await runWithFaults();
     const headers = { "retry-after": "7" };
     await arm(running, { fault: "error", status: 503, body, headers });
-    const answer = await fetch(`${running.sandbox.url}${RELATIONS}`, {
+    const response = await fetch(`${running.sandbox.url}${RELATIONS}`, {
       headers: { authorization: `Bearer ${running.sandbox.token!}` },
     });
-    expect(answer.status).toBe(503);
-    expect(answer.headers.get("content-type")).toContain(type);
-    expect(answer.headers.get("retry-after")).toBe("7");
-    expect(await answer.text()).toMatch(says);
-    expect((await running.ask("GET", RELATIONS)).status).toBe(200);
+    expect(response.status).toBe(503);
+    expect(response.headers.get("content-type")).toContain(type);
+    expect(response.headers.get("retry-after")).toBe("7");
+    expect(await response.text()).toMatch(says);
+    expect((await running.request("GET", RELATIONS)).status).toBe(200);
   });
 
   test("a reset", async () => {
     await using running = await runWithFaults();
     await arm(running, { fault: "reset" });
-    await expect(running.ask("POST", RELATIONS, CREATE)).rejects.toThrow(/ECONNRESET|hang up/);
+    await expect(running.request("POST", RELATIONS, CREATE)).rejects.toThrow(/ECONNRESET|hang up/);
     expect(await exists(running)).toBe(false);
   });
 
@@ -42,47 +42,47 @@ describe("before the request takes effect", () => {
     await using running = await runWithFaults();
     await arm(running, { fault: "revoked" });
     await arm(running, { fault: "blocked" });
-    expect((await running.ask("GET", RELATIONS)).status).toBe(401);
-    expect((await running.ask("GET", RELATIONS)).json).toMatchObject({ ip: "127.0.0.1" });
+    expect((await running.request("GET", RELATIONS)).status).toBe(401);
+    expect((await running.request("GET", RELATIONS)).json).toMatchObject({ ip: "127.0.0.1" });
   });
 
-  test("a storm of 429 in any form", async () => {
+  test("a 429 with any combination of headers", async () => {
     await using running = await runWithFaults();
-    const storm = async (options: object) => {
+    const rateLimit = async (options: object) => {
       await arm(running, { fault: "rate-limit", seconds: 3, ...options });
-      const { status, headers } = await running.ask("GET", RELATIONS);
+      const { status, headers } = await running.request("GET", RELATIONS);
       expect(status).toBe(429);
       return headers;
     };
-    expect(await storm({})).toMatchObject({ "retry-after": "3", "x-ratelimit-remaining": "0" });
-    expect((await storm({ retryAfter: "date" }))["retry-after"]).toMatch(/ GMT$/);
-    const bare = await storm({ retryAfter: "none", rateHeaders: false });
+    expect(await rateLimit({})).toMatchObject({ "retry-after": "3", "x-ratelimit-remaining": "0" });
+    expect((await rateLimit({ retryAfter: "date" }))["retry-after"]).toMatch(/ GMT$/);
+    const bare = await rateLimit({ retryAfter: "none", rateHeaders: false });
     expect(Object.keys(bare).filter((name) => /rate|retry/.test(name))).toEqual([]);
-    expect((await storm({ headers: { "retry-after": "soon" } }))["retry-after"]).toBe("soon");
+    expect((await rateLimit({ headers: { "retry-after": "soon" } }))["retry-after"]).toBe("soon");
   });
 });
 
-describe("after the request took effect", () => {
+describe("after the request takes effect", () => {
   test.each([{ fault: "error", status: 502 }, { fault: "reset" }, { fault: "hang" }])(
-    "%j: the write is stored, and the client does not learn of it",
+    "%j: the write is stored, and the client gets no confirmation",
     async (fault) => {
       await using running = await runWithFaults();
       await arm(running, { ...fault, when: "after" });
-      const asked = running.ask("POST", RELATIONS, CREATE).then(
+      const pending = running.request("POST", RELATIONS, CREATE).then(
         ({ status }) => status,
         () => "cut",
       );
-      if (fault.fault === "error") expect(await asked).toBe(502);
-      if (fault.fault === "reset") expect(await asked).toBe("cut");
+      if (fault.fault === "error") expect(await pending).toBe(502);
+      if (fault.fault === "reset") expect(await pending).toBe("cut");
       await expect.poll(() => exists(running)).toBe(true);
     },
   );
 
-  test("a body that ends in its middle", async () => {
+  test("a body that ends in the middle", async () => {
     await using running = await runWithFaults();
-    await running.ask("POST", RELATIONS, CREATE);
+    await running.request("POST", RELATIONS, CREATE);
     await arm(running, { fault: "truncate" });
-    await expect(running.ask("GET", `${RELATIONS}/f`)).rejects.toThrow(/aborted/);
+    await expect(running.request("GET", `${RELATIONS}/f`)).rejects.toThrow(/aborted/);
     expect(await exists(running)).toBe(true);
   });
 });
@@ -91,42 +91,42 @@ test("a latency delays", async () => {
   await using running = await runWithFaults();
   await arm(running, { fault: "latency", ms: 120 });
   const started = performance.now();
-  expect((await running.ask("GET", RELATIONS)).status).toBe(200);
+  expect((await running.request("GET", RELATIONS)).status).toBe(200);
   expect(performance.now() - started).toBeGreaterThanOrEqual(118);
 });
 
 test("requests that hang do not keep the sandbox from closing", async () => {
   const running = await runWithFaults();
   await arm(running, { fault: "hang" });
-  const asked = running.ask("GET", RELATIONS).catch(() => "cut");
+  const pending = running.request("GET", RELATIONS).catch(() => "cut");
   const counts = () => send(running.sandbox.faultsUrl!, "GET", "/faults", {});
   await expect.poll(async () => JSON.stringify((await counts()).json)).toContain('"struck":1');
   await running[Symbol.asyncDispose]();
-  expect(await asked).toBe("cut");
+  expect(await pending).toBe("cut");
 });
 
-test("the port for faults tells what is armed, what was asked, and what is wrong", async () => {
+test("the fault server lists armed faults, counts requests and explains invalid faults", async () => {
   await using running = await runWithFaults();
-  const desk = (method: string, path: string, body?: unknown) =>
+  const faultServer = (method: string, path: string, body?: unknown) =>
     send(running.sandbox.faultsUrl!, method, path, body === undefined ? {} : { body });
   await arm(running, { fault: "reset", times: 2 });
-  await running.ask("GET", RELATIONS).catch(() => undefined);
-  await running.ask("GET", RELATIONS, { token: "x" });
-  expect((await desk("GET", "/faults")).json).toMatchObject({
+  await running.request("GET", RELATIONS).catch(() => undefined);
+  await running.request("GET", RELATIONS, { token: "x" });
+  expect((await faultServer("GET", "/faults")).json).toMatchObject({
     faults: [{ id: 1, struck: 1, left: 1 }],
   });
   await expect
-    .poll(async () => (await desk("GET", "/requests")).json)
+    .poll(async () => (await faultServer("GET", "/requests")).json)
     .toEqual({ total: 2, operations: { list: { cut: 1, 401: 1 } } });
-  expect((await desk("DELETE", "/requests")).json).toEqual({ total: 0, operations: {} });
-  expect((await desk("DELETE", "/faults/7")).status).toBe(404);
-  expect((await desk("DELETE", "/faults/1")).json).toEqual({ faults: [] });
-  const wrong = await desk("POST", "/faults", { fault: "error", status: 404 });
+  expect((await faultServer("DELETE", "/requests")).json).toEqual({ total: 0, operations: {} });
+  expect((await faultServer("DELETE", "/faults/7")).status).toBe(404);
+  expect((await faultServer("DELETE", "/faults/1")).json).toEqual({ faults: [] });
+  const wrong = await faultServer("POST", "/faults", { fault: "error", status: 404 });
   expect(wrong.status).toBe(400);
   expect(wrong.json["error"]).toContain("status");
 });
 
-test("without --faults there is no such port", async () => {
+test("without --faults there is no fault server", async () => {
   await using running = await runSandbox();
   expect(running.sandbox.faultsUrl).toBeNull();
 });

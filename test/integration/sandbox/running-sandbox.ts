@@ -4,18 +4,18 @@ import { text } from "node:stream/consumers";
 import { startSandbox } from "../../../src/sandbox/serve.ts";
 import type { Sandbox, SandboxOptions } from "../../../src/sandbox/serve.ts";
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body, if there is one; it has to be JSON then. */
+  /** The body, which must be JSON; {} for an empty one. */
   readonly json: Record<string, unknown>;
 }
 
-export interface Ask {
+export interface RequestOptions {
   readonly body?: unknown;
   readonly headers?: Record<string, string>;
-  /** Instead of the sandbox's own token. */
+  /** Replaces the token of the sandbox. */
   readonly token?: string;
   /** Source address of the connection. */
   readonly from?: string;
@@ -23,8 +23,12 @@ export interface Ask {
 
 export interface RunningSandbox extends AsyncDisposable {
   readonly sandbox: Sandbox;
-  /** @param target what stands in the request line, sent as it is */
-  readonly ask: (method: string, target: string, ask?: Ask) => Promise<Answer>;
+  /** @param target the request target, sent unchanged */
+  readonly request: (
+    method: string,
+    target: string,
+    options?: RequestOptions,
+  ) => Promise<HttpResponse>;
 }
 
 export const RELATIONS = "/v1.1/business-relations";
@@ -38,22 +42,27 @@ export const person = (crmCode: string, fields: object = {}): Record<string, unk
   ...fields,
 });
 
-/** A sandbox in this process; `await using` ends it. */
+/** Runs a sandbox in this process; `await using` closes it. */
 export async function runSandbox(options: SandboxOptions = {}): Promise<RunningSandbox> {
   const sandbox = await startSandbox({ limits: ROOMY, ...options });
   return {
     sandbox,
-    ask: (method, target, ask = {}) =>
-      send(sandbox.url, method, target, { token: sandbox.token ?? "", ...ask }),
+    request: (method, target, options = {}) =>
+      send(sandbox.url, method, target, { token: sandbox.token ?? "", ...options }),
     [Symbol.asyncDispose]: () => sandbox.close(),
   };
 }
 
-/** One request over node:http, which changes neither path nor headers; no connection is kept. */
-export function send(url: string, method: string, target: string, ask: Ask): Promise<Answer> {
+/** Sends one request over node:http, which changes neither path nor headers, on a new connection. */
+export function send(
+  url: string,
+  method: string,
+  target: string,
+  options: RequestOptions,
+): Promise<HttpResponse> {
   const { hostname, port } = new URL(url);
-  const { body, token, from } = ask;
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const { body, token, from } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
   const request = httpRequest({
     hostname,
     port,
@@ -64,7 +73,7 @@ export function send(url: string, method: string, target: string, ask: Ask): Pro
     headers: {
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
       ...(body !== undefined && { "content-type": "application/json" }),
-      ...ask.headers,
+      ...options.headers,
     },
   });
   request.on("error", reject);

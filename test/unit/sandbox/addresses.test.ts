@@ -50,13 +50,13 @@ describe("parseNetwork", () => {
     "192.0.2.0/24/24",
     "x/8",
     "::ffff:1.2.3.4/8",
-  ])("refuses %s", (given) => {
+  ])("does not parse %s", (given) => {
     expect(parseNetwork(given)).toBeUndefined();
   });
 });
 
 describe("AddressSet", () => {
-  test("contains what its networks contain, at both ends", () => {
+  test("contains its networks from the first to the last address", () => {
     const allowed = set("192.0.2.128/25", "2001:db8:1::/48", "198.51.100.7");
     expect(
       ["192.0.2.128", "192.0.2.255", "2001:db8:1:ffff::1", "198.51.100.7"].map((address) =>
@@ -79,22 +79,22 @@ describe("AddressSet", () => {
 describe("callerAddress", () => {
   const proxies = set("10.0.0.0/8");
 
-  test("is the peer's, whatever a stranger claims", () => {
+  test("is the peer's address when the peer is not a trusted proxy", () => {
     expect(callerAddress("203.0.113.9", "127.0.0.1", proxies)).toBe("203.0.113.9");
   });
-  test("is the last one that no trusted proxy has", () => {
+  test("is the last forwarded address that is not a trusted proxy", () => {
     expect(callerAddress("10.0.0.1", "127.0.0.1, 203.0.113.9, 10.0.0.2", proxies)).toBe(
       "203.0.113.9",
     );
   });
-  test("is the proxy's own without the header", () => {
+  test("is the proxy's address without the header", () => {
     expect(callerAddress("::ffff:10.0.0.1", undefined, proxies)).toBe("10.0.0.1");
   });
-  test("may come with a port", () => {
+  test("may have a port", () => {
     expect(callerAddress("10.0.0.1", "203.0.113.9:4711", proxies)).toBe("203.0.113.9");
     expect(callerAddress("10.0.0.1", "[2001:db8::1]:4711", proxies)).toBe("2001:db8::1");
   });
-  test("is nobody's where the proxy wrote nonsense", () => {
+  test("is undefined when the last entry is unreadable", () => {
     expect(callerAddress("10.0.0.1", "203.0.113.9, unknown", proxies)).toBeUndefined();
   });
 });

@@ -6,18 +6,18 @@ import { Cursors } from "../../../src/sandbox/cursors.ts";
 const cursors = new Cursors(randomBytes(32));
 const place = { from: 5000, until: 100_000 };
 
-test("a cursor brings its own tenant back to its place", () => {
+test("reading a cursor returns the place that was written", () => {
   expect(cursors.read(1, cursors.write(1, place))).toEqual(place);
 });
 
-test("a cursor is worth nothing to another tenant or under another key", () => {
+test("a cursor is invalid for another tenant and with another key", () => {
   const cursor = cursors.write(1, place);
   expect(cursors.read(2, cursor)).toBeUndefined();
   expect(cursors.read(11, cursor)).toBeUndefined();
   expect(new Cursors(randomBytes(32)).read(1, cursor)).toBeUndefined();
 });
 
-test("no text but the cursor itself is taken", () => {
+test("a changed cursor is invalid", () => {
   const cursor = cursors.write(1, place);
   const position = fc.integer({ min: 0, max: cursor.length - 1 });
   fc.assert(

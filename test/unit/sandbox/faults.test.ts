@@ -6,7 +6,7 @@ const PATH = "/v1.1/business-relations";
 const fault = (given: object) => faultSchema.parse(given);
 const kinds = (strikes: Strike[]) => strikes.map((strike) => strike.fault?.fault ?? "none");
 
-test("a fault strikes the next request, or the next so many, and is spent", () => {
+test("a fault strikes the next request, or the next `times` requests", () => {
   const faults = new Faults();
   faults.arm(fault({ fault: "reset" }));
   faults.arm(fault({ fault: "error", times: 2 }));
@@ -18,22 +18,22 @@ test("a fault strikes the next request, or the next so many, and is spent", () =
   ]);
 });
 
-test("method and path choose the requests", () => {
+test("a fault strikes only requests with its method and path", () => {
   const faults = new Faults();
   faults.arm(fault({ fault: "hang", method: "PUT", path: `${PATH}/47`, times: 2 }));
-  const asked = [
+  const requests = [
     ["GET", `${PATH}/4711`],
     ["PUT", `${PATH}/4811`],
     ["PUT", `${PATH}/4711`],
   ] as const;
-  expect(kinds(asked.map(([method, path]) => faults.strike(method, path)))).toEqual([
+  expect(kinds(requests.map(([method, path]) => faults.strike(method, path)))).toEqual([
     "none",
     "none",
     "hang",
   ]);
 });
 
-test("a share of the requests is struck, the same ones for the same seed", () => {
+test("with a probability, a share of the requests is struck: the same ones for the same seed", () => {
   const strikes = (seed: number) => {
     const faults = new Faults();
     faults.arm(fault({ fault: "error", probability: 0.3, seed }));
@@ -46,7 +46,7 @@ test("a share of the requests is struck, the same ones for the same seed", () =>
   expect(strikes(7)).not.toEqual(strikes(8));
 });
 
-test("latencies add up and come with another fault", () => {
+test("latencies add up and combine with another fault", () => {
   const faults = new Faults();
   faults.arm(fault({ fault: "latency", ms: 5, probability: 1 }));
   faults.arm(fault({ fault: "latency", ms: 7, jitterMs: 10, probability: 1 }));
@@ -57,7 +57,7 @@ test("latencies add up and come with another fault", () => {
   expect(strike.delayMs).toBeLessThan(22);
 });
 
-test("what is disarmed strikes no more", () => {
+test("a disarmed fault no longer strikes", () => {
   const faults = new Faults();
   const { id } = faults.arm(fault({ fault: "reset", times: 5 }));
   expect(faults.disarm(id)).toBe(true);
@@ -66,7 +66,7 @@ test("what is disarmed strikes no more", () => {
 });
 
 test.each([{}, { fault: "x" }, { fault: "error", status: 400 }, { fault: "reset", ms: 1 }])(
-  "%j is no fault",
+  "%j is not a valid fault",
   (given) => {
     expect(faultSchema.safeParse(given).success).toBe(false);
   },

@@ -41,12 +41,15 @@ describe("findTarget", () => {
     },
   );
 
-  test.each([at("/%"), at("/%zz"), at("/%E4"), at("/%ED%A0%80")])("%s is no text", (path) => {
-    expect(findTarget("GET", path)).toEqual({ kind: "bad-path" });
-  });
+  test.each([at("/%"), at("/%zz"), at("/%E4"), at("/%ED%A0%80")])(
+    "%s is not valid text",
+    (path) => {
+      expect(findTarget("GET", path)).toEqual({ kind: "bad-path" });
+    },
+  );
 });
 
-test("only the version prefix, as a whole segment, is the service", () => {
+test("a path of the service begins with the version prefix as a whole segment", () => {
   expect(["/v1.1", "/v1.1/x"].map(isServicePath)).toEqual([true, true]);
   expect(["/", "/v1", "/v1.10/x", "/v2/x", "/x/v1.1"].map(isServicePath)).not.toContain(true);
 });

@@ -5,17 +5,17 @@ import type { Limits, Policy } from "../../../src/sandbox/quota.ts";
 
 const LIMITS: Limits = { perHour: 10, hourMs: 1000, burst: 4, burstMs: 50 };
 
-/** Requests after these pauses; the times of the granted ones. */
-function grantedTimes(policy: Policy, pauses: readonly number[]): number[] {
+/** Sends requests after these pauses; returns the times of the counted ones. */
+function countedTimes(policy: Policy, pauses: readonly number[]): number[] {
   const meter = createMeter(policy, LIMITS);
   let now = 0;
   return pauses.flatMap((pause) => {
     now += pause;
-    return meter.take(now).granted ? [now] : [];
+    return meter.count(now).counted ? [now] : [];
   });
 }
 
-/** The most that any span of this length holds, its start included and its end not. */
+/** The largest number of times in any span of this length (start inclusive, end exclusive). */
 function most(times: readonly number[], lengthMs: number): number {
   return Math.max(
     0,
@@ -26,10 +26,10 @@ function most(times: readonly number[], lengthMs: number): number {
 const pauses = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 120 });
 
 describe("sliding", () => {
-  test("no span of an hour or of a burst window holds more than its limit", () => {
+  test("no span of an hour or of a burst window exceeds its limit", () => {
     fc.assert(
       fc.property(pauses, (given) => {
-        const times = grantedTimes("sliding", given);
+        const times = countedTimes("sliding", given);
         expect(most(times, LIMITS.hourMs)).toBeLessThanOrEqual(LIMITS.perHour);
         expect(most(times, LIMITS.burstMs)).toBeLessThanOrEqual(LIMITS.burst);
       }),
@@ -38,50 +38,50 @@ describe("sliding", () => {
 });
 
 describe("fixed", () => {
-  test("a window opens with its first request and gives the whole limit when it closes", () => {
+  test("a window opens with its first request; after its end the full limit is available", () => {
     const meter = createMeter("fixed", { ...LIMITS, burst: 100 });
-    const takes = (now: number, count: number): boolean[] =>
-      Array.from({ length: count }, () => meter.take(now).granted);
-    expect(takes(500, 1)).toEqual([true]);
-    expect(takes(1499, 10).filter(Boolean)).toHaveLength(9);
-    expect(takes(1500, 11).filter(Boolean)).toHaveLength(10);
+    const counts = (now: number, count: number): boolean[] =>
+      Array.from({ length: count }, () => meter.count(now).counted);
+    expect(counts(500, 1)).toEqual([true]);
+    expect(counts(1499, 10).filter(Boolean)).toHaveLength(9);
+    expect(counts(1500, 11).filter(Boolean)).toHaveLength(10);
   });
 });
 
 describe("bucket", () => {
   test("holds one burst and gains tokens at the hour's rate", () => {
     const meter = createMeter("bucket", LIMITS);
-    const burst = Array.from({ length: 5 }, () => meter.take(0).granted);
+    const burst = Array.from({ length: 5 }, () => meter.count(0).counted);
     expect(burst).toEqual([true, true, true, true, false]);
-    expect(meter.take(99).granted).toBe(false);
-    expect(meter.take(100).granted).toBe(true);
-    expect(meter.take(100).granted).toBe(false);
+    expect(meter.count(99).counted).toBe(false);
+    expect(meter.count(100).counted).toBe(true);
+    expect(meter.count(100).counted).toBe(false);
     expect(meter.state(10_000).remaining).toBe(4);
   });
 });
 
 describe.each<Policy>(["fixed", "sliding", "bucket"])("%s", (policy) => {
-  test("a refused request is served at the time it is told, and not before", () => {
+  test("a request over the limit succeeds at retryAtMs, and not before", () => {
     fc.assert(
       fc.property(pauses, (given) => {
         const meter = createMeter(policy, LIMITS);
         let now = 0;
         for (const pause of given) {
           now += pause;
-          const verdict = meter.take(now);
-          if (verdict.granted) continue;
-          expect(verdict.retryAtMs).toBeGreaterThan(now);
-          expect(meter.take(verdict.retryAtMs - 0.001).granted).toBe(false);
-          expect(meter.take(verdict.retryAtMs).granted).toBe(true);
-          now = verdict.retryAtMs;
+          const result = meter.count(now);
+          if (result.counted) continue;
+          expect(result.retryAtMs).toBeGreaterThan(now);
+          expect(meter.count(result.retryAtMs - 0.001).counted).toBe(false);
+          expect(meter.count(result.retryAtMs).counted).toBe(true);
+          now = result.retryAtMs;
         }
       }),
     );
   });
 
-  test("remaining falls by one with each request, and refused ones cost nothing", () => {
+  test("remaining falls by one with each counted request only", () => {
     const meter = createMeter(policy, LIMITS);
-    const remaining = Array.from({ length: 6 }, () => meter.take(7).remaining);
+    const remaining = Array.from({ length: 6 }, () => meter.count(7).remaining);
     const first = policy === "bucket" ? 3 : 9;
     expect(remaining).toEqual([first, first - 1, first - 2, first - 3, first - 3, first - 3]);
   });

@@ -4,7 +4,7 @@ import { isToken, makeToken, tokenId } from "../../../src/sandbox/tokens.ts";
 const NOW = new Date("2026-11-20T09:30:00Z");
 const claims = { tenant: "acme", environment: "production" };
 
-test("a token has the form of a JWT that says whose it is and never expires", () => {
+test("a token is a JWT that names its client and never expires", () => {
   const { token, stored } = makeToken(claims, NOW);
   const payload: unknown = JSON.parse(Buffer.from(token.split(".")[1]!, "base64url").toString());
   expect(payload).toEqual({
@@ -17,7 +17,7 @@ test("a token has the form of a JWT that says whose it is and never expires", ()
   expect(tokenId(token)).toBe(stored.id);
 });
 
-test("what is stored knows its token and contains nothing of it", () => {
+test("the stored hash matches its token only and does not contain the secret", () => {
   const { token, stored } = makeToken(claims, NOW);
   expect(isToken(token, stored)).toBe(true);
   expect(isToken(makeToken(claims, NOW).token, stored)).toBe(false);
@@ -25,7 +25,7 @@ test("what is stored knows its token and contains nothing of it", () => {
   expect(Buffer.from(stored.hash).toString("base64url")).not.toContain(token.split(".")[2]);
 });
 
-test("the same token is never stored alike twice: the salt differs", () => {
+test("every token has its own salt", () => {
   const [first, second] = [makeToken(claims, NOW).stored, makeToken(claims, NOW).stored];
   expect(first.salt).not.toEqual(second.salt);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { problems } from "../../../src/sandbox/replies.ts";
+import { problems } from "../../../src/sandbox/responses.ts";
 import { defaultRules } from "../../../src/sandbox/tenant-values.ts";
 import { validateRelation } from "../../../src/sandbox/validate-relation.ts";
 import type { TenantFieldRule } from "../../../src/sandbox/validate-relation.ts";
@@ -13,7 +13,7 @@ function problemsOf(body: unknown, rules: Parameters<typeof validateRelation>[1]
 }
 
 describe("problems", () => {
-  test("are all named at once", () => {
+  test("are all reported together", () => {
     const body = { type: "Person", crmCode: 7, firstName: null, email: "x", nationality: "CHE" };
     expect(problemsOf(body)).toEqual([
       "lastName is required",
@@ -25,7 +25,7 @@ describe("problems", () => {
     ]);
   });
 
-  test("never repeat a value", () => {
+  test("never contain a value", () => {
     const secret = "SECRET-VALUE";
     const body = Object.fromEntries(
       ["email", "birthDate", "nationality", "crmId", "dmsLinkUrl", "maritalStatus", "service"].map(
@@ -37,7 +37,7 @@ describe("problems", () => {
     expect(found.join(" ")).not.toContain(secret);
   });
 
-  test("that are too many for one text are counted", () => {
+  test("that do not fit into one text are counted", () => {
     const unknown = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`field${i}`, 1]));
     const { body } = problems(400, "Invalid input", problemsOf({ ...PERSON, ...unknown }));
     const { error } = JSON.parse(body) as { error: string };
@@ -45,13 +45,13 @@ describe("problems", () => {
     expect(error).toMatch(/; and \d+ more problems$/);
   });
 
-  test("name a field of the caller's no longer than 50 characters", () => {
+  test("cut the name of an unknown field to 50 characters", () => {
     expect(problemsOf({ ...PERSON, ["x".repeat(1000)]: 1 })[0]!.length).toBeLessThan(120);
   });
 });
 
 describe("unknown fields", () => {
-  test("are refused, and a field of the other variant is named as such", () => {
+  test("are rejected, and a field of the other variant is reported as such", () => {
     expect(problemsOf({ ...PERSON, gender: "f", legalForm: "SA" })).toEqual([
       '"gender" is not a field of the Person variant',
       "legalForm is a field of the Company variant, not of the Person variant",
@@ -75,7 +75,7 @@ describe("unknown fields", () => {
   });
 
   test.each(["__proto__", "constructor", "toString", "hasOwnProperty"])(
-    "%s is one of them",
+    "%s is an unknown field",
     (field) => {
       const body: unknown = JSON.parse(
         `${JSON.stringify(PERSON).slice(0, -1)},${JSON.stringify(field)}:"x"}`,
@@ -92,12 +92,12 @@ describe("characters", () => {
       "crmCode must have at most 100 characters",
     ]);
   });
-  test("are well formed", () => {
+  test("must be well-formed Unicode", () => {
     expect(problemsOf({ ...PERSON, lastName: "\ud83c" })).toEqual([
       "lastName must be well-formed Unicode",
     ]);
   });
-  test("are there in a crmCode, and may be missing in a name", () => {
+  test("are required in a crmCode and optional in a name", () => {
     expect(problemsOf({ ...PERSON, crmCode: "" })).toEqual(["crmCode must not be empty"]);
     expect(problemsOf({ ...PERSON, firstName: "" })).toEqual([]);
   });
@@ -109,19 +109,19 @@ describe("the client's own rules", () => {
     tenant: { ...defaultRules, service: rule },
   });
 
-  test("make a field mandatory", () => {
+  test("can make a field required", () => {
     const rules = withService({ values: ["a"], isRequired: true, multiSelect: true });
     expect(problemsOf(PERSON, rules)).toEqual(["service is required"]);
     expect(problemsOf({ ...PERSON, service: [] }, rules)).toEqual(["service needs a value"]);
     expect(problemsOf({ ...PERSON, service: ["a"] }, rules)).toEqual([]);
   });
-  test("may take one value only", () => {
+  test("can allow one value only", () => {
     const rules = withService({ values: ["a", "b"], isRequired: false, multiSelect: false });
     expect(problemsOf({ ...PERSON, service: ["a", "b"] }, rules)).toEqual([
       "service takes one value only",
     ]);
   });
-  test("do not concern the variant that lacks the field", () => {
+  test("do not apply to a variant without the field", () => {
     const industrySector = { values: ["a"], isRequired: true, multiSelect: false };
     const rules = { ...RULES, tenant: { ...defaultRules, industrySector } };
     expect(problemsOf(PERSON, rules)).toEqual([]);
@@ -131,17 +131,17 @@ describe("the client's own rules", () => {
   });
 });
 
-test("a type of no variant is told together with what ails the crmCode", () => {
+test("problems of type and crmCode are reported together", () => {
   expect(problemsOf({ type: "Robot" })).toEqual([
     expect.stringContaining("type must be one of Person, Association"),
     "crmCode is required",
   ]);
 });
 
-test("no body is one problem", () => {
+test("a missing body is one problem", () => {
   expect(problemsOf(undefined)).toEqual(["body is required"]);
 });
 
-test.each([null, [], "x", 7, true])("%j is no relation", (body) => {
+test.each([null, [], "x", 7, true])("%j is not a relation", (body) => {
   expect(problemsOf(body)[0]).toMatch(/^body must be a JSON object, not /);
 });

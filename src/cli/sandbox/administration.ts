@@ -1,0 +1,79 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { Administration, DEFAULT_TENANT } from "../../sandbox/administration.ts";
+import type { TenantName } from "../../sandbox/administration.ts";
+import { openDatabase } from "../../sandbox/database.ts";
+import type { Environment } from "../../sandbox/directory.ts";
+import { RelationStore } from "../../sandbox/relation-store.ts";
+import { DEFAULT_DATABASE } from "../../sandbox/serve.ts";
+import { withUserErrors } from "./user-errors.ts";
+
+interface SharedFlags {
+  readonly db?: string | undefined;
+  readonly json?: boolean | undefined;
+  readonly environment?: Environment | undefined;
+}
+interface OwnFlags extends SharedFlags {
+  readonly tenant: string;
+}
+
+/** What a command on the database file works with. */
+export interface Session {
+  readonly administration: Administration;
+  /** The client that --tenant and --environment name. */
+  readonly tenant: TenantName;
+  readonly store: RelationStore;
+  /** Prints `value` with --json, otherwise the lines. */
+  readonly print: (value: unknown, lines: readonly string[]) => void;
+}
+
+/** `flags` holds the options that only this command has. */
+export type Work = (session: Session, args: string[], flags: object) => void | Promise<void>;
+
+const ENVIRONMENTS: readonly Environment[] = ["test", "production"];
+
+/**
+ * Completes a command that works on the database file, with or without a running sandbox: it gets
+ * the shared options, and `work` as its action.
+ */
+export function administer(
+  sandbox: Command,
+  command: Command,
+  work: Work,
+  { createsDatabase = false } = {},
+): Command {
+  return command
+    .option("--db <file>", `database file (default: "${DEFAULT_DATABASE}")`)
+    .option("--tenant <name>", "the client", DEFAULT_TENANT)
+    .addOption(new Option("--environment <name>", "the client's environment").choices(ENVIRONMENTS))
+    .option("--json", "print JSON")
+    .action(async function act(this: Command) {
+      // These three may also stand before the subcommand.
+      const { db, environment, json } = sandbox.opts<SharedFlags>();
+      const flags = { db, environment, json, ...this.opts<OwnFlags>() };
+      await withUserErrors(async () => run(flags, this.args, work, createsDatabase));
+    });
+}
+
+async function run(
+  flags: OwnFlags,
+  args: string[],
+  work: Work,
+  createsDatabase: boolean,
+): Promise<void> {
+  const file = flags.db ?? DEFAULT_DATABASE;
+  const database = openDatabase(file, { mustExist: !createsDatabase });
+  const session: Session = {
+    administration: new Administration(database),
+    tenant: { name: flags.tenant, environment: flags.environment ?? "test" },
+    store: new RelationStore(database),
+    print: (value, lines) => {
+      for (const line of flags.json === true ? [JSON.stringify(value)] : lines) console.log(line);
+    },
+  };
+  try {
+    await work(session, args, flags);
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,21 @@
+import { createWriteStream } from "node:fs";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Command } from "commander";
+import { exportRelations } from "../../sandbox/transfer.ts";
+import { administer } from "./administration.ts";
+import type { Work } from "./administration.ts";
+
+/** `crmsync sandbox export` */
+export function addExportCommand(sandbox: Command): void {
+  administer(sandbox, sandbox.command("export [file]"), exportAll).description(
+    "write all relations as NDJSON, to a file or stdout",
+  );
+}
+
+const exportAll: Work = async ({ administration, tenant, store }, [file]) => {
+  const tenantId = administration.tenantId(tenant);
+  const lines = exportRelations(store, tenantId);
+  const target = file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 });
+  await pipeline(Readable.from(lines), target, { end: file !== undefined });
+};

@@ -1,0 +1,26 @@
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import type { Command } from "commander";
+import { importRelations } from "../../sandbox/transfer.ts";
+import { administer } from "./administration.ts";
+import type { Work } from "./administration.ts";
+
+/** `crmsync sandbox import` */
+export function addImportCommand(sandbox: Command): void {
+  administer(sandbox, sandbox.command("import <file>"), importAll).description(
+    "create or replace relations from an NDJSON file, or - for stdin",
+  );
+}
+
+const importAll: Work = async ({ administration, tenant, store, print }, [file]) => {
+  const tenantId = administration.tenantId(tenant);
+  const input = file === "-" ? process.stdin : createReadStream(file!);
+  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+  const result = await importRelations(store, tenantId, lines, administration.values(tenant));
+  for (const { line, problems } of result.invalid) {
+    console.error(`line ${line}: ${problems.join("; ")}`);
+  }
+  const { created, updated, invalid } = result;
+  print(result, [`${created} created, ${updated} updated, ${invalid.length} invalid`]);
+  if (invalid.length > 0) process.exitCode = 1;
+};

@@ -1,0 +1,15 @@
+import type { Command } from "commander";
+import { administer } from "./administration.ts";
+import type { Work } from "./administration.ts";
+
+/** `crmsync sandbox reset` */
+export function addResetCommand(sandbox: Command): void {
+  administer(sandbox, sandbox.command("reset"), reset).description(
+    "delete a client's relations and their history, and open new quota windows",
+  );
+}
+
+const reset: Work = ({ administration, tenant, print }) => {
+  const removed = administration.reset(tenant);
+  print({ ...tenant, removed }, [`${removed} relations of ${tenant.name} removed`]);
+};

@@ -1,0 +1,25 @@
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { parseTenantValues, schemaConfig } from "../../sandbox/tenant-values.ts";
+import { administer } from "./administration.ts";
+import type { Work } from "./administration.ts";
+
+/** `crmsync sandbox values …` */
+export function addValuesCommands(sandbox: Command): void {
+  const values = sandbox.command("values").description("a client's own value lists");
+  administer(sandbox, values.command("set <file>"), set).description(
+    'JSON: {"branch": ["a", "b"], "service": {"values": ["x"], "isRequired": true}}',
+  );
+  administer(sandbox, values.command("show"), show).description("show them as schema-config");
+}
+
+const set: Work = (session, [file]) => {
+  const values = parseTenantValues(readFileSync(file!, "utf8"));
+  session.administration.setValues(session.tenant, values);
+  return show(session, [], {});
+};
+
+const show: Work = ({ administration, tenant, print }) => {
+  const config = schemaConfig(administration.values(tenant));
+  print(config, [JSON.stringify(config, null, 2)]);
+};
