@@ -1,14 +1,13 @@
 /**
- * An exact sliding log of requests, as the running jobs of a clustered Bottleneck: a lease is a
- * job that stays pending until the answer has come and the window has passed, so the running jobs
- * are just the requests that the service may still be counting. A lease whose process died ends
- * by its expiration.
+ * An exact sliding log of requests. A lease is a job of a clustered Bottleneck that stays pending
+ * until the reply has come and the window has passed, so the running jobs are exactly the requests
+ * that the service may still count. A lease whose process died ends by its expiration.
  */
 import type Bottleneck from "bottleneck";
 import type { LeaseRedis } from "./lease-redis.ts";
 
 export interface Lease {
-  /** False once it is so old that it might end by itself before the request has arrived. */
+  /** False when it is so old that it might end by itself before the request arrives. */
   fresh(): boolean;
   /** Returns the slot after this long; only the first call counts. */
   release(afterMs: number): void;
@@ -16,11 +15,11 @@ export interface Lease {
 
 export interface LeaseLog {
   readonly ready: Promise<unknown>;
-  /** Waits for a slot as long as it takes. */
+  /** Waits for a slot, without a time limit. */
   take(): Promise<Lease>;
-  /** Takes slots that another user of the same quota has spent; resolves when they are taken. */
+  /** Takes slots that another program has spent; resolves when all are taken. */
   occupy(weight: number, forMs: number): Promise<void>;
-  /** Lets the process end although leases are pending; they stay in Redis. */
+  /** Lets the process end while leases are pending; they stay in Redis. */
   abandon(): void;
 }
 
@@ -30,14 +29,14 @@ export interface LeaseLogOptions {
   readonly windowMs: number;
   /** How long after its window a lease ends by itself, ms. */
   readonly holdMs: number;
-  /** How old a lease may be when its request is written, ms. */
+  /** How old a lease may be when its request is written to the socket, ms. */
   readonly freshMs: number;
 }
 
 /** Timers may fire this much early. */
 const TIMER_SLACK_MS = 1;
 
-/** Weight that waits in one piece, so that it never blocks the queue for more than this. */
+/** Most slots that `occupy` waits for at once: permits queue behind it. */
 const PIECE = 20;
 
 export function createLeaseLog(
@@ -57,20 +56,20 @@ export function createLeaseLog(
         { weight, expiration },
         () => new Promise<void>((end) => resolve(granted(end))),
       );
-      // After the grant this only tells that the lease ended by itself.
+      // A rejection after the grant only means that the lease ended by itself.
       job.catch(reject);
     });
   }
 
   return {
-    // What Redis holds wins over the options of a new limiter; a changed limit must be told to it.
+    // A new limiter takes over the settings in Redis; a changed limit must be written explicitly.
     ready: limiter.ready().then(() => limiter.updateSettings({ maxConcurrent: options.limit })),
 
     take: () =>
       hold(1, lasting, (end) => {
-        const askedAt = redis.grantAskedAt(options.id);
+        const requestedAt = redis.leaseRequestedAt(options.id);
         return {
-          fresh: () => performance.now() - askedAt < options.freshMs,
+          fresh: () => performance.now() - requestedAt < options.freshMs,
           release: (afterMs) => endAfter(end, afterMs === 0 ? 0 : afterMs + TIMER_SLACK_MS),
         };
       }),
@@ -78,7 +77,7 @@ export function createLeaseLog(
     async occupy(weight, forMs) {
       for (let left = weight; left > 0; left -= PIECE) {
         await hold(Math.min(left, PIECE), forMs + options.holdMs, (end) => {
-          redis.grantAskedAt(options.id);
+          redis.leaseRequestedAt(options.id);
           endAfter(end, forMs);
         });
       }

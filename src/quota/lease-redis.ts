@@ -1,38 +1,39 @@
 /**
- * The Redis client that Bottleneck works on, with what its scripts lack:
- * the server's clock instead of each process's own, errors as they were before Redis 7 put `ERR `
- * in front (its self-healing compares whole texts), keys under our own prefix, and when each
- * grant was asked for, since a process may have slept before it read the answer.
+ * The Redis client for Bottleneck. It amends Bottleneck's scripts: the server's clock instead of
+ * each process's own; errors without the `ERR ` that Redis 7 puts before them (Bottleneck's
+ * self-healing compares whole texts); keys under our own prefix. It also notes when each lease was
+ * requested, because a process may sleep before it reads the reply.
  */
 import { Redis } from "ioredis";
+import { readScript } from "../ops/redis-script.ts";
 
 const CLIENT_CLOCK = "local now = tonumber(ARGV[1])";
-const SERVER_CLOCK = `
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-`;
+const SERVER_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
 
+/** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 
 type Callback = (error: Error | null, reply?: unknown) => void;
 type Script = (...args: unknown[]) => unknown;
 
 export class LeaseRedis extends Redis {
-  /** Per lease log, when the requests for its grants were sent, oldest first. */
-  readonly #askedAt = new Map<string, number[]>();
+  /** Lease log → when its leases were requested, oldest first. */
+  readonly #requestedAt = new Map<string, number[]>();
 
   override defineCommand(...[name, definition]: Parameters<Redis["defineCommand"]>): void {
-    const lua = definition.lua.replace(CLIENT_CLOCK, SERVER_CLOCK);
+    const isBottlenecks = definition.lua.includes(CLIENT_CLOCK);
+    if (!isBottlenecks) return super.defineCommand(name, definition);
+    const lua = definition.lua.replace(CLIENT_CLOCK, readScript(SERVER_CLOCK));
     super.defineCommand(name, { ...definition, lua });
     const commands = this as unknown as Record<string, Script>;
     const script = commands[name];
-    if (script === undefined || lua === definition.lua) return;
+    if (script === undefined) return;
     commands[name] = (...args) => script.apply(this, this.#adapt(name, args));
   }
 
-  /** When the grant that has just begun was asked for, by `performance.now()`. */
-  grantAskedAt(id: string): number {
-    return this.#askedAt.get(id)?.shift() ?? Number.NEGATIVE_INFINITY;
+  /** When the lease that was granted just now was requested, by `performance.now()`. */
+  leaseRequestedAt(id: string): number {
+    return this.#requestedAt.get(id)?.shift() ?? Number.NEGATIVE_INFINITY;
   }
 
   #adapt(name: string, args: unknown[]): unknown[] {
@@ -40,12 +41,12 @@ export class LeaseRedis extends Redis {
     const keys = rest.slice(0, Number(count)).map((key) => String(key).replace(/^b_/, ""));
     const last = rest.at(-1);
     const values = rest.slice(Number(count), -1);
-    const askedAt = performance.now();
+    const requestedAt = performance.now();
     const callback: Callback = (error, reply) => {
       if (error !== null) error.message = error.message.replace(HEALED, "");
       if (name === "register" && Array.isArray(reply) && reply[0] === 1) {
         const id = (keys[0] ?? "").replace(/_settings$/, "");
-        this.#askedAt.set(id, [...(this.#askedAt.get(id) ?? []), askedAt]);
+        this.#requestedAt.set(id, [...(this.#requestedAt.get(id) ?? []), requestedAt]);
       }
       (last as Callback)(error, reply);
     };

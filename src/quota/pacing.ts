@@ -1,29 +1,28 @@
 /**
- * How fast to spend what is left of the hour. Pure: `bench/pacing.ts` runs this very code in
- * virtual time, and docs/adr/0003 tells what it was chosen over.
+ * How fast to spend the rest of the hour. Pure: `bench/pacing.ts` runs this code in virtual time;
+ * docs/adr/0003 lists the alternatives.
  *
- * Bursting is right while the hour holds more than the changes that keep coming will need; once
- * it does not, every request sent early only brings forward the moment at which nothing may be
- * sent for half an hour, while changes that wait a minute coalesce. So: what the steady flow of
- * changes needs until spent slots return is set aside; the surplus is spent at once; without a
- * surplus, what remains is spread evenly.
+ * Bursts are right while the hour has more requests than the flow of changes will need. Without
+ * that surplus, each early request only brings the moment nearer when nothing can be sent for half
+ * an hour, while changes that wait a minute coalesce. So: set aside what the flow needs until spent
+ * slots return; spend the surplus at once; without a surplus, spread the rest evenly.
  */
 import { SLICES_KEPT, sliceMs } from "./slices.ts";
 import type { Lane } from "../sync/lane.ts";
 
-/** The hour is looked at in this many equal parts. */
+/** The forecast divides the hour into this many equal parts. */
 export const HOUR_PARTS = 30;
 
-/** What pacing looks at; all of it shared, so that every process decides alike. */
+/** What pacing is decided from. All of it is shared, so every process decides alike. */
 export interface PacingView {
   readonly limit: number;
   /** Slots of the hour that are free now. */
   readonly remaining: number;
-  /** Slots that return in each of the next PARTS parts of the hour. */
+  /** Slots that return in each of the next HOUR_PARTS parts of the hour. */
   readonly returns: readonly number[];
   /** Records changed in each of the last SLICES_KEPT whole slices of the hour, newest first. */
   readonly demand: readonly number[];
-  /** Records changed in the slice that is not over yet, and how much of it has passed, 0 to 1. */
+  /** Records changed in the current slice, and the part of it that has passed, 0 to 1. */
   readonly current: { readonly changed: number; readonly passed: number };
   /** Live records that wait for a request. */
   readonly waiting: number;
@@ -32,12 +31,12 @@ export interface PacingView {
   readonly liveReserve: number;
 }
 
-/** Least time between two permits, ms: 0 at once, undefined not before more slots return. */
+/** Least time between two permits, ms. 0: at once; undefined: not before more slots return. */
 export type Pace = number | undefined;
 
 /**
- * While fewer records wait than this part of the limit, spreading leaves the spare part unspent:
- * waiting a little longer costs little then, and saves the requests of those that coalesce.
+ * While fewer records wait than this part of the limit, spreading leaves the spare part unspent: a
+ * slightly longer wait costs little then, and the changes that coalesce meanwhile save requests.
  */
 const FEW_WAITING = 0.1;
 const SPARE = 0.03;
@@ -60,16 +59,16 @@ export function paceOf(view: PacingView, lane: Lane): Pace {
   return surplus >= 1 ? 0 : 1 / rate;
 }
 
-/** Slices in a row that must see changes before these count as a flow. */
+/** Slices in a row with changes that make a flow. */
 const FLOW_FROM = 3;
 
-/** How far above its weakest recent slice a flow is believed to be. */
+/** A flow is at most this many times its weakest recent slice. */
 const RISE = 4;
 
 /**
- * Records per ms that keep coming: the median of the slices since changes have come without a
- * gap. A storm, however large, leaves the slices round it empty; and a flow that has ended shows
- * in its newest slice, even before that one is over.
+ * The flow of changes, in records per ms: the median of the newest slices without a gap. A storm,
+ * however large, leaves the slices around it empty. The end of a flow shows in the current slice,
+ * even before that slice is over.
  */
 export function flowOf(view: Pick<PacingView, "demand" | "current" | "hourMs">): number {
   const { current } = view;
@@ -84,15 +83,15 @@ export function flowOf(view: Pick<PacingView, "demand" | "current" | "hourMs">):
   return Math.min(median, RISE * weakest) / sliceMs(view.hourMs);
 }
 
-/** What a forecast needs beyond the view. */
+/** Limits that a forecast needs beside the view. */
 export interface ForecastLimits {
   readonly burst: number;
   readonly burstMs: number;
 }
 
 /**
- * Time until `waiting` requests have been sent if nothing else comes, ms.
- * @param steady whether they may only follow each other at the hour's even rate.
+ * Time until `waiting` requests will have been sent if no more come, ms.
+ * @param steady whether requests follow each other at the hour's even rate only.
  */
 export function drainsInMs(
   waiting: number,

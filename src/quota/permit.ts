@@ -7,21 +7,21 @@ import type { Lane } from "../sync/lane.ts";
 /** Response headers as they came, names in lower case. */
 export type ReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** How an exchange ended; `status` is absent when no answer came. */
+/** How an exchange ended; `status` is absent when no response came. */
 export interface ExchangeResult {
   readonly status?: number;
   readonly headers?: ReplyHeaders;
 }
 
-/** What the quota does with a permit that comes back. */
+/** What the quota does when a permit ends. */
 export interface PermitHooks {
-  /** False once the permit is so old that its slots may have been given to another. */
+  /** False when the permit is so old that another process may have its slots. */
   fresh(): boolean;
-  /** Nothing was sent and nothing was tried: both slots return at once. */
+  /** The permit was not used: both slots return at once. */
   cancelled(): void;
-  /** Tried, yet no byte was written (refused, DNS, TLS): only the burst slot counts. */
+  /** No byte was written (connection refused, DNS, TLS): only the burst slot counts. */
   unsent(): void;
-  answered(answer: ExchangeResult): Promise<void>;
+  answered(result: ExchangeResult): Promise<void>;
 }
 
 export class StalePermitError extends Error {
@@ -63,8 +63,8 @@ export class Permit {
   }
 
   /**
-   * Called at the very moment of writing, so that no pause of this process can come between.
-   * @throws StalePermitError when the slots may belong to another by now: nothing may be written.
+   * Called right before the write, so that this process cannot sleep between the two.
+   * @throws StalePermitError when another process may have the slots: nothing may be written.
    */
   spend(): void {
     if (this.#state !== "tried") throw new SpentPermitError();
@@ -72,18 +72,18 @@ export class Permit {
     this.#state = "spent";
   }
 
-  /** Gives an unused permit back at once; later calls and used permits are left alone. */
+  /** Returns an unused permit at once; does nothing to a used one. */
   cancel(): void {
     if (this.#state !== "held") return;
     this.#state = "ended";
     this.#hooks.cancelled();
   }
 
-  /** Ends the exchange; resolves once what the answer says of the quota is shared. */
-  async done(answer: ExchangeResult): Promise<void> {
+  /** Ends the exchange; resolves when what the response says about the quota is shared. */
+  async done(result: ExchangeResult): Promise<void> {
     const state = this.#state;
     this.#state = "ended";
     if (state === "tried") this.#hooks.unsent();
-    if (state === "spent") await this.#hooks.answered(answer);
+    if (state === "spent") await this.#hooks.answered(result);
   }
 }

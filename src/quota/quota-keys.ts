@@ -1,19 +1,24 @@
-/** Every Redis key of the quota. All lie under `<prefix>:quota:` and share the prefix's hash tag. */
+/** Every Redis key of the quota. All are under `<prefix>:quota:` and share the prefix's hash tag. */
 export function quotaKeys(prefix: string) {
   const root = `${prefix}:quota`;
+  const hour = `${root}:hour`;
   return {
     /** Lease log of the hour; Bottleneck appends `_settings`, `_job_expirations` and six more. */
-    hour: `${root}:hour`,
+    hour,
+    /** Bottleneck's hash: limit, running and ended leases of the hour. */
+    hourSettings: `${hour}_settings`,
+    /** Bottleneck's sorted set lease → when it ends by itself, ms. */
+    hourExpirations: `${hour}_job_expirations`,
     /** Lease log of the burst window, likewise. */
     burst: `${root}:burst`,
-    /** Hash: pause, last turn, bucket and mode of the pacing (fields: see gate-scripts.ts). */
+    /** Hash: stop, last turn, bucket and proof of the pacing (fields: lua/pace.lua). */
     pace: `${root}:pace`,
-    /** Sorted set permit id → expiry, ms: requests under way while the burst is unproven. */
-    open: `${root}:open`,
-    /** Set while one process corrects the count by what the service told. */
+    /** Sorted set permit id → expiry, ms: requests in flight while pacing is probing. */
+    inFlight: `${root}:in-flight`,
+    /** Set while one process corrects the count by what the service reported. */
     correcting: `${root}:correcting`,
-    /** Sorted set of live records in the order in which they are served while requests are scarce. */
-    priorities: `${root}:turns`,
+    /** Sorted set crmCode → rank: live records in the order of service while requests are scarce. */
+    priorities: `${root}:priorities`,
     /** HyperLogLog of the crmCodes changed in one slice of time; the slice's number is appended. */
     demand: `${root}:demand:`,
   } as const;

@@ -1,39 +1,39 @@
-/** What operators see of the quota. */
-import type { QuotaSnapshot, Mode } from "./pacer.ts";
+/** The quota as operators see it. */
 import { drainsInMs, type ForecastLimits } from "./pacing.ts";
+import type { Pacing, QuotaSnapshot } from "./snapshot.ts";
 
-/** The quota as it stands, the same in every process. Times in ms since the epoch. */
+/** The same in every process. Times in ms since the epoch. */
 export interface QuotaState {
   readonly limit: number;
   readonly remaining: number;
   /** When the next spent request of the hour returns; now when none is spent. */
   readonly resetAt: number;
-  /** When all of them will have returned. */
-  readonly wholeAt: number;
+  /** When all spent requests of the hour will have returned. */
+  readonly allReturnedAt: number;
   readonly stopped: "throttled" | undefined;
-  /** Until when nobody sends; undefined when not stopped. */
+  /** Until when no process sends; undefined when not stopped. */
   readonly until: number | undefined;
-  readonly pacing: Mode;
-  /** When `waiting` requests will have been sent, if nothing else comes. */
+  readonly pacing: Pacing;
+  /** When `waiting` requests will have been sent, if no more come. */
   drainedAt(waiting: number): number;
 }
 
-export function stateOf(look: QuotaSnapshot, limits: ForecastLimits): QuotaState {
-  const { now, limit, remaining, stopUntil } = look;
-  const stopped = isStopped(look);
+export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaState {
+  const { now, limit, remaining, stopUntil, pacing } = snapshot;
+  const stopped = isStopped(snapshot);
   const startsAt = Math.max(now, stopUntil);
   return {
     limit,
     remaining,
-    resetAt: look.nextReturnAt,
-    wholeAt: look.wholeAt,
-    pacing: look.mode,
+    resetAt: snapshot.nextReturnAt,
+    allReturnedAt: snapshot.allReturnedAt,
+    pacing,
     stopped: stopped ? "throttled" : undefined,
     until: stopped ? stopUntil : undefined,
-    drainedAt: (waiting) => startsAt + drainsInMs(waiting, look, limits, look.mode === "steady"),
+    drainedAt: (waiting) => startsAt + drainsInMs(waiting, snapshot, limits, pacing === "steady"),
   };
 }
 
-export function isStopped(look: QuotaSnapshot): boolean {
-  return look.stopUntil > look.now;
+export function isStopped(snapshot: QuotaSnapshot): boolean {
+  return snapshot.stopUntil > snapshot.now;
 }

@@ -1,24 +1,24 @@
-/** All that is known of Retry-After and X-RateLimit-*. Source: spec, "Limits". */
+/** Reads Retry-After and X-RateLimit-*. Source: spec, "Limits". */
 import type { ReplyHeaders } from "./permit.ts";
 
-/** Anything farther away is taken for garbage. */
+/** Longer times count as garbage. */
 const LONGEST_MS = 24 * 3_600_000;
 
-/** Clocks this close to each other count as equal: `Date` has whole seconds only. */
+/** Clocks less than this apart count as equal: `Date` has whole seconds only. */
 const SKEW_MS = 2000;
 
-/** Numbers below are seconds, at or above milliseconds, since the epoch. */
+/** Smaller numbers are seconds since the epoch, others milliseconds. */
 const MILLISECONDS_FROM = 1e11;
 
 /**
- * How long a 429 asks everybody to wait, ms; undefined when its headers say nothing usable.
- * Retry-After wins; X-RateLimit-Reset stands in for it.
+ * How long a 429 asks us to wait, ms; undefined when its headers say nothing usable.
+ * Retry-After wins over X-RateLimit-Reset.
  */
 export function waitAskedMs(headers: ReplyHeaders, now: number): number | undefined {
   return retryAfterMs(headers, now) ?? resetInMs(headers, now);
 }
 
-/** Time until the quota of the service resets, ms, when a header tells it believably. */
+/** Time until the service's quota resets, ms; undefined when no header says it believably. */
 export function resetInMs(headers: ReplyHeaders, now: number): number | undefined {
   const given = one(headers, "x-ratelimit-reset");
   if (given === undefined || !/^\d+(\.\d+)?$/.test(given)) return undefined;
@@ -36,7 +36,7 @@ function retryAfterMs(headers: ReplyHeaders, now: number): number | undefined {
   const given = one(headers, "retry-after");
   if (given === undefined) return undefined;
   if (/^\d+(\.\d+)?$/.test(given)) return believable(Number(given) * 1000);
-  // `Date.parse` takes far more than an HTTP date ("-5", "1e3"): those begin with a weekday.
+  // `Date.parse` accepts far more than HTTP dates ("-5", "1e3"); HTTP dates begin with a weekday.
   if (!/^(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?,? /.test(given)) return undefined;
   return believable(Date.parse(given) - serverTime(headers, now));
 }
@@ -45,7 +45,7 @@ function believable(ms: number): number | undefined {
   return ms > 0 && ms <= LONGEST_MS ? Math.ceil(ms) : undefined;
 }
 
-/** Times in headers are by the service's clock, which its own `Date` tells. */
+/** Times in headers are by the service's clock: its `Date` header. */
 function serverTime(headers: ReplyHeaders, now: number): number {
   const date = Date.parse(one(headers, "date") ?? "");
   return Number.isNaN(date) || Math.abs(date - now) < SKEW_MS ? now : date;

@@ -1,22 +1,22 @@
 /**
- * How demand is counted and who is served first while requests are scarce. Whoever stages changes
- * and whoever paces requests must agree on it. All of it scales with the length of the quota's
- * hour; docs/quota.md tells where the figures come from.
+ * How demand is counted, and which record is served first while requests are scarce. Intake and
+ * the pacer must agree on it. All times scale with the quota's hour; docs/adr/0003 explains the
+ * figures.
  */
 
-/** Changed records are counted apart for each slice of the hour. */
+/** Changed records are counted per slice of the hour. */
 const SLICES_PER_HOUR = 120;
 
-/** Whole slices that pacing looks back on. */
+/** Whole slices that pacing considers. */
 export const SLICES_KEPT = 9;
 
-/** Further changes of a waiting record count as if it had waited this part of the hour longer. */
-const TURN_BONUS_PARTS = 240;
+/** Each further change of a waiting record counts as this part of an hour of waiting. */
+const PRIORITY_BONUS_PARTS = 240;
 
 export function sliceMs(hourMs: number): number {
   return hourMs / SLICES_PER_HOUR;
 }
 
 export function priorityBonusMs(hourMs: number): number {
-  return hourMs / TURN_BONUS_PARTS;
+  return hourMs / PRIORITY_BONUS_PARTS;
 }

@@ -1,4 +1,4 @@
-/** Those of this process who wait for a permit: live before bulk, each lane in its order. */
+/** The calls of this process that wait for a permit: live before bulk, each lane in its order. */
 import type { Lane } from "../sync/lane.ts";
 import type { Permit } from "./permit.ts";
 
@@ -7,11 +7,13 @@ export interface Waiter {
   grant(permit: Permit): void;
 }
 
+export type Waiters = ReturnType<typeof createWaiters>;
+
 export function createWaiters() {
   const waiting = new Set<Waiter & { reject(reason: unknown): void }>();
   let changed = Promise.withResolvers<void>();
 
-  function tell(): void {
+  function notify(): void {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   }
@@ -23,7 +25,7 @@ export function createWaiters() {
         const end = () => {
           waiting.delete(waiter);
           signal?.removeEventListener("abort", giveUp);
-          tell();
+          notify();
         };
         const waiter = {
           lane,
@@ -33,7 +35,7 @@ export function createWaiters() {
         const giveUp = () => waiter.reject(signal?.reason);
         signal?.addEventListener("abort", giveUp, { once: true });
         waiting.add(waiter);
-        tell();
+        notify();
       });
     },
 
@@ -46,7 +48,7 @@ export function createWaiters() {
       return first;
     },
 
-    /** Resolves as soon as somebody comes or leaves. */
+    /** Resolves when the next waiter is added or removed. */
     change: () => changed.promise,
 
     rejectAll(reason: unknown): void {
@@ -55,7 +57,7 @@ export function createWaiters() {
   };
 }
 
-/** Resolves after this long, or earlier with the promise. */
+/** Resolves after this long, or earlier when the event does. */
 export async function passedOr(event: Promise<void>, ms: number): Promise<void> {
   const passed = Promise.withResolvers<void>();
   const timer = setTimeout(passed.resolve, ms);

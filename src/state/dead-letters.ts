@@ -1,111 +1,69 @@
-/** Changes that cannot go on by themselves, kept until someone corrects, redrives or drops them. */
-import type { Redis, Result } from "ioredis";
+/** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { DeadLetter } from "../sync/dead-letter.ts";
-import type { Keys } from "./keys.ts";
-import { OLDER } from "./lua.ts";
 import type { Encryption } from "./encryption.ts";
-
-declare module "ioredis" {
-  interface RedisCommander<Context> {
-    crmsyncBury(keys: number, ...args: (string | number)[]): Result<string, Context>;
-    crmsyncDeadReasons(keys: number, ...args: string[]): Result<[string, ...string[]], Context>;
-  }
-}
+import type { Keys } from "./keys.ts";
 
 export interface StoredDeadLetter extends DeadLetter {
   readonly firstAt: number;
-  /** How often it was buried under this id. */
+  /** How often one was stored under this id. */
   readonly times: number;
 }
 
-interface Stored {
-  letter: string;
+/** One value of the hash, as store-dead-letter.lua writes it. */
+interface StoredValue {
+  /** JSON of everything but the event. */
+  details: string;
+  /** Encrypted. */
   event: string;
   order: string;
   first: number;
   times: number;
 }
 
-/**
- * KEYS dead ledger staged
- * ARGV id crmCode order at letter event
- * A letter that is older than what is known of its record would only mislead.
- */
-const BURY = `
-local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
-${OLDER}
-local kept = redis.call('HGET', KEYS[1], id)
-kept = kept and cjson.decode(kept) or nil
-if order ~= '' then
-  local row = redis.call('HGET', KEYS[2], crmCode)
-  local watermark = row and cjson.decode(row).w
-  local staged = redis.call('HGET', KEYS[3], 'o')
-  if (watermark and older(order, watermark)) or (staged and older(order, staged)) or
-    (kept and kept.order ~= '' and older(order, kept.order)) then
-    return 'superseded'
-  end
-end
-redis.call('HSET', KEYS[1], id, cjson.encode({
-  letter = ARGV[5], event = ARGV[6], order = order,
-  first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
-}))
-return 'stored'
-`;
-
-/** KEYS dead; ARGV cursor. Returns the next cursor and the reason of each letter on the way. */
-const REASONS = `
-local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 500)
-local found = { page[1] }
-for i = 2, #page[2], 2 do
-  found[#found + 1] = cjson.decode(cjson.decode(page[2][i]).letter).reason
-end
-return found
-`;
-
 export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #seal: Encryption;
+  readonly #encryption: Encryption;
+  readonly #store: RedisScript<"stored" | "superseded">;
+  readonly #reasons: RedisScript<[string, ...string[]]>;
 
-  constructor(redis: Redis, keys: Keys, seal: Encryption) {
+  constructor(redis: Redis, keys: Keys, encryption: Encryption) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#seal = seal;
-    redis.defineCommand("crmsyncBury", { lua: BURY });
-    redis.defineCommand("crmsyncDeadReasons", { lua: REASONS });
+    this.#encryption = encryption;
+    this.#store = redisScript(redis, new URL("./lua/store-dead-letter.lua", import.meta.url));
+    this.#reasons = redisScript(redis, new URL("./lua/dead-reasons.lua", import.meta.url));
   }
 
-  async store(letter: DeadLetter): Promise<"stored" | "superseded"> {
-    const { event, ...rest } = letter;
-    const result = await this.#redis.crmsyncBury(
-      3,
-      this.#keys.deadLetters,
-      this.#keys.ledger,
-      this.#keys.staged(letter.crmCode ?? ""),
-      letter.id,
-      letter.crmCode ?? "",
-      letter.order ?? "",
-      letter.at,
-      JSON.stringify(rest),
-      this.#seal.encrypt(event),
+  /** @returns `superseded` when something newer is known of its record: it is not stored then. */
+  async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
+    const { event, ...details } = deadLetter;
+    const crmCode = deadLetter.crmCode ?? "";
+    return this.#store(
+      [this.#keys.deadLetters, this.#keys.ledger, this.#keys.staged(crmCode)],
+      [
+        deadLetter.id,
+        crmCode,
+        deadLetter.order ?? "",
+        deadLetter.at,
+        JSON.stringify(details),
+        this.#encryption.encrypt(event),
+      ],
     );
-    return result as "stored" | "superseded";
   }
 
   async count(): Promise<number> {
     return this.#redis.hlen(this.#keys.deadLetters);
   }
 
-  /** How many there are of each reason; no letter leaves Redis for it. */
+  /** Reason → number of dead letters. */
   async reasons(): Promise<Record<string, number>> {
     const counts: Record<string, number> = {};
     let cursor = "0";
     do {
-      const [next, ...reasons] = await this.#redis.crmsyncDeadReasons(
-        1,
-        this.#keys.deadLetters,
-        cursor,
-      );
+      const [next, ...reasons] = await this.#reasons([this.#keys.deadLetters], [cursor]);
       cursor = next;
       for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;
     } while (cursor !== "0");
@@ -117,7 +75,7 @@ export class DeadLetters {
     return text === null ? undefined : this.#read(text);
   }
 
-  /** All letters, in no order, without holding them all in memory. */
+  /** All dead letters, in no order, a page at a time. */
   async *all(): AsyncGenerator<StoredDeadLetter> {
     let cursor = "0";
     do {
@@ -132,9 +90,9 @@ export class DeadLetters {
   }
 
   #read(text: string): StoredDeadLetter {
-    const stored = JSON.parse(text) as Stored;
-    const letter = JSON.parse(stored.letter) as Omit<DeadLetter, "event">;
-    const event = this.#seal.decrypt(stored.event);
-    return { ...letter, event, firstAt: stored.first, times: stored.times };
+    const stored = JSON.parse(text) as StoredValue;
+    const details = JSON.parse(stored.details) as Omit<DeadLetter, "event">;
+    const event = this.#encryption.decrypt(stored.event);
+    return { ...details, event, firstAt: stored.first, times: stored.times };
   }
 }

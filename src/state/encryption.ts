@@ -1,10 +1,10 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
-/** Keeps personal data unreadable at rest; without a key it passes texts through. */
+/** Keeps personal data unreadable at rest; without a key it leaves texts as they are. */
 export interface Encryption {
   encrypt(text: string): string;
-  /** @throws Error when the text was closed with another key, or with one and none is given. */
-  decrypt(sealed: string): string;
+  /** @throws Error when the text was encrypted with another key, or when no key is configured. */
+  decrypt(encrypted: string): string;
 }
 
 const MARK = "aes256gcm:";
@@ -21,17 +21,17 @@ export function createEncryption(key: Buffer | undefined): Encryption {
       const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
       return MARK + Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
     },
-    decrypt(sealed) {
-      if (!sealed.startsWith(MARK)) return sealed;
-      if (key === undefined) throw new Error("STATE_KEY is needed: what is stored is encrypted");
-      const bytes = Buffer.from(sealed.slice(MARK.length), "base64");
+    decrypt(encrypted) {
+      if (!encrypted.startsWith(MARK)) return encrypted;
+      if (key === undefined) throw new Error("stored data is encrypted: set STATE_KEY");
+      const bytes = Buffer.from(encrypted.slice(MARK.length), "base64");
       const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES));
       decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
       try {
         const body = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
         return Buffer.concat([body, decipher.final()]).toString("utf8");
       } catch {
-        throw new Error("STATE_KEY is not the one that what is stored was encrypted with");
+        throw new Error("STATE_KEY is not the key that stored data was encrypted with");
       }
     },
   };

@@ -1,12 +1,17 @@
-/** Which processes run, as each tells of itself; one that is silent for long is taken for dead. */
+/** Which processes run: each writes a heartbeat; one without a recent heartbeat counts as ended. */
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 
-/** How often a process tells that it is there, and after how long it is taken for dead, ms. */
+/** How often a process writes its heartbeat. */
 export const HEARTBEAT_EVERY_MS = 5000;
-const DEAD_AFTER_MS = 30_000;
 
-/** A process's own word for itself. */
+/** After this long without a heartbeat a process counts as ended. */
+const ENDED_AFTER_MS = 30_000;
+
+/** The parts of the daemon's work that a process may do. */
+export const ROLES = ["http", "intake", "sync"] as const;
+export type Role = (typeof ROLES)[number];
+
 export interface ProcessInfo {
   /** `<host>:<pid>` */
   readonly id: string;
@@ -16,7 +21,7 @@ export interface ProcessInfo {
 }
 
 export interface RunningProcess extends ProcessInfo {
-  /** When it was last heard of, ms. */
+  /** Time of its last heartbeat, ms. */
   readonly seenAt: number;
 }
 
@@ -38,14 +43,14 @@ export class Heartbeats {
     await this.#redis.hdel(this.#key, id);
   }
 
-  /** Those that run; the dead are forgotten on the way. */
+  /** The processes that run, oldest first. Deletes the heartbeats of ended processes. */
   async running(now: number): Promise<RunningProcess[]> {
     const texts = Object.values(await this.#redis.hgetall(this.#key));
     const all = texts.map((text) => JSON.parse(text) as RunningProcess);
-    const dead = all.filter(({ seenAt }) => now - seenAt > DEAD_AFTER_MS);
-    if (dead.length > 0) await this.#redis.hdel(this.#key, ...dead.map(({ id }) => id));
+    const ended = all.filter(({ seenAt }) => now - seenAt > ENDED_AFTER_MS);
+    if (ended.length > 0) await this.#redis.hdel(this.#key, ...ended.map(({ id }) => id));
     return all
-      .filter((one) => !dead.includes(one))
+      .filter((one) => !ended.includes(one))
       .sort((a, b) => a.startedAt - b.startedAt || a.id.localeCompare(b.id));
   }
 }

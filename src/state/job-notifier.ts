@@ -1,4 +1,4 @@
-/** Tells waiting loops, over all processes, that there is something to do. */
+/** Tells the waiting loops of all processes that a pointer job was added. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
@@ -8,7 +8,7 @@ export class JobNotifier {
   readonly #listeners = new Set<(lane: string) => void>();
   #heard = 0;
 
-  /** @param subscriber a client of its own: a subscribed one can do nothing else. */
+  /** @param subscriber a client for this only: a subscribed client can send no other commands. */
   constructor(subscriber: Redis, keys: Keys) {
     this.#subscriber = subscriber;
     this.#subscriber.on("message", (_channel: string, lane: string) => {
@@ -19,23 +19,23 @@ export class JobNotifier {
     this.#subscriber.subscribe(keys.jobsAdded).catch(() => {});
   }
 
-  /** How many wake-ups were heard; give it to `wait`, so that none falls between look and wait. */
+  /** Notifications so far. Read it before you check for work and pass it to `wait`: none is missed. */
   get heard(): number {
     return this.#heard;
   }
 
-  /** Calls back with the lane of every wake-up until the returned function is called. */
+  /** Calls back with the lane of every notification, until the returned function is called. */
   listen(listener: (lane: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves after `ms`, or when `signal` is aborted; wake-ups do not count. */
+  /** Resolves after `ms`, or when `signal` is aborted; notifications do not end it. */
   pause(ms: number, signal: AbortSignal): Promise<void> {
     return sleep(ms, undefined, { signal }).catch(() => {});
   }
 
-  /** Resolves at the next wake-up since `heard`, after `timeoutMs`, or when `signal` is aborted. */
+  /** Resolves at the next notification after `heard`, after `timeoutMs`, or on abort of `signal`. */
   wait(timeoutMs: number, signal: AbortSignal, heard = this.#heard): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

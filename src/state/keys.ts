@@ -1,18 +1,18 @@
 /**
- * Every Redis key that crmsync itself writes; BullMQ's own lie under `<prefix>:<queue>:` and the
- * quota's under `<prefix>:quota:`. All share the prefix's hash tag, so that one tenant lies in
- * one slot of a Redis Cluster and scripts may touch several of them.
+ * Every Redis key that crmsync itself writes, except the quota's under `<prefix>:quota:`
+ * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
+ * prefix, so one tenant is in one slot of a Redis Cluster and a script may use several keys.
  */
 import type { Lane } from "../sync/lane.ts";
 
 export interface Keys {
-  /** Hash: the newest state of one record that waits for its turn (fields: see staged-state.ts). */
+  /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
   staged(crmCode: string): string;
   /** Counter: one number for every staged state, never used twice. */
   readonly versions: string;
-  /** Hash crmCode → row: what was last proved to be on the service. */
+  /** Hash crmCode → row: what was last proven to be on the service (fields: ledger-row.ts). */
   readonly ledger: string;
-  /** Hash: how far the ledger's warm-up got; `state` is `done` once absence can be trusted. */
+  /** Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm. */
   readonly warmUp: string;
   /** Set while one process warms the ledger. */
   readonly warmUpOwner: string;
@@ -22,27 +22,27 @@ export interface Keys {
   unsynced(lane: Lane): string;
   /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
   seen(day: number): string;
-  /** Hash id → dead letter. */
+  /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
-  /** Hash: doors that the service has closed (token, address), since when, and next probe. */
+  /** Hash with one field: cause of the denial → since when, and when the next probe is due. */
   readonly denial: string;
-  /** Hash: failures in a row, and until when the service is left alone (see outage.ts). */
+  /** Hash: unavailable replies in a row, and when to try next (fields: lua/outage-failed.lua). */
   readonly outage: string;
-  /** Hash: the tenant's value lists as the service last told them, and when. */
+  /** Hash: the tenant's value lists as last fetched from the service, and when. */
   readonly schemaConfig: string;
-  /** Set while one process asks for them. */
+  /** Set while one process fetches them. */
   readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
-  /** Hash process id → what it last told of itself, as JSON. */
+  /** Hash process id → its last heartbeat, as JSON. */
   readonly heartbeats: string;
-  /** Hash outcome → how many changes ended so in one slice of time. */
+  /** Hash outcome → number of changes in one slice of time; expires. */
   outcomes(slice: number): string;
-  /** Set for a while: this signed request was taken, and a copy of it is refused. */
+  /** Set for a while after a signed request was accepted: a copy of it is answered 409. */
   request(hash: string): string;
-  /** Hash `<CRM>|<subject>` → newest event of a record that is to be fetched. */
+  /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
   readonly thinEvents: string;
-  /** Channel: told when a pointer job was added. */
+  /** Channel: the lane of each batch of pointer jobs that was added. */
   readonly jobsAdded: string;
 }
 
@@ -56,16 +56,16 @@ export function keysOf(prefix: string): Keys {
     ledgerSwept: `${prefix}:ledger:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     seen: (day) => `${prefix}:seen:${day}`,
-    deadLetters: `${prefix}:dead`,
-    denial: `${prefix}:doors`,
+    deadLetters: `${prefix}:dead-letters`,
+    denial: `${prefix}:denial`,
     outage: `${prefix}:outage`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
-    heartbeats: `${prefix}:processes`,
+    heartbeats: `${prefix}:heartbeats`,
     outcomes: (slice) => `${prefix}:outcomes:${slice}`,
     request: (hash) => `${prefix}:request:${hash}`,
-    thinEvents: `${prefix}:thin`,
-    jobsAdded: `${prefix}:wake`,
+    thinEvents: `${prefix}:thin-events`,
+    jobsAdded: `${prefix}:jobs-added`,
   };
 }

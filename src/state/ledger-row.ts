@@ -1,14 +1,21 @@
-/** The ledger's rows as they lie in Redis. */
+/** The ledger's rows as Redis has them. */
 import type { LedgerRow } from "../sync/ledger-row.ts";
 
-/** As it lies in Redis: one-letter names, since there is a row for every relation. */
+/** One-letter names, because there is a row for every relation. */
 interface StoredRow {
+  /** Whether the relation exists; -1: unknown. */
   e: 1 | 0 | -1;
+  /** Uncertain. */
   u?: 1;
+  /** Fingerprint. */
   f?: string;
+  /** Terminated. */
   x?: 1;
+  /** Variant. */
   k?: "P" | "C";
+  /** Watermark. */
   w?: string;
+  /** When it was last proven, ms. */
   s: number;
 }
 

@@ -1,52 +1,43 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
-import type { Redis, Result } from "ioredis";
-import type { Keys } from "./keys.ts";
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 
 /**
- * How far the warm-up got. `new` also after Redis has lost everything. `cold`: listing kept
- * failing, and sync goes on without until it succeeds.
+ * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
+ * keeps failing, and sync goes on without it until it succeeds.
  */
 export interface WarmUp {
   readonly state: "new" | "running" | "done" | "cold";
-  /** Where to go on listing; undefined: from the start. */
+  /** Where listing continues; undefined: at the start. */
   readonly cursor: string | undefined;
   readonly relations: number;
   /** When sync began to go on without it, ms. */
   readonly coldSince: number | undefined;
-  /** Why the last try to list failed, in the client's own word; undefined when it did not. */
+  /** Why the last listing failed, as the client names it; undefined when it did not fail. */
   readonly failure: string | undefined;
 }
 
-/** For how long a process that warms may be silent before another one takes over, ms. */
+/** After this long without a page, another process may take the warm-up over, ms. */
 const LEASE_MS = 60_000;
-
-declare module "ioredis" {
-  interface RedisCommander<Context> {
-    crmsyncForget(keys: number, ...args: string[]): Result<number, Context>;
-  }
-}
-
-/** KEYS ledger; ARGV crmCode, row, … Deletes each row that still is what it was. */
-const FORGET = `
-local forgotten = 0
-for i = 1, #ARGV, 2 do
-  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then
-    forgotten = forgotten + redis.call('HDEL', KEYS[1], ARGV[i])
-  end
-end
-return forgotten
-`;
 
 export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
+  readonly #forget: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
-    redis.defineCommand("crmsyncForget", { lua: FORGET });
+    this.#forget = redisScript(redis, new URL("./lua/forget-rows.lua", import.meta.url));
+  }
+
+  /** Undefined when the ledger has no row of this crmCode. */
+  async row(crmCode: string): Promise<LedgerRow | undefined> {
+    const text = await this.#redis.hget(this.#keys.ledger, crmCode);
+    return text === null ? undefined : readRow(text);
   }
 
   async warmUp(): Promise<WarmUp> {
@@ -60,7 +51,7 @@ export class Ledger {
     };
   }
 
-  /** Whether this process may warm the ledger now; at most one at a time may. */
+  /** Whether this process may warm the ledger now; one process may at a time. */
   async claimWarmUp(owner: string): Promise<boolean> {
     const key = this.#keys.warmUpOwner;
     if ((await this.#redis.set(key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
@@ -72,8 +63,8 @@ export class Ledger {
   }
 
   /**
-   * Writes one listed page. What a row says already is newer than a listing, and stays.
-   * @param cursor of the next page; undefined when this was the last.
+   * Writes one listed page. Rows that exist are newer than the listing and stay as they are.
+   * @param cursor of the next page; undefined when this was the last one.
    */
   async writePage(
     rows: readonly (readonly [string, LedgerRow])[],
@@ -94,7 +85,7 @@ export class Ledger {
     await work.exec();
   }
 
-  /** Listing from the start again, for a cursor that the service does not take any more. */
+  /** Starts the listing again, because the service no longer accepts the cursor. */
   async restartWarmUp(): Promise<void> {
     await this.#redis.hdel(this.#keys.warmUp, "cursor", "relations");
   }
@@ -103,16 +94,16 @@ export class Ledger {
     await this.#redis.hset(this.#keys.warmUp, "failure", reason);
   }
 
-  async goOnCold(now: number): Promise<void> {
+  async continueCold(now: number): Promise<void> {
     await this.#redis.hset(this.#keys.warmUp, "state", "cold", "cold", now);
   }
 
   /**
-   * Forgets rows that only say "not there" and are older than `before` (ms). Rows of what the
-   * service has stay: without one, a deletion would find nothing to terminate.
-   * @returns how many were forgotten.
+   * Forgets rows of relations that the service does not have, proven before this time (ms). Rows of
+   * relations that it has stay: without one, a deletion would find nothing to terminate.
+   * @returns how many rows were forgotten.
    */
-  async forget(before: number): Promise<number> {
+  async forgetAbsent(before: number): Promise<number> {
     let forgotten = 0;
     let cursor = "0";
     do {
@@ -124,9 +115,7 @@ export class Ledger {
         const { exists, uncertain, provedAt } = readRow(text);
         if (exists === false && !uncertain && provedAt < before) old.push(flat[i] ?? "", text);
       }
-      if (old.length > 0) {
-        forgotten += await this.#redis.crmsyncForget(1, this.#keys.ledger, ...old);
-      }
+      if (old.length > 0) forgotten += await this.#forget([this.#keys.ledger], old);
     } while (cursor !== "0");
     return forgotten;
   }

@@ -1,6 +1,6 @@
 /**
  * How the changes of the last hour ended, over all processes: counted in slices that expire.
- * For people to look at; what is exact is counted by the metrics.
+ * For the status that people read; the exact counts are the metrics.
  */
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
@@ -12,14 +12,14 @@ export class Outcomes {
   readonly #keys: Keys;
   readonly #sliceMs: number;
 
-  /** @param hourMs length of the hour, which tests compress. */
+  /** @param hourMs length of the hour; tests shorten it. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
     this.#redis = redis;
     this.#keys = keys;
     this.#sliceMs = hourMs / SLICES;
   }
 
-  /** @param counts what ended since the last call, by outcome. */
+  /** @param counts outcome → changes since the last call. */
   async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
     const key = this.#keys.outcomes(this.#slice(now));
     const work = this.#redis.multi();
@@ -28,7 +28,7 @@ export class Outcomes {
     await work.exec();
   }
 
-  /** Outcome → changes within the last hour, to a twelfth of it. */
+  /** Outcome → changes within the last hour, exact to a twelfth of it. */
   async lastHour(now: number): Promise<Record<string, number>> {
     const newest = this.#slice(now);
     const slices = await Promise.all(

@@ -1,10 +1,11 @@
 /**
- * The queue of records whose turn will come. A job only points at its record: the newest state
- * lies beside it, so what a job carries can never be old.
+ * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
+ * beside it, so a job never carries an old state.
  */
 import { ErrorCode, Queue, type QueueOptions } from "bullmq";
-import type { Redis, Result } from "ioredis";
+import type { Redis } from "ioredis";
 import { addAll } from "../event/add-all.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 
@@ -12,22 +13,6 @@ export const SYNC_QUEUE = "sync";
 
 /** Jobs without a priority come before those with one: live before bulk. */
 const BULK_PRIORITY = 10;
-
-declare module "ioredis" {
-  interface RedisCommander<Context> {
-    crmsyncWithoutJob(keys: number, ...args: string[]): Result<string[], Context>;
-  }
-}
-
-/** KEYS dedup key of each record; ARGV prefix of job keys, then crmCodes in the same order. */
-const WITHOUT_JOB = `
-local missing = {}
-for i, key in ipairs(KEYS) do
-  local id = redis.call('GET', key)
-  if not id or redis.call('EXISTS', ARGV[1] .. id) == 0 then missing[#missing + 1] = ARGV[i + 1] end
-end
-return missing
-`;
 
 export interface Pointer {
   readonly crmCode: string;
@@ -37,6 +22,7 @@ export class PointerQueue {
   readonly queue: Queue<Pointer>;
   readonly #redis: Redis;
   readonly #keys: Keys;
+  readonly #withoutJob: RedisScript<string[]>;
 
   constructor(
     redis: Redis,
@@ -52,11 +38,12 @@ export class PointerQueue {
       prefix,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
     });
+    // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
     this.queue.on("error", () => {});
-    redis.defineCommand("crmsyncWithoutJob", { lua: WITHOUT_JOB });
+    this.#withoutJob = redisScript(redis, new URL("./lua/without-job.lua", import.meta.url));
   }
 
-  /** Points at records. One that waits is not added twice; one that runs comes once more. */
+  /** Adds jobs. A record whose job waits gets no second one; one whose job runs gets one more. */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     await addAll(
       this.queue,
@@ -74,8 +61,8 @@ export class PointerQueue {
   }
 
   /**
-   * Lets a record that has a live change go before bulk work, and no longer wait for the retry
-   * of an older state. A job that runs or waits among the live ones is left alone.
+   * Moves the job of a record with a live change before all bulk jobs, and ends its wait for the
+   * retry of an older state. Does nothing to a job that runs or waits in the live lane.
    */
   async expedite(crmCode: string): Promise<void> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
@@ -87,8 +74,8 @@ export class PointerQueue {
   }
 
   /**
-   * Puts a waiting record's job in front of all others.
-   * @returns false when none of its jobs waits.
+   * Puts the waiting job of a record before all other jobs.
+   * @returns false when the record has no waiting job.
    */
   async bringForward(crmCode: string): Promise<boolean> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
@@ -97,14 +84,14 @@ export class PointerQueue {
     return job.changePriority({ priority: 0, lifo: true }).then(() => true, ignoreGone);
   }
 
-  /** Which of these records have no job at all. */
+  /** The records among these that have no job. */
   async withoutJob(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
     const keys = crmCodes.map((crmCode) => this.queue.toKey(`de:${crmCode}`));
-    return this.#redis.crmsyncWithoutJob(keys.length, ...keys, this.queue.toKey(""), ...crmCodes);
+    return this.#withoutJob(keys, [this.queue.toKey(""), ...crmCodes]);
   }
 
-  /** What may be fetched now, by lane. A retry that is due counts as live. */
+  /** Jobs that may run now, by lane. A retry that is due counts as live. */
   async due(now: number): Promise<Record<Lane, number>> {
     const counts = await this.queue.getJobCounts("wait", "prioritized");
     const retries = await this.#redis.zcount(
@@ -121,7 +108,7 @@ export class PointerQueue {
   }
 }
 
-/** It became due, or was done, between the look and the call. */
+/** The job became due, or ended, between the check and the call. */
 function ignoreNotDelayed(error: unknown): void {
   const { code } = error as { code?: unknown };
   if (code !== ErrorCode.JobNotInState && code !== ErrorCode.JobNotExist) throw error;

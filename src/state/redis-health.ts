@@ -1,4 +1,4 @@
-/** How the Redis that holds everything is set up, and whether it keeps what it is given. */
+/** How Redis is configured, and whether it may lose accepted changes. */
 import type { Redis } from "ioredis";
 
 export interface RedisHealth {
@@ -6,7 +6,7 @@ export interface RedisHealth {
   /** `master` or `slave`. */
   readonly role: string;
   readonly appendOnly: boolean;
-  /** Whether its last write of the append-only file succeeded. */
+  /** Whether the last write of the append-only file succeeded. */
   readonly writesSucceed: boolean;
   readonly evictionPolicy: string;
   readonly usedBytes: number;
@@ -29,11 +29,11 @@ export async function redisHealth(redis: Redis): Promise<RedisHealth> {
   };
 }
 
-/** At its limit Redis refuses every write. */
+/** Redis rejects every write when its memory is at the limit. */
 export const isFull = ({ usedBytes, limitBytes }: RedisHealth): boolean =>
   limitBytes > 0 && usedBytes >= limitBytes;
 
-/** What of it may lose accepted changes; empty when nothing does. */
+/** Each setting or fault that may lose accepted changes, as a sentence. */
 export function durabilityProblems(health: RedisHealth): string[] {
   const problems: string[] = [];
   if (!health.appendOnly) problems.push("appendonly is off: a crash of Redis loses changes");

@@ -1,8 +1,8 @@
-/** When each event source was last heard of. */
+/** When the last event of each source was received. */
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 
-/** A source is noted at most this often, ms: an alert on silence needs no more. */
+/** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
 
 export class Sources {

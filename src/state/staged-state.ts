@@ -1,9 +1,11 @@
 /**
- * The newest state of each record that waits for its turn, and the moves it makes: staged by an
- * event, taken by a worker, settled by the service's answer.
+ * The newest state of each record: staged by an event, taken by a worker, settled by the service's
+ * reply. Each of these steps is one script, so a crash between two steps leaves nothing half done.
  */
-import type { Redis, Result } from "ioredis";
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type {
   SettleResult,
@@ -14,22 +16,9 @@ import type {
   TakenState,
   WantedStatus,
 } from "../sync/staged-state.ts";
+import type { Encryption } from "./encryption.ts";
 import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
-import { SEEN, SETTLE, STAGE, TAKE } from "./scripts.ts";
-import type { Encryption } from "./encryption.ts";
-
-declare module "ioredis" {
-  interface RedisCommander<Context> {
-    crmsyncStage(
-      keys: number,
-      ...args: (string | number)[]
-    ): Result<[string, number, number], Context>;
-    crmsyncSeen(keys: number, ...args: (string | number)[]): Result<number[], Context>;
-    crmsyncTake(keys: number, ...args: (string | number)[]): Result<string[], Context>;
-    crmsyncSettle(keys: number, ...args: (string | number)[]): Result<[string], Context>;
-  }
-}
 
 const DAY_MS = 86_400_000;
 
@@ -37,28 +26,33 @@ const DAY_MS = 86_400_000;
 const SEEN_DAYS = 7;
 const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
 
-/** Events of one day that are remembered at most: 64 bytes each make 32 MB. */
+/** Most events of one day that are remembered: 64 bytes each make 32 MB. */
 const SEEN_MAX_PER_DAY = 500_000;
 
-/** Event keys asked for at once; Lua's stack has room for some thousands. */
+/** Event keys in one script call; Lua's stack has room for some thousands. */
 const SEEN_BATCH = 1000;
 
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #seal: Encryption;
+  readonly #encryption: Encryption;
+  readonly #stage: RedisScript<[StageResult["result"], number, number]>;
+  readonly #seen: RedisScript<number[]>;
+  readonly #take: RedisScript<string[]>;
+  readonly #settle: RedisScript<SettleResult>;
 
-  constructor(redis: Redis, keys: Keys, seal: Encryption) {
+  constructor(redis: Redis, keys: Keys, encryption: Encryption) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#seal = seal;
-    redis.defineCommand("crmsyncStage", { lua: STAGE });
-    redis.defineCommand("crmsyncSeen", { lua: SEEN });
-    redis.defineCommand("crmsyncTake", { lua: TAKE });
-    redis.defineCommand("crmsyncSettle", { lua: SETTLE });
+    this.#encryption = encryption;
+    this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
+    this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
+    this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url));
+    this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));
   }
 
-  async stage(state: StateToStage, deadId: string): Promise<StageResult> {
+  /** Stages a state, or settles it without a request. Deletes the record's older dead letter. */
+  async stage(state: StateToStage): Promise<StageResult> {
     const keys = [
       this.#keys.staged(state.crmCode),
       this.#keys.ledger,
@@ -68,28 +62,22 @@ export class StagedStates {
       this.#keys.deadLetters,
       ...this.#seenKeys(),
     ];
-    const [result, coalesced, hasten] = await this.#redis.crmsyncStage(
-      keys.length,
-      ...keys,
+    const [result, coalesced, expedite] = await this.#stage(keys, [
       state.crmCode,
       state.eventKey,
       state.order,
-      this.#seal.encrypt(state.payload ?? ""),
+      this.#encryption.encrypt(state.payload ?? ""),
       state.fingerprint ?? "",
       state.status,
       state.variant ?? "",
       state.lane,
       state.time,
-      this.#seal.encrypt(state.event),
+      this.#encryption.encrypt(state.event),
       SEEN_TTL_S,
-      deadId,
+      deadLetterId(state.crmCode),
       SEEN_MAX_PER_DAY,
-    );
-    return {
-      result: result as StageResult["result"],
-      coalesced: coalesced === 1,
-      expedite: hasten === 1,
-    };
+    ]);
+    return { result, coalesced: coalesced === 1, expedite: expedite === 1 };
   }
 
   /** Which of these event keys were seen within the last seven days. */
@@ -98,82 +86,83 @@ export class StagedStates {
     const found = new Set<string>();
     for (let from = 0; from < eventKeys.length; from += SEEN_BATCH) {
       const batch = eventKeys.slice(from, from + SEEN_BATCH);
-      const flags = await this.#redis.crmsyncSeen(days.length, ...days, ...batch);
+      const flags = await this.#seen(days, batch);
       for (const [index, key] of batch.entries()) if (flags[index] === 1) found.add(key);
     }
     return found;
   }
 
-  /** Lets an event be accepted once more, for a dead letter that is redriven. */
+  /** Lets an event be accepted once more, so that its dead letter can be redriven. */
   async forgetEvent(eventKey: string): Promise<void> {
     const pipeline = this.#redis.pipeline();
     for (const day of this.#seenKeys()) pipeline.srem(day, eventKey);
     await pipeline.exec();
   }
 
-  /** @param holdMs for how long nobody else may take it if this process dies now. */
+  /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
-    const reply = await this.#redis.crmsyncTake(
-      3,
-      this.#keys.staged(crmCode),
-      this.#keys.ledger,
-      this.#keys.warmUp,
+    const keys = [this.#keys.staged(crmCode), this.#keys.ledger, this.#keys.warmUp];
+    const [kind, second = "", warmUp = "", ...flat] = await this.#take(keys, [
       crmCode,
       token,
       holdMs,
-    );
-    const [kind, second = "", warm = "", ...flat] = reply;
+    ]);
     if (kind === undefined) return { kind: "nothing" };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
-    const field: Record<string, string> = {};
-    for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
-    const payload = this.#seal.decrypt(field["p"] ?? "");
-    return {
-      kind: "taken",
-      state: {
-        crmCode,
-        token,
-        order: field["o"] ?? "",
-        payload: payload === "" ? undefined : payload,
-        status: field["st"] as WantedStatus,
-        variant: field["k"] === "" ? undefined : (field["k"] as Variant),
-        lane: field["l"] as Lane,
-        firstTime: Number(field["t0"]),
-        event: this.#seal.decrypt(field["ev"] ?? ""),
-        tries: Number(field["n"] ?? 0),
-        firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
-        heals: Number(field["h"] ?? 0),
-        row: second === "" ? undefined : readRow(second),
-        warm: warm === "done",
-      },
-    };
+    const row = second === "" ? undefined : readRow(second);
+    const warm = warmUp === "done";
+    return { kind: "taken", state: { crmCode, token, row, warm, ...this.#readFields(flat) } };
   }
 
   /**
    * Gives a taken state back.
-   * @returns `more` when a newer state waits, `lost` when another process has taken over since.
+   * @returns `more` when a newer state waits, `lost` when another worker has taken the record over.
    */
   async settle(taken: TakenState, how: Settlement): Promise<SettleResult> {
-    const row = how.row === "before" ? "before" : how.row === "uncertain" ? "" : storeRow(how.row);
-    const [result] = await this.#redis.crmsyncSettle(
-      4,
+    const keys = [
       this.#keys.staged(taken.crmCode),
       this.#keys.ledger,
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
+    ];
+    return this.#settle(keys, [
       taken.crmCode,
       taken.token,
-      row,
+      rowArgument(how.row),
       how.finished ? "1" : "",
       Math.ceil(how.holdMs ?? 0),
-      this.#seal.encrypt(how.payload ?? ""),
+      this.#encryption.encrypt(how.payload ?? ""),
       how.failed === true ? "+" : "",
       how.healed === true ? "+" : "",
-    );
-    return result as SettleResult;
+    ]);
   }
 
+  /** @param flat field, value, field, value, … of a staged hash (see lua/staged-fields.lua). */
+  #readFields(flat: readonly string[]): Omit<TakenState, "crmCode" | "token" | "row" | "warm"> {
+    const field: Record<string, string> = {};
+    for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
+    const payload = this.#encryption.decrypt(field["p"] ?? "");
+    return {
+      order: field["o"] ?? "",
+      payload: payload === "" ? undefined : payload,
+      status: field["st"] as WantedStatus,
+      variant: field["k"] === "" ? undefined : (field["k"] as Variant),
+      lane: field["l"] as Lane,
+      firstTime: Number(field["t0"]),
+      event: this.#encryption.decrypt(field["ev"] ?? ""),
+      tries: Number(field["n"] ?? 0),
+      firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
+      heals: Number(field["h"] ?? 0),
+    };
+  }
+
+  /** Today's set, then the earlier ones. */
   #seenKeys(): string[] {
     const today = Math.floor(Date.now() / DAY_MS);
     return Array.from({ length: SEEN_DAYS + 1 }, (_, ago) => this.#keys.seen(today - ago));
   }
+}
+
+function rowArgument(row: Settlement["row"]): string {
+  if (row === "before") return "before";
+  return row === "uncertain" ? "" : storeRow(row);
 }

@@ -1,4 +1,4 @@
-/** The tenant's value lists as the service last told them, shared by all processes. */
+/** The tenant's value lists as last fetched from the service, shared by all processes. */
 import type { Redis } from "ioredis";
 import {
   DEFAULT_TENANT_LISTS,
@@ -19,12 +19,12 @@ export class StoredTenantLists {
     this.#keys = keys;
   }
 
-  /** The lists in force here: the spec's defaults until the tenant's are known. */
+  /** The lists that this process uses: the spec's defaults until the tenant's are known. */
   current(): TenantLists {
     return this.#current;
   }
 
-  /** Reads what any process has stored. @returns whether the tenant's own lists are known. */
+  /** Reads the lists that a process has stored. @returns whether the tenant's own lists are known. */
   async reload(): Promise<boolean> {
     const text = await this.#redis.hget(this.#keys.schemaConfig, "body");
     if (text !== null && text !== this.#known) {
@@ -34,13 +34,13 @@ export class StoredTenantLists {
     return text !== null;
   }
 
-  /** When the lists were last fetched, ms; undefined when they never were. */
+  /** When the lists were last fetched, ms; undefined: never. */
   async fetchedAt(): Promise<number | undefined> {
     const at = await this.#redis.hget(this.#keys.schemaConfig, "at");
     return at === null ? undefined : Number(at);
   }
 
-  /** Notes that the service refused what the lists allow: they may have changed. */
+  /** Notes that the service rejected a value that the lists allow: they may have changed. */
   async doubt(): Promise<void> {
     await this.#redis.hset(this.#keys.schemaConfig, "doubted", "1");
   }
@@ -49,14 +49,14 @@ export class StoredTenantLists {
     return (await this.#redis.hexists(this.#keys.schemaConfig, "doubted")) === 1;
   }
 
-  /** Whether this process shall ask the service now; one does at a time. */
+  /** Whether this process may fetch the lists now; one process may at a time. */
   async claim(forMs: number): Promise<boolean> {
     return (await this.#redis.set(this.#keys.schemaConfigAsking, "1", "PX", forMs, "NX")) === "OK";
   }
 
   /**
-   * Keeps an answer of the schema-config endpoint.
-   * @returns false when it is not what the spec promises; the last known lists then stay.
+   * Stores a response of the schema-config endpoint.
+   * @returns false when it is not as the spec promises; the last known lists then stay.
    */
   async store(body: unknown, now: number): Promise<boolean> {
     const parsed = tenantSchemaResponse.safeParse(body);

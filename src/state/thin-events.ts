@@ -1,35 +1,13 @@
 /**
- * Records that are to be fetched from a CRM. As with records to sync, a job only points: the
- * newest event lies beside it, so that ten events of one record cost one fetch.
+ * Thin events: their records must be fetched from a CRM. A job carries only the CRM and the
+ * subject; the newest event lies beside it, so ten events of one record cost one fetch.
  */
 import { Queue, type QueueOptions } from "bullmq";
-import type { Redis, Result } from "ioredis";
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
-import { OLDER } from "./lua.ts";
 
 export const FETCH_QUEUE = "fetch";
-
-declare module "ioredis" {
-  interface RedisCommander<Context> {
-    crmsyncThin(keys: number, ...args: string[]): Result<number, Context>;
-    crmsyncThinDone(keys: number, ...args: string[]): Result<number, Context>;
-  }
-}
-
-/** KEYS thin; ARGV key, order, event. Keeps the newer of two events of one record. */
-const PUT = `
-${OLDER}
-local known = redis.call('HGET', KEYS[1], ARGV[1])
-if known and older(ARGV[2], cjson.decode(known).order) then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], cjson.encode({ order = ARGV[2], event = ARGV[3] }))
-return 1
-`;
-
-/** KEYS thin; ARGV key, what was taken. Forgets it unless something newer came meanwhile. */
-const DONE = `
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
-return redis.call('HDEL', KEYS[1], ARGV[1])
-`;
 
 export interface ThinPointer {
   /** Name of the CRM. */
@@ -37,26 +15,27 @@ export interface ThinPointer {
   readonly subject: string;
 }
 
-export interface TakenThin {
+export interface TakenThinEvent {
   /** The event, serialised. */
   readonly event: string;
   readonly order: string;
-  /** As it lies in Redis. */
+  /** The value as Redis has it. */
   readonly raw: string;
 }
 
-/** For how long an unanswered fetch may wait before the next try, ms. */
 const LONGEST_PAUSE_MS = 300_000;
 const FIRST_PAUSE_MS = 1000;
 
-/** The pause before the next try; jitter keeps those that failed together apart. */
-export const fetchPause = (tries: number, random: () => number): number =>
+/** The pause before the next try, ms. Half of it is random, so that tries spread. */
+export const fetchPauseMs = (tries: number, random: () => number): number =>
   Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 20)) * (0.5 + random() / 2);
 
 export class ThinEvents {
   readonly queue: Queue<ThinPointer>;
   readonly #redis: Redis;
-  readonly #keys: Keys;
+  readonly #key: string;
+  readonly #put: RedisScript<number>;
+  readonly #finish: RedisScript<number>;
 
   constructor(
     redis: Redis,
@@ -65,7 +44,7 @@ export class ThinEvents {
     tracing: Pick<QueueOptions, "telemetry"> = {},
   ) {
     this.#redis = redis;
-    this.#keys = keys;
+    this.#key = keys.thinEvents;
     this.queue = new Queue(FETCH_QUEUE, {
       ...tracing,
       connection: redis,
@@ -73,36 +52,38 @@ export class ThinEvents {
       defaultJobOptions: {
         removeOnComplete: true,
         removeOnFail: true,
-        // The worker gives up by time, never by count.
+        // The worker gives up after a time, not after a number of attempts.
         attempts: 1_000_000_000,
         backoff: { type: "custom" },
       },
     });
+    // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
     this.queue.on("error", () => {});
-    redis.defineCommand("crmsyncThin", { lua: PUT });
-    redis.defineCommand("crmsyncThinDone", { lua: DONE });
+    this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
+    this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
   }
 
-  /** Has the record fetched; once, however many ask before it is. */
+  /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
   async put(pointer: ThinPointer, order: string, event: string): Promise<void> {
-    await this.#redis.crmsyncThin(1, this.#keys.thinEvents, keyOf(pointer), order, event);
+    await this.#put([this.#key], [fieldOf(pointer), order, event]);
     await this.queue.add("fetch", pointer, {
-      deduplication: { id: keyOf(pointer), keepLastIfActive: true },
+      deduplication: { id: fieldOf(pointer), keepLastIfActive: true },
     });
   }
 
-  async take(pointer: ThinPointer): Promise<TakenThin | undefined> {
-    const raw = await this.#redis.hget(this.#keys.thinEvents, keyOf(pointer));
+  async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
+    const raw = await this.#redis.hget(this.#key, fieldOf(pointer));
     if (raw === null) return undefined;
     return { ...(JSON.parse(raw) as { event: string; order: string }), raw };
   }
 
-  async done(pointer: ThinPointer, taken: TakenThin): Promise<void> {
-    await this.#redis.crmsyncThinDone(1, this.#keys.thinEvents, keyOf(pointer), taken.raw);
+  /** Deletes a fetched thin event, unless a newer one has come since `take`. */
+  async finish(pointer: ThinPointer, taken: TakenThinEvent): Promise<void> {
+    await this.#finish([this.#key], [fieldOf(pointer), taken.raw]);
   }
 
-  /** Of one that waits for another try: which CRM, and why it did not give the record. */
-  async trouble(): Promise<{ crm: string; why: string } | undefined> {
+  /** The first fetch that waits for another try: from which CRM, and why the last try failed. */
+  async firstFailure(): Promise<{ crm: string; why: string } | undefined> {
     const [job] = await this.queue.getDelayed(0, 0);
     if (job?.failedReason === undefined) return undefined;
     const why = /\(([^()]*)\)$/.exec(job.failedReason)?.[1] ?? "no reason given";
@@ -114,4 +95,4 @@ export class ThinEvents {
   }
 }
 
-const keyOf = ({ crm, subject }: ThinPointer): string => `${crm}|${subject}`;
+const fieldOf = ({ crm, subject }: ThinPointer): string => `${crm}|${subject}`;

@@ -13,7 +13,7 @@ const quotaOf = (hourMs: number) => ({
   liveReserve: 100,
 });
 
-// How old changes get is measured in virtual time (test/unit/service/pacing.test.ts) and by the
+// How old changes get is measured in virtual time (test/unit/quota/pacing.test.ts) and by the
 // bench: an hour of 45 s is too short for the pauses of a busy machine.
 test("2,000 changes of 300 records in an hour: few requests, and exact", async () => {
   const changes = zipfHour(11, "at random");

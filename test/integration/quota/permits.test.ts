@@ -2,11 +2,12 @@ import { expect, test } from "vitest";
 import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
 import type { Permit } from "../../../src/quota/permit.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { answer, openQuota, openScene, SHORT, spend } from "./support.ts";
+import { exchange, openQuota, openScene, SHORT, spend } from "./support.ts";
 
 const LONG = { perHour: 50, hourMs: 60_000 };
 
-async function given(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
+/** Whether the permit is given within this time. */
+async function isGiven(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
   const late = new Promise<false>((resolve) => {
     setTimeout(() => resolve(false), ms);
   });
@@ -16,7 +17,7 @@ async function given(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
 test("A permit is spent once", async () => {
   const { quota } = await openQuota();
   const permit = await quota.acquire("live");
-  await answer(permit, 200);
+  await exchange(permit, 200);
   expect(() => permit.use()).toThrow(SpentPermitError);
   permit.cancel();
   expect((await quota.state()).remaining).toBe(SHORT.perHour - 1);
@@ -39,7 +40,7 @@ test("A request that never left costs a slot of the burst, none of the hour", as
   expect(performance.now() - started).toBeGreaterThan(950);
 });
 
-test("A permit that has grown old cannot be spent", async () => {
+test("A permit that is too old cannot be spent", async () => {
   const { quota } = await openQuota({ burstMs: 400 });
   const permit = await quota.acquire("live");
   permit.use();
@@ -48,13 +49,13 @@ test("A permit that has grown old cannot be spent", async () => {
   expect(() => permit.spend()).toThrow(StalePermitError);
 });
 
-test("Whoever stops waiting leaves nothing behind", async () => {
+test("An aborted wait leaves nothing behind", async () => {
   const { quota } = await openQuota({ ...LONG, perHour: 3 });
   await spend(quota, 3);
-  const gone = new AbortController();
-  const waiting = quota.acquire("live", gone.signal);
-  expect(await given(waiting.catch(() => new Promise<Permit>(() => {})))).toBe(false);
-  gone.abort(new Error("enough"));
+  const abort = new AbortController();
+  const waiting = quota.acquire("live", abort.signal);
+  expect(await isGiven(waiting.catch(() => new Promise<Permit>(() => {})))).toBe(false);
+  abort.abort(new Error("enough"));
   await expect(waiting).rejects.toThrow("enough");
   await expect(quota.acquire("live", AbortSignal.abort(new Error("before")))).rejects.toThrow(
     "before",
@@ -68,7 +69,7 @@ test("A live change overtakes bulk work that waits", async () => {
   const waiting = (["bulk", "bulk", "live"] as const).map(async (lane) => {
     const permit = await quota.acquire(lane);
     order.push(permit.lane);
-    await answer(permit, 200);
+    await exchange(permit, 200);
   });
   await Promise.all(waiting);
   expect(order[0]).toBe("live");
@@ -76,41 +77,41 @@ test("A live change overtakes bulk work that waits", async () => {
 
 test("Bulk work leaves the reserve to live changes", async () => {
   const { quota } = await openQuota({ ...LONG, perHour: 10, burst: 10, liveReserve: 4 });
-  for (let i = 0; i < 6; i += 1) await answer(await quota.acquire("bulk"), 200);
+  for (let i = 0; i < 6; i += 1) await exchange(await quota.acquire("bulk"), 200);
   const bulk = quota.acquire("bulk");
   bulk.catch(() => {}); // ends with the quota
-  expect(await given(bulk)).toBe(false);
+  expect(await isGiven(bulk)).toBe(false);
   await spend(quota, 4);
   expect((await quota.state()).remaining).toBe(0);
 });
 
-test("Closing does not wait for what is spent, nor for who waits", async () => {
+test("Closing waits neither for spent slots nor for waiters", async () => {
   const { quota } = await openQuota({ ...LONG, perHour: 5, hourMs: 3_600_000 });
   await spend(quota, 5);
   const waiting = quota.acquire("live");
-  const refused = expect(waiting).rejects.toThrow("closed");
+  const rejected = expect(waiting).rejects.toThrow("closed");
   await quota.disconnect();
-  await refused;
+  await rejected;
 });
 
-test("A process ends by itself although leases are pending", async () => {
+test("A process ends by itself while leases are pending", async () => {
   const scene = await openScene({ ...SHORT, hourMs: 600_000 });
   const [spender] = await scene.start(1);
   await scene.arrived(25);
   await spender?.stop();
 });
 
-test("A changed limit holds from the next start on, and forgets nothing that was used", async () => {
+test("A changed limit applies from the next start on, and spent requests stay counted", async () => {
   const before = await openQuota({ ...LONG, perHour: 20 });
   await spend(before.quota, 15);
   const smaller = await openQuota({ ...LONG, perHour: 16 }, before.prefix);
   expect(await smaller.quota.state()).toMatchObject({ limit: 16, remaining: 1 });
-  // A process that still runs with the former setting obeys as well.
+  // A process that still runs with the old setting obeys the new one too.
   expect(await before.quota.state()).toMatchObject({ limit: 16, remaining: 1 });
   await spend(before.quota, 1);
   const waiting = before.quota.acquire("live");
   waiting.catch(() => {});
-  expect(await given(waiting)).toBe(false);
+  expect(await isGiven(waiting)).toBe(false);
   const larger = await openQuota({ ...LONG, perHour: 60 }, before.prefix);
   await waiting;
   expect((await larger.quota.state()).limit).toBe(60);
@@ -124,19 +125,19 @@ test("Custom limits: 5000 in an hour, 50 in ten seconds", async () => {
   expect((times[49] ?? 0) - (times[0] ?? 0)).toBeLessThan(custom.burstMs);
   const next = quota.acquire("live");
   next.catch(() => {});
-  expect(await given(next)).toBe(false);
-  // The one that waits for the burst already holds its slot of the hour.
+  expect(await isGiven(next)).toBe(false);
+  // The waiter for the burst already has its slot of the hour.
   expect(await quota.state()).toMatchObject({ limit: 5000, remaining: 4949 });
 });
 
-test("Every process reads the same: limit, remaining, reset, forecast", async () => {
+test("Every process reads the same limit, remaining requests, reset and forecast", async () => {
   const first = await openQuota({ ...LONG, burst: 40, liveReserve: 5 });
   const second = await openQuota({ ...LONG, burst: 40, liveReserve: 5 }, first.prefix);
   const [startedAt] = [Date.now(), await spend(first.quota, 30)];
   const [a, b] = await Promise.all([first.quota.state(), second.quota.state()]);
   expect({ ...a, drainedAt: 0 }).toEqual({ ...b, drainedAt: 0 });
   expect(a.remaining).toBe(20);
-  for (const at of [a.resetAt, a.wholeAt]) {
+  for (const at of [a.resetAt, a.allReturnedAt]) {
     expect(at).toBeGreaterThan(startedAt + 58_000);
     expect(at).toBeLessThan(Date.now() + 61_000);
   }

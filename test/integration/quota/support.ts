@@ -23,14 +23,14 @@ export const SHORT: Limits = {
 
 export function openRedis(url = inject("redisUrl")): Redis {
   const redis = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-  redis.on("error", () => {}); // told by the command that fails
+  redis.on("error", () => {}); // the command that fails rejects
   onTestFinished(() => redis.disconnect());
   return redis;
 }
 
 /**
  * A quota in this process; `logged` are the names of its log lines. Its burst window is the real
- * one: under a shorter one a permit grows old while a busy machine does something else.
+ * one: under a shorter one a permit becomes too old on a busy machine.
  */
 export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePrefix()) {
   const logged: string[] = [];
@@ -50,14 +50,14 @@ export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePre
   return { quota, prefix, logged, pauses };
 }
 
-/** Spends a permit as the client would, on a request that was answered like this. */
-export async function answer(permit: Permit, status: number, headers: ReplyHeaders = {}) {
+/** Spends a permit as the client would; the response has this status and these headers. */
+export async function exchange(permit: Permit, status: number, headers: ReplyHeaders = {}) {
   permit.use();
   permit.spend();
   await permit.done({ status, headers });
 }
 
-/** Takes and spends this many permits; when each was given, by `performance.now()`. */
+/** Takes and spends this many permits. @returns when each was given, by `performance.now()`. */
 export async function spend(
   quota: Quota,
   count: number,
@@ -67,7 +67,7 @@ export async function spend(
   for (let i = 0; i < count; i += 1) {
     const permit = await quota.acquire("live");
     times.push(performance.now());
-    await answer(permit, 200, headers);
+    await exchange(permit, 200, headers);
   }
   return times;
 }
@@ -78,7 +78,7 @@ export interface Scene {
   start(count: number, each?: (index: number) => Partial<Orders>): Promise<Spender[]>;
   /** Waits until this many requests have arrived in all. */
   arrived(count: number, deadlineMs?: number): Promise<void>;
-  /** Tells of changes, for spenders that serve the records that wait. */
+  /** Adds changes to the demand, for spenders that serve waiting records. */
   change(records: readonly string[]): Promise<void>;
   readonly worst: () => Worst;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ReplyHeaders } from "../../../src/quota/permit.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { answer, openQuota, openRedis, spend } from "./support.ts";
+import { exchange, openQuota, openRedis, spend } from "./support.ts";
 
 /** A clock in whole seconds, `ms` from now, as an HTTP date. */
 const dateIn = (ms: number) => new Date(Math.ceil((Date.now() + ms) / 1000) * 1000).toUTCString();
@@ -10,7 +10,7 @@ const epochIn = (ms: number) => Math.ceil((Date.now() + ms) / 1000);
 interface Case {
   readonly what: string;
   readonly headers: () => ReplyHeaders;
-  /** Least and most time until anybody may send again, ms. */
+  /** Least and most time until any process may send again, ms. */
   readonly stops: readonly [number, number];
 }
 
@@ -31,11 +31,11 @@ const CASES: readonly Case[] = [
   { what: "nothing", headers: () => ({}), stops: [490, 1050] },
 ];
 
-test.for(CASES)("A 429 with $what stops everybody for just that long", async (given) => {
+test.for(CASES)("A 429 with $what stops all processes for exactly that long", async (given) => {
   const { quota, prefix, pauses } = await openQuota();
   const permit = await quota.acquire("live");
   const before = Date.now();
-  await answer(permit, 429, given.headers());
+  await exchange(permit, 429, given.headers());
   const after = Date.now();
   const other = await openQuota({}, prefix);
   const state = await other.quota.state();
@@ -50,15 +50,15 @@ test.for(CASES)("A 429 with $what stops everybody for just that long", async (gi
 test("A pause is only ever extended", async () => {
   const { quota } = await openQuota();
   const permits = [await quota.acquire("live"), await quota.acquire("live")];
-  await answer(permits[0] as never, 429, { "retry-after": "30" });
+  await exchange(permits[0] as never, 429, { "retry-after": "30" });
   const { until } = await quota.state();
-  await answer(permits[1] as never, 429, { "retry-after": "1" });
+  await exchange(permits[1] as never, 429, { "retry-after": "1" });
   expect((await quota.state()).until).toBe(until);
 });
 
-test("A pause stays when every process has ended", async () => {
+test("A pause stays when all processes have ended", async () => {
   const first = await openQuota();
-  await answer(await first.quota.acquire("live"), 429, { "retry-after": "30" });
+  await exchange(await first.quota.acquire("live"), 429, { "retry-after": "30" });
   await first.quota.disconnect();
   const second = await openQuota({}, first.prefix);
   expect((await second.quota.state()).stopped).toBe("throttled");
@@ -66,26 +66,26 @@ test("A pause stays when every process has ended", async () => {
   await expect(second.quota.acquire("live", signal)).rejects.toThrow(/timeout/);
 });
 
-test("429s in a row that say nothing stop for longer and longer; a success ends the row", async () => {
+test("429s in a row without a usable header stop for longer each time; a success resets this", async () => {
   const { quota } = await openQuota({ pacing: "burst" });
-  /** Between which two lengths the pause lies, ms. */
-  const refused = async () => {
+  /** The least and the greatest possible length of the pause, ms. */
+  const throttle = async () => {
     const permit = await quota.acquire("live");
     const before = Date.now();
-    await answer(permit, 429);
+    await exchange(permit, 429);
     const after = Date.now();
     const until = (await quota.state()).until ?? 0;
     return { least: until - after, most: until - before };
   };
-  expect((await refused()).least).toBeLessThan(1050);
-  expect((await refused()).most).toBeGreaterThan(950);
+  expect((await throttle()).least).toBeLessThan(1050);
+  expect((await throttle()).most).toBeGreaterThan(950);
   await spend(quota, 1);
-  expect((await refused()).least).toBeLessThan(1050);
+  expect((await throttle()).least).toBeLessThan(1050);
 });
 
 test("An unexplained 429 makes pacing steady for 24 hours, in every process", async () => {
   const { quota, prefix, logged } = await openQuota({ perHour: 1000, hourMs: 20_000 });
-  await answer(await quota.acquire("live"), 429, { "retry-after": "0.1" });
+  await exchange(await quota.acquire("live"), 429, { "retry-after": "0.1" });
   expect(logged).toContain("quota.pacing_changed");
   const other = await openQuota({ perHour: 1000, hourMs: 20_000 }, prefix);
   expect((await other.quota.state()).pacing).toBe("steady");
@@ -94,21 +94,21 @@ test("An unexplained 429 makes pacing steady for 24 hours, in every process", as
   expect((times[19] ?? 0) - (times[0] ?? 0)).toBeGreaterThan((19 - 5) * 20 - 25);
 });
 
-test("A 429 from an hour that others have emptied is no reason for steady pacing", async () => {
+test("A 429 because others have spent the hour does not make pacing steady", async () => {
   const { quota } = await openQuota();
   const headers = { "retry-after": "20", "x-ratelimit-remaining": "0" };
-  await answer(await quota.acquire("live"), 429, headers);
+  await exchange(await quota.acquire("live"), 429, headers);
   expect((await quota.state()).pacing).not.toBe("steady");
 });
 
-test("What another program spent is taken from the count until the service resets it", async () => {
+test("Requests of another program count until the service resets its quota", async () => {
   const { quota, prefix, logged } = await openQuota({ perHour: 100, hourMs: 30_000 });
   const permit = await quota.acquire("live");
   const headers = {
     "x-ratelimit-remaining": "40",
     "x-ratelimit-reset": String(Date.now() + 3000),
   };
-  await answer(permit, 200, headers);
+  await exchange(permit, 200, headers);
   expect(logged).toContain("quota.spent_elsewhere");
   const other = await openQuota({ perHour: 100, hourMs: 30_000 }, prefix);
   expect((await other.quota.state()).remaining).toBe(40);
@@ -124,14 +124,14 @@ test("A count of the service that is higher than ours changes nothing", async ()
   expect((await quota.state()).remaining).toBe(90);
 });
 
-test("Requests in flight are not taken for another program's", async () => {
+test("Requests in flight do not count as another program's", async () => {
   const { quota } = await openQuota({ perHour: 100, hourMs: 30_000 });
   const permits = await Promise.all(Array.from({ length: 15 }, async () => quota.acquire("live")));
   const reset = String(epochIn(20_000));
-  // Answers overtake each other: each tells the count as it was when its request arrived.
+  // Replies overtake each other: each has the count of the moment when its request arrived.
   const order = permits.map((permit, i) => ({ permit, left: 99 - i })).toReversed();
   for (const { permit, left } of order) {
-    await answer(permit, 200, {
+    await exchange(permit, 200, {
       "x-ratelimit-remaining": String(left),
       "x-ratelimit-reset": reset,
     });
@@ -139,7 +139,7 @@ test("Requests in flight are not taken for another program's", async () => {
   expect((await quota.state()).remaining).toBe(85);
 });
 
-test("All keys lie under the prefix", async () => {
+test("All keys have the prefix", async () => {
   const { quota, prefix } = await openQuota();
   await spend(quota, 3);
   const redis = openRedis();

@@ -12,33 +12,33 @@ beforeEach(() => {
   keys = keysOf(uniquePrefix());
 });
 
-/** Five failures in a row, of a process that has had an answer before. */
+/** Five failures in a row; the fifth begins the outage. */
 async function begin(outage: Outage): Promise<void> {
   for (let failure = 1; failure <= 5; failure += 1) {
     expect(await outage.failed("timeout")).toBe(failure === 5);
   }
 }
 
-const pausePasses = () => redis.hset(keys.outage, "until", 1);
+const endPause = () => redis.hset(keys.outage, "until", 1);
 
-it("lets one process try once per pause", async () => {
+it("lets one process try, once per pause", async () => {
   const [first, second] = [new Outage(redis, keys), new Outage(redis, keys)];
   expect(await first.waitMs()).toBe(0);
   await begin(first);
   expect(await first.waitMs()).toBeGreaterThan(0);
-  await pausePasses();
+  await endPause();
   expect(await second.waitMs()).toBe(0);
   expect(await first.waitMs()).toBeGreaterThan(0);
 });
 
-it("ends with the first usable answer, also of a process that never failed itself", async () => {
-  const well = new Outage(redis, keys);
-  await well.answered();
+it("ends with the first usable reply, even of a process that never failed itself", async () => {
+  const healthy = new Outage(redis, keys);
+  await healthy.succeeded();
   await begin(new Outage(redis, keys));
-  expect(await well.current()).toMatchObject({ reason: "timeout" });
-  await pausePasses();
-  expect(await well.waitMs()).toBe(0);
-  expect(await well.answered()).toBe(true);
-  expect(await well.current()).toBeUndefined();
-  expect(await well.waitMs()).toBe(0);
+  expect(await healthy.current()).toMatchObject({ reason: "timeout" });
+  await endPause();
+  expect(await healthy.waitMs()).toBe(0);
+  expect(await healthy.succeeded()).toBe(true);
+  expect(await healthy.current()).toBeUndefined();
+  expect(await healthy.waitMs()).toBe(0);
 });

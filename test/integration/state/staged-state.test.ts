@@ -7,8 +7,7 @@ import { Ledger } from "../../../src/state/ledger.ts";
 import { createEncryption } from "../../../src/state/encryption.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -21,10 +20,10 @@ let dead: DeadLetters;
 
 beforeEach(async () => {
   keys = keysOf(uniquePrefix());
-  const seal = createEncryption(Buffer.alloc(32, 7));
-  staged = new StagedStates(redis, keys, seal);
+  const encryption = createEncryption(Buffer.alloc(32, 7));
+  staged = new StagedStates(redis, keys, encryption);
   ledger = new Ledger(redis, keys);
-  dead = new DeadLetters(redis, keys, seal);
+  dead = new DeadLetters(redis, keys, encryption);
 });
 
 const change = (order: string, extra: Partial<StateToStage> = {}): StateToStage => ({
@@ -40,7 +39,7 @@ const change = (order: string, extra: Partial<StateToStage> = {}): StateToStage 
   event: `event ${order}`,
   ...extra,
 });
-const stage = (state: StateToStage) => staged.stage(state, `c:${state.crmCode}`);
+const stage = (state: StateToStage) => staged.stage(state);
 
 async function take(token = "me", holdMs = 60_000): Promise<TakenState> {
   const taken = await staged.take("4711", token, holdMs);
@@ -58,7 +57,7 @@ const rowFor = (state: { order: string }, fingerprint: string): LedgerRow => ({
   provedAt: 1,
 });
 
-/** Brings the ledger to: on the service, with fingerprint f-<order>. */
+/** Makes the ledger say: on the service, with fingerprint f-<order>. */
 async function sync(order: string): Promise<void> {
   await stage(change(order));
   const state = await take();
@@ -69,7 +68,7 @@ const unsynced = async () => redis.zrange(keys.unsynced("live"), "0", "-1", "WIT
 const ledgerText = async () => redis.hget(keys.ledger, "4711");
 
 describe("staging", () => {
-  it("keeps the newest state, whatever order events arrive in", async () => {
+  it("keeps the newest state, in whatever order events arrive", async () => {
     expect(await stage(change("2"))).toMatchObject({ result: "staged", coalesced: false });
     expect(await stage(change("1"))).toMatchObject({ result: "superseded" });
     expect(await stage(change("3"))).toMatchObject({ result: "staged", coalesced: true });
@@ -82,7 +81,7 @@ describe("staging", () => {
     expect((await stage(change("t\tB\t2"))).result).toBe("superseded");
   });
 
-  it("counts one event once for seven days", async () => {
+  it("processes one event once within seven days", async () => {
     await stage(change("1"));
     expect((await stage(change("9", { eventKey: "key-1" }))).result).toBe("duplicate");
     expect(await staged.seen(["key-1", "key-2"])).toEqual(new Set(["key-1"]));
@@ -99,28 +98,28 @@ describe("staging", () => {
 
   it("moves a bulk record into the live lane, and never back", async () => {
     await stage(change("1", { lane: "bulk" }));
-    expect(await stage(change("2", { lane: "live" }))).toMatchObject({ hasten: true });
-    expect(await stage(change("3", { lane: "bulk" }))).toMatchObject({ hasten: false });
+    expect(await stage(change("2", { lane: "live" }))).toMatchObject({ expedite: true });
+    expect(await stage(change("3", { lane: "bulk" }))).toMatchObject({ expedite: false });
     expect((await take()).lane).toBe("live");
     expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
   });
 
-  it("leaves nothing readable at rest when there is a key", async () => {
+  it("encrypts payload and event when there is a key", async () => {
     await stage(change("1"));
     const hash = await redis.hgetall(keys.staged("4711"));
     expect(JSON.stringify(hash)).not.toMatch(/payload 1|event 1/);
   });
 });
 
-describe("what the ledger is sure of needs no request", () => {
-  it("settles a state that is on the service already", async () => {
+describe("a state that the ledger proves needs no request", () => {
+  it("settles a state that the service already has", async () => {
     await sync("1");
     expect((await stage(change("2", { fingerprint: "f-1" }))).result).toBe("unchanged");
     expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
     expect((await stage(change("1.5"))).result).toBe("superseded");
   });
 
-  it("settles a staged change that a newer one takes back", async () => {
+  it("settles a staged change that a newer one reverts", async () => {
     await sync("1");
     await stage(change("2"));
     expect(await stage(change("3", { fingerprint: "f-1" }))).toMatchObject({
@@ -130,7 +129,7 @@ describe("what the ledger is sure of needs no request", () => {
     expect(await unsynced()).toEqual([]);
   });
 
-  it("settles the deletion of what never was there, once the ledger is warm", async () => {
+  it("settles the deletion of an absent relation, when the ledger is warm", async () => {
     const deletion = change("1", { status: "terminated", payload: undefined });
     expect((await stage(deletion)).result).toBe("staged");
     await ledger.writePage([], undefined);
@@ -149,14 +148,14 @@ describe("what the ledger is sure of needs no request", () => {
     expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
   });
 
-  it("is sure of nothing while a request is under way", async () => {
+  it("stages while a request is under way", async () => {
     await sync("1");
     await stage(change("2"));
     await take();
     expect((await stage(change("3", { fingerprint: "f-1" }))).result).toBe("staged");
   });
 
-  it("is sure of nothing after a crash between taking and settling", async () => {
+  it("stages after a crash between take and settle", async () => {
     await sync("1");
     await stage(change("2"));
     await take("crashed", 0);
@@ -167,13 +166,13 @@ describe("what the ledger is sure of needs no request", () => {
 });
 
 describe("taking", () => {
-  it("lets one hold a record at a time", async () => {
+  it("lets one worker hold a record at a time", async () => {
     await stage(change("1"));
     await take("a");
     expect((await staged.take("4711", "b", 1000)).kind).toBe("busy");
   });
 
-  it("tells whether absence from the ledger can be trusted", async () => {
+  it("tells whether the ledger is warm", async () => {
     await stage(change("1"));
     expect(await take("a", 0)).toMatchObject({ warm: false, row: undefined });
     await ledger.writePage([], undefined);
@@ -181,7 +180,7 @@ describe("taking", () => {
     expect(await staged.take("new", "a", 1000)).toMatchObject({ state: { warm: true } });
   });
 
-  it("gives a deletion without a record the payload that still waits", async () => {
+  it("gives a deletion without a record the staged payload", async () => {
     await sync("1");
     await stage(change("2"));
     await stage(change("3", { status: "terminated", payload: undefined, fingerprint: undefined }));
@@ -190,7 +189,7 @@ describe("taking", () => {
 });
 
 describe("settling", () => {
-  it("removes what was proved and moves the watermark", async () => {
+  it("removes the proven state and moves the watermark", async () => {
     await sync("2");
     expect(await unsynced()).toEqual([]);
     expect(await redis.exists(keys.staged("4711"))).toBe(0);
@@ -208,7 +207,7 @@ describe("settling", () => {
     expect(await unsynced()).toEqual(["4711", "2000"]);
   });
 
-  it("keeps the first time when the first state did not arrive", async () => {
+  it("keeps the first time when the first state was not sent", async () => {
     await stage(change("1", { time: 1000 }));
     const state = await take();
     await stage(change("2", { time: 2000 }));
@@ -216,7 +215,7 @@ describe("settling", () => {
     expect(await take()).toMatchObject({ order: "2", firstTime: 1000, tries: 1 });
   });
 
-  it("puts the ledger back as it was when nothing can have been applied", async () => {
+  it("restores the ledger row when nothing can have been applied", async () => {
     await sync("1");
     const before = await ledgerText();
     await stage(change("2"));
@@ -230,7 +229,7 @@ describe("settling", () => {
     expect((await staged.take("4711", "me", 1000)).kind).toBe("busy");
   });
 
-  it("keeps a fetched payload for the state that had none, and only for it", async () => {
+  it("keeps a fetched payload for the state that had none, and only for that state", async () => {
     await ledger.writePage([["4711", rowFor({ order: "" }, "f-0")]], undefined);
     await stage(change("1", { status: "terminated", payload: undefined }));
     const state = await take();
@@ -244,17 +243,17 @@ describe("settling", () => {
     expect((await take("me")).payload).toBe("payload 2");
   });
 
-  it("lets nobody settle what another has taken over", async () => {
+  it("reports `lost` when another worker has taken the record over", async () => {
     await stage(change("1"));
-    const slow = await take("slow", 0);
-    await take("quick");
-    expect(await staged.settle(slow, { row: rowFor(slow, "f-1"), finished: true })).toBe("lost");
+    const first = await take("first", 0);
+    await take("second");
+    expect(await staged.settle(first, { row: rowFor(first, "f-1"), finished: true })).toBe("lost");
     expect(await redis.exists(keys.staged("4711"))).toBe(1);
   });
 });
 
 describe("dead letters", () => {
-  const letter = (order: string): DeadLetter => ({
+  const deadLetter = (order: string): DeadLetter => ({
     id: "c:4711",
     reason: "invalid",
     problems: [],
@@ -265,31 +264,31 @@ describe("dead letters", () => {
     at: 5,
   });
 
-  it("keeps one per record, counts, and is cleared by a corrected newer event", async () => {
-    expect(await dead.store(letter("1"))).toBe("stored");
-    expect(await dead.store(letter("2"))).toBe("stored");
+  it("keeps one per record, counts, and is deleted by a newer event", async () => {
+    expect(await dead.store(deadLetter("1"))).toBe("stored");
+    expect(await dead.store(deadLetter("2"))).toBe("stored");
     expect(await dead.find("c:4711")).toMatchObject({ times: 2, order: "2", event: "secret" });
     expect(JSON.stringify(await redis.hgetall(keys.deadLetters))).not.toContain("secret");
     await stage(change("3"));
     expect(await dead.count()).toBe(0);
   });
 
-  it("does not bury what is older than what is known", async () => {
+  it("does not store a dead letter that is older than what is known", async () => {
     await sync("5");
-    expect(await dead.store(letter("4"))).toBe("superseded");
+    expect(await dead.store(deadLetter("4"))).toBe("superseded");
     await stage(change("7"));
-    expect(await dead.store(letter("6"))).toBe("superseded");
+    expect(await dead.store(deadLetter("6"))).toBe("superseded");
   });
 
-  it("keeps the letter of a newer event when an older one comes late", async () => {
-    await dead.store(letter("2"));
+  it("keeps the dead letter of a newer event when an older event comes late", async () => {
+    await dead.store(deadLetter("2"));
     expect(await stage(change("1"))).toMatchObject({ result: "staged" });
     expect(await dead.count()).toBe(1);
   });
 });
 
 describe("warm-up", () => {
-  it("never overwrites what is known better, and can be resumed", async () => {
+  it("never overwrites a newer row, and can be resumed", async () => {
     await sync("3");
     const known = await ledgerText();
     const listed = rowFor({ order: "" }, "f-listed");
@@ -306,7 +305,7 @@ describe("warm-up", () => {
     expect(await ledger.warmUp()).toMatchObject({ state: "done", cursor: undefined });
   });
 
-  it("lets one process warm at a time", async () => {
+  it("lets one process warm the ledger at a time", async () => {
     expect(await ledger.claimWarmUp("a")).toBe(true);
     expect(await ledger.claimWarmUp("a")).toBe(true);
     expect(await ledger.claimWarmUp("b")).toBe(false);

@@ -29,38 +29,38 @@ const viewOf = (given: Partial<PacingView> = {}): PacingView => ({
 });
 const flow = (perSlice: number) => Array.from({ length: SLICES_KEPT }, () => perSlice);
 
-test("Without a flow everything goes at once, however much waits", () => {
+test("Without a flow everything is sent at once, however much waits", () => {
   expect(paceOf(viewOf({ waiting: 5000 }), "live")).toBe(0);
 });
 
-test("A flow that the hour can bear goes at once", () => {
+test("A flow that fits into the hour is sent at once", () => {
   expect(paceOf(viewOf({ demand: flow(7) }), "live")).toBe(0);
 });
 
-test("A flow that it cannot bear is spread over the hour", () => {
+test("A flow that does not fit is spread over the hour", () => {
   const pace = paceOf(viewOf({ demand: flow(15), waiting: 200 }), "live");
   expect(pace).toBeCloseTo(EVEN_MS, 0);
 });
 
-test("While few wait, spreading spares a little", () => {
+test("While few records wait, spreading leaves a few requests unspent", () => {
   const pace = paceOf(viewOf({ demand: flow(15), waiting: 30 }), "live");
   expect(pace).toBeCloseTo(EVEN_MS / 0.97, 0);
 });
 
-test("What returns soon may be spent soon", () => {
+test("Slots that return soon may be spent soon", () => {
   const returns = Array.from({ length: HOUR_PARTS }, (_, part) => (part < 3 ? 300 : 0));
   const soon = viewOf({ remaining: 100, demand: flow(15), waiting: 200, returns });
   const late = { ...soon, returns: returns.toReversed() };
   expect(paceOf(soon, "live")).toBeLessThan(paceOf(late, "live") ?? 0);
 });
 
-test("An empty hour leaves the waiting to the log of leases, and bulk work to the reserve", () => {
+test("In an empty hour live changes wait for a lease, and bulk work leaves the reserve alone", () => {
   expect(paceOf(viewOf({ remaining: 0 }), "live")).toBe(0);
   expect(paceOf(viewOf({ remaining: 100 }), "bulk")).toBeUndefined();
   expect(paceOf(viewOf({ remaining: 101 }), "bulk")).toBe(0);
 });
 
-test("A storm is no flow; what lasts through three slices is", () => {
+test("A storm is no flow; changes in three slices in a row are", () => {
   const counted = (demand: number[]) =>
     flowOf(viewOf({ demand: [...demand, ...flow(0)].slice(0, SLICES_KEPT) })) * sliceMs(HOUR_MS);
   expect(counted([500])).toBe(0);
@@ -71,12 +71,12 @@ test("A storm is no flow; what lasts through three slices is", () => {
   expect(counted([1, 10, 10, 10, 10])).toBe(4);
 });
 
-test("A flow that ends shows before its slice is over", () => {
+test("The end of a flow shows before its slice is over", () => {
   const ended = viewOf({ demand: flow(15), current: { changed: 0, passed: 0.9 } });
   expect(paceOf(ended, "live")).toBe(0);
 });
 
-test("Whatever the view, the pace is usable and never overdraws within an hour", () => {
+test("For any view the pace is usable and never overdraws an hour", () => {
   const views = fc
     .record({
       remaining: fc.integer({ min: 0, max: 1000 }),
@@ -108,7 +108,7 @@ test("Whatever the view, the pace is usable and never overdraws within an hour",
   );
 });
 
-test("The forecast knows the burst, what returns, and whole hours", () => {
+test("The forecast considers bursts, returning slots, and whole hours", () => {
   const limits = { burst: 20, burstMs: 5000 };
   expect(drainsInMs(0, viewOf(), limits)).toBe(0);
   expect(drainsInMs(20, viewOf(), limits)).toBe(0);
@@ -118,7 +118,7 @@ test("The forecast knows the burst, what returns, and whole hours", () => {
   expect(drainsInMs(2000, viewOf({ remaining: 0 }), limits)).toBe(3 * HOUR_MS);
 });
 
-test("The rule keeps its promises for seeds that it was not tuned on", () => {
+test("The rule meets its limits for seeds that it was not tuned on", () => {
   const rule = POLICIES.at(-1);
   if (rule === undefined) throw new Error("no rule");
   for (const seed of [301, 302, 303]) {

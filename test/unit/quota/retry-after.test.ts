@@ -30,7 +30,7 @@ test.for<[string, Record<string, string>, number | undefined]>([
   ["a word", { "retry-after": "soon" }, undefined],
   ["nothing in it", { "retry-after": "" }, undefined],
   ["a reset that has passed", { "x-ratelimit-reset": epoch(-5000) }, undefined],
-  ["a reset that is no time", { "x-ratelimit-reset": "never" }, undefined],
+  ["a reset that is not a time", { "x-ratelimit-reset": "never" }, undefined],
   ["no header", {}, undefined],
 ])("A 429 with %s", ([, headers, waitMs]) => {
   expect(waitAskedMs(headers, NOW)).toBe(waitMs);
@@ -40,13 +40,13 @@ test("A header that came twice counts once", () => {
   expect(waitAskedMs({ "retry-after": ["3", "9"] }, NOW)).toBe(3000);
 });
 
-test("What is left of the hour is a whole number, or unknown", () => {
+test("The remaining requests are a whole number, or unknown", () => {
   expect(remainingOf({ "x-ratelimit-remaining": "12" })).toBe(12);
   expect(remainingOf({ "x-ratelimit-remaining": "-1" })).toBeUndefined();
   expect(remainingOf({ "x-ratelimit-remaining": "many" })).toBeUndefined();
   expect(remainingOf({})).toBeUndefined();
 });
 
-test("A reset farther away than a day is not believed", () => {
+test("A reset more than a day away is not believed", () => {
   expect(resetInMs({ "x-ratelimit-reset": epoch(25 * 3_600_000) }, NOW)).toBeUndefined();
 });

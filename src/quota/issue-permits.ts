@@ -1,0 +1,110 @@
+/** Issues permits to the waiters of this process, one at a time: a turn, both slots, the permit. */
+import { randomUUID } from "node:crypto";
+import type { Lane } from "../sync/lane.ts";
+import type { Feedback } from "./feedback.ts";
+import { areFresh, type LeasePair, type Slots } from "./lease-pair.ts";
+import type { Pacer, TakenTurn } from "./pacer.ts";
+import { Permit } from "./permit.ts";
+import { isStopped } from "./quota-state.ts";
+import { passedOr, type Waiters } from "./waiters.ts";
+
+/** Longest wait before asking for a turn again: other processes may change when it comes. */
+const ASK_AGAIN_MS = 1000;
+
+/** After a wait for slots longer than this, check again that nothing has stopped all sending. */
+const LONG_WAIT_MS = 50;
+
+export interface PermitIssuerOptions {
+  readonly waiters: Waiters;
+  readonly pacer: Pacer;
+  readonly leases: LeasePair;
+  readonly feedback: Feedback;
+  readonly hourMs: number;
+  readonly burstMs: number;
+  /** Gets errors that concern no waiter. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** What a permit is made of. */
+interface Grant {
+  readonly permitId: string;
+  readonly turn: TakenTurn;
+  readonly slots: Slots;
+}
+
+export class PermitIssuer {
+  readonly #options: PermitIssuerOptions;
+  #running = false;
+
+  constructor(options: PermitIssuerOptions) {
+    this.#options = options;
+  }
+
+  /** Issues permits until no waiter is left; does nothing while an earlier call is still at it. */
+  async run(): Promise<void> {
+    const { waiters, leases } = this.#options;
+    if (this.#running) return;
+    this.#running = true;
+    try {
+      await leases.ready;
+      while (waiters.next() !== undefined) await this.#issueNext();
+    } catch (error) {
+      waiters.rejectAll(error);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #issueNext(): Promise<void> {
+    const { waiters, pacer } = this.#options;
+    const change = waiters.change();
+    const lane = waiters.next()?.lane ?? "bulk";
+    const permitId = randomUUID();
+    const turn = await pacer.takeTurn(lane, permitId);
+    if (turn.kind === "wait") return passedOr(change, Math.min(turn.ms, ASK_AGAIN_MS));
+
+    const grant = await this.#takeSlots(permitId, turn);
+    // The first waiter may be another by now, or none. A live turn may come from the reserve that
+    // bulk work must leave alone.
+    const waiter = waiters.next();
+    const mayUse = waiter !== undefined && (waiter.lane === lane || waiter.lane === "live");
+    if (grant.stopped || !mayUse || !areFresh(grant.slots)) return this.#cancel(grant);
+    return waiter.grant(this.#permitOf(waiter.lane, grant));
+  }
+
+  async #takeSlots(permitId: string, turn: TakenTurn): Promise<Grant & { stopped: boolean }> {
+    const { leases, pacer } = this.#options;
+    const askedAt = performance.now();
+    const slots = await leases.take();
+    const long = performance.now() - askedAt > LONG_WAIT_MS;
+    return { permitId, turn, slots, stopped: long && isStopped(await pacer.snapshot()) };
+  }
+
+  #permitOf(lane: Lane, grant: Grant): Permit {
+    const { feedback, pacer, hourMs, burstMs, onError } = this.#options;
+    const { permitId, turn, slots } = grant;
+    const grantedAt = performance.now();
+    return new Permit(lane, {
+      fresh: () => areFresh(slots),
+      cancelled: () => void this.#cancel(grant).catch(onError),
+      unsent() {
+        slots.hour.release(0);
+        slots.burst.release(burstMs);
+        pacer.returnTurn(permitId, turn).catch(onError);
+      },
+      async answered(result) {
+        slots.hour.release(hourMs);
+        slots.burst.release(burstMs);
+        const tripMs = performance.now() - grantedAt;
+        await feedback.learn(result, { permitId, turn, tripMs }).catch(onError);
+      },
+    });
+  }
+
+  /** Returns the turn and both slots at once. */
+  #cancel({ permitId, turn, slots }: Grant): Promise<void> {
+    slots.hour.release(0);
+    slots.burst.release(0);
+    return this.#options.pacer.returnTurn(permitId, turn);
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The two lease logs of the quota, for the hour and for the burst, on a Redis connection of their
+ * own. Together they are the limit: a request needs a slot of both.
+ */
+import Bottleneck from "bottleneck";
+import type { Redis, RedisOptions } from "ioredis";
+import { createLeaseLog, type Lease, type LeaseLog } from "./lease-log.ts";
+import { LeaseRedis } from "./lease-redis.ts";
+import { quotaKeys } from "./quota-keys.ts";
+
+export interface Slots {
+  readonly hour: Lease;
+  readonly burst: Lease;
+}
+
+export interface LeasePairOptions {
+  /** Only its options are used. */
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly perHour: number;
+  readonly hourMs: number;
+  readonly burst: number;
+  readonly burstMs: number;
+}
+
+/** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
+const FRESH_PART = 0.4;
+
+export class LeasePair {
+  readonly redis: LeaseRedis;
+  readonly hour: LeaseLog;
+  /** Resolves when Redis knows both limits. */
+  readonly ready: Promise<unknown>;
+  readonly #burst: LeaseLog;
+  readonly #connection: Bottleneck.IORedisConnection;
+
+  constructor(options: LeasePairOptions, onError: (error: unknown) => void) {
+    const { perHour, hourMs, burst, burstMs } = options;
+    const { hourHoldMs, burstHoldMs } = holdsOf(options);
+    const keys = quotaKeys(options.prefix);
+    this.redis = new LeaseRedis({
+      ...(options.redis.options as RedisOptions & { replyMapping?: "legacy" }),
+      maxRetriesPerRequest: null,
+      // Bottleneck never connects a lazy client itself.
+      lazyConnect: false,
+    });
+    this.#connection = new Bottleneck.IORedisConnection({ client: this.redis });
+    this.#connection.on("error", onError);
+
+    const openLog = (id: string, limit: number, windowMs: number, holdMs: number) => {
+      const limiter = new Bottleneck({
+        id,
+        maxConcurrent: limit,
+        connection: this.#connection,
+        clearDatastore: false,
+        heartbeatInterval: 1000,
+      });
+      limiter.on("error", onError);
+      const freshMs = holdMs * FRESH_PART;
+      return createLeaseLog(limiter, this.redis, { id, limit, windowMs, holdMs, freshMs });
+    };
+    this.hour = openLog(keys.hour, perHour, hourMs, hourHoldMs);
+    this.#burst = openLog(keys.burst, burst, burstMs, burstHoldMs);
+    this.ready = Promise.all([this.hour.ready, this.#burst.ready]);
+  }
+
+  /** Waits for a slot of the hour, then of the burst: waiting for the hour must not block a burst. */
+  async take(): Promise<Slots> {
+    const hour = await this.hour.take();
+    try {
+      return { hour, burst: await this.#burst.take() };
+    } catch (error) {
+      hour.release(0);
+      throw error;
+    }
+  }
+
+  /** Ends at once; spent slots stay in Redis until their windows have passed. */
+  async disconnect(): Promise<void> {
+    this.hour.abandon();
+    this.#burst.abandon();
+    await this.#connection.disconnect(false);
+  }
+}
+
+export function areFresh(slots: Slots): boolean {
+  return slots.hour.fresh() && slots.burst.fresh();
+}
+
+/** How much longer than its window a lease lasts when its process dies, ms: see docs/quota.md. */
+export function holdsOf({ hourMs, burstMs }: Pick<LeasePairOptions, "hourMs" | "burstMs">) {
+  const burstHoldMs = Math.min(10_000, Math.max(2000, 2 * burstMs));
+  return { burstHoldMs, hourHoldMs: Math.max(2 * burstHoldMs, Math.min(60_000, hourMs / 10)) };
+}

@@ -1,0 +1,19 @@
+-- Include: reads the pace hash at KEYS[1] as table `pace`, all fields as numbers.
+--
+-- Fields of the pace hash (times in ms):
+--   stop      until when no process sends, after a 429
+--   failures  429s without a usable header since the last other reply
+--   turn      when the last turn of even spreading was due
+--   tat       when the steady bucket is full again (the "theoretical arrival time" of GCRA)
+--   steady    until when pacing is steady
+--   proven    until when bursts count as allowed
+--   level     tokens, counted by replies, that a bucket of `burst` tokens would hold if it were
+--             refilled at the hour's rate
+--   at        when `level` was counted
+--   trip      longest time from permit to reply while pacing was probing
+--   eased     replies accepted while such a bucket would have been about empty
+-- claim-turn.lua writes turn and tat, answered.lua writes level to eased and proven,
+-- throttled.lua writes stop, failures and steady.
+local pace = {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do pace[flat[i]] = tonumber(flat[i + 1]) end

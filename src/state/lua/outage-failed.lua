@@ -1,0 +1,22 @@
+-- Counts an unavailable reply; enough of them in a row are an outage.
+--
+-- Fields of the outage hash (times in ms):
+--   failures  unavailable replies since the last usable one
+--   reason    of the newest of them
+--   since     when the outage began
+--   pause     time between two tries
+--   until     when the next try may be made
+-- The last three are absent while there are too few failures for an outage.
+--
+-- KEYS  1 outage
+-- ARGV  1 failures that make an outage  2 firstPauseMs  3 longestPauseMs  4 reason
+-- Returns 1 when the outage begins with this failure, else 0.
+local threshold = tonumber(ARGV[1])
+--- @include "../../ops/lua/now.lua"
+local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
+redis.call('HSET', KEYS[1], 'reason', ARGV[4])
+if failures < threshold then return 0 end
+local pause = math.min(ARGV[2] * 2 ^ math.min(failures - threshold, 20), tonumber(ARGV[3]))
+redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
+redis.call('HSETNX', KEYS[1], 'since', now)
+return failures == threshold and 1 or 0

@@ -1,0 +1,11 @@
+-- Asks whether a request may be tried. During an outage one process may try, once per pause.
+--
+-- KEYS  1 outage (fields: see outage-failed.lua)
+-- Returns 0 when there is no outage, -1 when the caller makes the one try, else how long to wait,
+-- ms.
+local untilMs = tonumber(redis.call('HGET', KEYS[1], 'until') or '0')
+if untilMs == 0 then return 0 end
+--- @include "../../ops/lua/now.lua"
+if untilMs > now then return untilMs - now end
+redis.call('HSET', KEYS[1], 'until', now + redis.call('HGET', KEYS[1], 'pause'))
+return -1

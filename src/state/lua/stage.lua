@@ -1,0 +1,84 @@
+-- Stages the newest state of one record, or settles it at once when the ledger proves that it
+-- needs no request (decide.ts decides the same from a taken state).
+--
+-- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk
+--       7 dead-letters  8 seen:<today>  9... seen:<earlier day>
+-- ARGV  1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
+--       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
+--       12 id of the record's dead letter  13 most event keys to remember in a day
+-- Returns { result, coalesced 0 | 1, expedite 0 | 1 }.
+--   result    staged | unchanged | nothing_to_terminate | superseded | duplicate
+--   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
+--             the retry of an older state
+local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+--- @include "../../ops/lua/now.lua"
+--- @include "older.lua"
+
+if eventKey ~= '' then
+  for i = 8, #KEYS do
+    if redis.call('SISMEMBER', KEYS[i], eventKey) == 1 then return { 'duplicate', 0, 0 } end
+  end
+  -- Past the limit, only the event order recognises a repeated event.
+  if redis.call('SCARD', KEYS[8]) < tonumber(ARGV[13]) then
+    redis.call('SADD', KEYS[8], eventKey)
+    redis.call('EXPIRE', KEYS[8], ARGV[11])
+  end
+end
+
+--- @include "staged-fields.lua"
+local row = redis.call('HGET', KEYS[2], crmCode)
+row = row and cjson.decode(row) or nil
+if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
+  return { 'superseded', 0, 0 }
+end
+
+-- The dead letter of a newer event describes what is wrong with the record now: keep it.
+local deadLetter = redis.call('HGET', KEYS[7], ARGV[12])
+if deadLetter and not older(order, cjson.decode(deadLetter).order) then
+  redis.call('HDEL', KEYS[7], ARGV[12])
+end
+redis.call('HDEL', KEYS[7], 'e:' .. eventKey)
+
+local taken = s.tv ~= nil
+local pending = s.v ~= nil and s.v ~= s.tv
+local held = payload
+if held == '' and s.v then held = s.p end
+
+-- A state that the ledger proves needs no request, however long the quota is exhausted.
+local absent = (row and row.e == 0) or (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
+local certain = (row and row.e ~= -1 and not row.u) or (not row and absent)
+local settled = nil
+if certain then
+  if status == 'terminated' and (absent or row.x) then
+    settled = 'nothing_to_terminate'
+  elseif payload ~= '' and not absent and row.f == fingerprint then
+    settled = 'unchanged'
+  elseif status == 'active' and held == '' and not absent and not row.x then
+    settled = 'unchanged'
+  end
+end
+if settled then
+  row = row or { e = 0 }
+  row.w = order
+  row.s = now
+  redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
+  redis.call('DEL', KEYS[1])
+  redis.call('ZREM', KEYS[5], crmCode)
+  redis.call('ZREM', KEYS[6], crmCode)
+  return { settled, pending and 1 or 0, 0 }
+end
+
+local newLane = (s.v and s.l == 'live') and 'live' or lane
+local promoted = s.v and s.l == 'bulk' and newLane == 'live'
+local expedite = promoted or s.n
+redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', fingerprint,
+  'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
+  't', time, 'ev', event)
+redis.call('HDEL', KEYS[1], 'n', 'n0', 'h')
+redis.call('PERSIST', KEYS[1])
+if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
+if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time) end
+if promoted then redis.call('ZREM', KEYS[6], crmCode) end
+redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', s.t0 or time, crmCode)
+return { 'staged', pending and 1 or 0, expedite and 1 or 0 }

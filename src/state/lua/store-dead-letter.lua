@@ -1,0 +1,23 @@
+-- Stores a dead letter, unless it is older than what is known of its record: it would mislead then.
+--
+-- KEYS  1 dead-letters  2 ledger  3 staged
+-- ARGV  1 id  2 crmCode  3 order ('': unknown)  4 at, ms  5 details, JSON  6 event, encrypted
+-- Returns 'stored' | 'superseded'.
+local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
+--- @include "older.lua"
+local kept = redis.call('HGET', KEYS[1], id)
+kept = kept and cjson.decode(kept) or nil
+if order ~= '' then
+  local row = redis.call('HGET', KEYS[2], crmCode)
+  local watermark = row and cjson.decode(row).w
+  local staged = redis.call('HGET', KEYS[3], 'o')
+  if (watermark and older(order, watermark)) or (staged and older(order, staged)) or
+    (kept and kept.order ~= '' and older(order, kept.order)) then
+    return 'superseded'
+  end
+end
+redis.call('HSET', KEYS[1], id, cjson.encode({
+  details = ARGV[5], event = ARGV[6], order = order,
+  first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
+}))
+return 'stored'

@@ -1,0 +1,28 @@
+-- Takes the staged state of one record for one worker.
+--
+-- KEYS  1 staged  2 ledger  3 warm-up
+-- ARGV  1 crmCode  2 token of the worker  3 holdMs
+-- Returns {} when nothing is staged, { 'busy', until } while another worker holds the record, or
+-- { 'taken', row ('': none), state of the warm-up ('done': warm), field, value, ... }.
+local crmCode, token = ARGV[1], ARGV[2]
+--- @include "../../ops/lua/now.lua"
+--- @include "staged-fields.lua"
+if not s.v then return {} end
+if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } end
+
+-- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This
+-- state may then be on the service, so nothing older may follow it: move the watermark too.
+local before = redis.call('HGET', KEYS[2], crmCode)
+local warm = redis.call('HGET', KEYS[3], 'state') or ''
+local row = before and cjson.decode(before) or { e = warm == 'done' and 0 or -1, s = now }
+-- In a cold ledger a restored "no row" would mean "absent" once the warm-up ends, even if the
+-- listing has met this relation: restore a row that says "unknown".
+local restored = before or (warm == 'done' and '' or cjson.encode(row))
+row.u = 1
+row.w = s.o
+redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
+redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
+redis.call('HDEL', KEYS[1], 't1')
+local reply = { 'taken', before or '', warm }
+for _, value in ipairs(flat) do reply[#reply + 1] = value end
+return reply
