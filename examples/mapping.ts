@@ -1,8 +1,9 @@
-// A mapping as a module, for what expressions cannot say: MAPPING=examples/mapping.ts crmsync start
+// A mapping as a module, for cases that expressions cannot handle:
+// MAPPING=examples/mapping.ts crmsync start
 //
-// `event` has recordId, object, subject, type and source. `record` is undefined for a deletion that
-// came without one: only the crmCode is needed then. Return undefined for records that are not to be
-// sent. Values need no form: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31.
+// `event` has recordId, object, subject, type and source. `record` is undefined for a deletion
+// without a record; then only the crmCode is needed. Return undefined for records that must not be
+// sent. crmsync converts the values: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31.
 import type { MapRecord } from "crmsync";
 
 interface Client {

@@ -1,8 +1,8 @@
-// A producer without any code of crmsync: one CloudEvent, added to the queue with plain BullMQ.
+// A sender that uses no code of crmsync: adds one CloudEvent to the inbox with plain BullMQ.
 //
 //   REDIS_URL=redis://… node examples/push-with-bullmq.mjs [crmCode]
 //
-// QUEUE_PREFIX must be the one that crmsync runs with; {crmsync} unless it was set.
+// QUEUE_PREFIX must be the same as crmsync's; its default is {crmsync}.
 import { randomUUID } from "node:crypto";
 import { Queue } from "bullmq";
 

@@ -1,19 +1,11 @@
-/** Reading single records from a CRM's API: one GET, with what its answers mean in one table. */
+/** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
 import { EnvHttpProxyAgent, type Dispatcher } from "undici";
 import { parseExactly } from "../event/exact-json.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
+import { isObject } from "./json-value.ts";
+import type { ApiResult, NotRead, RecordApi } from "./record-reader.ts";
 
-export type Answer =
-  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
-  /** `code` is what the API calls it, where it says so. */
-  | { readonly kind: "missing"; readonly code?: string }
-  | { readonly kind: "throttled"; readonly retryAfterMs: number }
-  | { readonly kind: "client_error" | "unavailable"; readonly reason: string };
-
-export interface CrmApi {
-  get(url: string, headers: Readonly<Record<string, string>>): Promise<Answer>;
-  /** A bearer token by OAuth 2 client credentials, kept until shortly before it ends. */
-  token(url: string, form: Readonly<Record<string, string>>): Promise<string | Answer>;
+export interface CrmApi extends Omit<RecordApi, "setting"> {
   close(): Promise<void>;
 }
 
@@ -26,22 +18,31 @@ export interface CrmApiOptions {
   };
 }
 
-/** A record with every field filled stays far below. */
+/** Far more than a record with every field filled. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
-/** A token is asked for anew this long before it ends, s. */
+/** A token is replaced this long before it expires, s. */
 const TOKEN_MARGIN_S = 60;
+
+/** Lifetime of a token whose response gives none, s. */
 const TOKEN_LIFE_S = 600;
 
-/** Where a 429 does not say how long to wait, ms. */
+/** Pause after a 429 that does not say how long to wait, ms. */
 const THROTTLED_MS = 10_000;
 
 const CONNECTIONS = 4;
 
-interface RawAnswer {
+type ApiRequest = Pick<Dispatcher.RequestOptions, "method" | "headers" | "body">;
+
+interface ApiResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Parsed JSON; undefined when it is not JSON. */
   readonly body: unknown;
+}
+
+interface NoResponse {
+  readonly failure: string;
 }
 
 export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
@@ -54,88 +55,95 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
   });
   const tokens = new Map<string, { token: string; until: number }>();
 
-  async function exchange(
-    url: string,
-    options: Pick<Dispatcher.RequestOptions, "method" | "headers" | "body">,
-  ): Promise<RawAnswer | { readonly failure: string }> {
-    try {
-      const { origin, pathname, search } = new URL(url);
-      const response = await agent.request({
-        origin,
-        path: pathname + search,
-        ...options,
-        signal: AbortSignal.timeout(timeoutMs),
-      });
-      const chunks: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of response.body as AsyncIterable<Buffer>) {
-        size += chunk.length;
-        if (size > MAX_BODY_BYTES) return { failure: "an answer larger than 4 MiB" };
-        chunks.push(chunk);
-      }
-      const text = Buffer.concat(chunks).toString("utf8");
-      return { status: response.statusCode, headers: response.headers, body: parse(text) };
-    } catch (error) {
-      const { code, name } = error as { code?: string; name?: string };
-      if (name === "TimeoutError") return { failure: `no answer within ${timeoutMs / 1000} s` };
-      return { failure: typeof code === "string" ? code : (name ?? "no answer") };
-    }
-  }
+  const exchange = (url: string, request: ApiRequest) => send(agent, timeoutMs, url, request);
 
-  async function get(url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
-    const answer = await exchange(url, {
+  async function get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult> {
+    const response = await exchange(url, {
       method: "GET",
       headers: { accept: "application/json", ...headers },
     });
-    const read = meaningOf(answer);
-    // A token that was revoked before its time is asked for anew.
-    if (read.kind === "client_error") tokens.clear();
-    return read;
+    const result = classify(response);
+    // The token may have been revoked: get a new one next time.
+    if (result.kind === "client_error") tokens.clear();
+    return result;
   }
 
-  return {
-    get,
-    async token(url, form) {
-      const key = `${url} ${JSON.stringify(form)}`;
-      const kept = tokens.get(key);
-      if (kept !== undefined && kept.until > Date.now()) return kept.token;
-      const body = new URLSearchParams({ grant_type: "client_credentials", ...form });
-      const answer = await exchange(url, {
-        method: "POST",
-        headers: {
-          accept: "application/json",
-          "content-type": "application/x-www-form-urlencoded",
-        },
-        body: body.toString(),
-      });
-      const read = meaningOf(answer);
-      if (read.kind === "missing") {
-        return { kind: "client_error", reason: "HTTP 404 where tokens are handed out" };
-      }
-      if (read.kind !== "found") return read;
-      const { access_token: token, expires_in: life } = read.body;
-      if (typeof token !== "string") return { kind: "client_error", reason: "no access_token" };
-      const lifeS = Number(life) > TOKEN_MARGIN_S ? Number(life) : TOKEN_LIFE_S;
-      tokens.set(key, { token, until: Date.now() + (lifeS - TOKEN_MARGIN_S) * 1000 });
-      return token;
-    },
-    close: () => agent.destroy(),
-  };
+  async function token(
+    url: string,
+    form: Readonly<Record<string, string>>,
+  ): Promise<string | NotRead> {
+    const key = `${url} ${JSON.stringify(form)}`;
+    const cached = tokens.get(key);
+    if (cached !== undefined && cached.until > Date.now()) return cached.token;
+    const body = new URLSearchParams({ grant_type: "client_credentials", ...form });
+    const response = await exchange(url, {
+      method: "POST",
+      headers: {
+        accept: "application/json",
+        "content-type": "application/x-www-form-urlencoded",
+      },
+      body: body.toString(),
+    });
+    const result = classify(response);
+    if (result.kind === "missing") {
+      return { kind: "client_error", reason: "HTTP 404 from the token endpoint" };
+    }
+    if (result.kind !== "found") return result;
+    const { access_token: issued, expires_in: life } = result.body;
+    if (typeof issued !== "string") return { kind: "client_error", reason: "no access_token" };
+    const lifeS = Number(life) > TOKEN_MARGIN_S ? Number(life) : TOKEN_LIFE_S;
+    tokens.set(key, { token: issued, until: Date.now() + (lifeS - TOKEN_MARGIN_S) * 1000 });
+    return issued;
+  }
+
+  return { get, token, close: () => agent.destroy() };
 }
 
-function meaningOf(answer: RawAnswer | { readonly failure: string }): Answer {
-  if ("failure" in answer) return { kind: "unavailable", reason: answer.failure };
-  const { status, headers, body } = answer;
+async function send(
+  agent: Dispatcher,
+  timeoutMs: number,
+  url: string,
+  request: ApiRequest,
+): Promise<ApiResponse | NoResponse> {
+  try {
+    const { origin, pathname, search } = new URL(url);
+    const response = await agent.request({
+      origin,
+      path: pathname + search,
+      ...request,
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of response.body as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > MAX_BODY_BYTES) return { failure: "a response larger than 4 MiB" };
+      chunks.push(chunk);
+    }
+    const text = Buffer.concat(chunks).toString("utf8");
+    return { status: response.statusCode, headers: response.headers, body: parse(text) };
+  } catch (error) {
+    const { code, name } = error as { code?: string; name?: string };
+    if (name === "TimeoutError") return { failure: `no response within ${timeoutMs / 1000} s` };
+    return { failure: typeof code === "string" ? code : (name ?? "no response") };
+  }
+}
+
+function classify(response: ApiResponse | NoResponse): ApiResult {
+  if ("failure" in response) return { kind: "unavailable", reason: response.failure };
+  const { status, headers, body } = response;
   if (status === 200) {
-    return isObject(body) ? { kind: "found", body } : { kind: "unavailable", reason: "no JSON" };
+    return isObject(body)
+      ? { kind: "found", body }
+      : { kind: "unavailable", reason: "not a JSON object" };
   }
   const code = codeOf(body);
   if (status === 404 || status === 410) {
-    // A page for people is not the API's: whatever is asked for there would look deleted.
+    // A web page comes from something other than the API, so it does not mean "deleted".
     return /html/i.test(String(headers["content-type"]))
       ? {
           kind: "client_error",
-          reason: `HTTP ${status} with a web page; is the address the API's?`,
+          reason: `HTTP ${status} with a web page; is this the address of the API?`,
         }
       : { kind: "missing", ...(code !== undefined && { code }) };
   }
@@ -147,8 +155,9 @@ function meaningOf(answer: RawAnswer | { readonly failure: string }): Answer {
 }
 
 /**
- * The API's own name of a failure: `{error: name}` of OAuth, `{error: {code}}` of OData,
- * `[{errorCode}]` of Salesforce, `{category}` of HubSpot. Words only: texts may quote the record.
+ * The API's own name of an error: `{error: name}` of OAuth, `{error: {code}}` of OData,
+ * `[{errorCode}]` of Salesforce, `{category}` of HubSpot. Single words only: a text may quote the
+ * record.
  */
 function codeOf(body: unknown): string | undefined {
   const first: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
@@ -167,6 +176,3 @@ function parse(text: string): unknown {
     return undefined;
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,46 +1,36 @@
 /**
- * Dataverse / Dynamics 365: the execution context of a plug-in step, with the attributes that the
- * request set. Its answer is awaited for 60 s; one more try is made after 502, 503 and 504.
+ * Dataverse / Dynamics 365 sends the execution context of a plug-in step, with the attributes that
+ * were set. It waits 60 s for the response, and tries once more after 502, 503 and 504.
  */
 import { isOneOf } from "../ops/secrets.ts";
-import {
-  addressOf,
-  fetched,
-  isObject,
-  jsonOf,
-  required,
-  textOf,
-  timeOf,
-  WebhookBodyError,
-  type Json,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
 const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 
-/** What Dataverse calls a record that does not exist, by its id or by a key. */
+/** Error codes of Dataverse: no record with this id, no record with this key. */
 const NO_RECORD: ReadonlySet<string> = new Set(["0x80040217", "0x80060891"]);
 
-/** Images that Dataverse adds by itself hold a name only. */
+/** An image that Dataverse adds by itself; it holds only a name. */
 const OWN_IMAGE = "AsynchronousStepPrimaryName";
 
 export const dynamics: CrmConnector = {
   name: "dynamics",
   secretName: "DYNAMICS_WEBHOOK_SECRET",
-  copyMemoryS: 0,
+  rememberForS: 0,
 
-  /** The three ways that a service endpoint can be registered with: header, key, query. */
+  /** A service endpoint can be registered with a header, a key or a query parameter. */
   verify({ headers, query }, secrets) {
-    const shown = [
+    const given = [
       headers["x-webhook-key"],
       headers["authorization"]?.replace(/^Bearer +/i, ""),
       query.get("code") ?? undefined,
       query.get("key") ?? undefined,
     ];
-    return shown.map((text) => isOneOf(text, secrets)).includes(true)
+    return given.map((text) => isOneOf(text, secrets)).includes(true)
       ? { ok: true }
       : { ok: false, why: "the key (?code=, or the header x-webhook-key) is missing or wrong" };
   },
@@ -64,10 +54,10 @@ export const dynamics: CrmConnector = {
       case "Delete":
         return { events: [event("crm.record.deleted", id)] };
       case "Merge": {
-        const loser = required(input(context, "SubordinateId"), "SubordinateId").toLowerCase();
+        const merged = required(input(context, "SubordinateId"), "SubordinateId").toLowerCase();
         return {
           events: [
-            event("crm.record.deleted", loser),
+            event("crm.record.deleted", merged),
             event("crm.record.updated", id, { fetch: "dynamics" }),
           ],
         };
@@ -95,29 +85,29 @@ export const dynamics: CrmConnector = {
         client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
         scope: `${base}/.default`,
       });
-      if (typeof token !== "string") return fetched(token, undefined);
-      // Only an id of its form may stand unquoted in such an address.
+      if (typeof token !== "string") return token;
+      // The id stands unquoted in the address, so accept nothing but a GUID.
       if (!/^[0-9a-f-]{36}$/.test(recordId)) return { kind: "missing" };
       const url = `${addressOf(base, "/api/data/v9.2", setOf(object))}(${recordId})`;
-      const answer = await api.get(url, {
+      const result = await api.get(url, {
         authorization: `Bearer ${token}`,
         "odata-maxversion": "4.0",
         "odata-version": "4.0",
         prefer: `odata.include-annotations="${FORMATTED.slice(1)}"`,
       });
-      // An address that it does not know is a 404 too, and says nothing of the record.
-      if (answer.kind === "missing" && !NO_RECORD.has(answer.code ?? "")) {
+      // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
+      if (result.kind === "missing" && !NO_RECORD.has(result.code ?? "")) {
         return {
           kind: "client_error",
-          reason: `HTTP 404 ${answer.code ?? ""} for ${setOf(object)}`,
+          reason: `HTTP 404 ${result.code ?? ""} for ${setOf(object)}`,
         };
       }
-      return fetched(answer, "modifiedon");
+      return toFetchedRecord(result, "modifiedon");
     },
   },
 };
 
-/** The name of a table's set of records, as Dataverse forms it unless told otherwise. */
+/** The entity set name that Dataverse forms by default: contact → contacts. */
 const setOf = (table: string): string =>
   /[^aeiou]y$/.test(table)
     ? `${table.slice(0, -1)}ies`
@@ -135,7 +125,7 @@ function envelopeOf(context: Json, what: string) {
   } as const;
 }
 
-/** A post image with all columns is the whole record; of a creation so is what was set. */
+/** The whole record is a post image with all columns or, of a new record, the attributes set. */
 function dataOf(context: Json, canFetch: boolean, isCreation: boolean): WebhookEvent["data"] {
   if (canFetch) return { fetch: "dynamics" };
   const target = flatten(input(context, "Target"));
@@ -154,7 +144,7 @@ function pairs(list: unknown): [string, unknown][] {
   );
 }
 
-/** An Entity in the shape that the Web API gives a record. */
+/** Turns an Entity into the shape that the Web API returns. */
 function flatten(entity: unknown): Record<string, unknown> {
   if (!isObject(entity)) return {};
   const record: Record<string, unknown> = {};

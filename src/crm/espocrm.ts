@@ -1,22 +1,14 @@
 /**
- * EspoCRM: lists of up to 50 records that name neither the event nor the entity, so that each
- * webhook needs an address of its own: /webhooks/espocrm/Contact/update. It tries again only after
- * 0, 401, 403, 404, 405, 408, 500 and 503, and an update comes without a time.
+ * EspoCRM sends lists of up to 50 records that name neither the event nor the entity: each webhook
+ * needs its own address, such as /webhooks/espocrm/Contact/update. It tries again only after 0 (no
+ * connection), 401, 403, 404, 405, 408, 500 and 503. An update has no time.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { isOneOf } from "../ops/secrets.ts";
-import {
-  addressOf,
-  fetched,
-  isObject,
-  jsonOf,
-  required,
-  timeOf,
-  WebhookBodyError,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { isObject, timeOf } from "./json-value.ts";
+import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   create: "crm.record.created",
@@ -27,15 +19,17 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
 export const espocrm: CrmConnector = {
   name: "espocrm",
   secretName: "ESPOCRM_WEBHOOK_SECRET",
-  copyMemoryS: 0,
+  rememberForS: 0,
 
   /** `Signature` is base64 of the webhook's id, a colon, and the HMAC in hex. */
   verify({ headers, body }, secrets) {
-    const shown = Buffer.from(headers["signature"] ?? "", "base64").toString("utf8");
-    const colon = shown.indexOf(":");
+    const given = Buffer.from(headers["signature"] ?? "", "base64").toString("utf8");
+    const colon = given.indexOf(":");
     if (colon < 1) return { ok: false, why: "the header Signature is missing or not base64" };
-    const made = secrets.map((secret) => createHmac("sha256", secret).update(body).digest("hex"));
-    return isOneOf(shown.slice(colon + 1), made)
+    const expected = secrets.map((secret) =>
+      createHmac("sha256", secret).update(body).digest("hex"),
+    );
+    return isOneOf(given.slice(colon + 1), expected)
       ? { ok: true }
       : { ok: false, why: "the signature is not that of any configured secret" };
   },
@@ -45,7 +39,7 @@ export const espocrm: CrmConnector = {
     const type = TYPES[action];
     if (object === "" || type === undefined) {
       throw new WebhookBodyError(
-        "the address must end in /<Entity>/<create|update|delete>, since EspoCRM does not say which it is",
+        "the address must end in /<Entity>/<create|update|delete>, since EspoCRM's request does not name them",
       );
     }
     const records = jsonOf(request);
@@ -61,16 +55,16 @@ export const espocrm: CrmConnector = {
     needs: ["ESPOCRM_URL", "ESPOCRM_API_KEY"],
     async fetchRecord(api, object, recordId) {
       const url = addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object, recordId);
-      const answer = await api.get(url, { "x-api-key": api.setting("ESPOCRM_API_KEY") });
-      // Its events have our clock's time, so its own cannot be compared with them.
-      return fetched(answer, undefined);
+      const result = await api.get(url, { "x-api-key": api.setting("ESPOCRM_API_KEY") });
+      // Events of EspoCRM carry our clock's time, which its own times cannot be compared with.
+      return toFetchedRecord(result, undefined);
     },
   },
 };
 
 /**
- * Two true events may have equal bodies (A → B → A → B), so nothing in them can tell a copy: each
- * gets an id of its own, and its time is when it came.
+ * Two different events may have equal bodies (A → B → A → B), so a copy cannot be recognised: each
+ * event gets a new id, and the time at which it was received.
  */
 function eventOf(
   type: WebhookEvent["type"],

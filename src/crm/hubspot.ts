@@ -1,36 +1,26 @@
 /**
- * HubSpot webhooks v3: lists of what changed, without the records. Neither order nor uniqueness
- * is promised; its answer is awaited for 5 s, and ten tries are made within a day.
+ * HubSpot webhooks v3: lists of changes without the records, in any order, some of them twice.
+ * HubSpot waits 5 s for the response, and tries up to ten times within a day.
  */
 import { isSignedBy } from "../ops/secrets.ts";
-import {
-  addressOf,
-  fetched,
-  isObject,
-  jsonOf,
-  required,
-  textOf,
-  timeOf,
-  WebhookBodyError,
-  type Json,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
-/** A signature older than this is refused, ms; HubSpot's own rule. */
+/** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
 const TOLERANCE_MS = 300_000;
 
 /** Objects of the generic subscriptions (`object.*`), by their type id. */
 const OBJECTS: Readonly<Record<string, string>> = { "0-1": "contact", "0-2": "company" };
 
-/** Characters that HubSpot signs as they are where a URL has them escaped. */
+/** HubSpot decodes these escapes of the URL before it signs. */
 const UNESCAPED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
 export const hubspot: CrmConnector = {
   name: "hubspot",
   secretName: "HUBSPOT_WEBHOOK_SECRET",
-  copyMemoryS: (2 * TOLERANCE_MS) / 1000,
+  rememberForS: (2 * TOLERANCE_MS) / 1000,
 
   verify({ headers, urls, body, receivedAt }, secrets) {
     const signature = headers["x-hubspot-signature-v3"];
@@ -41,15 +31,15 @@ export const hubspot: CrmConnector = {
     if (!/^\d{1,15}$/.test(timestamp) || Math.abs(receivedAt - Number(timestamp)) > TOLERANCE_MS) {
       return { ok: false, why: "X-HubSpot-Request-Timestamp is not within 5 minutes of now" };
     }
-    const right = urls.some((url) => {
+    const isSigned = urls.some((url) => {
       const uri = url.replace(UNESCAPED, (escaped) => decodeURIComponent(escaped));
       return isSignedBy(secrets, ["POST", uri, body, timestamp], "base64", signature);
     });
-    return right
-      ? { ok: true, copyKey: `${timestamp}.${signature}` }
+    return isSigned
+      ? { ok: true, requestKey: `${timestamp}.${signature}` }
       : {
           ok: false,
-          why: "the signature is not that of the secret; does WEBHOOKS_PUBLIC_URL say what HubSpot calls?",
+          why: "the signature is not that of the secret; is WEBHOOKS_PUBLIC_URL the address that HubSpot calls?",
         };
   },
 
@@ -64,13 +54,13 @@ export const hubspot: CrmConnector = {
     async fetchRecord(api, object, recordId, fields) {
       const path = PLURALS[object] ?? object;
       const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
-      // Only properties that are named are sent; names that are none are let be.
+      // HubSpot returns only the properties named, and ignores names that it does not know.
       const names = [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
       const query = new URLSearchParams({ properties: names.join(",") });
-      const answer = await api.get(`${base}?${query.toString()}`, {
+      const result = await api.get(`${base}?${query.toString()}`, {
         authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
       });
-      return fetched(answer, "updatedAt");
+      return toFetchedRecord(result, "updatedAt");
     },
   },
 };
@@ -79,7 +69,7 @@ const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company
 
 function eventsOf(change: unknown): WebhookEvent[] {
   if (!isObject(change)) throw new WebhookBodyError("a change is not an object");
-  // Older accounts say eventType.
+  // Older accounts send eventType.
   const subscription = required(
     change["subscriptionType"] ?? change["eventType"],
     "subscriptionType",
@@ -105,13 +95,13 @@ function eventsOf(change: unknown): WebhookEvent[] {
       return [event("crm.record.created", recordId)];
     case "merge":
       return mergeOf(change, recordId, event);
-    // propertyChange, associationChange, and what may yet come: the record tells.
+    // propertyChange, associationChange and future kinds: the fetched record shows what changed.
     default:
       return [event("crm.record.updated", recordId)];
   }
 }
 
-/** The survivor may be a record of its own; all others that took part are gone. */
+/** The survivor may be a new record; every other record of the merge is deleted. */
 function mergeOf(
   change: Json,
   recordId: string,
@@ -120,16 +110,16 @@ function mergeOf(
   const primary = textOf(change["primaryObjectId"]) || recordId;
   const survivor = textOf(change["newObjectId"]) || primary;
   const merged = Array.isArray(change["mergedObjectIds"]) ? change["mergedObjectIds"] : [];
-  const losers = new Set([primary, ...merged.map(textOf)].filter((id) => id !== ""));
-  losers.delete(survivor);
-  const events = [...losers].map((id) => event("crm.record.deleted", id));
+  const deleted = new Set([primary, ...merged.map(textOf)].filter((id) => id !== ""));
+  deleted.delete(survivor);
+  const events = [...deleted].map((id) => event("crm.record.deleted", id));
   return [...events, event("crm.record.updated", survivor)].map((one) => ({
     ...one,
     id: `${one.id}-${one.subject}`,
   }));
 }
 
-/** eventId alone is not unique, says HubSpot; all of these together are. */
+/** HubSpot does not promise that eventId is unique; these five together are. */
 function envelopeOf(change: Json) {
   const { portalId, subscriptionId, eventId, objectId, occurredAt } = change;
   const parts = [portalId, subscriptionId, eventId, objectId, occurredAt].map(textOf);

@@ -1,20 +1,11 @@
 /**
- * Pipedrive webhooks v2: one change a request, with the record as it is now. Ten first tries that
- * fail mean half an hour without events, so whatever is understood is answered with 200.
+ * Pipedrive webhooks v2: one change a request, with the whole record. After ten deliveries that
+ * failed at the first try, Pipedrive sends nothing for half an hour.
  */
 import { isOneOf } from "../ops/secrets.ts";
-import {
-  isObject,
-  jsonOf,
-  required,
-  textOf,
-  timeOf,
-  WebhookBodyError,
-  type Json,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   create: "crm.record.created",
@@ -25,13 +16,14 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
 export const pipedrive: CrmConnector = {
   name: "pipedrive",
   secretName: "PIPEDRIVE_WEBHOOK_SECRET",
-  copyMemoryS: 0,
+  rememberForS: 0,
 
   /** HTTP Basic: the secret is `user:password`, as given when the webhook was created. */
   verify({ headers }, secrets) {
     const given = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
-    const shown = given === undefined ? undefined : Buffer.from(given, "base64").toString("utf8");
-    return isOneOf(shown, secrets)
+    const userAndPassword =
+      given === undefined ? undefined : Buffer.from(given, "base64").toString("utf8");
+    return isOneOf(userAndPassword, secrets)
       ? { ok: true }
       : { ok: false, why: "the user and password (HTTP Basic) are missing or wrong" };
   },
@@ -53,7 +45,7 @@ export const pipedrive: CrmConnector = {
 
 function eventOf(type: WebhookEvent["type"], meta: Json, record: Json | undefined): WebhookEvent {
   const sent = timeOf(meta["timestamp"]);
-  // A deleted record still says when it was changed last, which is not when it went.
+  // update_time of a deleted record is that of its last change, not of the deletion.
   const changed = type === "crm.record.deleted" ? undefined : timeOf(record?.["update_time"]);
   const time = changed ?? sent;
   const id = textOf(meta["entity_id"]) || required(record?.["id"], "meta.entity_id");

@@ -1,11 +1,13 @@
-/** Outbound messages: up to 100 notifications in one SOAP envelope. */
+/** Salesforce's outbound messages: up to 100 notifications in one SOAP envelope. */
 import { XMLParser, XMLValidator } from "fast-xml-parser";
-import { isObject, textOf, WebhookBodyError, type Json, type WebhookRequest } from "./connector.ts";
+import type { WebhookRequest } from "./connector.ts";
+import { isObject, textOf, type Json } from "./json-value.ts";
+import { WebhookBodyError } from "./webhook-body.ts";
 
 const SOAP = "http://schemas.xmlsoap.org/soap/envelope/";
 const OUTBOUND = "http://soap.sforce.com/2005/09/outbound";
 
-/** Anything else than this, and Salesforce sends the message again for 24 hours. */
+/** After any other response, Salesforce sends the message again for 24 hours. */
 export const ACKNOWLEDGEMENT = {
   contentType: "text/xml; charset=utf-8",
   body: `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="${SOAP}"><soapenv:Body><notificationsResponse xmlns="${OUTBOUND}"><Ack>true</Ack></notificationsResponse></soapenv:Body></soapenv:Envelope>`,
@@ -24,19 +26,19 @@ const parser = new XMLParser({
   ignoreAttributes: false,
   attributeNamePrefix: "@",
   removeNSPrefix: true,
-  // Texts stay texts: an id of digits is no number, and 007 is not 7.
+  // Do not convert texts: an id may consist of digits, and 007 is not 7.
   parseTagValue: false,
   parseAttributeValue: false,
   trimValues: false,
   isArray: (name) => name === "Notification",
 });
 
-/** @throws WebhookBodyError when it is no such envelope. */
+/** @throws WebhookBodyError when the text is not an outbound message. */
 export function notificationsOf(xml: string): {
   organizationId: string;
   notifications: Notification[];
 } {
-  // No sender of these declares anything; whoever does has entities in mind.
+  // Salesforce sends no DOCTYPE; one could only serve an entity attack.
   if (/<!(?:DOCTYPE|ENTITY)/i.test(xml) || XMLValidator.validate(xml) !== true) {
     throw new WebhookBodyError("the body is not well-formed XML without a DOCTYPE");
   }
@@ -75,7 +77,7 @@ function notificationOf(notification: unknown): Notification {
   return { id, object, fields: Object.fromEntries(fields) };
 }
 
-/** XML has texts only; the words for true and false mean just that. */
+/** XML has texts only: `true` and `false` become booleans, a nil element null. */
 function fieldOf(value: unknown): string | boolean | null {
   if (isObject(value)) return value["@nil"] === "true" ? null : textOf(value["#text"]) || null;
   const text = textOf(value);

@@ -1,24 +1,13 @@
 /**
- * Salesforce. Change data capture events are pulled from its bus; whoever pulls relays them here
- * as JSON (EventBridge, a Pub/Sub client, a flow). Outbound messages come as SOAP by themselves.
+ * Salesforce. A relay (EventBridge, a Pub/Sub client, a flow) subscribes to its change data capture
+ * events and sends them here as JSON. Salesforce itself sends outbound messages, as SOAP.
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
-import {
-  addressOf,
-  fetched,
-  isObject,
-  jsonOf,
-  required,
-  textOf,
-  timeOf,
-  WebhookBodyError,
-  type Json,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-  type WebhookRequest,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   CREATE: "crm.record.created",
@@ -27,31 +16,31 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   UNDELETE: "crm.record.restored",
 };
 
-/** Salesforce's ids; others (000000000000000AAA, 001*) stand for records that are not named. */
+/** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
 const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
 
-/** Of the REST API; Salesforce keeps old ones for years. */
+/** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
 
-/** Digits of a commit number, padded so that it compares as text. */
+/** Numbers are padded to these lengths, so that they compare as text. */
 const COMMIT_DIGITS = 20;
 const SEQUENCE_DIGITS = 6;
 
 export const salesforce: CrmConnector = {
   name: "salesforce",
   secretName: "SALESFORCE_WEBHOOK_SECRET",
-  copyMemoryS: 0,
+  rememberForS: 0,
 
-  /** Relays can set a header; an outbound message has nothing but its address. */
+  /** A relay can set a header; an outbound message can carry a secret only in its address. */
   verify({ headers, query }, secrets) {
     const basic = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
-    const shown = [
+    const given = [
       headers["authorization"]?.replace(/^Bearer +/i, ""),
       basic && Buffer.from(basic, "base64").toString("utf8"),
       headers["x-api-key"],
       query.get("key") ?? undefined,
     ];
-    return shown.map((text) => isOneOf(text, secrets)).includes(true)
+    return given.map((text) => isOneOf(text, secrets)).includes(true)
       ? { ok: true }
       : {
           ok: false,
@@ -81,14 +70,17 @@ export const salesforce: CrmConnector = {
         client_id: api.setting("SALESFORCE_CLIENT_ID"),
         client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
       });
-      if (typeof token !== "string") return fetched(token, undefined);
+      if (typeof token !== "string") return token;
       const url = addressOf(base, `/services/data/${API_VERSION}/sobjects`, object, recordId);
-      return fetched(await api.get(url, { authorization: `Bearer ${token}` }), "SystemModstamp");
+      return toFetchedRecord(
+        await api.get(url, { authorization: `Bearer ${token}` }),
+        "SystemModstamp",
+      );
     },
   },
 };
 
-/** As the bus shows it, as EventBridge wraps it, or bare. */
+/** A change event as the bus sends it (`data`), as EventBridge wraps it (`detail`), or bare. */
 function payloadOf(body: unknown): Json {
   for (const one of isObject(body) ? [body, body["data"], body["detail"]] : []) {
     if (!isObject(one)) continue;
@@ -122,14 +114,14 @@ function eventsOfChange(payload: Json, canFetch: boolean): Translated {
   return { events, gaps: recordIds.length - known.length };
 }
 
-/** A transaction's changes have one time; what tells their order has up to 19 digits. */
+/** Changes of one transaction have the same time; commit numbers have up to 19 digits. */
 const sequenceOf = (header: Json): string =>
   [
     textOf(header["commitNumber"]).padStart(COMMIT_DIGITS, "0"),
     textOf(header["sequenceNumber"]).padStart(SEQUENCE_DIGITS, "0"),
   ].join("-");
 
-/** New and undeleted records come with all their fields, updated ones with what changed. */
+/** Events of new and undeleted records hold all fields, events of updates only those changed. */
 function dataOf(payload: Json, change: string, id: string, canFetch: boolean) {
   const isWhole = change === "CREATE" || change === "UNDELETE";
   return isWhole && !canFetch
@@ -137,7 +129,7 @@ function dataOf(payload: Json, change: string, id: string, canFetch: boolean) {
     : { fetch: "salesforce" };
 }
 
-/** Compound fields as the REST API shows them: MailingAddress.City is MailingCity. */
+/** Names compound fields as the REST API does: MailingAddress.City becomes MailingCity. */
 function flatten(payload: Json): Record<string, unknown> {
   const record: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(payload)) {

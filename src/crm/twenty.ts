@@ -1,20 +1,11 @@
-/** Twenty: the whole record with every event, sent once and never again; answered within 5 s. */
+/** Twenty sends the whole record with every event, once, and waits 5 s for the response. */
 import { createHash } from "node:crypto";
 import { isSignedBy } from "../ops/secrets.ts";
-import {
-  isObject,
-  jsonOf,
-  required,
-  textOf,
-  timeOf,
-  WebhookBodyError,
-  type Json,
-  type Translated,
-  type CrmConnector,
-  type WebhookEvent,
-} from "./connector.ts";
+import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
-/** Twenty names no tolerance; this is the field's usual one, ms. */
+/** Twenty documents no tolerance; five minutes are usual for webhooks, ms. */
 const TOLERANCE_MS = 300_000;
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -29,7 +20,7 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
 export const twenty: CrmConnector = {
   name: "twenty",
   secretName: "TWENTY_WEBHOOK_SECRET",
-  copyMemoryS: (2 * TOLERANCE_MS) / 1000,
+  rememberForS: (2 * TOLERANCE_MS) / 1000,
 
   verify({ headers, body, receivedAt }, secrets) {
     const signature = headers["x-twenty-webhook-signature"];
@@ -41,14 +32,14 @@ export const twenty: CrmConnector = {
       return { ok: false, why: "X-Twenty-Webhook-Timestamp is not within 5 minutes of now" };
     }
     return isSignedBy(secrets, [timestamp, ":", body], "hex", signature.toLowerCase())
-      ? { ok: true, copyKey: `${timestamp}.${signature.toLowerCase()}` }
+      ? { ok: true, requestKey: `${timestamp}.${signature.toLowerCase()}` }
       : { ok: false, why: "the signature is not that of the secret" };
   },
 
   toEvents(request): Translated {
     const body = jsonOf(request);
     if (!isObject(body)) throw new WebhookBodyError("the body is not an object");
-    // The documentation shows { event, data, timestamp }; what is sent has other names.
+    // Twenty's documentation has { event, data, timestamp }, its requests have other names.
     const name = required(body["eventName"] ?? body["event"], "eventName");
     const record = body["record"] ?? body["data"];
     if (!isObject(record)) throw new WebhookBodyError("record is missing");
@@ -68,7 +59,7 @@ function eventOf(
   body: Json,
   bytes: Buffer,
 ): WebhookEvent {
-  // Before a record is destroyed it says when it was changed last, not when it went.
+  // updatedAt of a destroyed record is that of its last change, not of the destruction.
   const changes = [record["updatedAt"], record["deletedAt"]].map(timeOf);
   const sent = timeOf(body["eventDate"] ?? body["timestamp"]);
   const time =

@@ -3,9 +3,9 @@ import type { Job, Queue } from "bullmq";
 type Jobs = Parameters<Queue["addBulk"]>[0];
 
 /**
- * Adds jobs, all or none. A single one goes without BullMQ's transaction, which makes a copy of
- * every command and script of the client: at 500 events a second most garbage came from there.
- * @returns their ids; one whose deduplication id waits already has the id of what waits.
+ * Adds jobs, all or none. A single job needs no transaction; BullMQ's transactions copy every
+ * command and script of the client, which made most of the garbage at 500 events a second.
+ * @returns their ids; for a duplicate, the id of the job that waits already.
  */
 export async function addAll(queue: Queue, jobs: Jobs): Promise<(string | undefined)[]> {
   const [only, ...others] = jobs;

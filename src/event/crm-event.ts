@@ -1,7 +1,7 @@
 /**
- * The envelope of a change: CloudEvents 1.0 in its JSON form, with what crmsync asks of it.
- * `type` says what happened, `subject` is `<object>/<recordId>`, `time` is when it happened in
- * the CRM, `sequence` orders events of the same time (compared as text), `lane` its urgency.
+ * The envelope of an event: CloudEvents 1.0 in JSON, with crmsync's own requirements. `type` says
+ * what happened, `subject` is `<object>/<recordId>`, `time` is when it happened in the CRM,
+ * `sequence` orders events of the same time (compared as text), `lane` is the urgency.
  * (`source`, `id`) is the idempotency key.
  */
 import { z } from "zod";
@@ -17,7 +17,7 @@ export const EVENT_TYPES = [
   "crm.record.merged",
 ] as const;
 
-/** Limits that keep one event from hurting the rest; far above anything a CRM sends. */
+/** Limits that keep one event from harming the others; far above anything a CRM sends. */
 const ID_MAX = 512;
 const DAY_MS = 86_400_000;
 const MAX_DEPTH = 64;
@@ -49,9 +49,9 @@ export const crmEventSchema = z
     data: z
       .looseObject({
         record: record.optional(),
-        /** Instead of the record: the CRM of this name is to be asked for it. */
+        /** Instead of the record: the CRM from which it is fetched. */
         fetch: attribute(50).optional(),
-        /** Of a merge: subjects of the records that went into this one. */
+        /** For a merge: subjects of the records that were merged into this one. */
         merged: z
           .array(attribute(ID_MAX).regex(/^[^/]+\/.+$/))
           .max(100)
@@ -77,7 +77,7 @@ export const crmEventSchema = z
     }
   });
 
-/** An event whose envelope holds; `data.record` is still as the CRM sent it. */
+/** An event with a valid envelope; `data.record` is unchanged, as the CRM sent it. */
 export type CrmEvent = z.output<typeof crmEventSchema>;
 
 export type ParsedEvent =
@@ -87,7 +87,7 @@ export type ParsedEvent =
 /**
  * Checks one envelope.
  * @param now when it was received, in ms since the epoch: a `time` more than a day ahead of it
- *   is refused, since it would shadow every true change of that record until it has passed.
+ *   is rejected, since it would supersede every real change of that record until then.
  */
 export function parseEvent(value: unknown, now: number): ParsedEvent {
   if (isDeeperThan(MAX_DEPTH, value)) {
@@ -104,14 +104,14 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   return { ok: true, event };
 }
 
-/** Whoever walks a value recursively, as JSON.stringify does, must be able to come back. */
+/** Finds nesting deep enough to overflow the stack of recursive code such as JSON.stringify. */
 function isDeeperThan(levels: number, value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
   return Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
 }
 
-/** The two halves of `subject`: `contact/4711` is object `contact`, record `4711`. */
+/** Splits `subject`: `contact/4711` is object `contact`, record `4711`. */
 export function splitSubject(subject: string): { object: string; recordId: string } {
   const slash = subject.indexOf("/");
   return { object: subject.slice(0, slash), recordId: subject.slice(slash + 1) };

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** The identity of an event as one short text, in which nobody can read what it was. */
+/** An event's identity as a hash of 22 characters, from which `source` and `id` cannot be read. */
 export function eventKey(event: { readonly source: string; readonly id: string }): string {
   const hash = createHash("sha256").update(`${event.source}\u0000${event.id}`);
   return hash.digest("base64url").slice(0, 22);

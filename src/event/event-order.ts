@@ -1,14 +1,14 @@
 /**
- * The order of two events of one record: time, then sequence, then arrival. Composed into one
- * text whose bytes sort in that order, so that a script in Redis can compare two of them.
+ * The order of two events of one record: time, then sequence, then arrival. It is one text whose
+ * bytes sort in that order, so that a script in Redis can compare two of them.
  */
 
 const RFC3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** Digits of a second's fraction that are kept; CRMs send 0 to 7. */
+/** Digits of a second's fraction; CRMs send 0 to 7. */
 const FRACTION_DIGITS = 9;
 
-/** Digits of an arrival number: those of the largest safe integer. */
+/** Digits of an arrival number, as many as the largest safe integer has. */
 const ARRIVAL_DIGITS = 16;
 
 /** Sorts before every character that an attribute may contain. */
@@ -21,7 +21,7 @@ export function normalTime(text: string): string | undefined {
   const [, date = "", clock = "", fraction = "", offset = ""] = match;
   const seconds = new Date(`${date}T${clock}${offset.toUpperCase()}`);
   if (Number.isNaN(seconds.getTime())) return undefined;
-  // Date rolls 31 April over to 1 May; such a day does not exist.
+  // Date turns 31 April into 1 May: reject days that do not exist.
   if (new Date(`${date}T00:00:00Z`).toISOString().slice(0, 10) !== date) return undefined;
   const utc = seconds.toISOString();
   if (utc.length !== "0000-00-00T00:00:00.000Z".length) return undefined;
@@ -29,7 +29,7 @@ export function normalTime(text: string): string | undefined {
 }
 
 /**
- * @param arrival number that grows with every event received, for those that tie in the rest.
+ * @param arrival number that grows with every event received; decides between equal events.
  * @throws RangeError when `time` is not RFC 3339: callers pass only parsed events.
  */
 export function eventOrder(

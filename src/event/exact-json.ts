@@ -1,4 +1,4 @@
-/** Integers of more digits than a double can hold are at least this long. */
+/** An integer that a double cannot hold has at least this many digits. */
 const LONG_NUMBER = /\d{16}/;
 
 /**

@@ -1,6 +1,6 @@
 /**
  * The public inbox: a BullMQ queue onto which any BullMQ client in any language may add a job
- * whose data is one CloudEvent. HTTP and the command line use this same door.
+ * whose data is one CloudEvent. The HTTP intake and the command line add their events here too.
  */
 import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
@@ -12,7 +12,7 @@ export const INBOX_QUEUE = "crm-events";
 /** Events added in one round trip; bounds the size of one transaction in Redis. */
 const CHUNK = 500;
 
-/** What happened to a batch: events newly accepted, and those that wait already. */
+/** Result of a batch: how many events were added, and how many wait here already. */
 export interface PushResult {
   readonly accepted: number;
   readonly duplicates: number;
@@ -31,14 +31,13 @@ export class Inbox {
       prefix,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: false },
     });
-    // A queue without a listener would turn a lost connection into an uncaught error; the
-    // client's owner logs it.
+    // Without a listener, a lost connection would be an uncaught error. The client's owner logs it.
     this.queue.on("error", () => {});
   }
 
   /**
    * Adds events, each once: one that waits here already is a duplicate. Resolves only when
-   * Redis has all of them; a chunk of 500 is taken whole or not at all.
+   * Redis has all of them; a chunk of 500 is stored whole or not at all.
    */
   async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
     let accepted = 0;
@@ -53,24 +52,24 @@ export class Inbox {
           opts: { deduplication: { id: eventKey(event) } },
         })),
       );
-      // A deduplicated add answers with the id of the job that is there already.
+      // For a duplicate, BullMQ returns the id of the job that waits already.
       accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
     }
     return { accepted, duplicates: events.length - accepted };
   }
 
   /**
-   * Takes out jobs that no worker can read, since a foreign client wrote data that is not JSON:
-   * they would stall and come back for ever. Looks at what is being worked on.
+   * Removes active jobs whose data is not JSON, written by another client: they would stall and
+   * be retried for ever.
    * @returns what they held.
    */
-  async takeUnreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
+  async removeUnreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
     const ids = await this.#redis.lrange(this.queue.toKey("active"), 0, -1);
     const found: { id: string; data: string; timestamp: number }[] = [];
     for (const id of ids) {
       const [data, timestamp] = await this.#redis.hmget(this.queue.toKey(id), "data", "timestamp");
       if (data === null || data === undefined || isJson(data)) continue;
-      // The worker that stumbled over it still holds its lock.
+      // The worker that failed on it still holds its lock.
       await this.#redis.del(`${this.queue.toKey(id)}:lock`);
       if ((await this.queue.remove(id)) === 1)
         found.push({ id, data, timestamp: Number(timestamp) });

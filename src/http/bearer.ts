@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 
-/** Whether the request shows one of the tokens as a bearer. */
+/** Whether the request carries one of the tokens as its bearer token. */
 export function hasToken(request: FastifyRequest, token: SecretText | undefined): boolean {
   const given = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "")?.[1];
   return isOneOf(given, secretsOf(token));

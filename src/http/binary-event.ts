@@ -6,7 +6,7 @@ const PREFIX = "ce-";
 export const isBinary = (headers: IncomingHttpHeaders): boolean =>
   headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
 
-/** Attributes are not checked here: an event of any form is checked in one place. */
+/** Builds the event without checking it: parseEvent checks events of every mode. */
 export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unknown {
   const attributes = Object.entries(headers).flatMap(([name, value]) =>
     name.startsWith(PREFIX) && typeof value === "string"
@@ -16,7 +16,7 @@ export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unk
   return { ...Object.fromEntries(attributes), ...(data !== undefined && { data }) };
 }
 
-/** Header values are ASCII with everything else percent-encoded; Node hands on bytes as latin1. */
+/** Header values are percent-encoded ASCII; one that is not valid stays as it is. */
 function decode(value: string): string {
   try {
     return decodeURIComponent(value);

@@ -1,4 +1,4 @@
-/** bull-board as a fastify plugin: its page without the parts that a strict policy forbids. */
+/** bull-board as a fastify plugin, without the parts that our content security policy forbids. */
 import { createBullBoard } from "@bull-board/api";
 import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { FastifyAdapter } from "@bull-board/fastify";
@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 
 type Queue = ConstructorParameters<typeof BullMQAdapter>[0];
 
-/** @param clean what an answer of its API may say; it is told which queue it is about. */
+/** @param clean removes what must not be shown from a response of bull-board's API. */
 export function createBoard(
   prefix: string,
   queues: readonly Queue[],

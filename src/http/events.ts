@@ -1,14 +1,20 @@
-/** POST /events: the door for producers that speak HTTP instead of BullMQ. */
+/** POST /events: CloudEvents over HTTP, for senders that do not use BullMQ. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
-import { sendUnauthorised, hasToken } from "./bearer.ts";
+import { hasToken, sendUnauthorised } from "./bearer.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
-import { answerTaken, takeEvents, type IntakePorts, type PushableEvent } from "./take-events.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
-import { isSigned, REPLAY_MEMORY_S, verifySignature } from "./signature.ts";
+import { isSigned, REMEMBER_FOR_S, verifySignature } from "./signature.ts";
+import {
+  sendStoreResult,
+  storeEvents,
+  type IntakePorts,
+  type PushableEvent,
+  type RequestClaim,
+} from "./store-events.ts";
 
-/** Largest body taken (DESIGN §7). */
+/** Largest body accepted, bytes (DESIGN §7). */
 const BODY_LIMIT = 1024 * 1024;
 
 const JSON_TYPES = [
@@ -18,7 +24,7 @@ const JSON_TYPES = [
 ];
 
 export interface EventsPorts extends IntakePorts {
-  /** Bearer tokens and signing secrets; with neither, every request is refused unless `open`. */
+  /** Bearer tokens and signing secrets; with neither, every request gets 401 unless `open`. */
   readonly token: SecretText | undefined;
   readonly secret: SecretText | undefined;
   readonly open: boolean;
@@ -35,7 +41,7 @@ interface EventProblem {
 export function serveEvents(app: FastifyInstance, ports: EventsPorts): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    // The bytes as they came: a signature is over them.
+    // Keep the bytes as received: the signature covers them.
     scope.addContentTypeParser(
       JSON_TYPES,
       { parseAs: "buffer", bodyLimit: BODY_LIMIT },
@@ -46,22 +52,22 @@ export function serveEvents(app: FastifyInstance, ports: EventsPorts): void {
   });
 }
 
-/** Refuses before the body is read whoever shows nothing that could let the request in. */
+/** Rejects requests without credentials before reading the body. */
 async function checkCredentials(
   request: FastifyRequest,
   reply: FastifyReply,
   ports: EventsPorts,
 ): Promise<void> {
-  if (mayEnter(request, ports)) return;
+  if (needsNoSignature(request, ports)) return;
   if (ports.secret !== undefined && isSigned(request.headers)) return;
   const error =
     ports.token === undefined && ports.secret === undefined
-      ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so nobody may send here (INGEST_AUTH=none opens it to all)"
+      ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so no request is accepted (INGEST_AUTH=none accepts all)"
       : "the bearer token is missing or wrong, and the request is not signed";
   await sendUnauthorised(reply, error);
 }
 
-const mayEnter = (request: FastifyRequest, ports: EventsPorts): boolean =>
+const needsNoSignature = (request: FastifyRequest, ports: EventsPorts): boolean =>
   ports.open || hasToken(request, ports.token);
 
 async function takeRequest(
@@ -70,24 +76,24 @@ async function takeRequest(
   ports: EventsPorts,
 ): Promise<void> {
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-  let copyKey: Parameters<typeof takeEvents>[1];
-  if (!mayEnter(request, ports)) {
-    const signed = verifySignature(body, request.headers, secretsOf(ports.secret));
-    if (signed === undefined) {
+  let claim: RequestClaim | undefined;
+  if (!needsNoSignature(request, ports)) {
+    const requestKey = verifySignature(body, request.headers, secretsOf(ports.secret));
+    if (requestKey === undefined) {
       await sendUnauthorised(
         reply,
-        "no configured secret has signed this request (webhook-id, webhook-timestamp within 5 minutes of this machine's clock, webhook-signature)",
+        "the signature does not match any configured secret, or webhook-timestamp is more than 5 minutes from this machine's clock (webhook-id, webhook-timestamp, webhook-signature)",
       );
       return;
     }
-    copyKey = { key: `events:${signed}`, forSeconds: REPLAY_MEMORY_S };
+    claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
   const read = readEvents(request, body);
   if (!read.ok) {
     await reply.code(400).send({ error: read.error, problems: read.problems });
     return;
   }
-  await answerTaken(reply, await takeEvents(read.events, copyKey, ports));
+  await sendStoreResult(reply, await storeEvents(read.events, claim, ports));
 }
 
 type ReadEvents =
@@ -98,7 +104,7 @@ type ReadEvents =
       readonly problems: readonly EventProblem[] | undefined;
     };
 
-/** All events or none: a batch with one bad event is refused whole, with every problem named. */
+/** All events or none: one bad event rejects the whole batch, and every problem is reported. */
 function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
   let value: unknown;
   try {
@@ -119,7 +125,7 @@ function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
   }
   if (problems.length === 0) return { ok: true, events };
   const hint = problems.some(({ field }) => field === "specversion")
-    ? "; what is sent here is a CloudEvent with the CRM's record in data.record (docs/webhooks.md)"
+    ? "; send a CloudEvent with the CRM's record in data.record (docs/webhooks.md)"
     : "";
-  return { ok: false, error: `the events have problems; none was taken${hint}`, problems };
+  return { ok: false, error: `the events have problems and none was stored${hint}`, problems };
 }

@@ -1,4 +1,4 @@
-/** GET /openapi.json: what may be sent to the daemon, for whoever writes a producer. */
+/** GET /openapi.json: the daemon's HTTP API, for authors of senders. */
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { crmEventSchema } from "../event/crm-event.ts";
@@ -14,11 +14,11 @@ export function serveOpenApi(
 
 const json = (schema: unknown) => ({ "application/json": { schema } });
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-const answer = (description: string, schema?: unknown) =>
+const response = (description: string, schema?: unknown) =>
   schema === undefined ? { description } : { description, content: json(schema) };
 
 const UNAVAILABLE = {
-  ...answer("Events cannot be kept now; none was taken.", ref("Error")),
+  ...response("Events cannot be stored now; none was stored.", ref("Error")),
   headers: { "Retry-After": { schema: { type: "integer" }, description: "seconds" } },
 };
 
@@ -26,7 +26,7 @@ const problem = z.object({
   index: z.int().optional().describe("Position in the batch, from 0."),
   field: z.string(),
   rule: z.string(),
-  kind: z.string().describe("Of which kind the value was; never the value."),
+  kind: z.string().describe("The kind of the value found; never the value itself."),
 });
 
 const schemaOf = (schema: z.ZodType): unknown => {
@@ -40,7 +40,7 @@ function openApiDocument(version: string, webhooks: readonly string[]) {
     info: {
       title: "crmsync",
       version,
-      description: "Takes changes of CRM records as CloudEvents 1.0.",
+      description: "Accepts changes of CRM records as CloudEvents 1.0.",
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: "/" }],
@@ -68,7 +68,7 @@ function eventsPath() {
   return {
     post: {
       operationId: "sendEvents",
-      summary: "One event or a batch; all are kept, or none.",
+      summary: "Send one event or a batch; all events are stored, or none.",
       description: "In binary mode (ce-… headers) the body is the event's data.",
       security: [{ bearer: [] }, { signature: [] }],
       requestBody: {
@@ -80,12 +80,12 @@ function eventsPath() {
         },
       },
       responses: {
-        "202": answer("Kept.", ref("Taken")),
-        "400": answer("Problems; none was taken.", ref("Error")),
-        "401": answer("No right to send.", ref("Error")),
-        "409": answer("This very signed request was taken before.", ref("Error")),
-        "413": answer("Larger than 1 MiB.", ref("Error")),
-        "415": answer("Another content type.", ref("Error")),
+        "202": response("All events are stored.", ref("Taken")),
+        "400": response("The events have problems; none was stored.", ref("Error")),
+        "401": response("The token or signature is missing or wrong.", ref("Error")),
+        "409": response("This signed request was accepted before.", ref("Error")),
+        "413": response("The body is larger than 1 MiB.", ref("Error")),
+        "415": response("The content type is not supported.", ref("Error")),
         "503": UNAVAILABLE,
       },
     },
@@ -97,14 +97,14 @@ function webhooksPath(webhooks: readonly string[]) {
   return {
     post: {
       operationId: "receiveWebhook",
-      summary: "A CRM's own webhook, checked as that CRM signs.",
+      summary: "Receive a CRM's own webhook, verified with that CRM's signature or secret.",
       parameters: [crm],
       requestBody: { required: true, content: { "*/*": { schema: {} } } },
       responses: {
-        "200": answer("Kept; the body is what the CRM expects."),
-        "400": answer("Not what this CRM sends.", ref("Error")),
-        "401": answer("The signature or secret is missing or wrong.", ref("Error")),
-        "409": answer("This very signed request was taken before.", ref("Error")),
+        "200": response("All events are stored; the body is what the CRM expects."),
+        "400": response("The body is not what this CRM sends.", ref("Error")),
+        "401": response("The signature or secret is missing or wrong.", ref("Error")),
+        "409": response("This signed request was accepted before.", ref("Error")),
         "503": UNAVAILABLE,
       },
     },
@@ -116,12 +116,12 @@ function healthPaths() {
     get: { operationId, summary, responses },
   });
   return {
-    "/livez": get("live", "The process turns.", { "200": answer("It does.") }),
-    "/readyz": get("ready", "Events can be taken.", {
-      "200": answer("They can; the body says whether they are sent, and why not."),
-      "503": answer("They cannot; the body says why."),
+    "/livez": get("live", "Whether the process runs.", { "200": response("It runs.") }),
+    "/readyz": get("ready", "Whether events can be accepted.", {
+      "200": response("They can; the body says whether changes are sent, and why not."),
+      "503": response("They cannot; the body says why."),
     }),
-    "/metrics": get("metrics", "For Prometheus.", { "200": answer("Text.") }),
-    "/status": get("status", "What `crmsync status --json` prints.", { "200": answer("JSON.") }),
+    "/metrics": get("metrics", "Metrics for Prometheus.", { "200": response("Text.") }),
+    "/status": get("status", "What `crmsync status --json` prints.", { "200": response("JSON.") }),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * GET /queues: bull-board, to look and nothing else. Its jobs are shown by an allow-list, since a
- * job that a foreign client added may hold anything in any of its fields.
+ * GET /queues: bull-board, read-only. An allow-list decides which fields of a job are shown, since
+ * other clients may add jobs with personal data in any field.
  */
 import { createHash } from "node:crypto";
 import { createBoard } from "./bull-board.ts";
@@ -9,11 +9,11 @@ import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 
 const PREFIX = "/queues";
 
-/** Everything of its own; the page asks for fonts of another host, which it does not get. */
+/** Allows nothing from other hosts; the page works without the web fonts it asks for. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
-  // One style sheet that a library of the page adds by script.
+  // The hash allows one style sheet that a library of the page adds by script.
   "style-src 'self' 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='",
   "img-src 'self' data:",
   "font-src 'self'",
@@ -25,7 +25,7 @@ const CONTENT_SECURITY_POLICY = [
 
 export interface QueuesPorts {
   readonly token: SecretText;
-  /** BullMQ's queues, by what is shown of their jobs' data. */
+  /** The queues shown; `describe` returns what may be shown of a job's data. */
   readonly queues: readonly {
     readonly queue: Parameters<typeof createBoard>[1][number];
     readonly describe: (data: unknown) => Readonly<Record<string, unknown>>;
@@ -41,11 +41,11 @@ export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Pro
   );
   await app.register(async (scope) => {
     scope.addHook("onRequest", async (request, reply) => {
-      if (!isOperator(request, ports.token)) return refuse(reply);
+      if (!isOperator(request, ports.token)) return sendUnauthorised(reply);
       if (request.method !== "GET" && request.method !== "HEAD") {
-        return reply.code(405).send({ error: "this page is for looking only" });
+        return reply.code(405).send({ error: "this page is read-only" });
       }
-      // Texts that any job may carry.
+      // A job's logs and flow may hold any text.
       if (/\/(logs|flow)$/.test(request.url.split("?")[0] ?? "")) return reply.send([]);
       return undefined;
     });
@@ -59,7 +59,7 @@ export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Pro
   });
 }
 
-/** As a bearer, or as the password that a browser asks for; the name does not matter. */
+/** Accepts the token as a bearer token, or as the password of HTTP Basic with any user name. */
 function isOperator(request: FastifyRequest, token: SecretText): boolean {
   const [scheme = "", value = ""] = (request.headers.authorization ?? "").split(/ +/);
   const given =
@@ -73,17 +73,17 @@ function isOperator(request: FastifyRequest, token: SecretText): boolean {
   return isOneOf(given, secretsOf(token));
 }
 
-function refuse(reply: FastifyReply): FastifyReply {
+function sendUnauthorised(reply: FastifyReply): FastifyReply {
   return reply
     .code(401)
     .header("www-authenticate", 'Basic realm="crmsync", charset="UTF-8"')
-    .send({ error: "give OPERATOR_TOKEN as the password, or as a bearer token" });
+    .send({ error: "send OPERATOR_TOKEN as the password, or as a bearer token" });
 }
 
 type Describers = ReadonlyMap<string, (data: unknown) => Readonly<Record<string, unknown>>>;
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The bodies that hold jobs, with only what may be seen of these. */
+/** Removes from a response of the API everything about jobs that must not be shown. */
 function cleanBody(body: unknown, queue: string | undefined, describers: Describers): unknown {
   if (typeof body !== "object" || body === null) return body;
   const { queues, job } = body as { queues?: unknown; job?: unknown };
@@ -104,7 +104,7 @@ function cleanJob(job: Fields, describe: ((data: unknown) => Fields) | undefined
   const id = String(job["id"]);
   const failed = job["isFailed"] === true;
   return {
-    // A job that brought an id of its own may have brought anybody's name.
+    // An id that the sender chose may contain a name: show its hash.
     id: /^\d{1,15}$/.test(id) ? id : createHash("sha256").update(id).digest("hex").slice(0, 12),
     name: "job",
     data: describe?.(job["data"]) ?? {},

@@ -1,19 +1,19 @@
 import { fastify, type FastifyInstance } from "fastify";
 
-/** How long a connection may be quiet before its request is there, ms. */
+/** Time for a request to arrive completely, ms. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** How often Node looks for requests that are late, ms; its own 30 s would treble the time. */
-const LATE_LOOK_MS = 2000;
+/** How often Node checks for late requests, ms; its default is 30 s. */
+const LATE_CHECK_MS = 2000;
 
-/** A server whose every refusal is JSON with an `error`, and that logs no request by itself. */
+/** A server whose errors are all JSON with an `error`, and that does not log requests. */
 export function createHttpServer(onDefect: (error: unknown) => void): FastifyInstance {
   const app = fastify({
     logger: false,
     forceCloseConnections: true,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    // Node swaps the two timeouts where the one for headers is the longer.
-    http: { connectionsCheckingInterval: LATE_LOOK_MS, headersTimeout: REQUEST_TIMEOUT_MS },
+    // Set both: Node swaps the two timeouts when the one for headers is longer.
+    http: { connectionsCheckingInterval: LATE_CHECK_MS, headersTimeout: REQUEST_TIMEOUT_MS },
     return503OnClosing: true,
   });
   app.setNotFoundHandler(async (request, reply) =>
@@ -32,11 +32,11 @@ export function createHttpServer(onDefect: (error: unknown) => void): FastifyIns
 
 const pathOf = (url: string): string => url.split("?")[0]?.slice(0, 200) ?? "";
 
-/** What the parser says of a body may quote the body: only our own words leave. */
+/** Only texts of our own: the parser's messages may quote the body. */
 function messageOf(error: unknown, status: number): string {
   switch (status) {
     case 413:
-      return "the body is larger than is taken here (1 MiB for events): send smaller batches";
+      return "the body is too large (limit: 1 MiB for /events, 4 MiB for /webhooks); send smaller batches";
     case 415:
       return "the content type must be application/cloudevents+json, application/cloudevents-batch+json or application/json";
     case 400:

@@ -1,19 +1,19 @@
-/** Standard Webhooks: who signed a request, and when (https://www.standardwebhooks.com). */
+/** Verifies signatures of Standard Webhooks (https://www.standardwebhooks.com). */
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook } from "standardwebhooks";
 
-/** A signature holds this long before and after its time, s; set by the library. */
+/** A signature is valid this long before and after its time, s; the library's own value. */
 const TOLERANCE_S = 300;
 
-/** For how long a taken request is remembered, s: past it, its signature holds no more. */
-export const REPLAY_MEMORY_S = 2 * TOLERANCE_S + 60;
+/** How long a signature can stay valid, with a margin, s: a request is remembered for that time. */
+export const REMEMBER_FOR_S = 2 * TOLERANCE_S + 60;
 
 export const isSigned = (headers: IncomingHttpHeaders): boolean =>
   headers["webhook-signature"] !== undefined;
 
 /**
- * What names this very request, undefined when no secret has signed it within the tolerance.
- * A sender that tries again signs anew; the same id with the same time is a copy.
+ * @returns the request's key (id and time), undefined when the signature is not valid. Senders sign
+ *   each retry with a new time, so the same key means a copy of the request.
  */
 export function verifySignature(
   body: Buffer,
@@ -22,7 +22,7 @@ export function verifySignature(
 ): string | undefined {
   const id = String(headers["webhook-id"] ?? "");
   const timestamp = String(headers["webhook-timestamp"] ?? "");
-  // The library reads "17e" as 17: a copy could then pass under another name.
+  // The library reads "17e" as 17, which would give a copy of the request another key.
   if (!/^[1-9]\d{0,11}$/.test(timestamp)) return undefined;
   const signed = {
     "webhook-id": id,
@@ -34,7 +34,7 @@ export function verifySignature(
       new Webhook(secret).verify(body, signed, { jsonParse: false });
       return `${id}.${timestamp}`;
     } catch {
-      // Not this one; a secret that is no base64 signs nothing either.
+      // Try the next secret. A secret that is not base64 ends here too.
     }
   }
   return undefined;

@@ -1,16 +1,16 @@
-/** GET /status: how everything stands, as JSON for people and scripts. */
+/** GET /status: the same status as `crmsync status --json`. */
 import type { FastifyInstance } from "fastify";
 
-/** An answer is given again for this long, so that nobody burdens Redis by asking, ms. */
-const SAME_FOR_MS = 1000;
+/** A status is reused for this long, so that frequent requests do not load Redis, ms. */
+const CACHE_MS = 1000;
 
-/** Redis that does not answer by then is away, ms. */
+/** Redis must answer within this time, ms. */
 const DEADLINE_MS = 3000;
 
 export function serveStatus(app: FastifyInstance, read: () => Promise<object>): void {
   let last: { at: number; status: Promise<object> } | undefined;
   app.get("/status", async (_request, reply) => {
-    if (last === undefined || performance.now() - last.at > SAME_FOR_MS) {
+    if (last === undefined || performance.now() - last.at > CACHE_MS) {
       last = { at: performance.now(), status: read() };
     }
     const late = AbortSignal.timeout(DEADLINE_MS);
@@ -21,7 +21,7 @@ export function serveStatus(app: FastifyInstance, read: () => Promise<object>): 
       return await Promise.race([last.status, away]);
     } catch {
       last = undefined;
-      const error = "Redis does not answer, so the state is not known";
+      const error = "Redis does not answer, so the state is unknown";
       return reply.code(503).send({ error, runbook: "docs/runbook.md#crmsyncredisaway" });
     }
   });

@@ -1,36 +1,19 @@
-/** POST /webhooks/<name>: each CRM's own way to say what changed, at one kind of door. */
+/** POST /webhooks/<name>: the webhooks of the CRMs, one address per connector. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { CrmConnector, WebhookEvent, WebhookRequest } from "../crm/connector.ts";
+import { CONNECTORS } from "../crm/connectors.ts";
+import { WebhookBodyError } from "../crm/webhook-body.ts";
 import { parseEvent } from "../event/crm-event.ts";
-import { RETRY_AFTER_S, takeEvents, type IntakePorts } from "./take-events.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
-import { dynamics } from "../crm/dynamics.ts";
-import { espocrm } from "../crm/espocrm.ts";
-import { hubspot } from "../crm/hubspot.ts";
-import { pipedrive } from "../crm/pipedrive.ts";
-import { salesforce } from "../crm/salesforce.ts";
-import { twenty } from "../crm/twenty.ts";
-import {
-  WebhookBodyError,
-  type CrmConnector,
-  type WebhookEvent,
-  type WebhookRequest,
-} from "../crm/connector.ts";
+import { RETRY_AFTER_S, storeEvents, type IntakePorts, type RequestClaim } from "./store-events.ts";
 
-export const CONNECTORS: readonly CrmConnector[] = [
-  hubspot,
-  salesforce,
-  dynamics,
-  pipedrive,
-  espocrm,
-  twenty,
-];
-
-/** A hundred outbound messages with every field filled stay below. */
+/** Room for a hundred outbound messages with every field filled. */
 const BODY_LIMIT = 4 * 1024 * 1024;
 
+/** How a webhook request ended: 200, 401, 400, 409 or 503. */
 export const WEBHOOK_OUTCOMES = [
-  "taken",
+  "stored",
   "unauthorised",
   "bad_body",
   "copy",
@@ -39,15 +22,15 @@ export const WEBHOOK_OUTCOMES = [
 export type WebhookOutcome = (typeof WEBHOOK_OUTCOMES)[number];
 
 export interface WebhookPorts extends IntakePorts {
-  /** The webhook's secret, by its variable; undefined: nobody may send there. */
+  /** The secret in this variable; while it is undefined, every request is answered 401. */
   secret(name: string): SecretText | undefined;
-  /** Whether records of this webhook's CRM can be fetched. */
-  canFetch(name: string): boolean;
-  /** As senders see this server, where a proxy stands before it. */
+  /** Whether records of this CRM can be fetched. */
+  canFetch(crm: string): boolean;
+  /** Address of this server as senders call it, when a proxy stands in front of it. */
   readonly publicUrl: string | undefined;
-  ended(name: string, outcome: WebhookOutcome, why: string): void;
-  /** Told that a CRM says that it lost changes. */
-  lost(name: string, gaps: number): void;
+  ended(crm: string, outcome: WebhookOutcome, why: string): void;
+  /** Called when a CRM reports that it lost changes. */
+  changesLost(crm: string, gaps: number): void;
 }
 
 export function serveWebhooks(app: FastifyInstance, ports: WebhookPorts): void {
@@ -58,71 +41,80 @@ export function serveWebhooks(app: FastifyInstance, ports: WebhookPorts): void {
       { parseAs: "buffer", bodyLimit: BODY_LIMIT },
       (_request, body, done) => done(null, body),
     );
-    for (const webhook of CONNECTORS) {
+    for (const connector of CONNECTORS) {
       const take = async (request: FastifyRequest, reply: FastifyReply) =>
-        takeRequest(webhook, request, reply, ports);
-      scope.post(`/webhooks/${webhook.name}`, take);
-      scope.post(`/webhooks/${webhook.name}/*`, take);
+        takeRequest(connector, request, reply, ports);
+      scope.post(`/webhooks/${connector.name}`, take);
+      scope.post(`/webhooks/${connector.name}/*`, take);
     }
   });
 }
 
 async function takeRequest(
-  webhook: CrmConnector,
+  connector: CrmConnector,
   received: FastifyRequest,
   reply: FastifyReply,
   ports: WebhookPorts,
 ): Promise<void> {
-  const { name, secretName } = webhook;
+  const { name, secretName } = connector;
   const end = async (status: number, outcome: WebhookOutcome, why: string) => {
     ports.ended(name, outcome, why);
     await reply.code(status).send({ error: why });
   };
   const secrets = secretsOf(ports.secret(secretName));
   if (secrets.length === 0) {
-    return end(401, "unauthorised", `no ${secretName} is configured, so nobody may send here`);
+    return end(
+      401,
+      "unauthorised",
+      `${secretName} is not configured, so no request is accepted here`,
+    );
   }
   const request = requestOf(received, name, ports.publicUrl);
-  const verdict = webhook.verify(request, secrets);
-  if (!verdict.ok) return end(401, "unauthorised", verdict.why);
+  const verified = connector.verify(request, secrets);
+  if (!verified.ok) return end(401, "unauthorised", verified.why);
 
   let events: readonly WebhookEvent[];
   let gaps: number;
   try {
-    ({ events, gaps = 0 } = webhook.toEvents(request, ports.canFetch(name)));
+    ({ events, gaps = 0 } = connector.toEvents(request, ports.canFetch(name)));
     checkEvents(events, request.receivedAt);
   } catch (error) {
     if (!(error instanceof WebhookBodyError)) throw error;
     return end(400, "bad_body", error.message);
   }
-  if (gaps > 0) ports.lost(name, gaps);
-  const copyKey = verdict.copyKey && {
-    key: `${name}:${createHash("sha256").update(verdict.copyKey).digest("base64url")}`,
-    forSeconds: webhook.copyMemoryS,
-  };
-  const taken = await takeEvents(events, copyKey || undefined, ports);
-  switch (taken.kind) {
+  if (gaps > 0) ports.changesLost(name, gaps);
+  const result = await storeEvents(events, claimOf(connector, verified.requestKey), ports);
+  switch (result.kind) {
     case "unavailable":
       void reply.header("retry-after", String(RETRY_AFTER_S));
       return end(
         503,
         "unavailable",
-        "events cannot be kept now; nothing was taken: send them again",
+        "events cannot be stored now and none was stored; send them again",
       );
     case "copy":
-      return end(409, "copy", "this very request was taken before: a copy of it is refused");
-    case "taken": {
-      ports.ended(name, "taken", "");
-      const { contentType, body } = acknowledgementOf(webhook, request);
+      return end(409, "copy", "this signed request was accepted before");
+    case "stored": {
+      ports.ended(name, "stored", "");
+      const { contentType, body } = acknowledgementOf(connector, request);
       await reply
         .code(200)
         .type(contentType)
-        .send(body ?? JSON.stringify({ accepted: taken.accepted, duplicates: taken.duplicates }));
+        .send(body ?? JSON.stringify({ accepted: result.accepted, duplicates: result.duplicates }));
     }
   }
 }
 
-/** A translation of ours that does not hold is told to the sender as a body that does not. */
+function claimOf(
+  connector: CrmConnector,
+  requestKey: string | undefined,
+): RequestClaim | undefined {
+  if (requestKey === undefined) return undefined;
+  const hash = createHash("sha256").update(requestKey).digest("base64url");
+  return { key: `${connector.name}:${hash}`, forSeconds: connector.rememberForS };
+}
+
+/** @throws WebhookBodyError when a connector made an invalid event, since the body caused it. */
 function checkEvents(events: readonly WebhookEvent[], now: number): void {
   for (const event of events) {
     const parsed = parseEvent(event, now);
@@ -134,10 +126,10 @@ function checkEvents(events: readonly WebhookEvent[], now: number): void {
   }
 }
 
-function acknowledgementOf(webhook: CrmConnector, request: WebhookRequest) {
+function acknowledgementOf(connector: CrmConnector, request: WebhookRequest) {
   const isXml = /xml/i.test(request.headers["content-type"] ?? "");
   const json = { contentType: "application/json", body: undefined };
-  return webhook.acknowledgement !== undefined && isXml ? webhook.acknowledgement : json;
+  return connector.acknowledgement !== undefined && isXml ? connector.acknowledgement : json;
 }
 
 function requestOf(

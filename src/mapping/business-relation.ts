@@ -1,6 +1,6 @@
 /**
- * The mapping for records that are payloads already. It is strict: whoever sends payloads knows
- * the service's rules, so a value that breaks one is an error to be told, not to be dropped.
+ * The mapping for records that already have the service's fields. It is strict: senders of
+ * payloads know the service's rules, so a value that breaks a rule makes a dead letter.
  */
 import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
 import { problemsOf } from "../sync/problem.ts";
@@ -12,8 +12,8 @@ export const businessRelationMapping: Mapping = {
   objects: [],
   reads: new Set(),
   async map(context, record, _lists, options = {}): Promise<MappingResult> {
-    // The key goes as it is, unlike the other texts: cleaning could make two records one. A
-    // deleted record may come as its subject alone.
+    // The key is not cleaned like other texts: cleaning could give two records the same key.
+    // A deletion without a record has only its subject.
     const crmCode = record === undefined ? context.recordId : record["crmCode"];
     const parsed = crmCodeSchema.safeParse(crmCode);
     if (!parsed.success) {
@@ -27,7 +27,7 @@ export const businessRelationMapping: Mapping = {
     const warnings = dropped.map((field) =>
       warning(field, "unknown_field", record[field], options),
     );
-    // The service's pattern refuses addresses that are perfectly good: no reason to lose a record.
+    // The service's pattern rejects some valid addresses; that must not cost the whole record.
     const { email, ...rest } = candidate;
     if (email === undefined || (typeof email === "string" && isEmail(email))) {
       return { ...mapped, candidate, warnings };

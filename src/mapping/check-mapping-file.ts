@@ -1,69 +1,74 @@
-/** What a mapping file must hold beyond its form; told before the first record is mapped. */
+/** Checks a mapping file beyond its form, before the first record is mapped. */
 import { isCountryCode } from "../service-spec/iso-codes.ts";
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
-import { compileExpression, ExpressionError } from "./compile-expression.ts";
+import { compileExpression } from "./compile-expression.ts";
+import { ExpressionError } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf } from "./fields.ts";
 import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
-import type { Fault, Path } from "./read-mapping-file.ts";
+import type { Mistake, Path } from "./mistake.ts";
 
-export function checkMappingFile(file: MappingFile): Fault[] {
-  const faults: Fault[] = [];
+export function checkMappingFile(file: MappingFile): Mistake[] {
+  const mistakes: Mistake[] = [];
   const taken = new Map<string, number>();
   for (const [index, rule] of file.objects.entries()) {
     const path = ["objects", index];
     for (const object of [rule.object].flat()) {
       const name = object.toLowerCase();
       if (taken.has(name)) {
-        faults.push({
+        mistakes.push({
           path,
-          says: `is never used: an earlier rule takes every ${object}; give that one a \`when\``,
+          message: `is never used: an earlier rule matches every ${object}; add a \`when\` to that rule`,
         });
       }
       if (rule.when === undefined) taken.set(name, index);
       if (file.ignore?.some((ignored) => ignored.toLowerCase() === name)) {
-        faults.push({ path, says: `${object} is also under \`ignore\`: keep one of them` });
+        mistakes.push({
+          path,
+          message: `${object} is also listed under \`ignore\`: remove one of the two`,
+        });
       }
     }
-    faults.push(...checkObject(rule, path, file));
+    mistakes.push(...checkObject(rule, path, file));
   }
-  return faults;
+  return mistakes;
 }
 
-function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Fault[] {
-  const faults: Fault[] = [];
+function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {
+  const mistakes: Mistake[] = [];
   if (rule.when !== undefined)
-    faults.push(...checkExpression(rule.when, [...path, "when"], { condition: true }));
-  faults.push(...checkExpression(rule.crmCode, [...path, "crmCode"], { key: true }));
+    mistakes.push(...checkExpression(rule.when, [...path, "when"], { condition: true }));
+  mistakes.push(...checkExpression(rule.crmCode, [...path, "crmCode"], { key: true }));
   const fields = Object.entries(rule.fields).flatMap(([name, field]) =>
     field === undefined ? [] : [[name, ruleOfField(field)] as const],
   );
   const type = fields.find(([name]) => name === "type")?.[1];
   const variants = variantsOf(type, file);
   if (type === undefined) {
-    faults.push({
+    mistakes.push({
       path: [...path, "fields"],
-      says: "`type` is missing: it says whether the record is a Person or which kind of company, for instance type: { value: Person }",
+      message:
+        "`type` is missing: it decides whether the record is a Person or a kind of company, for example type: { value: Person }",
     });
   }
   for (const [name, field] of fields) {
-    faults.push(...checkField(name, field, [...path, "fields", name], variants, file));
+    mistakes.push(...checkField(name, field, [...path, "fields", name], variants, file));
   }
   const [only] = variants.length === 1 ? variants : [];
   const present = new Set(fields.map(([name]) => name));
   for (const name of only === undefined ? [] : REQUIRED_FIELDS[only]) {
     if (present.has(name)) continue;
-    faults.push({
+    mistakes.push({
       path: [...path, "fields"],
-      says: `\`${name}\` is missing: the service requires it`,
+      message: `\`${name}\` is missing: the service requires it`,
     });
   }
-  return faults;
+  return mistakes;
 }
 
-/** The variants that the records of a rule may become, as far as the file tells. */
+/** The variants that records of a rule may become, as far as the file shows. */
 function variantsOf(type: FieldRule | undefined, file: MappingFile): readonly Variant[] {
   const both: readonly Variant[] = ["Person", "Company"];
   if (type === undefined) return both;
@@ -73,7 +78,7 @@ function variantsOf(type: FieldRule | undefined, file: MappingFile): readonly Va
     (value) => value !== undefined && value !== null,
   );
   const possible = new Set(values.map(variantOf));
-  // A value that is no type is told by itself, and says nothing of the other fields.
+  // A value that is no type is reported for itself; the other fields are then checked for both.
   return possible.has(undefined) ? both : both.filter((variant) => possible.has(variant));
 }
 
@@ -83,62 +88,69 @@ function checkField(
   path: Path,
   variants: readonly Variant[],
   file: MappingFile,
-): Fault[] {
-  const faults: Fault[] = [];
-  const fault = (says: string, key?: string) =>
-    faults.push({ path: key === undefined ? path : [...path, key], says });
+): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const mistake = (message: string, key?: string) =>
+    mistakes.push({ path: key === undefined ? path : [...path, key], message });
   const { form } = traitsOf(name);
 
   if (variants.length > 0 && variants.every((variant) => ruleOf(name, variant) === undefined)) {
     const [variant] = variants;
-    fault(`is a field of ${variant === "Person" ? "companies" : "persons"} only`);
+    mistake(`only ${variant === "Person" ? "companies" : "persons"} have this field`);
   }
   if (field.from === undefined && field.value === undefined) {
-    fault("needs `from` (an expression) or `value` (a constant)");
+    mistake("needs `from` (an expression) or `value` (a constant)");
   }
   if (field.from !== undefined && field.value !== undefined) {
-    fault("has both `from` and `value`: keep one of them");
+    mistake("has both `from` and `value`: remove one of the two");
   }
   for (const key of ["from", "fallback"] as const) {
     const text = field[key];
     if (text === undefined) continue;
-    // A text alone has no key of its own in the file; its place is the field's.
-    faults.push(...checkExpression(text, [...path, key]));
+    mistakes.push(...checkExpression(text, [...path, key]));
     const meant = traitsOf(name).values?.find((value) => value === text);
     if (meant !== undefined) {
-      fault(`${text} would be read as the name of a CRM field; the constant is { value: ${text} }`);
+      mistake(
+        `${text} is read as the name of a CRM field; for the constant write { value: ${text} }`,
+      );
     }
   }
   if (field.as !== undefined && field.as !== form && field.as !== "text") {
     if (form !== "text" || field.as === "list") {
-      fault(`this field takes ${form === "list" ? "a list" : `a ${form}`}: leave \`as\` out`, "as");
+      mistake(`this field takes ${form === "list" ? "a list" : `a ${form}`}: remove \`as\``, "as");
     }
   }
   if (field.separator !== undefined && form !== "list") {
-    fault("is for fields that are lists", "separator");
+    mistake("only fields that are lists have a separator", "separator");
   }
-  if (field.format !== undefined && (field.as ?? form) !== "date") fault("is for dates", "format");
+  if (field.format !== undefined && (field.as ?? form) !== "date")
+    mistake("only dates have a format", "format");
   if (field.format !== undefined && !DATE_FORMAT.test(field.format)) {
-    fault("must be made of YYYY, MM and DD, for instance DD/MM/YYYY", "format");
+    mistake("must consist of YYYY, MM and DD, for example DD/MM/YYYY", "format");
   }
   if (field.country !== undefined && (form !== "phone" || !isCountryCode(field.country))) {
-    fault(form === "phone" ? "must be a code such as LU" : "is for telephone numbers", "country");
+    mistake(
+      form === "phone"
+        ? "must be a country code such as LU"
+        : "only telephone numbers have a country",
+      "country",
+    );
   }
-  faults.push(...checkConstants(name, field, path, variants, file));
-  return faults;
+  mistakes.push(...checkConstants(name, field, path, variants, file));
+  return mistakes;
 }
 
 function checkExpression(
   text: string,
   path: Path,
   options: Parameters<typeof compileExpression>[1] = {},
-): Fault[] {
+): Mistake[] {
   try {
     compileExpression(text, options);
     return [];
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
-    return [{ path, says: `the expression cannot be used: ${error.message}` }];
+    return [{ path, message: `the expression is not valid: ${error.message}` }];
   }
 }
 
@@ -148,19 +160,19 @@ function checkConstants(
   path: Path,
   variants: readonly Variant[],
   file: MappingFile,
-): Fault[] {
-  const faults: Fault[] = [];
+): Mistake[] {
+  const mistakes: Mistake[] = [];
   const check = (value: unknown, at: Path) => {
-    const says = constantFault(name, value, variants);
-    if (says !== undefined) faults.push({ path: at, says });
+    const message = constantMistake(name, value, variants);
+    if (message !== undefined) mistakes.push({ path: at, message });
   };
   if (field.value !== undefined) check(field.value, [...path, "value"]);
   if (field.default !== undefined) check(field.default, [...path, "default"]);
   if (typeof field.table === "string" && file.tables?.[field.table] === undefined) {
     const near = nearest(field.table, Object.keys(file.tables ?? {}));
-    faults.push({
+    mistakes.push({
       path: [...path, "table"],
-      says: `there is no table ${field.table}${near === undefined ? " under `tables`" : `; did you mean ${near}?`}`,
+      message: `there is no table ${field.table}${near === undefined ? " under `tables`" : `; did you mean ${near}?`}`,
     });
   }
   const isNamed = typeof field.table === "string";
@@ -169,11 +181,11 @@ function checkConstants(
   for (const [key, value] of Object.entries((table ?? {}) as Record<string, unknown>)) {
     if (value !== null) check(value, [...base, key]);
   }
-  return faults;
+  return mistakes;
 }
 
-/** Why a constant cannot be a value of the field; tenants' own lists are known only later. */
-function constantFault(
+/** Why a constant cannot be a value of the field. The tenant's own lists are not known here. */
+function constantMistake(
   name: string,
   value: unknown,
   variants: readonly Variant[],
@@ -183,9 +195,10 @@ function constantFault(
   const usable = (variants.length === 0 ? (["Person", "Company"] as const) : variants).some(
     (variant) => ruleOf(name, variant)?.safeParse(normalised.value).success === true,
   );
-  if (normalised.value !== undefined && normalised.refused.length === 0 && usable) return undefined;
+  if (normalised.value !== undefined && normalised.warnings.length === 0 && usable)
+    return undefined;
   const near = values && nearest(String(value), values);
   const hint = near === undefined ? "" : `; did you mean ${near}?`;
-  if (values !== undefined) return `${String(value)} is none of ${values.join(", ")}${hint}`;
-  return `${String(value)} is no value that ${name} can have`;
+  if (values !== undefined) return `${String(value)} is not one of ${values.join(", ")}${hint}`;
+  return `${String(value)} is not a valid value of ${name}`;
 }

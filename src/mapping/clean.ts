@@ -1,13 +1,13 @@
 /**
- * Makes a candidate payload out of raw values, by what the service's spec leaves no doubt about:
- * text is NFC, trimmed and free of invisible characters; what is empty is left out; so are
- * fields that the variant does not have. The crmCode alone stays as it is: it is an identity.
+ * Cleans raw values for a candidate: texts become NFC, are trimmed and lose invisible characters;
+ * empty values and fields of the other variant are left out. The crmCode is not changed, because
+ * it is an identity.
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 
 /** Control, zero-width and direction-changing characters, and the soft hyphen. */
 const INVISIBLE =
-  // oxlint-disable-next-line no-control-regex -- control characters are what is removed
+  // oxlint-disable-next-line no-control-regex -- the expression removes control characters
   /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
 
 export function cleanText(text: string): string {
@@ -31,15 +31,15 @@ function cleanValue(value: unknown): unknown {
 }
 
 /**
- * A record without its nulls, which mean "nothing" in every CRM and something else in JSONata:
- * `street & " " & null` would be "… null", and `$replace(null, …)` fails.
+ * A record without its nulls. CRMs mean "no value" by null, but JSONata does not:
+ * `street & " " & null` gives "… null", and `$replace(null, …)` fails.
  */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) {
     return value.flatMap((item) => (item === null ? [] : [withoutNulls(item)]));
   }
   if (typeof value !== "object" || value === null) return value;
-  // fromEntries makes an own key of `__proto__` too.
+  // fromEntries also handles a key `__proto__` as an ordinary key.
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, inner]) =>
       inner === null ? [] : [[key, withoutNulls(inner)] as const],
@@ -54,8 +54,8 @@ const isEmpty = (value: unknown): boolean =>
   (Array.isArray(value) && value.length === 0);
 
 /**
- * @returns the candidate, and the names of fields that had a value but do not exist for this
- *   variant (or at all), which were left out.
+ * @returns the candidate, and the names of the fields that were left out although they had a
+ *   value, because the variant does not have them.
  */
 export function cleanCandidate(raw: Readonly<Record<string, unknown>>): {
   candidate: Record<string, unknown>;
@@ -67,7 +67,7 @@ export function cleanCandidate(raw: Readonly<Record<string, unknown>>): {
   for (const [field, rawValue] of Object.entries(raw)) {
     const value = field === "crmCode" ? rawValue : cleanValue(rawValue);
     if (isEmpty(value)) continue;
-    // Without a variant there is no payload: the fields then only show what was meant.
+    // Without a variant there is no payload; all fields are kept for the report.
     const exists = variant === undefined ? field !== "__proto__" : FIELDS_OF[variant].has(field);
     if (exists) candidate[field] = value;
     else dropped.push(field);

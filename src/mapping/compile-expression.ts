@@ -1,16 +1,17 @@
-/** JSONata expressions: compiled once, held to what a mapping may do, with errors in plain words. */
+/** Compiles JSONata expressions, and rejects what a mapping must not do. */
 import jsonata from "jsonata";
+import { ExpressionError, syntaxError } from "./expression-errors.ts";
 import type { CrmRecord, EventContext } from "./mapping.ts";
 import { nearest } from "./nearest.ts";
 
-/** Bounds within one expression; what they cannot stop, the worker's deadline does. */
-const GUARDRAILS = { timeout: 500, stack: 200, sequence: 100_000 };
+/** JSONata's own limits (ms, depth, items). The thread's deadline stops everything else. */
+const LIMITS = { timeout: 500, stack: 200, sequence: 100_000 };
 
-/** Results must depend on the record alone: another value each time would cost requests. */
-const REFUSED: Readonly<Record<string, string>> = {
-  eval: "it would run what a record says",
-  now: "the result must not depend on when it is evaluated",
-  millis: "the result must not depend on when it is evaluated",
+/** Functions that are not allowed: a result that differs each time would cost requests. */
+const FORBIDDEN: Readonly<Record<string, string>> = {
+  eval: "it would run text from the record",
+  now: "the result must not depend on the time of evaluation",
+  millis: "the result must not depend on the time of evaluation",
   random: "the result must be the same each time",
   shuffle: "the result must be the same each time",
 };
@@ -24,10 +25,8 @@ const BUILT_IN = new Set(
   toMillis clone`.split(/\s+/),
 );
 
-export class ExpressionError extends Error {}
-
 export interface Expression {
-  /** Names of fields that the expression reads, wherever they lie. */
+  /** Names of the record's fields that the expression reads, at any depth. */
   readonly names: ReadonlySet<string>;
   /** Rejects when the expression fails on this record. */
   evaluate(record: CrmRecord | undefined, event: EventContext): Promise<unknown>;
@@ -44,10 +43,10 @@ interface Node {
 }
 
 /**
- * @param options.key the expression makes a key: a part that is missing makes it fail, where
- *   otherwise `"hs-" & undefined` would give `"hs-"` to every record without an id.
- * @param options.condition the expression decides which records are sent: `a != b` is refused,
- *   since JSONata takes it for false where `a` is missing, and so would leave such records out.
+ * @param options.key the expression makes a key. It then fails if a part is missing: otherwise
+ *   `"hs-" & undefined` would give the key `"hs-"` to every record without an id.
+ * @param options.condition the expression decides which records are sent. It then must not use
+ *   `a != b`, which is false in JSONata if `a` is missing, so such records would be left out.
  * @throws ExpressionError that says what is wrong and where.
  */
 export function compileExpression(
@@ -59,34 +58,34 @@ export function compileExpression(
   const { names, variables, bound, operators, readsField, comparesNull, addsText } = survey(ast);
   if (options.condition === true && operators.has("!=")) {
     throw new ExpressionError(
-      "a != b is false where a is missing, so such records would be left out: write $not(a = b)",
+      "a != b is false if a is missing, so such records would be left out: write $not(a = b)",
     );
   }
   const quoted = [...names].find((name) => /[“”„«»]/.test(name));
   if (quoted !== undefined) {
     throw new ExpressionError(
-      `${quoted} has typographic quotes: texts stand in straight ones, "…"`,
+      `${quoted} has typographic quotes: put texts in straight quotes, "…"`,
     );
   }
-  if (addsText) throw new ExpressionError("+ adds numbers: texts are joined with &");
+  if (addsText) throw new ExpressionError("+ adds numbers: join texts with &");
   if (options.key === true && !readsField && !variables.has("event")) {
     throw new ExpressionError(
-      "it is the same for every record: make it of the record's id, such as $event.recordId",
+      "it is the same for every record: use the record's id, for example $event.recordId",
     );
   }
   if (comparesNull) {
     throw new ExpressionError(
-      "what is null in the record counts as missing here: write $exists(a), or $not($exists(a))",
+      "null in the record counts as missing here: write $exists(a), or $not($exists(a))",
     );
   }
   for (const name of variables) {
-    const why = REFUSED[name];
+    const why = FORBIDDEN[name];
     if (why !== undefined) throw new ExpressionError(`$${name} is not allowed: ${why}`);
     if (BUILT_IN.has(name) || bound.has(name) || name === "event" || /^\$?$/.test(name)) continue;
     const near = nearest(name, [...BUILT_IN, ...bound, "event"]);
     const meant = near === undefined ? "" : `; did you mean $${near}?`;
     throw new ExpressionError(
-      `there is no $${name}${meant || `; a field of this name is written \`$${name}\`, in backticks (functions: https://docs.jsonata.org)`}`,
+      `there is no $${name}${meant || `; write a field of this name in backticks, \`$${name}\` (functions: https://docs.jsonata.org)`}`,
     );
   }
   if (options.key === true) {
@@ -101,65 +100,13 @@ export function compileExpression(
 
 function compile(text: string): jsonata.Expression {
   try {
-    return jsonata(text, GUARDRAILS);
+    return jsonata(text, LIMITS);
   } catch (error) {
-    const { code = "", message, position, token } = error as JsonataError;
-    const at = position === undefined ? "" : ` (at character ${position})`;
-    const remedy = SIGNS[token ?? ""] ?? REMEDIES[code];
-    throw new ExpressionError(
-      `${message ?? "it cannot be read"}${at}${remedy === undefined ? "" : `; ${remedy}`}`,
-    );
+    throw syntaxError(error);
   }
 }
 
-interface JsonataError {
-  readonly code?: string;
-  readonly message?: string;
-  readonly position?: number;
-  readonly token?: string;
-}
-
-/** Signs of other languages. */
-const SIGNS: Readonly<Record<string, string>> = {
-  "=": "a single = compares",
-  "|": "one or the other is `a ? a : b`",
-};
-
-/** For slips that are common and whose message does not say what to do. */
-const REMEDIES: Readonly<Record<string, string>> = {
-  S0101:
-    "a text begins and ends with a quote, and in a line without quotes around it ` #` begins a comment",
-  S0105: "a name in backticks ends with one",
-  S0201: "between two values stands an operator, such as &; a name with a blank needs backticks",
-  S0203: "a bracket is not closed",
-  S0207: "the expression ends too early",
-  S0211: "a text stands in double quotes: '\"acme-\" & $event.recordId'",
-};
-
-/** What failed, without a word of the record: JSONata's messages may quote it. */
-const FAILURES: Readonly<Record<string, string>> = {
-  D1011: "it goes too deep",
-  D1012: "it takes too long",
-  D3030: "something is no number",
-  T0410: "a function was given a value of another kind",
-  T0411: "a function was given a value of another kind",
-  T0412: "a list given to a function has items of another kind",
-  T1006: "something that is no function was called",
-  T2001: "arithmetic needs numbers",
-  T2002: "arithmetic needs numbers",
-  T2010: "a comparison needs two numbers or two texts",
-};
-
-/** @param explained with JSONata's own message, which may hold values of the record. */
-export function failureOf(error: unknown, explained = false): string {
-  const { code, position, message } = error as JsonataError;
-  if (code === undefined) return message ?? "the expression failed";
-  const at = position === undefined ? "" : ` at character ${position}`;
-  const says = explained ? message : FAILURES[code];
-  return `the expression failed${at}: ${says ?? `JSONata ${code}`}`;
-}
-
-/** Sequences are arrays with marks on them, and functions are no values. */
+/** Copies JSONata's sequences to plain arrays: they carry extra properties. */
 function plain(value: unknown): unknown {
   if (typeof value === "function") throw new ExpressionError("the result is a function");
   return Array.isArray(value) ? Array.from(value as unknown[]) : value;
@@ -179,7 +126,7 @@ function survey(ast: Node) {
     const { type, value, lhs } = node as Node;
     readsField ||= type === "name" || type === "wildcard" || type === "descendant";
     if (type === "name" && typeof value === "string") names.add(value);
-    if (type === "string" && typeof value === "string") names.add(value); // of $lookup
+    if (type === "string" && typeof value === "string") names.add(value); // may be the name in $lookup(record, "name")
     if (type === "binary" && typeof value === "string") {
       operators.add(value);
       const sides = [lhs, (node as Node).rhs];
@@ -192,7 +139,7 @@ function survey(ast: Node) {
       for (const argument of (node as Node).arguments ?? []) bound.add(String(argument.value));
     }
     for (const [key, child] of Object.entries(node as Node)) {
-      // `@$x` and `#$i` bind too; there the name lies beside the step.
+      // `@$x` and `#$i` also bind a name; it is a property of the step.
       if ((key === "focus" || key === "index") && typeof child === "string") bound.add(child);
       visit(child);
     }
@@ -209,7 +156,7 @@ function keyPart(value: unknown): unknown {
   return value;
 }
 
-/** Wraps the operands of each `&` that are no literals. */
+/** Wraps each operand of `&` that is not a literal in `keyPart`, which fails on a missing value. */
 function requireParts(node: Node): void {
   if (node.type === "block") {
     const expressions = node["expressions"] as Node[] | undefined;

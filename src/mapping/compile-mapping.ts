@@ -1,4 +1,4 @@
-/** A mapping file made ready: expressions compiled, tables folded. */
+/** Compiles a mapping file: its expressions and its tables. */
 import { compileExpression, type Expression } from "./compile-expression.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";
@@ -6,7 +6,7 @@ import { tableKey, type Scalar, type Table, type Wanted } from "./normalise/norm
 
 export interface CompiledField {
   readonly name: string;
-  /** In the order in which they are tried. */
+  /** `from`, then `fallback`: tried in this order. */
   readonly sources: readonly Expression[];
   readonly constant: Constant | undefined;
   readonly fallback: Constant | undefined;
@@ -20,14 +20,14 @@ export interface CompiledRule {
   readonly objects: ReadonlySet<string>;
   readonly when: Expression | undefined;
   readonly crmCode: Expression;
-  /** `type` first, since it decides what the others are; telephone numbers last. */
+  /** `type` comes first, because it decides which fields exist; telephone numbers come last. */
   readonly fields: readonly CompiledField[];
 }
 
 export interface CompiledMapping {
   readonly ignore: ReadonlySet<string>;
   readonly rules: readonly CompiledRule[];
-  /** Names that the expressions read. */
+  /** Names of the record's fields that the expressions read. */
   readonly names: ReadonlySet<string>;
 }
 
@@ -48,7 +48,7 @@ function compileRule(
   file: MappingFile,
   compile: (text: string, key?: boolean) => Expression,
 ): CompiledRule {
-  // A telephone number is read in the record's country, so countries come before it.
+  // A telephone number without a prefix needs the record's country, so countries come first.
   const rank = (name: string) => (name === "type" ? 0 : traitsOf(name).form === "phone" ? 2 : 1);
   const fields = FIELD_NAMES.flatMap((name) => {
     const field = rule.fields[name];

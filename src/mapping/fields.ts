@@ -1,4 +1,4 @@
-/** What a mapping has to know of the service's fields: of which kind each is, and its rule. */
+/** What a mapping needs to know about each field of the service: its form and its rule. */
 import type { z } from "zod";
 import {
   companySchema,
@@ -8,7 +8,7 @@ import {
 } from "../service-spec/business-relation.ts";
 import * as lists from "../service-spec/value-lists.ts";
 
-/** The forms that a value can be brought into; a field's own form unless `as` asks for another. */
+/** The forms to which values are converted: the field's own form, unless `as` names another. */
 export const FORMS = [
   "text",
   "country",
@@ -24,7 +24,7 @@ export type Form = (typeof FORMS)[number];
 
 interface FieldTraits {
   readonly form: Form;
-  /** The closed list of values, of the items where the field is a list. */
+  /** The closed list of values; for a list field, of its items. */
   readonly values?: readonly string[];
 }
 
@@ -60,7 +60,7 @@ const TRAITS: Readonly<Record<string, FieldTraits>> = {
 
 const PLAIN: FieldTraits = { form: "text" };
 
-/** Every field of the service; the crmCode is not mapped like the others. */
+/** Every field of the service except the crmCode, which has an expression of its own. */
 export const FIELD_NAMES: readonly string[] = [
   ...new Set([...FIELDS_OF.Person, ...FIELDS_OF.Company]),
 ].filter((name) => name !== "crmCode");
@@ -72,11 +72,11 @@ const SHAPES: Record<Variant, Readonly<Record<string, z.ZodType>>> = {
   Company: companySchema.shape,
 };
 
-/** The spec's rule for one field of a variant; undefined when the variant does not have it. */
+/** The spec's rule for one field of a variant; undefined when the variant lacks the field. */
 export const ruleOf = (field: string, variant: Variant): z.ZodType | undefined =>
   FIELDS_OF[variant].has(field) ? SHAPES[variant][field] : undefined;
 
-/** Fields without which the service takes no relation of this variant. */
+/** Fields that the service requires of every relation of the variant. */
 export const REQUIRED_FIELDS: Record<Variant, readonly string[]> = {
   Person: ["firstName", "lastName"],
   Company: ["name"],

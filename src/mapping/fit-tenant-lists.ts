@@ -1,10 +1,10 @@
-/** Leaves out what the tenant's own value lists do not allow; they are known at run time only. */
+/** Leaves out values that the tenant's value lists do not allow. */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
-import type { TenantField, TenantLists } from "../service-spec/tenant-lists.ts";
+import type { TenantFieldConfig, TenantLists } from "../service-spec/tenant-lists.ts";
 import { lookUp } from "./fold.ts";
 import type { MapOptions, MappingResult, MappingWarning } from "./mapping.ts";
 
-/** A field that the tenant requires is left as it is: the record then becomes a dead letter. */
+/** A field that the tenant requires keeps its value, so that the record becomes a dead letter. */
 export function fitTenantLists(
   result: MappingResult,
   lists: TenantLists,
@@ -29,7 +29,7 @@ export function fitTenantLists(
 function fitField(
   field: string,
   value: unknown,
-  config: TenantField,
+  config: TenantFieldConfig,
   options: MapOptions,
 ): { value: unknown; warnings: MappingWarning[] } {
   const warnings: MappingWarning[] = [];

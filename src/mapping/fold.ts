@@ -1,4 +1,4 @@
-/** What is left of a text for comparing: letters and digits, without case and accents. */
+/** Reduces a text for comparisons: letters and digits only, without case and accents. */
 export function fold(text: string): string {
   return text
     .normalize("NFKD")
@@ -7,7 +7,7 @@ export function fold(text: string): string {
     .replace(/[^\p{L}\p{N}]+/gu, "");
 }
 
-/** Looks a text up in a closed list as a person would: case, accents and punctuation apart. */
+/** Finds a text in a closed list; case, accents and punctuation do not matter. */
 export function lookUp(text: string, values: Iterable<string>): string | undefined {
   const wanted = fold(text);
   if (wanted === "") return undefined;

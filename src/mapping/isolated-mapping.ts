@@ -1,4 +1,4 @@
-/** A mapping in a thread of its own, which is ended and replaced when a record takes too long. */
+/** Runs a mapping in a thread of its own. If a record takes too long, the thread is replaced. */
 import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
@@ -14,13 +14,13 @@ import {
   type MappingResult,
 } from "./mapping.ts";
 
-/** For one record, ms; a usual one takes a fraction of one. */
+/** Limit for one record, ms; most records take less than 1 ms. */
 const RECORD_DEADLINE_MS = 2000;
 
-/** Until a thread has loaded its mapping, ms; a machine under load takes seconds. */
+/** Limit for loading the mapping in a new thread, ms; a machine under load needs seconds. */
 const START_DEADLINE_MS = 60_000;
 
-/** Bounds on the thread's memory; a record's worth is far below. */
+/** Limits of the thread's memory; a record needs far less. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 2, stackSizeMb: 4 };
 
 const WORKER = new URL(
@@ -29,8 +29,8 @@ const WORKER = new URL(
 );
 
 /**
- * A mapping sees nothing of the environment. Node takes from here where compiled code is kept:
- * without it every thread strips the types anew, which costs 25 MB.
+ * The thread's environment: empty, so that a mapping sees no secret, except for Node's compile
+ * cache. Without the cache every thread strips the types again, which costs 25 MB.
  */
 function workerEnvironment(): Record<string, string> {
   const cache = getCompileCacheDir();
@@ -123,12 +123,12 @@ export class IsolatedMapping implements Mapping {
       } else if (message.kind === "unusable") {
         reject(new MappingError(this.name, message.problems));
       } else if (worker === this.#worker) {
-        this.#answer(message);
+        this.#finish(message);
       }
     });
     worker.once("error", (error: NodeJS.ErrnoException) => {
       reject(new MappingError(this.name, [`its thread ended: ${error.code ?? error.name}`]));
-      if (worker === this.#worker) this.#giveUp("used up the memory that a mapping may have");
+      if (worker === this.#worker) this.#abandon("used more memory than a mapping may have");
     });
     try {
       await loaded;
@@ -156,14 +156,14 @@ export class IsolatedMapping implements Mapping {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
       worker.postMessage(task.request);
     } catch (error) {
-      // Not to be cloned, so not to be mapped either.
+      // The record cannot be cloned, so the thread cannot map it.
       this.#running = undefined;
       task.reject(error);
       this.#next();
     }
   }
 
-  #answer(message: Extract<MapWorkerMessage, { kind: "result" | "defect" }>): void {
+  #finish(message: Extract<MapWorkerMessage, { kind: "result" | "defect" }>): void {
     const task = this.#running;
     this.#running = undefined;
     if (message.kind === "result") task?.resolve(message.result);
@@ -178,14 +178,15 @@ export class IsolatedMapping implements Mapping {
   #late(): void {
     const task = this.#running;
     if (task === undefined) return;
-    // This side may have been the slow one: an answer that has arrived is taken first.
+    // If this process was the slow one, the result may already be here: handle it first.
     setImmediate(() => {
       if (this.#running !== task) return;
-      this.#giveUp(`took longer than ${RECORD_DEADLINE_MS / 1000} s on this record`);
+      this.#abandon(`took longer than ${RECORD_DEADLINE_MS / 1000} s on this record`);
     });
   }
 
-  #giveUp(why: string): void {
+  /** Ends the thread and reports the record's expression as the cause. */
+  #abandon(why: string): void {
     const task = this.#running;
     const worker = this.#worker;
     this.#running = undefined;
@@ -193,16 +194,13 @@ export class IsolatedMapping implements Mapping {
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     const field = WATCHED[Atomics.load(this.#watched, 0)] ?? "";
-    const problem = {
-      field,
-      rule: `the expression ${why}; correct the mapping`,
-      kind: "the record",
-    };
+    const rule = `the expression ${why}; correct the mapping`;
+    const problem = { field, rule, kind: "the record" };
     task?.resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] });
     void worker?.terminate().finally(() => this.#restart());
   }
 
-  /** What loaded once loads again; should the file be broken meanwhile, its records are told so. */
+  /** Starts a new thread. If the file is broken by now, the waiting records fail with its error. */
   #restart(): void {
     if (this.#closed || this.#starting) return;
     this.#start().catch((error: unknown) => {

@@ -5,34 +5,34 @@ import { businessRelationMapping } from "./business-relation.ts";
 import { IsolatedMapping } from "./isolated-mapping.ts";
 import { MappingError, type Mapping } from "./mapping.ts";
 
-/** Above src/ in a checkout, above dist/ when built. */
+/** The folder of the presets: beside src/ in a checkout, beside dist/ in the package. */
 const PLACES = ["../../mappings/", "../../../mappings/"].map((place) =>
   fileURLToPath(new URL(place, import.meta.url)),
 );
 
 const PRESETS_DIR = PLACES.find((place) => existsSync(place)) ?? "";
 
-/** Names of the presets that are files. */
+/** Names of the presets that are files; business-relation is the one that is not. */
 export function presetNames(): readonly string[] {
   return readdirSync(PRESETS_DIR)
     .filter((file) => file.endsWith(".yaml"))
     .map((file) => basename(file, ".yaml"));
 }
 
-/** Where a preset's file is, or the file that is meant by a path. */
+/** The file of a preset, or of a path. */
 export function mappingFileOf(name: string): string {
   if (presetNames().includes(name)) return join(PRESETS_DIR, `${name}.yaml`);
   const file = resolve(name);
   if (existsSync(file)) return file;
   const known = [businessRelationMapping.name, ...presetNames()].join(", ");
   throw new MappingError(name, [
-    `it is neither a file (${file} does not exist) nor a preset; presets are ${known}`,
+    `it is neither a file (${file} does not exist) nor a preset; the presets are ${known}`,
   ]);
 }
 
 /**
  * @param name of a preset, or path of a mapping file (.yaml) or module (.ts, .js).
- * @throws MappingError when there is none, or it cannot be used.
+ * @throws MappingError when it does not exist or cannot be used.
  */
 export async function loadMapping(name: string): Promise<Mapping> {
   if (name === businessRelationMapping.name) return businessRelationMapping;

@@ -1,16 +1,16 @@
 /**
- * What the package exports: the types of a mapping that is a module instead of a file.
+ * The types that the package exports, for a mapping that is a module instead of a file.
  *
  *     import type { MapRecord } from "crmsync";
  *     export const mapRecord: MapRecord = (record, event) => ({ crmCode: …, fields: { … } });
  *
- * It stands alone, so that the package ships one declaration file.
+ * It imports nothing, so that the package ships one declaration file.
  */
 
-/** A record as the CRM gives it. */
+/** A record as the CRM sends it. */
 export type CrmRecord = Readonly<Record<string, unknown>>;
 
-/** What a mapping may see of an event beside its record. */
+/** The parts of an event that a mapping may use, apart from the record. */
 export interface EventContext {
   /** `crm.record.created`, `updated`, `deleted`, `restored` or `merged`. */
   readonly type: string;
@@ -22,7 +22,7 @@ export interface EventContext {
   readonly recordId: string;
 }
 
-/** The service's fields of persons and companies, beside the crmCode. */
+/** The service's fields of persons and companies, except the crmCode. */
 export type FieldName =
   | "type"
   | "name"
@@ -64,19 +64,19 @@ export type FieldName =
   | "dmsLinkUrl";
 
 export interface MappedRecord {
-  /** The key at the service: never the same for two records, and never another for one. */
+  /** The key at the service. It must be unique, and must never change for a record. */
   readonly crmCode: string;
   /**
-   * Values as the CRM has them: each is brought into its field's form, as those of a mapping file
-   * are. Not needed for a deletion.
+   * Values as the CRM has them. crmsync converts each to the form of its field, as for a mapping
+   * file. Not needed for a deletion.
    */
   readonly fields?: Readonly<Partial<Record<FieldName, unknown>>>;
 }
 
 /**
  * The function that a mapping module exports as `mapRecord`. It must be pure: no clock, no network.
- * @param record undefined for a deletion that came without one: only the crmCode is needed then.
- * @returns undefined for records that are none of the service's business.
+ * @param record undefined for a deletion without a record; then only the crmCode is needed.
+ * @returns undefined for records that must not be sent.
  */
 export type MapRecord<Record extends object = CrmRecord> = (
   record: Record | undefined,

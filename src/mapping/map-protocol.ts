@@ -1,14 +1,14 @@
-/** What is said between the daemon and the thread in which mappings run. */
+/** Messages between the daemon and the thread in which mappings run. */
 import { FIELD_NAMES } from "./fields.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
 
 export interface MapWorkerData {
   readonly file: string;
-  /** Index into WATCHED of what is being evaluated. */
+  /** Shared memory: the thread writes the index in WATCHED of the expression it evaluates. */
   readonly watched: Int32Array;
 }
 
-/** What a record can be stuck in. */
+/** The expressions that may not end, by name: a rule's `when`, `crmCode` and fields. */
 export const WATCHED: readonly string[] = ["", "when", "crmCode", ...FIELD_NAMES];
 
 export interface MapRequest {

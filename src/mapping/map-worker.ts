@@ -1,7 +1,7 @@
 /**
- * The thread in which mappings run: expressions and modules may loop, grow or backtrack without
- * end, and the thread can be ended. It takes one record at a time, and notes what it evaluates
- * where the other side can read it when no answer comes.
+ * The thread in which mappings run. Expressions and modules may loop, backtrack or use up memory,
+ * and the daemon can then end the thread. It maps one record at a time, and writes to shared
+ * memory which expression it evaluates, so that the daemon can name it.
  */
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -13,12 +13,13 @@ import {
   type MapWorkerData,
   type MapWorkerMessage,
 } from "./map-protocol.ts";
-import { mapRecord, type Watch } from "./map-record.ts";
+import type { Watch } from "./map-fields.ts";
+import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingResult } from "./mapping.ts";
-import { loadingFault } from "./module-fault.ts";
+import { describeLoadError } from "./module-error.ts";
 import { readMappingFile } from "./read-mapping-file.ts";
 import type { MapRecord } from "./map-module.ts";
-import { mapByModule } from "./record-mapping.ts";
+import { mapByModule } from "./map-by-module.ts";
 
 type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
 
@@ -56,7 +57,7 @@ async function load(file: string): Promise<{
 if (parentPort !== null) {
   const port = parentPort;
   const { file, watched } = workerData as MapWorkerData;
-  const say = (message: MapWorkerMessage) => port.postMessage(message);
+  const send = (message: MapWorkerMessage) => port.postMessage(message);
   const numbers = new Map(WATCHED.map((name, index) => [name, index]));
   const watch: Watch = (name) => void Atomics.store(watched, 0, numbers.get(name) ?? 0);
   try {
@@ -64,17 +65,17 @@ if (parentPort !== null) {
     port.on("message", (request: MapRequest) => {
       watch("");
       run(request, watch).then(
-        (result) => say({ kind: "result", result }),
+        (result) => send({ kind: "result", result }),
         (error: unknown) =>
-          say({
+          send({
             kind: "defect",
             stack: error instanceof Error ? (error.stack ?? "") : String(error),
           }),
       );
     });
-    say({ kind: "ready", ...about });
+    send({ kind: "ready", ...about });
   } catch (error) {
-    const problems = error instanceof MappingError ? error.problems : [loadingFault(error)];
-    say({ kind: "unusable", problems });
+    const problems = error instanceof MappingError ? error.problems : [describeLoadError(error)];
+    send({ kind: "unusable", problems });
   }
 }

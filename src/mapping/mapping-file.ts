@@ -1,4 +1,4 @@
-/** The form of a mapping file, as zod checks it and as editors complete it (JSON Schema). */
+/** The form of a mapping file: the zod schema, and the JSON Schema for editors. */
 import { z } from "zod";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 
@@ -6,7 +6,7 @@ const expression = z
   .string()
   .min(1)
   .describe(
-    "A JSONata expression over the CRM's record; $event has recordId, object, subject, type and source.",
+    "A JSONata expression on the CRM's record; $event has recordId, object, subject, type and source.",
   );
 
 const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string())]);
@@ -14,35 +14,43 @@ const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string(
 const table = z.record(z.string(), z.union([z.string(), z.boolean(), z.null()])).meta({
   id: "table",
   description:
-    "The CRM's value → the service's; null: leave the field out. Case and accents do not matter.",
+    "The CRM's value → the service's value; null leaves the field out. Case and accents do not matter.",
 });
 
 const fieldRule = z.strictObject({
-  from: expression.optional().describe("Expression that gives the value."),
+  from: expression.optional().describe("The expression that gives the value."),
   value: constant.optional().describe("A constant, instead of an expression."),
   as: z
     .enum(FORMS)
     .optional()
-    .describe("The form to bring the value into; by default the form that the field needs."),
+    .describe("The form of the value; by default the form that the field needs."),
   table: z
     .union([z.string(), table])
     .optional()
-    .describe("Translates values: the name of a table above, or a table written here."),
+    .describe("Translates values: the name of a table under `tables`, or a table written here."),
   separator: z
     .string()
     .min(1)
     .optional()
-    .describe("Between the items of a list in one text; ; by default."),
-  format: z.string().optional().describe("How dates are written, for instance DD/MM/YYYY."),
+    .describe("Separates the items of a list in one text; by default a semicolon."),
+  format: z
+    .string()
+    .optional()
+    .describe("The format of dates in the record, for example DD/MM/YYYY."),
   country: z
     .string()
     .optional()
-    .describe("ISO code for telephone numbers without a prefix, where the record has no country."),
+    .describe(
+      "ISO code of the country for telephone numbers without a prefix, if the record has no country.",
+    ),
   fallback: expression
     .optional()
-    .describe("Expression used when the first gives nothing that is usable."),
-  default: constant.optional().describe("Constant used when nothing else gives a value."),
-  required: z.boolean().optional().describe("Without a value the record becomes a dead letter."),
+    .describe("The expression to use if `from` gives no usable value."),
+  default: constant.optional().describe("The constant to use if nothing else gives a value."),
+  required: z
+    .boolean()
+    .optional()
+    .describe("If true, a record without a value becomes a dead letter."),
 });
 
 const field = z.union([expression, fieldRule]).meta({ id: "field" });
@@ -53,11 +61,15 @@ const objectRule = z.strictObject({
     .describe("The CRM's name of the object: the first part of the event's subject."),
   when: expression
     .optional()
-    .describe("Only records for which this is true are sent; the first rule that fits is used."),
-  crmCode: expression.describe("Expression that gives the record's key at the service."),
+    .describe(
+      "An expression. The rule applies only to records for which it is true; the first rule that applies is used.",
+    ),
+  crmCode: expression.describe("The expression that gives the record's key at the service."),
   fields: z
     .strictObject(Object.fromEntries(FIELD_NAMES.map((name) => [name, field.optional()])))
-    .describe("The service's fields. `type` decides whether it is a person or which company."),
+    .describe(
+      "The service's fields. `type` decides whether the record is a person or a kind of company.",
+    ),
 });
 
 export const mappingFile = z.strictObject({
@@ -67,11 +79,11 @@ export const mappingFile = z.strictObject({
   ignore: z
     .array(z.string().min(1))
     .optional()
-    .describe("Objects of the CRM that are none of the service's business."),
-  objects: z.array(objectRule).min(1).describe("One rule per kind of record, in order."),
+    .describe("Objects of the CRM that must not be sent."),
+  objects: z.array(objectRule).min(1).describe("One rule per kind of record, tried in this order."),
 });
 
-/** Keys that have a meaning at the top, in a rule and in a field. */
+/** The keys that are allowed at the top, in a rule and in a field. */
 export const KEYS = {
   top: Object.keys(mappingFile.shape),
   rule: Object.keys(objectRule.shape),
@@ -86,7 +98,7 @@ export type FieldRule = z.output<typeof fieldRule>;
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>
   typeof rule === "string" ? { from: rule } : rule;
 
-/** What mappings/mapping.schema.json holds. */
+/** The content of mappings/mapping.schema.json. */
 export function mappingJsonSchema(): Record<string, unknown> {
   return {
     ...z.toJSONSchema(mappingFile, { io: "input" }),

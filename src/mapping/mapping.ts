@@ -1,61 +1,52 @@
-import type { Problem } from "../sync/problem.ts";
+import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
 
 export type { CrmRecord, EventContext };
 
-/** Why a value did not become part of the payload as it was, in words for whoever reads it. */
+/** Reasons of warnings, with the text that commands show. */
 export const WARNING_REASONS = {
   expression_failed: "the expression failed on this record",
-  not_understood: "the value could not be read in the form that the field has",
+  not_understood: "the value cannot be converted to the form of the field",
   not_in_table: "the table has no entry for the value",
-  not_in_list: "the value is none of those that the service allows",
-  not_in_tenant_list: "the value is none of those that the tenant has configured",
-  too_many: "the tenant's list allows one value, and there were several",
+  not_in_list: "the service does not allow this value",
+  not_in_tenant_list: "the tenant's value list does not have this value",
+  too_many: "the tenant allows only one value, and there are several",
   not_accepted: "the value breaks the service's rule for the field",
-  unknown_field: "this kind of relation has no such field",
-  kept_as_is: "not a number that exists in any numbering plan; sent as it was written",
+  unknown_field: "this type of relation does not have the field",
+  kept_as_is: "not a valid telephone number; sent unchanged",
 } as const;
 export type WarningReason = keyof typeof WARNING_REASONS;
 
-/** A field of which something was left out of the payload, although the record had it. */
+/** A value of the record that the mapping left out of the payload (or could not check). */
 export interface MappingWarning {
   readonly field: string;
   readonly reason: WarningReason;
-  /** The value itself, only for whoever asked to have it explained: it may be personal. */
+  /** The value itself, only with MapOptions.explain: it may be personal data. */
   readonly value?: string;
 }
 
+interface WithWarnings {
+  readonly warnings: readonly MappingWarning[];
+}
+
 export type MappingResult =
-  | {
-      readonly kind: "mapped";
-      readonly crmCode: string;
-      /** Absent when there was no record to map. */
-      readonly candidate: Readonly<Record<string, unknown>> | undefined;
-      readonly warnings: readonly MappingWarning[];
-    }
-  /** The mapping says that this record is none of the service's business. */
-  | { readonly kind: "ignored" }
-  | {
-      readonly kind: "unmappable";
-      readonly crmCode: string | undefined;
-      readonly problems: readonly Problem[];
-      readonly warnings: readonly MappingWarning[];
-    };
+  | (Extract<Mapped, { kind: "mapped" | "unmappable" }> & WithWarnings)
+  | Extract<Mapped, { kind: "ignored" }>;
 
 export interface MapOptions {
-  /** Warnings bring the values that they are about. */
+  /** Include the values in warnings. */
   readonly explain?: boolean;
 }
 
-/** Turns a CRM's record into a candidate payload and gives its crmCode. */
+/** Makes a candidate and its crmCode from a record of the CRM. */
 export interface Mapping {
   readonly name: string;
-  /** Objects of the CRM that the mapping has rules for, where it can tell. */
+  /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
   readonly objects: readonly string[];
-  /** Names of the record's fields that may be read, where the mapping can tell. */
+  /** Names of the record's fields that it may read; empty when it does not know. */
   readonly reads: ReadonlySet<string>;
-  /** @param lists of the tenant; a value that they do not allow is left out, with a warning. */
+  /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */
   map(
     context: EventContext,
     record: CrmRecord | undefined,
@@ -65,7 +56,7 @@ export interface Mapping {
   close(): Promise<void>;
 }
 
-/** A mapping that cannot be used; the message names every fault with its place and remedy. */
+/** A mapping that cannot be used. The message names every problem, its place and what to do. */
 export class MappingError extends Error {
   readonly problems: readonly string[];
 

@@ -1,4 +1,4 @@
-/** The name that somebody who typed `text` most likely meant, if one is near. */
+/** The name that is most like `text`, for "did you mean"; undefined when none is similar. */
 export function nearest(text: string, names: Iterable<string>): string | undefined {
   let best: string | undefined;
   let least = Math.min(text.length, Math.max(2, Math.floor(text.length / 3)) + 1);
@@ -13,14 +13,14 @@ export function nearest(text: string, names: Iterable<string>): string | undefin
 }
 
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  let distances = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
     const next = [i];
     for (let j = 1; j <= b.length; j += 1) {
-      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(substituted, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const substituted = (distances[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(substituted, (distances[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
     }
-    row = next;
+    distances = next;
   }
-  return row[b.length] ?? 0;
+  return distances[b.length] ?? 0;
 }

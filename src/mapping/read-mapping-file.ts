@@ -1,48 +1,43 @@
-/** Reads a mapping file; every fault is told with its line, its field and what to do. */
+/** Reads a mapping file. Each mistake is reported with its line, its field and what to do. */
 import { LineCounter, parseDocument, visit, type Document } from "yaml";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { mappingFile, type MappingFile } from "./mapping-file.ts";
-import { aliasFault, faultsOf, yamlFault } from "./mapping-faults.ts";
+import { aliasMistake, mistakesOf, yamlMistake } from "./mapping-mistakes.ts";
 import { MappingError } from "./mapping.ts";
+import type { Mistake, Path } from "./mistake.ts";
 
-export type Path = readonly (string | number)[];
-
-/** One fault of a mapping file, at a place in its tree. */
-export interface Fault {
-  readonly path: Path;
-  readonly says: string;
-}
-
-/** Larger than any mapping that somebody wrote. */
+/** Far larger than any real mapping. */
 const MAX_BYTES = 1024 * 1024;
 
 /**
  * @param name of the file, for the messages.
- * @throws MappingError with every fault of the file.
+ * @throws MappingError with all mistakes of the file.
  */
 export function readMappingFile(text: string, name: string): MappingFile {
   if (text.length > MAX_BYTES) throw new MappingError(name, ["it is larger than 1 MiB"]);
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
-  // The first is the slip; the others are where the parser stumbled after it. What it warns of, a
-  // tag that nobody defined, is no less a slip here.
-  const [slip] = [...document.errors, ...document.warnings];
-  if (slip !== undefined) {
-    const { line } = lines.linePos(slip.pos[0]);
-    throw new MappingError(name, [`${name}:${line}: ${yamlFault(slip)}`]);
+  // Only the first is reported: the others are mostly its consequences. A warning, such as an
+  // unknown tag, is a mistake here as well.
+  const [first] = [...document.errors, ...document.warnings];
+  if (first !== undefined) {
+    const { line } = lines.linePos(first.pos[0]);
+    throw new MappingError(name, [`${name}:${line}: ${yamlMistake(first)}`]);
   }
   const value = plainOf(document, lines, name);
   const parsed = mappingFile.safeParse(value);
-  const faults = parsed.success
+  const mistakes = parsed.success
     ? checkMappingFile(parsed.data)
-    : parsed.error.issues.flatMap((issue) => faultsOf(issue));
-  if (parsed.success && faults.length === 0) return parsed.data;
-  const placed = faults.map((fault) => ({ fault, line: lineOf(document, lines, fault) }));
+    : parsed.error.issues.flatMap((issue) => mistakesOf(issue));
+  if (parsed.success && mistakes.length === 0) return parsed.data;
+  const placed = mistakes.map((mistake) => ({ mistake, line: lineOf(document, lines, mistake) }));
   throw new MappingError(
     name,
     placed
       .toSorted((a, b) => a.line - b.line)
-      .map(({ fault, line }) => `${name}:${line}: ${where(fault.path, value)}${fault.says}`),
+      .map(
+        ({ mistake, line }) => `${name}:${line}: ${where(mistake.path, value)}${mistake.message}`,
+      ),
   );
 }
 
@@ -56,11 +51,11 @@ function plainOf(document: Document, lines: LineCounter, name: string): unknown 
         if (node.resolve(document) === undefined) line = lines.linePos(node.range?.[0] ?? 0).line;
       },
     });
-    throw new MappingError(name, [`${name}:${line}: ${aliasFault(error as Error)}`]);
+    throw new MappingError(name, [`${name}:${line}: ${aliasMistake(error as Error)}`]);
   }
 }
 
-/** `fields.email` of the second rule is told as `contact (objects[1]) fields.email`. */
+/** The place for a message: `contact, fields.email: ` for a field of the rule of contacts. */
 function where(path: Path, root: unknown): string {
   if (path.length === 0) return "";
   const [first, index, ...rest] = path;
@@ -68,7 +63,7 @@ function where(path: Path, root: unknown): string {
   const rule = (root as { objects?: { object?: unknown }[] } | null)?.objects?.[index];
   const named = [rule?.object].flat().filter((name) => typeof name === "string");
   const object = named.length > 0 ? named.join("/") : `objects[${index}]`;
-  // A field's expression may stand alone: then the file has no `from`.
+  // A field may be an expression alone; then the file has no key `from`.
   const shown = rest.at(-1) === "from" ? rest.slice(0, -1) : rest;
   return shown.length === 0 ? `${object}: ` : `${object}, ${pathText(shown)}: `;
 }
@@ -80,8 +75,8 @@ const pathText = (path: Path): string =>
     "",
   );
 
-function lineOf(document: Document, lines: LineCounter, fault: Fault): number {
-  for (let path = [...fault.path]; path.length > 0; path = path.slice(0, -1)) {
+function lineOf(document: Document, lines: LineCounter, mistake: Mistake): number {
+  for (let path = [...mistake.path]; path.length > 0; path = path.slice(0, -1)) {
     const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
     const key = path.at(-1);
     const pairs = (parent as { items?: unknown[] } | undefined)?.items ?? [];

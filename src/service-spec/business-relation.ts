@@ -1,18 +1,18 @@
 /**
  * The service's resource as zod schemas: every rule of both variants.
- * Source: spec, "Resources and their fields". The rules of a tenant's own value lists are not
- * here, because they are known only at run time.
+ * Source: spec, "Resources and their fields". The tenant's own value lists are known only at run
+ * time; see tenant-lists.ts.
  */
 import { z } from "zod";
 import { characters } from "./characters.ts";
 import { crmCodeProblem } from "./crm-code.ts";
 import { isCountryCode, isLanguageCode } from "./iso-codes.ts";
-import { CRM_CODE_MAX_LENGTH, DMS_LINK_URL_MAX_LENGTH } from "./limits.ts";
+import { DMS_LINK_URL_MAX_LENGTH } from "./limits.ts";
 import * as lists from "./value-lists.ts";
 
-/** A rule that a string must hold, with the words that name it in a problem. */
-const rule = (says: string, holds: (text: string) => boolean) =>
-  z.string().min(1, { abort: true }).refine(holds, { error: says });
+/** A rule for a string, with the text that names the rule in a problem. */
+const rule = (message: string, holds: (text: string) => boolean) =>
+  z.string().min(1, { abort: true }).refine(holds, { error: message });
 
 const text = z.string().min(1);
 const country = rule("must be an ISO 3166-1 alpha-2 country code in upper case", isCountryCode);
@@ -22,10 +22,10 @@ const uuid = z.guid({ error: "must be a UUID" });
 
 const EMAIL_PATTERN = /^[\w.-]+@[\w.-]+\.\w{2,}$/;
 
-/** Longest address that mail can carry (RFC 5321); the pattern takes quadratic time on longer ones. */
+/** The longest mail address (RFC 5321), checked first: the pattern takes quadratic time. */
 const EMAIL_MAX_LENGTH = 320;
 
-/** Both the spec's pattern and its format; the pattern refuses many good addresses (a+b@x.com). */
+/** Both the spec's pattern and its format. The pattern rejects many valid addresses (a+b@x.com). */
 export const isEmail = (value: string): boolean =>
   value.length <= EMAIL_MAX_LENGTH &&
   EMAIL_PATTERN.test(value) &&
@@ -47,14 +47,11 @@ const uri = rule(
 );
 
 export const crmCodeSchema = z.string().superRefine((code, context) => {
-  const problem =
-    characters(code) > CRM_CODE_MAX_LENGTH
-      ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
-      : crmCodeProblem(code);
+  const problem = crmCodeProblem(code);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
 });
 
-/** Fields that both variants have, with the same rules. */
+/** Fields that have the same rules in both variants. */
 const shared = {
   fiscalCountry: country.optional(),
   address: text.optional(),
@@ -115,13 +112,13 @@ export type BusinessRelation = Person | Company;
 
 export type Variant = "Person" | "Company";
 
-/** Which variant a value of `type` selects; undefined when the spec knows no such value. */
+/** The variant that a value of `type` selects; undefined when the spec has no such value. */
 export function variantOf(type: unknown): Variant | undefined {
   if (type === lists.PERSON_TYPE) return "Person";
   return (lists.COMPANY_TYPES as readonly unknown[]).includes(type) ? "Company" : undefined;
 }
 
-/** Names of the fields that a variant has, in the spec's words. */
+/** The spec's names of all fields of each variant. */
 export const FIELDS_OF: Record<Variant, ReadonlySet<string>> = {
   Person: new Set(Object.keys(personSchema.shape)),
   Company: new Set(Object.keys(companySchema.shape)),

@@ -1,7 +1,7 @@
-/** Length of a text in characters as JSON Schema counts them: code points, not UTF-16 units. */
+/** Length of a text as JSON Schema counts it: in code points, not in UTF-16 units. */
 export function characters(text: string): number {
   let count = 0;
-  // Counted one by one: a list of five million characters would take hundreds of megabytes.
+  // A loop, because an array of five million characters takes hundreds of megabytes.
   for (const _ of text) count += 1;
   return count;
 }

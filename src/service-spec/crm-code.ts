@@ -1,10 +1,16 @@
+import { characters } from "./characters.ts";
+import { CRM_CODE_MAX_LENGTH } from "./limits.ts";
+
 /**
- * Why a crmCode cannot be addressed by a path of the service, or undefined when it can.
- * The spec allows any text, yet some never survive as one path segment: dot segments are
- * resolved away even when escaped, `schema-config` is another route, a lone surrogate has no
- * UTF-8 form.
+ * Why a crmCode cannot stand in a path of the service; undefined when it can.
+ * The spec allows any text, but some texts cannot be one path segment: URLs drop dot segments
+ * even when they are escaped, `schema-config` is another route, and a lone surrogate has no
+ * UTF-8 form. An empty text, control characters and more than 100 characters are rejected as well.
  */
 export function crmCodeProblem(code: string): string | undefined {
+  if (characters(code) > CRM_CODE_MAX_LENGTH) {
+    return `must have at most ${CRM_CODE_MAX_LENGTH} characters`;
+  }
   if (code === "") return "must not be empty";
   if (code === "." || code === "..") return "must not be a dot segment of a path";
   if (code === "schema-config") return "must not be the name of another endpoint (schema-config)";

@@ -1,7 +1,7 @@
 import countries from "i18n-iso-countries/codes.json" with { type: "json" };
 import languages from "iso-639-1";
 
-/** In common use for Kosovo, yet never assigned by ISO: the service's list cannot have it. */
+/** Often used for Kosovo, but not assigned by ISO, so the service does not accept it. */
 const UNASSIGNED = "XK";
 
 const countryCodes: ReadonlySet<string> = new Set(

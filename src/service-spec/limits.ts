@@ -1,4 +1,4 @@
-/** Bounds that the service's specification sets. Source: spec, "Limits" and "List". */
+/** Limits that the service's specification sets. Source: spec, "Limits" and "List". */
 
 export const REQUESTS_PER_HOUR = 1000;
 export const HOUR_MS = 3_600_000;
@@ -19,9 +19,3 @@ export const ISO_CODE_LENGTH = 2;
 
 /** Path prefix of every endpoint. Source: spec, "Versioning". */
 export const API_PREFIX = "/v1.1";
-
-/**
- * Characters of one field that are sent at most. Ours: the spec sets no limit to most texts, but
- * every server has one to bodies, and what it refuses for its size could never arrive.
- */
-export const FIELD_MAX_LENGTH = 64 * 1024;

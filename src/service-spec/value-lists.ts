@@ -1,5 +1,5 @@
 /**
- * The closed lists of values that the service's specification names, in its order.
+ * The closed lists of values of the service's specification, in its order.
  * Source: spec, "Resources and their fields" and "Shared enumerations".
  */
 
@@ -94,8 +94,8 @@ export const CRS_STATUSES = [
 ] as const;
 
 /**
- * Values of the four fields that a tenant may configure, as they are unless it did.
- * `branch` has none of its own: its values are specific to each organisation.
+ * Default values of the four fields that a tenant may configure.
+ * `branch` has no defaults: its values are specific to each organisation.
  * Source: spec, "Per-client value lists".
  */
 export const DEFAULT_TENANT_VALUES = {

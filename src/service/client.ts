@@ -1,8 +1,8 @@
 /**
- * The service's five endpoints. Every call spends one permit, ends it whatever happens, and gives
- * a reply of a closed set; it throws only for a defect of the caller.
+ * The service's five endpoints. Every call uses one permit, ends it in all cases, and returns a
+ * reply of a closed set. It throws only for a defect of the caller.
  */
-import { API_PREFIX, CRM_CODE_MAX_LENGTH, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
+import { API_PREFIX, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { createExchange, type ExchangeOptions, type Request } from "./exchange.ts";
 import type { Permit } from "../quota/permit.ts";
@@ -19,21 +19,21 @@ import {
 } from "./reply.ts";
 
 export interface ServiceClientOptions extends ExchangeOptions {
-  /** Asked before every request, so that a rotated token is used at once. */
+  /** Called before every request, so that a rotated token is used at once. */
   readonly token: () => string;
-  /** Told of every request that went out; `status` is absent when no answer came. */
+  /** Called after every request that was sent; `status` is undefined when no response came. */
   readonly onExchange?: (exchange: {
     readonly operation: Operation;
     readonly method: Request["method"];
     readonly status: number | undefined;
     readonly durationMs: number;
-    /** The service's clock as its answer tells it, ms since the epoch, to the second. */
+    /** The service's clock from the response's Date header, ms since the epoch, to the second. */
     readonly serviceClock: number | undefined;
   }) => void;
 }
 
 export interface ListOptions {
-  /** Where a former run got to; absent for the first page. */
+  /** Where an earlier run stopped; absent for the first page. */
   readonly cursor?: string;
   readonly pageSize?: number;
   readonly includeTerminated?: boolean;
@@ -45,17 +45,17 @@ export interface ServiceClient {
   get(permit: Permit, crmCode: string): Promise<GetReply>;
   listPage(permit: Permit, options?: ListOptions): Promise<ListReply>;
   /**
-   * All pages from `options.cursor` on, each with a permit that `acquire` brings. Ends after the
-   * last page, or after the first reply that is no page: the caller may go on from the last
-   * `nextCursor` it saw.
+   * All pages from `options.cursor` on; `acquire` provides a permit for each. Ends after the last
+   * page, or after the first reply that is no page: the caller may then continue from the last
+   * `nextCursor`.
    */
   list(acquire: () => Promise<Permit>, options?: ListOptions): AsyncGenerator<ListReply, void>;
   schemaConfig(permit: Permit): Promise<SchemaReply>;
-  /** Drops all connections; requests under way end as `unavailable`. */
+  /** Closes all connections; requests under way end as `unavailable`. */
   close(): Promise<void>;
 }
 
-/** A crmCode that no path can carry; thrown before anything is sent, and the permit given back. */
+/** A crmCode that cannot stand in a path. Nothing was sent, and the permit was given back. */
 export class CrmCodeError extends Error {
   readonly problem: string;
 
@@ -78,30 +78,28 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     const { payload, crmCode, ...rest } = request;
     const started = performance.now();
     let token = "";
-    const ended = await exchange.run(permit, {
+    const result = await exchange.run(permit, {
       ...rest,
       operation,
       token: () => (token = options.token()),
       body: payload === undefined ? undefined : JSON.stringify(payload),
     });
-    const wentOut = permit.spent;
-    await permit.done("status" in ended ? ended : {});
-    if (wentOut) {
+    const wasSent = permit.spent;
+    await permit.done("status" in result ? result : {});
+    if (wasSent) {
       options.onExchange?.({
         operation,
         method: request.method,
-        status: "status" in ended ? ended.status : undefined,
+        status: "status" in result ? result.status : undefined,
         durationMs: performance.now() - started,
-        serviceClock: "status" in ended ? clockOf(ended.headers["date"]) : undefined,
+        serviceClock: "status" in result ? clockOf(result.headers["date"]) : undefined,
       });
     }
-    if ("failure" in ended) return ended.failure;
-    const code = crmCode === undefined ? {} : { crmCode };
-    const sent = payload === undefined ? {} : { payload };
-    return classify(ended, {
+    if ("failure" in result) return result.failure;
+    return classify(result, {
       operation,
-      ...code,
-      ...sent,
+      ...(crmCode !== undefined && { crmCode }),
+      ...(payload !== undefined && { payload }),
       secrets: [token, options.baseUrl, ...hosts],
     });
   }
@@ -145,7 +143,7 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
         );
         yield page;
         cursor = nextOf(page);
-        // A cursor that comes back would list for ever.
+        // A repeated cursor would make the listing endless.
         if (cursor !== undefined && seen.has(cursor)) {
           yield { kind: "unavailable", reason: "unexpected_body", ambiguous: false };
           return;
@@ -164,10 +162,7 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
 }
 
 function pathOf(permit: Permit, crmCode: string): string {
-  const problem =
-    crmCode.length > CRM_CODE_MAX_LENGTH
-      ? `must have at most ${CRM_CODE_MAX_LENGTH} characters`
-      : crmCodeProblem(crmCode);
+  const problem = crmCodeProblem(crmCode);
   if (problem === undefined) return `${RELATIONS}/${encodeURIComponent(crmCode)}`;
   permit.cancel();
   throw new CrmCodeError(problem);
@@ -175,7 +170,7 @@ function pathOf(permit: Permit, crmCode: string): string {
 
 const KNOWN_PATH = new RegExp(`${API_PREFIX}(${RELATIONS})(/[^/?]+)?(?:\\?|$)`);
 
-/** A request's path as traces may show it, without what names a record; undefined for others. */
+/** The path of a request for traces, without the crmCode; undefined for other paths. */
 export function templateOf(path: string): string | undefined {
   const [, relations, below = ""] = KNOWN_PATH.exec(path) ?? [];
   if (relations === undefined) return undefined;

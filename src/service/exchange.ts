@@ -1,4 +1,4 @@
-/** One HTTP exchange over undici: deadline, size limit, and what its errors mean. */
+/** One HTTP exchange over undici: deadline, size limit, and the meaning of network errors. */
 import { EnvHttpProxyAgent, errors, type Dispatcher } from "undici";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { API_PREFIX } from "../service-spec/limits.ts";
@@ -6,12 +6,12 @@ import { StalePermitError, type Permit, type ReplyHeaders } from "../quota/permi
 import type { Operation, HttpResponse, Unavailable } from "./reply.ts";
 
 export interface ExchangeOptions {
-  /** Address of the service without the version's prefix; a path in front of it is kept. */
+  /** URL of the service without the version prefix. It may have a path of its own. */
   readonly baseUrl: string;
-  /** Bound on the whole exchange, from the connection to the last byte of the answer, ms. */
+  /** Limit for the whole exchange, from the connection to the last byte of the response, ms. */
   readonly timeoutMs: number;
   readonly connections?: number;
-  /** Proxies, where there are any; never taken from the environment here. */
+  /** Proxies, if there are any. This module never reads them from the environment. */
   readonly proxy?: {
     readonly httpProxy?: string | undefined;
     readonly httpsProxy?: string | undefined;
@@ -27,15 +27,15 @@ export interface Request {
   readonly body: string | undefined;
 }
 
-export type Ended =
+export type ResponseOrFailure =
   | (HttpResponse & { readonly headers: ReplyHeaders })
   | { readonly failure: Unavailable };
 
-/** A page of 5000 relations with every field filled stays below the larger one. */
+/** The larger limit is for pages: 5000 relations with every field filled are below it. */
 const MAX_BODY_BYTES = 1024 * 1024;
 const MAX_PAGE_BYTES = 64 * MAX_BODY_BYTES;
 
-/** A connection that takes longer is given up, so that a permit never grows old waiting for it. */
+/** Limit for connecting, ms: a permit must not expire while it waits for a connection. */
 const CONNECT_TIMEOUT_MS = 5000;
 
 const KEEP_ALIVE_MS = 30_000;
@@ -47,7 +47,7 @@ export function createExchange(options: ExchangeOptions) {
   const base = new URL(options.baseUrl);
   const prefix = base.pathname.replace(/\/+$/, "") + API_PREFIX;
   const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy ?? {};
-  // Empty texts keep the agent from reading the environment itself.
+  // Without the empty texts the agent would read the environment.
   const agent = new EnvHttpProxyAgent({
     httpProxy,
     httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
@@ -60,7 +60,7 @@ export function createExchange(options: ExchangeOptions) {
     bodyTimeout: 0,
   });
 
-  async function run(permit: Permit, request: Request): Promise<Ended> {
+  async function run(permit: Permit, request: Request): Promise<ResponseOrFailure> {
     const writes = request.method !== "GET";
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(new DeadlineError()), options.timeoutMs);
@@ -85,7 +85,7 @@ export function createExchange(options: ExchangeOptions) {
         const type = Array.isArray(contentType) ? contentType[0] : contentType;
         return { status, headers, contentType: type, body };
       } catch (error) {
-        // The status is known, and some say all that there is to say.
+        // The status is known, and for 3xx to 5xx it is enough to classify the response.
         if (status >= 300) return { status, headers, contentType: undefined, body: "" };
         const reason = bodyReason(error);
         return { failure: { kind: "unavailable", reason, ambiguous: writes, status } };
@@ -101,7 +101,7 @@ export function createExchange(options: ExchangeOptions) {
   return { run, close: () => agent.destroy() };
 }
 
-/** The agent for one request, which asks the permit at the moment of writing, not before. */
+/** The agent for one request. It spends the permit when the request is written, not before. */
 function guarded(agent: Dispatcher, permit: Permit): Dispatcher {
   return agent.compose((dispatch) => (request, handler) => {
     const onRequestStart = handler.onRequestStart?.bind(handler);
@@ -146,7 +146,7 @@ const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "truncated_body",
 };
 
-/** Tells what went wrong from types and codes only: texts may hold addresses. */
+/** Uses the error's type and code only: its message may contain an address. */
 function reasonOf(error: unknown): UnavailableReason {
   if (error instanceof DeadlineError) return "timeout";
   if (error instanceof StalePermitError) return "stale_permit";

@@ -1,7 +1,7 @@
 /**
- * What an answer of the service means: the one table from HTTP to a closed set of replies.
- * Source: spec, "Endpoints" and "Errors"; whatever the spec does not declare is kept apart as
- * `unavailable` with its reason, since only trying again can tell what it meant.
+ * The one table from the service's HTTP responses to a closed set of replies.
+ * Source: spec, "Endpoints" and "Errors". A response that the spec does not declare becomes
+ * `unavailable` with its reason: only another try can show what it meant.
  */
 import { isIP } from "node:net";
 import type { DenialCause } from "../sync/outcomes.ts";
@@ -11,7 +11,7 @@ import { scrub } from "./scrub.ts";
 export type Relation = Readonly<Record<string, unknown>>;
 export type Operation = "create" | "update" | "get" | "list" | "schema-config";
 
-/** 401 closes the token's door, 403 that of our address; `ip` is ours as the service saw it. */
+/** 401 denies the token, 403 denies our address. `ip`: our address as the service saw it. */
 export interface Denied {
   readonly kind: "denied";
   readonly cause: DenialCause;
@@ -19,8 +19,8 @@ export interface Denied {
 }
 
 /**
- * No answer that tells what became of the request.
- * `ambiguous`: it may have been, or may yet be, applied.
+ * The response, or its absence, does not show what happened to the request.
+ * `ambiguous`: the request may have been applied, or may yet be.
  */
 export interface Unavailable {
   readonly kind: "unavailable";
@@ -29,15 +29,15 @@ export interface Unavailable {
   readonly status?: number;
 }
 
-/** The input was refused; sending the same again cannot help. */
+/** Rejected by the service; the same request would be rejected again. */
 export interface Rejected {
   readonly kind: "rejected";
   readonly status: number;
-  /** The service's own words, capped and without any value of the payload. */
+  /** The service's error text, shortened and without values of the payload (see scrub.ts). */
   readonly error: string;
 }
 
-/** The pause is already shared by the quota; `permit.done` saw to it. */
+/** The quota already pauses all processes: `permit.done` reported the 429. */
 export interface Throttled {
   readonly kind: "throttled";
 }
@@ -52,7 +52,7 @@ export type GetReply =
 export interface Page {
   readonly kind: "page";
   readonly relations: readonly Relation[];
-  /** Where the next page begins; absent on the last. */
+  /** Where the next page begins; absent on the last page. */
   readonly nextCursor?: string;
 }
 export type ListReply = Page | Failure;
@@ -65,15 +65,15 @@ export type SchemaReply =
   | { readonly kind: "schema"; readonly fields: Readonly<Record<string, SchemaFieldConfig>> }
   | Failure;
 
-/** An answer that came whole. */
+/** A response that arrived completely, before it is classified. */
 export interface HttpResponse {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: string;
 }
 
-/** What was sent, as far as the answer must agree with it or must not repeat it. */
-export interface Sent {
+/** The request, as far as the response must match it, or its error text must not repeat it. */
+export interface SentRequest {
   readonly operation: Operation;
   readonly crmCode?: string;
   readonly payload?: Relation;
@@ -90,30 +90,30 @@ const SUCCESS: Readonly<Record<Operation, number>> = {
 
 type Success = Exclude<CreateReply | UpdateReply | GetReply | ListReply | SchemaReply, Failure>;
 
-export function classify(answer: HttpResponse, sent: Sent): Success | Failure {
-  const { status } = answer;
+export function classify(response: HttpResponse, sent: SentRequest): Success | Failure {
+  const { status } = response;
   const writes = sent.operation === "create" || sent.operation === "update";
   const unavailable = (reason: UnavailableReason, ambiguous: boolean): Unavailable => {
     return { kind: "unavailable", reason, ambiguous, status };
   };
   if (status === SUCCESS[sent.operation]) {
-    const parsed = parseBody(answer);
-    if ("problem" in parsed) return unavailable(parsed.problem, writes);
-    return understand(parsed.body, sent) ?? unavailable("unexpected_body", writes);
+    const parsed = parseBody(response);
+    if ("reason" in parsed) return unavailable(parsed.reason, writes);
+    return replyOf(parsed.body, sent) ?? unavailable("unexpected_body", writes);
   }
   if (status >= 200 && status < 300) return unavailable("undeclared_success", writes);
   if (status >= 300 && status < 400) return unavailable("redirect", false);
   if (status >= 500) return unavailable("server_error", writes);
   switch (status) {
     case 400:
-    // Not declared by the spec, yet sending the same again cannot make it smaller.
+    // Not declared by the spec, but the same body would be too large again.
     case 413:
     case 422:
-      return { kind: "rejected", status, error: errorText(answer, sent) };
+      return { kind: "rejected", status, error: errorText(response, sent) };
     case 401:
       return { kind: "denied", cause: "token" };
     case 403:
-      return { kind: "denied", cause: "address", ...blockedIp(answer) };
+      return { kind: "denied", cause: "address", ...blockedIp(response) };
     case 404:
       if (sent.operation === "get" || sent.operation === "update") return { kind: "missing" };
       break;
@@ -128,22 +128,22 @@ export function classify(answer: HttpResponse, sent: Sent): Success | Failure {
   return unavailable("undeclared_status", false);
 }
 
-type Body = { readonly body: Relation } | { readonly problem: UnavailableReason };
+type Body = { readonly body: Relation } | { readonly reason: UnavailableReason };
 
-function parseBody(answer: HttpResponse): Body {
-  if (answer.body.trim() === "") return { problem: "empty_body" };
-  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(answer.contentType ?? "")) {
-    return { problem: "wrong_content_type" };
+function parseBody(response: HttpResponse): Body {
+  if (response.body.trim() === "") return { reason: "empty_body" };
+  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(response.contentType ?? "")) {
+    return { reason: "wrong_content_type" };
   }
   try {
-    const body: unknown = JSON.parse(answer.body);
-    return isObject(body) ? { body } : { problem: "unexpected_body" };
+    const body: unknown = JSON.parse(response.body);
+    return isObject(body) ? { body } : { reason: "unexpected_body" };
   } catch {
-    return { problem: "not_json" };
+    return { reason: "not_json" };
   }
 }
 
-function understand(body: Relation, sent: Sent): Success | undefined {
+function replyOf(body: Relation, sent: SentRequest): Success | undefined {
   switch (sent.operation) {
     case "create":
       return body["crmCode"] === sent.crmCode ? { kind: "created" } : undefined;
@@ -167,16 +167,16 @@ function understand(body: Relation, sent: Sent): Success | undefined {
   }
 }
 
-function errorText(answer: HttpResponse, sent: Sent): string {
-  const parsed = parseBody(answer);
+function errorText(response: HttpResponse, sent: SentRequest): string {
+  const parsed = parseBody(response);
   const said = "body" in parsed ? parsed.body["error"] : undefined;
   return typeof said === "string" && said !== ""
     ? scrub(said, sent.payload ?? {}, sent.secrets)
     : "no reason given";
 }
 
-function blockedIp(answer: HttpResponse): { ip?: string } {
-  const parsed = parseBody(answer);
+function blockedIp(response: HttpResponse): { ip?: string } {
+  const parsed = parseBody(response);
   const ip = "body" in parsed ? parsed.body["ip"] : undefined;
   return typeof ip === "string" && isIP(ip) !== 0 ? { ip } : {};
 }

@@ -1,9 +1,9 @@
-/** Makes the service's words fit to be kept and shown. */
+/** Removes personal data and secrets from the service's error texts. */
 import * as lists from "../service-spec/value-lists.ts";
 
 const MAX_LENGTH = 300;
 
-/** Words of the spec itself are no personal data, and a message without them says nothing. */
+/** Values from the spec's lists are not personal data, and error texts need them to be readable. */
 const PUBLIC = new Set<unknown>(
   Object.values(lists).flatMap((list) =>
     typeof list === "string"
@@ -15,8 +15,8 @@ const PUBLIC = new Set<unknown>(
 );
 
 /**
- * The text without control characters, addresses, secrets and values of the payload, cut to a
- * length that a log line and a dead letter can bear.
+ * The text without control characters, URLs, secrets and values of the payload, cut to 300
+ * characters for log lines and dead letters.
  */
 export function scrub(text: string, payload: object, secrets: readonly string[]): string {
   let clean = text.slice(0, 10 * MAX_LENGTH).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
@@ -29,7 +29,7 @@ export function scrub(text: string, payload: object, secrets: readonly string[])
   return clean.length > MAX_LENGTH ? `${clean.slice(0, MAX_LENGTH - 1)}…` : clean.trim();
 }
 
-/** Short values also occur inside ordinary words, which must stay readable. */
+/** Replaces whole words only: short values also occur inside ordinary words. */
 function replaceWord(text: string, value: string): string {
   const word = value.replaceAll(/[$()*+.?[\\\]^{|}/]/g, "\\$&");
   return text.replace(new RegExp(`(?<![\\p{L}\\p{N}])${word}(?![\\p{L}\\p{N}])`, "gu"), "[value]");

@@ -9,7 +9,7 @@ import pt from "i18n-iso-countries/langs/pt.json" with { type: "json" };
 import { isCountryCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 
-/** Names in use that the lists do not have; EL and UK are the EU's own codes. */
+/** Common names that the lists do not have. EL and UK are codes of the EU. */
 const ALIASES: Readonly<Record<string, string>> = {
   EL: "GR",
   UK: "GB",
@@ -46,13 +46,13 @@ const CODE_BY_NAME = new Map<string, string>();
 for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
   for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
     for (const text of [name].flat()) {
-      // The first language that knows a name wins.
+      // If several languages have the same name, the first language wins.
       if (!CODE_BY_NAME.has(fold(text))) CODE_BY_NAME.set(fold(text), code);
     }
   }
 }
 for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
-  // The short names, where the lists above have the official ones (États-Unis d'Amérique).
+  // Adds short names; the lists above have official ones (États-Unis d'Amérique).
   const names = new Intl.DisplayNames(locale, { type: "region" });
   for (const code of Object.keys(countries.getAlpha2Codes())) {
     const name = fold(names.of(code) ?? "");
@@ -61,7 +61,7 @@ for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
 }
 for (const [name, code] of Object.entries(ALIASES)) CODE_BY_NAME.set(fold(name), code);
 
-/** A country by its ISO code (2 or 3 letters, or number) or its name in one of seven languages. */
+/** The ISO code of a country, from a code (letters or number) or its name in seven languages. */
 export function toCountry(text: string): string | undefined {
   const upper = text.trim().toUpperCase();
   if (upper.length === 2 && isCountryCode(upper)) return upper;

@@ -1,4 +1,4 @@
-/** Years before this one are a system's way to say "none" (0001-01-01), not a date. */
+/** Earlier years are placeholders for "no date" (0001-01-01). */
 const FIRST_YEAR = 1000;
 
 const DAY_MS = 86_400_000;
@@ -9,9 +9,9 @@ const DOTTED = /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})$/;
 const WCF = /^\/Date\((-?\d+)(?:([+-])(\d{2})(\d{2}))?\)\/$/;
 
 /**
- * A calendar date as YYYY-MM-DD: from ISO 8601 as written (a time of day is cut off, nothing is
- * shifted by a zone), milliseconds since 1970, `/Date(ms)/`, YYYYMMDD or DD.MM.YYYY.
- * @param format for other ways of writing, such as DD/MM/YYYY; then only that one is read.
+ * A calendar date as YYYY-MM-DD, from ISO 8601 (the time of day is cut off, without any shift
+ * between time zones), milliseconds since 1970, `/Date(ms)/`, YYYYMMDD or DD.MM.YYYY.
+ * @param format another format, such as DD/MM/YYYY; then only this format is read.
  */
 export function toDate(value: string | number, format?: string): string | undefined {
   const text = String(value).trim();
@@ -28,7 +28,7 @@ export function toDate(value: string | number, format?: string): string | undefi
   return /^-?\d{1,15}$/.test(text) ? ofMilliseconds(Number(text)) : undefined;
 }
 
-/** Short numbers are years or seconds as often as milliseconds: only whole days are believed. */
+/** A short number may be a year or seconds, so it must be a whole number of days. */
 function ofMilliseconds(ms: number): string | undefined {
   return ms % DAY_MS === 0 || Math.abs(ms) >= 1e10 ? ofInstant(ms) : undefined;
 }

@@ -2,7 +2,7 @@ import languages from "iso-639-1";
 import { isLanguageCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 
-/** Codes that were withdrawn, and the bibliographic ones of ISO 639-2. */
+/** Withdrawn codes, and the bibliographic codes of ISO 639-2. */
 const ALIASES: Readonly<Record<string, string>> = {
   iw: "he",
   in: "id",
@@ -27,7 +27,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   wel: "cy",
 };
 
-/** Languages in which a language may be named. */
+/** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
 
 const CODE_BY_NAME = new Map<string, string>();
@@ -44,7 +44,7 @@ for (const code of languages.getAllCodes()) {
   }
 }
 
-/** A language by its code (2 or 3 letters, a region may follow) or its name. */
+/** The ISO code of a language, from a code (2 or 3 letters, maybe with a region) or its name. */
 export function toLanguage(text: string): string | undefined {
   const named = CODE_BY_NAME.get(fold(text));
   const tag = text.trim().toLowerCase();
@@ -54,7 +54,7 @@ export function toLanguage(text: string): string | undefined {
   return isLanguageCode(known) ? known : named;
 }
 
-/** Three letters as the two that mean the same, where there are two. */
+/** The two-letter code for a three-letter code, if there is one. */
 function canonical(code: string): string {
   return Intl.getCanonicalLocales(code)[0] ?? code;
 }

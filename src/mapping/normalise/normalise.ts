@@ -1,4 +1,4 @@
-/** Brings one raw value into the form that a field has. */
+/** Converts one raw value to the form of its field. */
 import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";
@@ -13,50 +13,51 @@ import { toE164 } from "./phone.ts";
 
 export type Scalar = string | number | boolean;
 
-/** Folded value of the CRM → value of the service; null: leave it out, and say nothing. */
+/** tableKey of the CRM's value → the service's value; null: left out without a warning. */
 export type Table = ReadonlyMap<string, Scalar | null>;
 
 export interface Wanted {
   readonly form: Form;
-  /** The closed list that the value must be of, where there is one. */
+  /** The closed list to which the value must belong, if there is one. */
   readonly values?: readonly string[] | undefined;
   readonly table?: Table | undefined;
   readonly separator?: string | undefined;
   readonly format?: string | undefined;
-  /** Of telephone numbers that are written without their country's prefix. */
+  /** Country of telephone numbers without a prefix. */
   readonly country?: string | undefined;
 }
 
-export interface Refused {
+/** Why a value (or an item of a list) was left out, or could not be checked. */
+export interface ValueWarning {
   readonly reason: WarningReason;
   readonly value: unknown;
 }
 
 export interface Normalised {
-  /** Undefined: there is nothing, or nothing that could be used. */
+  /** Undefined: there is no value, or none that can be used. */
   readonly value: Scalar | readonly string[] | undefined;
-  /** What the record had and the value has not. */
-  readonly refused: readonly Refused[];
+  /** Values of the record that `value` does not contain. */
+  readonly warnings: readonly ValueWarning[];
 }
 
-const NOTHING: Normalised = { value: undefined, refused: [] };
+const NOTHING: Normalised = { value: undefined, warnings: [] };
 
-const refuse = (reason: WarningReason, value: unknown): Normalised => ({
+const leaveOut = (reason: WarningReason, value: unknown): Normalised => ({
   value: undefined,
-  refused: [{ reason, value }],
+  warnings: [{ reason, value }],
 });
 
 export function normalise(raw: unknown, wanted: Wanted): Normalised {
   if (wanted.form === "list") return normaliseList(raw, wanted);
-  // An expression over a list gives a list, also when it finds just one thing.
+  // An expression over a list gives a list, even for a single item.
   const items: unknown[] = Array.isArray(raw)
     ? raw.flat(3).filter((item) => toScalar(item) !== "nothing")
     : [raw];
-  if (items.length > 1) return refuse("not_understood", raw);
+  if (items.length > 1) return leaveOut("not_understood", raw);
   const [one] = items;
   const scalar = toScalar(one);
   if (scalar === "nothing") return NOTHING;
-  if (scalar === undefined) return refuse("not_understood", one);
+  if (scalar === undefined) return leaveOut("not_understood", one);
   return normaliseScalar(scalar.value, wanted);
 }
 
@@ -67,18 +68,18 @@ function normaliseList(raw: unknown, wanted: Wanted): Normalised {
       ? raw.split(wanted.separator ?? ";")
       : [raw];
   const values = new Set<string>();
-  const refused: Refused[] = [];
+  const warnings: ValueWarning[] = [];
   for (const item of items) {
     const scalar = toScalar(item);
     if (scalar === "nothing") continue;
     const one =
       scalar === undefined
-        ? refuse("not_understood", item)
+        ? leaveOut("not_understood", item)
         : normaliseScalar(scalar.value, { ...wanted, form: "text" });
     if (one.value !== undefined) values.add(String(one.value));
-    refused.push(...one.refused);
+    warnings.push(...one.warnings);
   }
-  return { value: values.size === 0 ? undefined : [...values], refused };
+  return { value: values.size === 0 ? undefined : [...values], warnings };
 }
 
 function toScalar(raw: unknown): { value: Scalar } | "nothing" | undefined {
@@ -96,18 +97,18 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
   if (table !== undefined) {
     const found = table.get(tableKey(String(value)));
     if (found === null) return NOTHING;
-    if (found !== undefined) return { value: found, refused: [] };
+    if (found !== undefined) return { value: found, warnings: [] };
   }
   if (values !== undefined) {
     const found = lookUp(String(value), values);
-    if (found !== undefined) return { value: found, refused: [] };
-    return refuse(table === undefined ? "not_in_list" : "not_in_table", value);
+    if (found !== undefined) return { value: found, warnings: [] };
+    return leaveOut(table === undefined ? "not_in_list" : "not_in_table", value);
   }
-  if (table !== undefined) return refuse("not_in_table", value);
+  if (table !== undefined) return leaveOut("not_in_table", value);
   return toForm(value, wanted);
 }
 
-/** Two spellings of one value meet in one entry; what has no letters or digits stands for itself. */
+/** The key of a value in a table: the same for all spellings of it (see fold). */
 export function tableKey(text: string): string {
   const key = fold(text);
   return key === "" ? cleanText(text) : key;
@@ -115,12 +116,12 @@ export function tableKey(text: string): string {
 
 function toForm(value: Scalar, wanted: Wanted): Normalised {
   const formed = formOf(value, wanted);
-  if (formed !== undefined) return { value: formed, refused: [] };
-  // The spec has no form for telephone numbers, so the written one may go; somebody should know.
+  if (formed !== undefined) return { value: formed, warnings: [] };
+  // The spec has no rule for telephone numbers, so an invalid one is sent, with a warning.
   if (wanted.form === "phone" && typeof value !== "boolean") {
-    return { value: String(value), refused: [{ reason: "kept_as_is", value }] };
+    return { value: String(value), warnings: [{ reason: "kept_as_is", value }] };
   }
-  return refuse(wanted.form === "email" ? "not_accepted" : "not_understood", value);
+  return leaveOut(wanted.form === "email" ? "not_accepted" : "not_understood", value);
 }
 
 function formOf(value: Scalar, wanted: Wanted): Scalar | undefined {

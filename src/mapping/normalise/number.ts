@@ -1,7 +1,7 @@
-/** The longest whole number that is exact as a JSON number, and so arrived as one. */
+/** Whole numbers with at most 15 digits are exact as JSON numbers. */
 const MAX_DIGITS = 15;
 
-/** A number written plainly, with blanks, apostrophes or commas between thousands. */
+/** A plain decimal number; spaces, apostrophes or commas may separate thousands. */
 export function toNumber(value: string | number): number | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? value : undefined;
   const text = value.trim().replace(/(?<=\d)[\s'’,](?=\d{3}(?:\D|$))/g, "");

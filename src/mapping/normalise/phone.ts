@@ -2,8 +2,8 @@ import { isSupportedCountry, parsePhoneNumberFromString } from "libphonenumber-j
 
 /**
  * A telephone number as E.164.
- * @param country of numbers that are written without their country's prefix.
- * @returns undefined when it is no number that exists; extensions have no place in E.164 either.
+ * @param country for numbers without a country prefix.
+ * @returns undefined when the number is not valid, or has an extension (E.164 has none).
  */
 export function toE164(text: string, country: string | undefined): string | undefined {
   const known = country !== undefined && isSupportedCountry(country) ? country : undefined;

@@ -1,7 +1,7 @@
-/** What each CRM's answers mean, told by its own stand-in. */
+/** How each CRM's responses are classified, against a stand-in of its API. */
 import { describe, expect, test } from "vitest";
 import { createCrmApi } from "../../../src/crm/api-client.ts";
-import { CONNECTORS } from "../../../src/http/webhooks.ts";
+import { CONNECTORS } from "../../../src/crm/connectors.ts";
 import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
@@ -28,14 +28,14 @@ async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) 
 }
 
 describe.for(CRM_APIS)("$name", (crm) => {
-  test("gives a record whole, with every digit, to whoever shows what it asks for", async () => {
+  test("returns the whole record with every digit, given the right credentials", async () => {
     await using opened = await open(crm);
     const { standIn, read } = opened;
     expect(Object.keys(opened.settings)).toEqual(expect.arrayContaining([...opened.needs]));
     const fetched = await read();
     if (fetched.kind !== "found") throw new Error(JSON.stringify(fetched));
     expect(JSON.stringify(fetched.record)).toContain(`"long_number":"${LONG_NUMBER}"`);
-    // EspoCRM's events have our clock's time, so its own is of no use.
+    // Events of EspoCRM carry our clock's time, so its own time is not used.
     expect(fetched.modifiedAt?.slice(0, 10)).toBe(
       crm.name === "espocrm" ? undefined : "2026-11-16",
     );
@@ -46,7 +46,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(properties.get("properties")).toBe(crm.name === "hubspot" ? "firstname,lastname" : null);
   });
 
-  test("wrong credentials are told, and never shown", async () => {
+  test("wrong credentials are reported, without their values", async () => {
     const wrong = Object.fromEntries(Object.keys(crm.secrets).map((name) => [name, "wr0ng"]));
     await using opened = await open(crm, undefined, wrong);
     const fetched = await opened.read();
@@ -57,7 +57,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(JSON.stringify(fetched)).not.toContain("wr0ng");
   });
 
-  test("a token that was revoked before its time is asked for anew", async () => {
+  test("a revoked token is replaced", async () => {
     await using opened = await open(crm);
     opened.standIn.faults.push({ status: 401, body: crm.unauthorized });
     expect(await opened.read()).toMatchObject({ kind: "client_error" });
@@ -65,13 +65,13 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 2);
   });
 
-  test("a record that was deleted meanwhile is missing", async () => {
+  test("a deleted record is missing", async () => {
     await using opened = await open(crm);
     opened.standIn.isDeleted = true;
     expect(await opened.read()).toMatchObject({ kind: "missing" });
   });
 
-  test("a 404 that is not the API's is no deletion", async () => {
+  test("a 404 that does not come from the API is not a deletion", async () => {
     await using opened = await open(crm);
     const page = { headers: { "content-type": "text/html" }, body: "<h1>Not Found</h1>" };
     opened.standIn.faults.push({ status: 404, ...page });
@@ -83,7 +83,7 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(other.standIn.reads).toHaveLength(0);
   });
 
-  test("an id of any characters stays one part of the address", async () => {
+  test("an id stays one segment of the address, whatever its characters", async () => {
     await using opened = await open(crm);
     expect((await opened.read(crm.object, "../../admin?x=#")).kind).toBe("missing");
     expect(opened.standIn.reads.every(({ url = "" }) => !/admin\?x|\/\.\.\//.test(url))).toBe(true);
@@ -101,11 +101,11 @@ describe.for(CRM_APIS)("$name", (crm) => {
     [{ status: 302 }, { kind: "unavailable", reason: "HTTP 302" }],
     [
       { status: 200, body: "<html>" },
-      { kind: "unavailable", reason: "no JSON" },
+      { kind: "unavailable", reason: "not a JSON object" },
     ],
     [
       { status: 200, body: "[]" },
-      { kind: "unavailable", reason: "no JSON" },
+      { kind: "unavailable", reason: "not a JSON object" },
     ],
     [{ status: "reset" }, { kind: "unavailable" }],
   ] as const)("%j", async ([fault, expected]) => {
@@ -114,17 +114,20 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(await opened.read()).toMatchObject(expected);
   });
 
-  test("silence ends at the timeout", async () => {
+  test("a request without a response ends at the timeout", async () => {
     await using opened = await open(crm, 300);
     for (let tries = 0; tries < 2; tries += 1) {
       opened.standIn.faults.push({ status: "silence" });
       opened.standIn.tokenFaults.push({ status: "silence" });
     }
-    expect(await opened.read()).toEqual({ kind: "unavailable", reason: "no answer within 0.3 s" });
+    expect(await opened.read()).toEqual({
+      kind: "unavailable",
+      reason: "no response within 0.3 s",
+    });
   });
 });
 
-test("Dynamics: a table that has another address is told, not taken for a deletion", async () => {
+test("Dynamics: a 404 for an unknown table is an error, not a deletion", async () => {
   const crm = CRM_APIS.find(({ name }) => name === "dynamics");
   if (crm === undefined) throw new Error("no dynamics");
   await using opened = await open(crm);

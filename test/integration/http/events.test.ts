@@ -1,43 +1,43 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { describe, expect, inject, test } from "vitest";
-import { personEvent } from "../../support/crmsync.ts";
-import { openDoors, type Doors } from "./intake-server.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { startIntakeServer, type IntakeServer } from "./intake-server.ts";
 
 const BATCH = "application/cloudevents-batch+json";
 const SINGLE = "application/cloudevents+json";
 
 const OPEN = { INGEST_AUTH: "none" };
 
-interface Answer {
+interface ParsedResponse {
   readonly status: number;
   readonly body: Record<string, unknown>;
 }
 
 async function post(
-  doors: Doors,
+  server: IntakeServer,
   body: string | Buffer,
   headers: Record<string, string> = {},
-): Promise<Answer> {
-  const reply = await fetch(`${doors.url}/events`, {
+): Promise<ParsedResponse> {
+  const response = await fetch(`${server.url}/events`, {
     method: "POST",
     headers: { "content-type": SINGLE, ...headers },
     body,
   });
-  return { status: reply.status, body: (await reply.json()) as Record<string, unknown> };
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
 describe("modes of CloudEvents", () => {
-  test("one event, a batch, and an event whose attributes are headers", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
+  test("accepts one event, a batch, and an event whose attributes are headers", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const event = personEvent("1");
-    expect(await post(doors, JSON.stringify(event))).toEqual({
+    expect(await post(server, JSON.stringify(event))).toEqual({
       status: 202,
       body: { accepted: 1, duplicates: 0 },
     });
     const batch = [event, personEvent("2"), personEvent("3")];
     const headers = { "content-type": BATCH };
-    expect((await post(doors, JSON.stringify(batch), headers)).body).toEqual({
+    expect((await post(server, JSON.stringify(batch), headers)).body).toEqual({
       accepted: 2,
       duplicates: 1,
     });
@@ -50,8 +50,8 @@ describe("modes of CloudEvents", () => {
         ),
       ),
     };
-    expect((await post(doors, JSON.stringify(data), binary)).status).toBe(202);
-    expect((await doors.events()).at(-1)).toEqual({
+    expect((await post(server, JSON.stringify(data), binary)).status).toBe(202);
+    expect((await server.events()).at(-1)).toEqual({
       ...attributes,
       source: "/crm/ü",
       lane: "bulk",
@@ -60,35 +60,35 @@ describe("modes of CloudEvents", () => {
   });
 
   test("a deletion in binary mode needs no body", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const { data: _, ...attributes } = personEvent("4", {}, { type: "crm.record.deleted" });
     const headers = Object.fromEntries(
       Object.entries(attributes).map(([name, value]) => [`ce-${name}`, String(value)]),
     );
-    const answer = await post(doors, "", { ...headers, "content-type": "application/json" });
-    expect(answer).toMatchObject({ status: 202, body: { accepted: 1 } });
+    const response = await post(server, "", { ...headers, "content-type": "application/json" });
+    expect(response).toMatchObject({ status: 202, body: { accepted: 1 } });
   });
 
   test("numbers of 19 digits stay exact", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const body = JSON.stringify(personEvent("1", { crmId: 7 })).replace(
       '"crmId":7',
       '"crmId":1795224130716501506',
     );
-    expect((await post(doors, body)).status).toBe(202);
-    expect(await doors.events()).toMatchObject([
+    expect((await post(server, body)).status).toBe(202);
+    expect(await server.events()).toMatchObject([
       { data: { record: { crmId: "1795224130716501506" } } },
     ]);
   });
 
-  test("a batch with bad events is refused whole, and every problem is told with its place", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
+  test("rejects a whole batch with bad events, and reports every problem with its index", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const bad = { ...personEvent("2"), type: "contact.updated", subject: "2" };
-    const answer = await post(doors, JSON.stringify([personEvent("1"), bad, 7]), {
+    const response = await post(server, JSON.stringify([personEvent("1"), bad, 7]), {
       "content-type": BATCH,
     });
-    expect(answer.status).toBe(400);
-    expect(answer.body["problems"]).toEqual([
+    expect(response.status).toBe(400);
+    expect(response.body["problems"]).toEqual([
       {
         index: 1,
         field: "type",
@@ -103,22 +103,22 @@ describe("modes of CloudEvents", () => {
       },
       { index: 2, field: "", rule: "must be an object", kind: "a number" },
     ]);
-    expect(await doors.events()).toEqual([]);
+    expect(await server.events()).toEqual([]);
   });
 
-  test("a bare record is refused with a word on what an event is", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
-    const answer = await post(doors, JSON.stringify({ id: 7, lastName: "Muster" }));
-    expect(answer.status).toBe(400);
-    expect(answer.body["error"]).toContain("in data.record (docs/webhooks.md)");
+  test("rejects a bare record, and says where an event has its record", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
+    const response = await post(server, JSON.stringify({ id: 7, lastName: "Muster" }));
+    expect(response.status).toBe(400);
+    expect(response.body["error"]).toContain("in data.record (docs/webhooks.md)");
   });
 });
 
-describe("who may send", () => {
+describe("credentials", () => {
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   const older = `whsec_${randomBytes(24).toString("base64")}`;
 
-  /** As any program may compute it from the Standard Webhooks specification. */
+  /** Signs as the Standard Webhooks specification says. */
   function sign(body: string, id: string, time: number, by = secret): Record<string, string> {
     const key = Buffer.from(by.slice("whsec_".length), "base64");
     const made = createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64");
@@ -131,19 +131,22 @@ describe("who may send", () => {
 
   const now = () => Math.floor(Date.now() / 1000);
 
-  test("nobody, unless it is configured", async () => {
-    await using doors = await openDoors(inject("redisUrl"));
-    const answer = await post(doors, JSON.stringify(personEvent("1")));
-    expect(answer.status).toBe(401);
-    expect(answer.body["error"]).toContain("neither INGEST_TOKEN nor INGEST_SECRET is configured");
+  test("without configured credentials, every request gets 401", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"));
+    const response = await post(server, JSON.stringify(personEvent("1")));
+    expect(response.status).toBe(401);
+    expect(response.body["error"]).toContain(
+      "neither INGEST_TOKEN nor INGEST_SECRET is configured",
+    );
   });
 
-  test("the bearer of one of two tokens", async () => {
-    await using doors = await openDoors(inject("redisUrl"), {
+  test("accepts either of two bearer tokens", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), {
       INGEST_TOKEN: "new-token old-token",
     });
     const body = JSON.stringify(personEvent("1"));
-    const as = async (authorization: string) => (await post(doors, body, { authorization })).status;
+    const as = async (authorization: string) =>
+      (await post(server, body, { authorization })).status;
     expect(await as("Bearer new-token")).toBe(202);
     expect(await as("Bearer old-token")).toBe(202);
     expect(await as("Bearer new-token old-token")).toBe(401);
@@ -151,21 +154,21 @@ describe("who may send", () => {
     expect(await as("Basic bmV3LXRva2Vu")).toBe(401);
   });
 
-  test("whoever signs with one of two secrets, within five minutes, once", async () => {
+  test("accepts a signature with either of two secrets, within five minutes, once", async () => {
     const env = { INGEST_SECRET: `${secret} ${older}`, INGEST_TOKEN: "token" };
-    await using doors = await openDoors(inject("redisUrl"), env);
+    await using server = await startIntakeServer(inject("redisUrl"), env);
     const body = JSON.stringify(personEvent("Ü1"));
     const signed = sign(body, "msg_1", now());
-    expect(await post(doors, body, signed)).toMatchObject({ status: 202, body: { accepted: 1 } });
-    // A copy is refused; a sender that tries again signs anew, and does no harm.
-    expect((await post(doors, body, signed)).status).toBe(409);
+    expect(await post(server, body, signed)).toMatchObject({ status: 202, body: { accepted: 1 } });
+    // A copy gets 409; a retry with a new signature is accepted, and its event is a duplicate.
+    expect((await post(server, body, signed)).status).toBe(409);
     const copy = { ...signed, "webhook-signature": `v1,eA== ${signed["webhook-signature"]}` };
-    expect((await post(doors, body, copy)).status).toBe(409);
+    expect((await post(server, body, copy)).status).toBe(409);
     const again = sign(body, "msg_1", now() - 1, older);
-    expect((await post(doors, body, again)).body).toEqual({ accepted: 0, duplicates: 1 });
+    expect((await post(server, body, again)).body).toEqual({ accepted: 0, duplicates: 1 });
 
     const status = async (headers: Record<string, string>, sent = body) =>
-      (await post(doors, sent, headers)).status;
+      (await post(server, sent, headers)).status;
     expect(await status(sign(body, "m", now()), `${body} `)).toBe(401);
     expect(await status(sign(body, "m", now() - 301))).toBe(401);
     expect(await status(sign(body, "m", now() + 301))).toBe(401);
@@ -178,10 +181,10 @@ describe("who may send", () => {
     expect(await status({ authorization: "Bearer token" })).toBe(202);
   });
 
-  test("an INGEST_SECRET that cannot sign is told at the start", async () => {
-    await expect(openDoors(inject("redisUrl"), { INGEST_SECRET: "hunter2" })).rejects.toThrow(
-      "INGEST_SECRET must be base64 after whsec_",
-    );
+  test("an INGEST_SECRET that cannot sign fails the start", async () => {
+    await expect(
+      startIntakeServer(inject("redisUrl"), { INGEST_SECRET: "hunter2" }),
+    ).rejects.toThrow("INGEST_SECRET must be base64 after whsec_");
   });
 });
 
@@ -202,26 +205,26 @@ describe("hostile requests", () => {
     ["a bad escape", '"\\ud800"', {}, 400],
     ["not UTF-8", Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), {}, 400],
   ] as const)("%s", async ([, body, headers, status]) => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
-    const answer = await post(doors, body, headers);
-    expect(answer.status).toBe(status);
-    expect(typeof answer.body["error"]).toBe("string");
-    expect(doors.defects).toEqual([]);
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
+    const response = await post(server, body, headers);
+    expect(response.status).toBe(status);
+    expect(typeof response.body["error"]).toBe("string");
+    expect(server.defects).toEqual([]);
   });
 
-  test("prototype keys are data like any other", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
+  test("prototype keys are ordinary data", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const body = JSON.stringify(personEvent("1")).replace(
       '"firstName"',
       '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"firstName"',
     );
-    expect((await post(doors, body)).status).toBe(202);
+    expect((await post(server, body)).status).toBe(202);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
-  test("half a request is ended, and others are served meanwhile", async () => {
-    await using doors = await openDoors(inject("redisUrl"), OPEN);
-    const { port } = new URL(doors.url);
+  test("an incomplete request is closed, and others are served meanwhile", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
+    const { port } = new URL(server.url);
     const socket = connect(Number(port), "127.0.0.1");
     socket.on("error", () => {});
     socket.resume();
@@ -229,7 +232,7 @@ describe("hostile requests", () => {
       "POST /events HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     );
     const closed = new Promise((resolve) => socket.once("close", resolve));
-    expect((await post(doors, JSON.stringify(personEvent("1")))).status).toBe(202);
+    expect((await post(server, JSON.stringify(personEvent("1")))).status).toBe(202);
     await closed;
   });
 });

@@ -1,4 +1,4 @@
-/** The doors for events as the daemon has them, on a Redis, without the workers behind them. */
+/** The daemon's HTTP intake on a real Redis, without the workers that process the events. */
 import type { AddressInfo } from "node:net";
 import pino from "pino";
 import { readConfig } from "../../../src/config.ts";
@@ -8,7 +8,7 @@ import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { serveHttpIntake } from "../../../workers/http-intake.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
-export interface Doors extends AsyncDisposable {
+export interface IntakeServer extends AsyncDisposable {
   readonly url: string;
   readonly runtime: Runtime;
   readonly defects: unknown[];
@@ -16,16 +16,22 @@ export interface Doors extends AsyncDisposable {
   events(): Promise<Record<string, unknown>[]>;
 }
 
-export async function openDoors(
+export async function startIntakeServer(
   redisUrl: string,
   env: Record<string, string> = {},
-): Promise<Doors> {
+): Promise<IntakeServer> {
   const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), ...env });
   const log = pino({ level: "silent" });
-  const runtime = createRuntime(config, redisUrl, "test", log, businessRelationMapping);
+  const runtime = createRuntime({
+    config,
+    redisUrl,
+    version: "test",
+    log,
+    mapping: businessRelationMapping,
+  });
   const defects: unknown[] = [];
   const app = createHttpServer((error) => defects.push(error));
-  serveHttpIntake(app, runtime, "test");
+  serveHttpIntake(app, runtime);
   await runtime.intakeClient.connected(10_000);
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -36,10 +36,10 @@ const context = {
 };
 const GOOD = { a: "Ada", b: "Muster" };
 
-describe("a runaway expression costs one record, and nothing waits for long", () => {
+describe("an expression that does not end fails one record only, and blocks nothing", () => {
   test.for([
     [
-      "a regular expression without end",
+      "a regular expression that does not end",
       `city: '$match(c, /^(\\w+\\s?)*$/)'`,
       `${"a".repeat(40)}!`,
     ],
@@ -59,7 +59,7 @@ describe("a runaway expression costs one record, and nothing waits for long", ()
     expect(turns).toBeGreaterThan(0);
   });
 
-  test("a recursion without end is stopped within the thread, and the field left out", async () => {
+  test("an endless recursion is stopped within the thread, and the field is left out", async () => {
     const mapping = await open(`city: '($f := function($n) { $f($n + 1) }; $f(1))'`);
     expect(await mapping.map(context, GOOD, DEFAULT_TENANT_LISTS)).toMatchObject({
       kind: "mapped",
@@ -69,7 +69,7 @@ describe("a runaway expression costs one record, and nothing waits for long", ()
   });
 });
 
-test("a file that broke meanwhile is told to its records, and used again once it is mended", async () => {
+test("a file that breaks while it is in use fails its records, and is used again once it is corrected", async () => {
   const file = join(dir, "breaks.yaml");
   const text = `version: 1
 objects:
@@ -89,7 +89,7 @@ objects:
   await mapping.close();
 });
 
-test("the tenant's lists decide last", async () => {
+test("the tenant's lists are applied last", async () => {
   const mapping = await open("service: s");
   const lists = new Map([
     [
@@ -110,7 +110,7 @@ test("the tenant's lists decide last", async () => {
   await mapping.close();
 });
 
-test("a module in TypeScript maps in the same thread", async () => {
+test("a TypeScript module maps in a thread too", async () => {
   const file = join(dir, "map.ts");
   await writeFile(
     file,
@@ -130,11 +130,11 @@ test("a module in TypeScript maps in the same thread", async () => {
 test.for([
   [
     "nothing",
-    /neither a file \(.*nothing does not exist\) nor a preset; presets are business-relation, /,
+    /neither a file \(.*nothing does not exist\) nor a preset; the presets are business-relation, /,
   ],
   ["bad.ts", /must export a function mapRecord/],
   ["broken.ts", /it cannot be loaded: broken\.ts:2: /],
-  ["enum.ts", /enum\.ts:1: .*use only what JavaScript has as well/],
+  ["enum.ts", /enum\.ts:1: .*use only syntax that JavaScript also has/],
   ["bad.yaml", /bad\.yaml:1: /],
 ] as const)("%s cannot be loaded, and says why", async ([name, expected]) => {
   await writeFile(join(dir, "bad.ts"), "export const other = 1;");

@@ -144,7 +144,7 @@ test.for(CASES)("$preset: $object", async ({ preset, object, record, payload, wa
   expect(validatePayload(mapped.candidate ?? {}, DEFAULT_TENANT_LISTS)).toMatchObject({ ok: true });
 });
 
-describe("whatever a record holds, nothing leaves that the service does not allow", () => {
+describe("for any record, the payload is one that the service accepts", () => {
   const hostile: unknown[] = [
     "\u0000",
     "\ud800",
@@ -166,7 +166,7 @@ describe("whatever a record holds, nothing leaves that the service does not allo
     "0001-01-01",
   ];
 
-  /** Every leaf of a record, one after the other, replaced by the value. */
+  /** Copies of the record, each with one leaf replaced by the value. */
   function* variations(record: unknown, value: unknown): Generator {
     if (typeof record !== "object" || record === null) {
       yield value;
@@ -195,7 +195,7 @@ describe("whatever a record holds, nothing leaves that the service does not allo
   });
 });
 
-test("there is a preset for each CRM, and one to begin with", () => {
+test("there is a preset for each CRM, and a generic one", () => {
   expect(presetNames().toSorted()).toEqual(
     ["dynamics", "espocrm", "generic", "hubspot", "pipedrive", "salesforce", "twenty"].toSorted(),
   );

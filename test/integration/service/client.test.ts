@@ -24,8 +24,8 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A real HTTP server that answers as told, and what it saw. */
-async function serve(answer: (seen: Seen, response: ServerResponse) => void) {
+/** A real HTTP server that responds through `respond` and records the requests. */
+async function serve(respond: (seen: Seen, response: ServerResponse) => void) {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -34,7 +34,7 @@ async function serve(answer: (seen: Seen, response: ServerResponse) => void) {
     request.on("end", () => {
       const { method, url, headers } = request;
       seen.push({ method, url, headers, body });
-      answer({ method, url, headers, body }, response);
+      respond({ method, url, headers, body }, response);
     });
   });
   return { url: `http://127.0.0.1:${await listening(server)}`, seen };
@@ -55,7 +55,7 @@ function open(baseUrl: string, options: Partial<Parameters<typeof createServiceC
   return client;
 }
 
-/** A permit, and how it ended. */
+/** A permit that records how it ended. */
 function permit(fresh = true) {
   const ends: string[] = [];
   const made = new Permit("live", {
@@ -71,7 +71,7 @@ function permit(fresh = true) {
 
 const PERSON = { type: "Person", crmCode: "4711", firstName: "Ada", lastName: "Muster" };
 
-test("The four operations reach their paths, with the token and JSON", async () => {
+test("the four operations reach their paths, with the token and JSON", async () => {
   const { url, seen } = await serve(({ method, body }, response) => {
     const { crmCode = "4711" } = JSON.parse(body === "" ? "{}" : body) as { crmCode?: string };
     json(response, method === "POST" ? 201 : 200, { crmCode, fields: {} });
@@ -104,7 +104,9 @@ test.for([
   "日本",
   "a\\b",
   "a;b",
-])("The crmCode %s arrives as it is", async (crmCode) => {
+  // 100 characters, each of which takes two UTF-16 units.
+  "😀".repeat(100),
+])("the crmCode %s arrives unchanged", async (crmCode) => {
   const { url, seen } = await serve((_, response) => json(response, 200, { crmCode }));
   expect(await open(url).get(permit(), crmCode)).toMatchObject({ kind: "found" });
   const path = seen[0]?.url?.split("/") ?? [];
@@ -113,7 +115,7 @@ test.for([
 });
 
 test.for(["", ".", "..", "schema-config", "a\u0000b", "\ud800", "x".repeat(101)])(
-  "The crmCode %o is refused, and its permit given back",
+  "the crmCode %o throws CrmCodeError, and its permit is given back",
   async (crmCode) => {
     const { url, seen } = await serve((_, response) => json(response, 200, {}));
     const given = permit();
@@ -123,7 +125,7 @@ test.for(["", ".", "..", "schema-config", "a\u0000b", "\ud800", "x".repeat(101)]
   },
 );
 
-test("Pages come one by one, each with a permit of its own, from a cursor on", async () => {
+test("pages are listed one by one from a cursor on, each with its own permit", async () => {
   const pages = ["", "one", "two"];
   const { url, seen } = await serve(({ url: path = "" }, response) => {
     const cursor = new URL(path, "http://any").searchParams.get("cursor") ?? "";
@@ -151,7 +153,7 @@ test("Pages come one by one, each with a permit of its own, from a cursor on", a
   );
 });
 
-test("A listing ends at the first reply that is no page, and at a cursor that comes back", async () => {
+test("a listing ends at the first reply that is no page, and at a repeated cursor", async () => {
   const failing = await serve((_, response) => json(response, 500, {}));
   const looping = await serve((_, response) =>
     json(response, 200, { businessRelations: [], nextCursor: "same" }),
@@ -170,10 +172,15 @@ const begin = (response: ServerResponse, length: number) =>
   response.writeHead(200, { "content-type": "application/json", "content-length": length });
 
 test.for<[string, (response: ServerResponse) => void, string, boolean]>([
-  ["no answer in time", () => {}, "timeout", true],
-  ["an answer that never ends", (response) => void begin(response, 99).write("{"), "timeout", true],
+  ["no response in time", () => {}, "timeout", true],
   [
-    "an answer that breaks off",
+    "a response that never ends",
+    (response) => void begin(response, 99).write("{"),
+    "timeout",
+    true,
+  ],
+  [
+    "a response that breaks off",
     (response) => begin(response, 99).write("{", () => response.destroy()),
     "truncated_body",
     true,
@@ -181,20 +188,20 @@ test.for<[string, (response: ServerResponse) => void, string, boolean]>([
   ["a reset", (response) => response.socket?.resetAndDestroy(), "reset", true],
   ["a connection that closes", (response) => response.destroy(), "reset", true],
   [
-    "an answer that is too large",
+    "a response that is too large",
     (response) => begin(response, 2_000_000).end(Buffer.alloc(2_000_000, " ")),
     "oversized_body",
     true,
   ],
-])("%s is unavailable, and may have been applied", async ([, answer, reason, ambiguous]) => {
-  const { url } = await serve((_, response) => answer(response));
+])("%s is unavailable, and may have been applied", async ([, respond, reason, ambiguous]) => {
+  const { url } = await serve((_, response) => respond(response));
   const given = permit();
   const reply = await open(url).update(given, "4711", PERSON);
   expect(reply).toMatchObject({ kind: "unavailable", reason, ambiguous });
   expect(given.ends).toEqual([expect.stringMatching(/^answered/)]);
 });
 
-test("A reading request is never ambiguous", async () => {
+test("a GET request is never ambiguous", async () => {
   const { url } = await serve((_, response) => response.destroy());
   expect(await open(url).get(permit(), "4711")).toMatchObject({
     reason: "reset",
@@ -202,14 +209,14 @@ test("A reading request is never ambiguous", async () => {
   });
 });
 
-test("A body that breaks off says no more than the status, which is enough for a refusal", async () => {
+test("a 401 whose body breaks off is a denial: the status is enough", async () => {
   const { url } = await serve((_, response) => {
     response.writeHead(401, { "content-length": 99 }).write("{", () => response.destroy());
   });
   expect(await open(url).get(permit(), "4711")).toEqual({ kind: "denied", cause: "token" });
 });
 
-test("Where nothing was written the permit is not spent, and nothing ambiguous", async () => {
+test("if nothing was written, the permit is not spent and the reply is not ambiguous", async () => {
   const port = await listening(createTcpServer((socket) => socket.destroy()));
   const closed = await new Promise<number>((resolve) => {
     const server = createTcpServer().listen(0, "127.0.0.1", () => {
@@ -229,7 +236,7 @@ test("Where nothing was written the permit is not spent, and nothing ambiguous",
   }
 });
 
-test("A permit that has grown old is not spent: nothing is written", async () => {
+test("a stale permit is not spent: nothing is written", async () => {
   const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
   const given = permit(false);
   const reply = await open(url).update(given, "4711", PERSON);
@@ -238,7 +245,7 @@ test("A permit that has grown old is not spent: nothing is written", async () =>
   expect(seen).toEqual([]);
 });
 
-test("No error tells the address, the token or the payload", async () => {
+test("no error contains the address, the token or the payload", async () => {
   const secretive = /127\.0\.0\.1|token-1|Muster/;
   const { url } = await serve(({ headers, body }, response) =>
     json(response, 400, {
@@ -250,7 +257,7 @@ test("No error tells the address, the token or the payload", async () => {
   expect(JSON.stringify(reply)).not.toMatch(secretive);
 });
 
-test("Connections are kept alive, and a rotated token is used at once", async () => {
+test("connections are kept alive, and a rotated token is used at once", async () => {
   const ports = new Set<number | undefined>();
   const { url, seen } = await serve((_, response) => {
     ports.add(response.socket?.remotePort);
@@ -267,7 +274,7 @@ test("Connections are kept alive, and a rotated token is used at once", async ()
   expect(ports.size).toBeLessThanOrEqual(2);
 });
 
-test("Requests go through the proxy, save for hosts that need none", async () => {
+test("requests go through the proxy, except for hosts in noProxy", async () => {
   const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
   const tunnels: (string | undefined)[] = [];
   const proxy = createServer();
@@ -294,10 +301,10 @@ test("Requests go through the proxy, save for hosts that need none", async () =>
   expect(seen.length).toBeGreaterThan(0);
 });
 
-test("What went out is told, for counters", async () => {
+test("onExchange reports every request that was sent", async () => {
   const { url } = await serve((_, response) => json(response, 404, {}));
-  const told: object[] = [];
-  const client = open(url, { onExchange: (exchange) => told.push(exchange) });
+  const reported: object[] = [];
+  const client = open(url, { onExchange: (exchange) => reported.push(exchange) });
   await client.update(permit(), "4711", PERSON);
-  expect(told).toMatchObject([{ operation: "update", method: "PUT", status: 404 }]);
+  expect(reported).toMatchObject([{ operation: "update", method: "PUT", status: 404 }]);
 });

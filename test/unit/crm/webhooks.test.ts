@@ -8,11 +8,8 @@ import { hubspot } from "../../../src/crm/hubspot.ts";
 import { pipedrive } from "../../../src/crm/pipedrive.ts";
 import { salesforce } from "../../../src/crm/salesforce.ts";
 import { twenty } from "../../../src/crm/twenty.ts";
-import {
-  WebhookBodyError,
-  type CrmConnector,
-  type WebhookRequest,
-} from "../../../src/crm/connector.ts";
+import type { CrmConnector, WebhookRequest } from "../../../src/crm/connector.ts";
+import { WebhookBodyError } from "../../../src/crm/webhook-body.ts";
 import { fixtureText } from "../../support/fixtures.ts";
 
 const NOW = 1_795_215_206_276;
@@ -29,9 +26,9 @@ function request(body: string, parts: Partial<WebhookRequest> = {}): WebhookRequ
   };
 }
 
-/** What a body comes to, in short: type, subject, time, and what data brings. */
-function eventsOf(webhook: CrmConnector, body: string, canFetch = true, path = "") {
-  const { events, gaps = 0 } = webhook.toEvents(request(body, { path }), canFetch);
+/** The events of a body, each in one line: type, subject, time, and what `data` holds. */
+function eventsOf(connector: CrmConnector, body: string, canFetch = true, path = "") {
+  const { events, gaps = 0 } = connector.toEvents(request(body, { path }), canFetch);
   for (const event of events) {
     expect(parseEvent(event, Date.parse("2027-01-01"))).toMatchObject({ ok: true });
   }
@@ -46,7 +43,7 @@ function eventsOf(webhook: CrmConnector, body: string, canFetch = true, path = "
   return gaps > 0 ? [...lines, `${gaps} gaps`] : lines;
 }
 
-describe("signatures as the senders make them", () => {
+describe("signatures and secrets", () => {
   const hubspotBody = '[{"eventId":1,"subscriptionType":"contact.creation","objectId":1}]';
   const hubspotHeaders = {
     "x-hubspot-signature-v3": "jZJEqipfCsi19+KhJCf7exyxmfiuJshuvanV60Y4hT4=",
@@ -59,7 +56,7 @@ describe("signatures as the senders make them", () => {
       secret,
     ]).ok;
 
-  test("HubSpot v3", () => {
+  test("HubSpot v3 signs method, address, body and time", () => {
     expect(verifyHubspot({})).toBe(true);
     expect(verifyHubspot({ urls: ["https://hooks.example.test/in/hubspot?tenant=b"] })).toBe(false);
     expect(verifyHubspot({ body: Buffer.from(`${hubspotBody} `) })).toBe(false);
@@ -69,7 +66,7 @@ describe("signatures as the senders make them", () => {
     expect(verifyHubspot({ headers: {} })).toBe(false);
   });
 
-  test("HubSpot signs some escapes of its address as what they stand for", () => {
+  test("HubSpot decodes some escapes of its address before it signs", () => {
     const uri = "https://hooks.example.test/in/hubspot?next=https://a/b?c@d!(e)*,;'$";
     const sent = `https://hooks.example.test/in/hubspot?next=${encodeURIComponent("https://a/b?c@d!(e)*,;'$")}`;
     const made = createHmac("sha256", "s")
@@ -79,7 +76,7 @@ describe("signatures as the senders make them", () => {
     expect(verifyHubspot({ urls: [sent], headers }, "s")).toBe(true);
   });
 
-  test("Twenty", () => {
+  test("Twenty signs time and body", () => {
     const body =
       '{"targetUrl":"https://hooks.example.test/in/twenty","eventName":"person.created","objectMetadata":{"id":"1b7b6f0e-2f0a-4d27-9a61-6f0a1c2d3e01","nameSingular":"person"},"workspaceId":"3c0f5d1a-77aa-4c11-8d5f-aaaa0000bbbb","webhookId":"77d0e0c1-6a2b-4e0d-9a11-cccc0000dddd","eventDate":"2026-11-16T08:45:00.310Z","userId":"20202020-0000-4000-8000-000000000001","workspaceMemberId":"20202020-0000-4000-8000-000000000002","record":{"id":"x"}}';
     const headers = {
@@ -93,7 +90,7 @@ describe("signatures as the senders make them", () => {
     expect(twenty.verify(request(body, late), ["tw-secret"]).ok).toBe(false);
   });
 
-  test("EspoCRM", () => {
+  test("EspoCRM signs the body with the secret of one of several webhooks", () => {
     const headers = {
       signature:
         "NjczN2ZmMDAxMTIyMzM0NDU1OmIxZGIyZmU0ZGMzODQzODI4YjkwZDA1Njc2NWE3YjBkZmE3ZGVlMmMzMWJjNTIwZDgyZWE3OTc4Yjg5MzFmNDE=",
@@ -105,28 +102,30 @@ describe("signatures as the senders make them", () => {
     expect(espocrm.verify(request(body), secrets).ok).toBe(false);
   });
 
-  test("Pipedrive, Dynamics and Salesforce show a secret", () => {
+  test("Pipedrive, Dynamics and Salesforce send a secret", () => {
     const basic = `Basic ${Buffer.from("user:pass").toString("base64")}`;
-    const shown = (webhook: CrmConnector, parts: Partial<WebhookRequest>) =>
-      webhook.verify(request("", parts), ["user:pass"]).ok;
-    expect(shown(pipedrive, { headers: { authorization: basic } })).toBe(true);
-    expect(shown(pipedrive, { headers: { authorization: "Basic eDp5" } })).toBe(false);
-    expect(shown(pipedrive, {})).toBe(false);
-    for (const webhook of [dynamics, salesforce]) {
-      expect(shown(webhook, { headers: { authorization: "Bearer user:pass" } })).toBe(true);
-      expect(shown(webhook, { query: new URLSearchParams({ key: "user:pass" }) })).toBe(true);
-      expect(shown(webhook, { query: new URLSearchParams({ key: "x" }) })).toBe(false);
-      expect(shown(webhook, {})).toBe(false);
+    const isAccepted = (connector: CrmConnector, parts: Partial<WebhookRequest>) =>
+      connector.verify(request("", parts), ["user:pass"]).ok;
+    expect(isAccepted(pipedrive, { headers: { authorization: basic } })).toBe(true);
+    expect(isAccepted(pipedrive, { headers: { authorization: "Basic eDp5" } })).toBe(false);
+    expect(isAccepted(pipedrive, {})).toBe(false);
+    for (const connector of [dynamics, salesforce]) {
+      expect(isAccepted(connector, { headers: { authorization: "Bearer user:pass" } })).toBe(true);
+      expect(isAccepted(connector, { query: new URLSearchParams({ key: "user:pass" }) })).toBe(
+        true,
+      );
+      expect(isAccepted(connector, { query: new URLSearchParams({ key: "x" }) })).toBe(false);
+      expect(isAccepted(connector, {})).toBe(false);
     }
-    expect(shown(dynamics, { query: new URLSearchParams({ code: "user:pass" }) })).toBe(true);
-    expect(shown(salesforce, { headers: { "x-api-key": "user:pass" } })).toBe(true);
+    expect(isAccepted(dynamics, { query: new URLSearchParams({ code: "user:pass" }) })).toBe(true);
+    expect(isAccepted(salesforce, { headers: { "x-api-key": "user:pass" } })).toBe(true);
   });
 });
 
 describe("HubSpot", () => {
   const events = (name: string) => eventsOf(hubspot, fixtureText(`hubspot/${name}.json`));
 
-  test("names what changed; the records are fetched", () => {
+  test("says what changed, and asks for the records to be fetched", () => {
     expect(events("01-contact-creation")).toEqual([
       "created contact/512840017733 2026-11-16T08:14:02.117Z fetch",
       "updated contact/512840017733 2026-11-16T08:14:02.117Z fetch",
@@ -138,7 +137,7 @@ describe("HubSpot", () => {
     ]);
   });
 
-  test("deletions come twice, and merges make a survivor that may be new", () => {
+  test("deletions come twice, and the survivor of a merge may be a new record", () => {
     expect(events("03-contact-deletion-and-privacy")).toEqual([
       "deleted contact/512840019008 2026-11-17T16:02:55.310Z -",
       "deleted contact/512840019008 2026-11-17T16:02:55.310Z -",
@@ -151,7 +150,7 @@ describe("HubSpot", () => {
     ]);
   });
 
-  test("eventId alone is no identity", () => {
+  test("events with the same eventId stay different", () => {
     const body = fixtureText("hubspot/02-contact-property-changes-out-of-order.json").replaceAll(
       /"eventId": \d+/g,
       '"eventId": 1',
@@ -165,7 +164,7 @@ describe("Salesforce", () => {
   const events = (name: string, canFetch = true) =>
     eventsOf(salesforce, fixtureText(`salesforce/${name}`), canFetch);
 
-  test("change events, several records in one, lost ones told", () => {
+  test("change events: several records in one event, and lost changes counted", () => {
     expect(events("01-contact-create.json")).toEqual([
       "created Contact/003Qk00000AbC12IAF 2026-11-16T08:20:31.000Z fetch",
     ]);
@@ -179,7 +178,7 @@ describe("Salesforce", () => {
     ]);
   });
 
-  test("a commit number of 19 digits stays exact, and orders what has one time", () => {
+  test("a commit number of 19 digits stays exact, and orders events of the same time", () => {
     const { events } = salesforce.toEvents(
       request(fixtureText("salesforce/02-contact-update.json")),
       true,
@@ -187,7 +186,7 @@ describe("Salesforce", () => {
     expect(events[0]?.sequence).toBe("01795224130716501506-000001");
   });
 
-  test("without its API, new records are taken from the event, in the API's shape", () => {
+  test("without the API, the event itself gives a new record, in the API's shape", () => {
     const { events } = salesforce.toEvents(
       request(fixtureText("salesforce/01-contact-create.json")),
       false,
@@ -208,7 +207,7 @@ describe("Salesforce", () => {
     expect(pair.events.map(({ data }) => data?.record?.["IsPersonAccount"])).toEqual([true, true]);
   });
 
-  test("wrapped by EventBridge, or bare", () => {
+  test("change events wrapped by EventBridge, or bare", () => {
     const event = parseExactly(fixtureText("salesforce/04-contact-delete.json")) as {
       data: { payload: unknown };
     };
@@ -233,11 +232,11 @@ describe("Salesforce", () => {
   });
 
   test.for([
-    ["an entity of its own", `<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>`],
+    ["a text with an entity declaration", `<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>`],
     ["not well-formed", "<a><b></a>"],
     ["something else", "<a/>"],
     ["very deep", `${"<a>".repeat(100_000)}${"</a>".repeat(100_000)}`],
-  ] as const)("XML that is %s is refused", ([, xml]) => {
+  ] as const)("rejects XML that is %s", ([, xml]) => {
     expect(() => salesforce.toEvents(request(xml), false)).toThrow(WebhookBodyError);
   });
 });
@@ -269,7 +268,7 @@ describe("Dynamics", () => {
     ]);
   });
 
-  test("attributes take the shape of the Web API", () => {
+  test("attributes get the shape of the Web API", () => {
     const { events } = dynamics.toEvents(
       request(fixtureText("dynamics/01-contact-create.json")),
       false,
@@ -283,7 +282,7 @@ describe("Dynamics", () => {
 });
 
 describe("Pipedrive, EspoCRM and Twenty", () => {
-  test("Pipedrive", () => {
+  test("Pipedrive: events with their records", () => {
     const events = (name: string) => eventsOf(pipedrive, fixtureText(`pipedrive/${name}.json`));
     expect(events("01-person-create")).toEqual([
       "created person/3181 2026-11-16T08:30:00.000Z record",
@@ -302,7 +301,7 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
     ]);
   });
 
-  test("EspoCRM, by its address", () => {
+  test("EspoCRM: the address says what happened", () => {
     const events = (name: string, path: string, canFetch = true) =>
       eventsOf(espocrm, fixtureText(`espocrm/${name}.json`), canFetch, path);
     const at = new Date(NOW).toISOString();
@@ -317,7 +316,7 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
     expect(() => events("03-Contact.delete", "")).toThrow("the address must end in");
   });
 
-  test("Twenty, also as its documentation has it", () => {
+  test("Twenty: the bodies it sends, and those of its documentation", () => {
     const events = (name: string) => {
       const body = parseExactly(fixtureText(`twenty/${name}.json`));
       return [body].flat().flatMap((one) => eventsOf(twenty, JSON.stringify(one)));
@@ -359,6 +358,6 @@ test.for([
   [twenty, "{}"],
   [twenty, '{"eventName":"x","record":{}}'],
   [twenty, '{"eventName":"person.created","record":{}}'],
-] as const)("a body that is not theirs is refused: %#", ([webhook, body]) => {
-  expect(() => webhook.toEvents(request(body), true)).toThrow(WebhookBodyError);
+] as const)("rejects a body that the CRM does not send: %#", ([connector, body]) => {
+  expect(() => connector.toEvents(request(body), true)).toThrow(WebhookBodyError);
 });

@@ -18,7 +18,7 @@ const problemFields = (value: unknown) => {
 };
 
 describe("parseEvent", () => {
-  it("takes the event of the documentation and lets extensions be", () => {
+  it("accepts the documented event, and keeps its extensions", () => {
     expect(parseEvent({ ...event, traceparent: "00-1" }, NOW)).toMatchObject({
       ok: true,
       event: { lane: "live", traceparent: "00-1" },
@@ -40,15 +40,15 @@ describe("parseEvent", () => {
     ["data.record", { data: {} }],
     ["data.record", { data: { record: [] } }],
     ["data.merged", { type: "crm.record.merged" }],
-  ])("names %s when it is wrong: %o", (field, change) => {
+  ])("names %s when it is invalid: %o", (field, change) => {
     expect(problemFields({ ...event, ...change })).toEqual([field]);
   });
 
-  it.each([null, [], "event", 7])("refuses %o", (value) => {
+  it.each([null, [], "event", 7])("rejects %o", (value) => {
     expect(problemFields(value)).toEqual([""]);
   });
 
-  it("needs no record for a deletion, nor for a restoration", () => {
+  it("needs no record for a deletion or a restoration", () => {
     expect(problemFields({ ...event, type: "crm.record.deleted", data: undefined })).toEqual([]);
     expect(problemFields({ ...event, type: "crm.record.restored", data: {} })).toEqual([]);
   });

@@ -6,7 +6,7 @@ import { mapRecord } from "../../../src/mapping/map-record.ts";
 import { WARNING_REASONS, type CrmRecord } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 import type { MapRecord } from "../../../src/mapping/map-module.ts";
-import { mapByModule } from "../../../src/mapping/record-mapping.ts";
+import { mapByModule } from "../../../src/mapping/map-by-module.ts";
 import { mapRecord as example } from "../../../examples/mapping.ts";
 
 const GUIDE = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
@@ -22,28 +22,28 @@ const event = {
   recordId: "4711",
 };
 
-test("the guide's example is true", async () => {
+test("the guide's example gives the payload and warnings that it shows", async () => {
   const mapping = compileMapping(readMappingFile(block("yaml"), "guide.yaml"));
   const record = JSON.parse(block("json")) as CrmRecord;
   const mapped = await mapRecord(mapping, event, record, { explain: true });
   if (mapped.kind !== "mapped") throw new Error(JSON.stringify(mapped));
-  const told = GUIDE.slice(GUIDE.indexOf("client/4711  passes"));
+  const shown = GUIDE.slice(GUIDE.indexOf("client/4711  passes"));
   for (const [field, value] of Object.entries(mapped.candidate ?? {})) {
-    expect(told.replaceAll(/ +/g, " ")).toContain(
+    expect(shown.replaceAll(/ +/g, " ")).toContain(
       field === "crmCode" ? `crmCode ${String(value)}` : `${field} ${JSON.stringify(value)}`,
     );
   }
   for (const { field, reason, value } of mapped.warnings) {
-    expect(told).toContain(`! ${field}: ${WARNING_REASONS[reason]}: ${value}`);
+    expect(shown).toContain(`! ${field}: ${WARNING_REASONS[reason]}: ${value}`);
   }
   expect(mapped.warnings).toHaveLength(2);
 });
 
-test("the guide tells every reason of a warning", () => {
+test("the guide lists every reason of a warning", () => {
   for (const reason of Object.keys(WARNING_REASONS)) expect(GUIDE).toContain(`\`${reason}\``);
 });
 
-test("the example of a module maps", async () => {
+test("the example module maps", async () => {
   const mapping = example as MapRecord;
   const person = { fullName: "Muster, Ada", country: "Schweiz", born: "31.12.1966" };
   expect(await mapByModule(mapping, event, person)).toMatchObject({

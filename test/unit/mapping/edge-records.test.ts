@@ -1,6 +1,6 @@
 /**
- * Whatever a record holds: what leaves is valid by another reading of the specification (that of
- * the sandbox), and each value that does not leave is named, once.
+ * For any record: the payload is valid for the sandbox too, which implements the specification
+ * separately, and each value that is left out has exactly one warning.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,14 +22,14 @@ import { fixture } from "../../support/fixtures.ts";
 
 const RULES = { tenant: defaultRules, unknownFields: "reject" } as const;
 
-/** Branches are the organisation's own: the sandbox's default list holds none of them. */
+/** Ignores branches: each organisation has its own, and the sandbox's default list is empty. */
 const problemsOf = (result: MappingResult): readonly string[] => {
   if (result.kind !== "mapped" || result.candidate === undefined) return [];
   const { branch: _, ...candidate } = result.candidate;
   const validated = validatePayload(candidate, DEFAULT_TENANT_LISTS);
   if (!validated.ok) return validated.problems.map(({ field, rule }) => `${field} ${rule}`);
-  const judged = validateRelation(validated.payload, RULES);
-  return judged.ok ? [] : judged.problems;
+  const checked = validateRelation(validated.payload, RULES);
+  return checked.ok ? [] : checked.problems;
 };
 
 const rows: readonly (readonly unknown[])[] = [
@@ -58,7 +58,7 @@ const anything = fc.oneof(
   { weight: 1, arbitrary: fc.anything({ maxDepth: 2, withNullPrototype: false }) },
 );
 
-/** Nothing in it that a field could hold or lose. */
+/** Whether the value is empty, so that nothing is left out. */
 function isNothing(value: unknown): boolean {
   if (value === undefined || value === null) return true;
   if (typeof value === "string") return cleanText(value) === "";
@@ -99,11 +99,11 @@ ${names.map((name) => `      ${name}: ${name}`).join("\n")}
         if (result.kind !== "mapped") throw new Error(result.kind);
         const { candidate = {}, warnings } = result;
         expect(warnings.every(({ field }) => field === name)).toBe(true);
-        const told = warnings.map(({ reason, value }) => `${reason} ${value}`);
-        expect(new Set(told).size).toBe(told.length);
+        const shown = warnings.map(({ reason, value }) => `${reason} ${value}`);
+        expect(new Set(shown).size).toBe(shown.length);
         const isThere = Object.hasOwn(candidate, name);
         if (!isOf(name, variant)) expect(isThere).toBe(false);
-        // A list may keep some of its items; a telephone number goes as it is, and is told.
+        // A list may keep some of its items; an invalid telephone number is sent, with a warning.
         if (!isThere && !isNothing(value)) expect(warnings.length).toBeGreaterThanOrEqual(1);
         if (traitsOf(name).form === "list") return;
         const kept = warnings.filter(({ reason }) => reason === "kept_as_is").length;
@@ -136,7 +136,7 @@ const PRESETS = [
   ["twenty", "person", (fixture("twenty/01-person.created.json") as { record: unknown }).record],
 ] as const;
 
-/** Some leaves of a record, or whole branches, become something else. */
+/** Replaces some leaves or branches of a record by other values. */
 const changed = (value: unknown): fc.Arbitrary<unknown> => {
   if (typeof value !== "object" || value === null) {
     return fc.oneof(
@@ -166,10 +166,10 @@ describe("presets", () => {
         expect(problemsOf(result)).toEqual([]);
         if (result.kind !== "mapped") return;
         mapped += 1;
-        const told = result.warnings.map(
+        const shown = result.warnings.map(
           ({ field, reason, value }) => `${field} ${reason} ${value}`,
         );
-        expect(new Set(told).size).toBe(told.length);
+        expect(new Set(shown).size).toBe(shown.length);
       }),
       { numRuns: 150 },
     );

@@ -3,7 +3,7 @@ import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
 import { mapRecord } from "../../../src/mapping/map-record.ts";
 import type { CrmRecord } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { mapByModule } from "../../../src/mapping/record-mapping.ts";
+import { mapByModule } from "../../../src/mapping/map-by-module.ts";
 
 const MAPPING = compileMapping(
   readMappingFile(
@@ -65,7 +65,7 @@ describe("a record", () => {
     });
   });
 
-  test("each value that cannot go is named once, and the rest goes", async () => {
+  test("each value that cannot be sent has one warning, and the rest is sent", async () => {
     const mapped = await map({
       ...GOOD,
       email: "a+b@x.com",
@@ -100,7 +100,7 @@ describe("a record", () => {
     ]);
   });
 
-  test("warnings bring values only when they are asked for", async () => {
+  test("warnings contain values only with `explain`", async () => {
     const mapped = await mapRecord(MAPPING, contextOf(), { ...GOOD, nat: "Atlantis" });
     expect(mapped).toMatchObject({
       warnings: [{ field: "nationality", reason: "not_understood" }],
@@ -108,13 +108,13 @@ describe("a record", () => {
     expect(JSON.stringify(mapped)).not.toContain("Atlantis");
   });
 
-  test("why an expression failed is told without a word of the record, unless asked for", async () => {
+  test("the reason of a failed expression contains nothing of the record without `explain`", async () => {
     const mapped = await mapRecord(MAPPING, contextOf(), { ...GOOD, city: "x", n: "secret" });
     expect(mapped).toMatchObject({ warnings: [{ field: "city", reason: "expression_failed" }] });
     expect(JSON.stringify(mapped)).not.toContain("secret");
   });
 
-  test("a yes or no is no telephone number", async () => {
+  test("a boolean is not a telephone number", async () => {
     const mapped = await map({ ...GOOD, phone: false });
     expect(mapped).toMatchObject({
       kind: "mapped",
@@ -123,7 +123,7 @@ describe("a record", () => {
     expect(mapped.kind === "mapped" && mapped.candidate).not.toHaveProperty("phoneNumber");
   });
 
-  test("what is null in it counts as missing, in every expression", async () => {
+  test("null counts as missing, in every expression", async () => {
     const mapped = await mapRecord(
       compileMapping(
         readMappingFile(
@@ -165,7 +165,7 @@ objects:
     expect(mapped.kind === "mapped" && mapped.candidate).not.toHaveProperty("postalCode");
   });
 
-  test("its country decides how a telephone number is read", async () => {
+  test("its country is used for telephone numbers without a prefix", async () => {
     const phone = { phone: "621 555 014" };
     expect(await map({ ...GOOD, ...phone, country: "Luxembourg" })).toMatchObject({
       candidate: { phoneNumber: "+352621555014", countryOfResidence: "LU" },
@@ -177,13 +177,13 @@ objects:
 
   test.for([
     [{ last: "" }, "lastName", "is required"],
-    [{ last: { a: 1 } }, "lastName", "is required: the value could not be read"],
+    [{ last: { a: 1 } }, "lastName", "is required: the value cannot be converted"],
     [{ tin: null }, "taxIdentificationNumber", "is required"],
     [{ type: "Robot" }, "type", "none"],
-  ])("without what is required it becomes a dead letter: %j", async ([change, field]) => {
+  ])("without a required value it becomes a dead letter: %j", async ([change, field]) => {
     const mapped = await map({ ...GOOD, ...(change as object) });
     if (field === "type") {
-      // The default stands in for a type that is not known, and the value is named.
+      // The default replaces an unknown type, with a warning.
       expect(mapped).toMatchObject({
         kind: "mapped",
         warnings: [{ field: "type", value: "Robot" }],
@@ -194,14 +194,14 @@ objects:
   });
 
   test.for([{ id: undefined }, { id: null }, { id: "" }, { region: undefined }, { region: " " }])(
-    "a key of which a part is missing is no key: %j",
+    "a key with a missing part makes a dead letter: %j",
     async (change) => {
       const mapped = await map({ ...GOOD, ...change });
       expect(mapped).toMatchObject({ kind: "unmappable", problems: [{ field: "crmCode" }] });
     },
   );
 
-  test("a key that no path can carry is told", async () => {
+  test("a key that cannot stand in a path makes a dead letter", async () => {
     const mapped = await map({ ...GOOD, region: "x".repeat(100) });
     expect(mapped).toMatchObject({
       problems: [{ field: "crmCode", rule: "must have at most 100 characters" }],
@@ -209,8 +209,8 @@ objects:
   });
 });
 
-describe("which rule", () => {
-  test("none takes it: ignored; ignored objects too; others are told", async () => {
+describe("the choice of a rule", () => {
+  test("ignores records that no rule matches and ignored objects; other objects make a dead letter", async () => {
     expect(await map({ ...GOOD, kind: "vendor" })).toEqual({ kind: "ignored" });
     expect(await map(GOOD, contextOf("deal"))).toEqual({ kind: "ignored" });
     expect(await map(GOOD, contextOf("lead"))).toMatchObject({
@@ -220,7 +220,7 @@ describe("which rule", () => {
     expect(await map(GOOD, contextOf("CONTACT"))).toMatchObject({ kind: "mapped" });
   });
 
-  test("a deleted record is taken back whether or not a rule takes it", async () => {
+  test("maps a deleted record even if no rule matches it", async () => {
     const deleted = contextOf("contact", "crm.record.deleted");
     const mapped = await map({ ...GOOD, kind: "vendor" }, deleted);
     expect(mapped).toMatchObject({ kind: "mapped", crmCode: "c-7-LU" });
@@ -240,7 +240,7 @@ describe("a module", () => {
           fields: { ...record },
         };
 
-  test("gives fields that are treated as those of a file are", async () => {
+  test("gives fields that are converted like those of a file", async () => {
     const record = {
       type: "Person",
       firstName: " Ada ",
@@ -269,7 +269,7 @@ describe("a module", () => {
     });
   });
 
-  test("that throws, skips or gives no key is told", async () => {
+  test("may throw, skip a record or give no key", async () => {
     expect(await mapByModule(module, contextOf(), { skip: true })).toEqual({ kind: "ignored" });
     expect(
       await mapByModule(() => ({ crmCode: decodeURI("%"), fields: {} }), contextOf(), GOOD),

@@ -4,8 +4,8 @@ import { normalise, type Wanted } from "../../../src/mapping/normalise/normalise
 const LONE_SURROGATE = "\ud800";
 
 const one = (raw: unknown, wanted: Wanted) => {
-  const { value, refused } = normalise(raw, wanted);
-  return [value, ...refused.map(({ reason }) => reason)];
+  const { value, warnings } = normalise(raw, wanted);
+  return [value, ...warnings.map(({ reason }) => reason)];
 };
 
 describe("countries", () => {
@@ -32,7 +32,7 @@ describe("countries", () => {
     expect(one(raw, { form: "country" })).toEqual([code]);
   });
 
-  test.for(["Atlantis", "ZZ", "XX", "Europe", "L", "日本国外"])("%s is none", (raw) => {
+  test.for(["Atlantis", "ZZ", "XX", "Europe", "L", "日本国外"])("%s is not understood", (raw) => {
     expect(one(raw, { form: "country" })).toEqual([undefined, "not_understood"]);
   });
 });
@@ -53,7 +53,7 @@ describe("languages", () => {
     expect(one(raw, { form: "language" })).toEqual([code]);
   });
 
-  test.for(["Klingon", "xx", "zz-ZZ"])("%s is none", (raw) => {
+  test.for(["Klingon", "xx", "zz-ZZ"])("%s is not understood", (raw) => {
     expect(one(raw, { form: "language" })).toEqual([undefined, "not_understood"]);
   });
 });
@@ -87,11 +87,11 @@ describe("dates", () => {
     "/Date(x)/",
     Number.NaN,
     true,
-  ])("%s is none", (raw) => {
+  ])("%s is not understood", (raw) => {
     expect(one(raw, { form: "date" })).toEqual([undefined, "not_understood"]);
   });
 
-  test("another way to write them can be told", () => {
+  test("another format can be given", () => {
     expect(one("3/4/1979", { form: "date", format: "DD/MM/YYYY" })).toEqual(["1979-04-03"]);
     expect(one("1979-04-03", { form: "date", format: "DD/MM/YYYY" })).toEqual([
       undefined,
@@ -101,13 +101,13 @@ describe("dates", () => {
 });
 
 describe("telephone numbers", () => {
-  test("are E.164 where they exist, by the record's country where they have no prefix", () => {
+  test("become E.164 if they are valid, with the record's country if they have no prefix", () => {
     expect(one("044 555 01 33", { form: "phone", country: "CH" })).toEqual(["+41445550133"]);
     expect(one("0041 44 555 01 33", { form: "phone" })).toEqual(["+41445550133"]);
     expect(one("+46 70 555 01 33", { form: "phone", country: "CH" })).toEqual(["+46705550133"]);
   });
 
-  test("go as they are written, with a warning, where they do not", () => {
+  test("are kept unchanged, with a warning, if they are not valid", () => {
     expect(one("555 0133", { form: "phone" })).toEqual(["555 0133", "kept_as_is"]);
     expect(one("ask Ada", { form: "phone", country: "LU" })).toEqual(["ask Ada", "kept_as_is"]);
     expect(one("9".repeat(5_000_000), { form: "phone", country: "LU" })[1]).toBe("kept_as_is");
@@ -116,14 +116,14 @@ describe("telephone numbers", () => {
 
 describe("e-mail addresses", () => {
   test.for(["a+b@x.com", "siobhan.o'reilly@castletown.example", "ü@x.com", "a@b", "no address"])(
-    "%s, which the service refuses, is left out",
+    "%s is left out, because the service rejects it",
     (raw) => {
       expect(one(raw, { form: "email" })).toEqual([undefined, "not_accepted"]);
     },
   );
 
-  // Backtracking would take longer than the time that a test has.
-  test("a long text that almost is one takes no time", () => {
+  // With backtracking this would exceed the time limit of the test.
+  test("a long text that is almost an address takes no time", () => {
     expect(one(`a@${"a.".repeat(500_000)}!`, { form: "email" })[1]).toBe("not_accepted");
   });
 });
@@ -141,16 +141,16 @@ describe("booleans, numbers, texts", () => {
     expect(one(raw, { form: "boolean" })).toEqual([value]);
   });
 
-  test("what is neither yes nor no is left out", () => {
+  test("a value that is neither yes nor no is left out", () => {
     expect(one("perhaps", { form: "boolean" })).toEqual([undefined, "not_understood"]);
   });
 
-  test("numbers are written plainly", () => {
+  test("numbers lose their thousands separators", () => {
     expect(one("1'234.50", { form: "number" })).toEqual(["1234.5"]);
     expect(one("12 apples", { form: "number" })).toEqual([undefined, "not_understood"]);
   });
 
-  test("texts lose what cannot be seen, and are composed", () => {
+  test("texts lose invisible characters and become NFC", () => {
     const hidden = `\u202e\u200b Zoe\u0308\u0000 \ufeff${LONE_SURROGATE}`;
     expect(one(hidden, { form: "text" })[0]).toBe("Zoë \ufffd");
     expect(one(" \u200b\u0000 ", { form: "text" })).toEqual([undefined]);
@@ -169,7 +169,7 @@ describe("lists and tables", () => {
     ["notknown", null],
   ]);
 
-  test("a list comes from a list, one text, or one thing", () => {
+  test("a list comes from a list, one text, or one value", () => {
     expect(one("Inheritance; Real estate;;", { form: "list", values })).toEqual([
       ["inheritance", "real_estate"],
     ]);
@@ -177,7 +177,7 @@ describe("lists and tables", () => {
     expect(one("a|b|a", { form: "list", separator: "|" })).toEqual([["a", "b"]]);
   });
 
-  test("each item that is not allowed is named, and the rest goes", () => {
+  test("each item that is not allowed has a warning, and the rest is kept", () => {
     expect(one("Inheritance;Gold;Lottery", { form: "list", values })).toEqual([
       ["inheritance"],
       "not_in_list",
@@ -186,7 +186,7 @@ describe("lists and tables", () => {
     expect(one("Gold", { form: "list", values })).toEqual([undefined, "not_in_list"]);
   });
 
-  test("a table translates whatever the spelling; null leaves out in silence", () => {
+  test("a table translates any spelling; null leaves the value out without a warning", () => {
     expect(one("COMPANY SALE;Not known;Gold", { form: "list", values, table })).toEqual([
       ["company_sale_ma_exit"],
       "not_in_table",

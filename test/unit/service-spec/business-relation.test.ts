@@ -17,7 +17,7 @@ const personProblems = (extra: object) => problems(personSchema, { ...person, ..
 const companyProblems = (extra: object) => problems(companySchema, { ...company, ...extra });
 
 describe("Person", () => {
-  it("takes the required fields alone and fills in the spec's defaults", () => {
+  it("accepts the required fields alone and fills in the spec's defaults", () => {
     expect(personSchema.parse(person)).toEqual({
       ...person,
       relationshipStatus: "Client",
@@ -67,7 +67,7 @@ describe("Person", () => {
     { unheardOf: "x" },
     { name: null },
     { firstName: 7 },
-  ])("refuses %o", (extra) => {
+  ])("rejects %o", (extra) => {
     expect(personProblems(extra)).not.toEqual([]);
   });
 
@@ -108,11 +108,11 @@ describe("Company", () => {
     { listedCompany: "yes" },
     { incorporationDate: "2020-13-01" },
     { firstName: "Ada" },
-  ])("refuses %o", (extra) => {
+  ])("rejects %o", (extra) => {
     expect(companyProblems(extra)).not.toEqual([]);
   });
 
-  it("takes every field of its variant", () => {
+  it("accepts every field of its variant", () => {
     const full = {
       countryOfOperation: "LU",
       incorporationDate: "1999-12-31",
@@ -129,7 +129,7 @@ describe("Company", () => {
   });
 });
 
-it("knows as many fields as the spec's tables have rows", () => {
+it("the schemas have as many fields as the spec's tables", () => {
   expect(FIELDS_OF.Person.size).toBe(30);
   expect(FIELDS_OF.Company.size).toBe(32);
 });

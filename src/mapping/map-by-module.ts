@@ -1,12 +1,12 @@
-/** The escape hatch: a mapping as a TypeScript module, for what expressions cannot say. */
+/** A mapping that is a TypeScript module, for cases that expressions cannot handle. */
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
 import { kindOf, problemsOf } from "../sync/problem.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
-import { mapFields, unmappable } from "./map-record.ts";
+import { mapFields, unmappable } from "./map-fields.ts";
 import type { MapRecord, MappedRecord } from "./map-module.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
-import { thrownBy } from "./module-fault.ts";
+import { nameOfThrown } from "./module-error.ts";
 
 export async function mapByModule(
   mapping: MapRecord,
@@ -18,7 +18,7 @@ export async function mapByModule(
   try {
     mapped = await mapping(record, event);
   } catch (error) {
-    const rule = `must be one that the module can map; it threw ${thrownBy(error)}`;
+    const rule = `must be one that the module can map; it threw ${nameOfThrown(error)}`;
     return unmappable(undefined, [{ field: "", rule, kind: kindOf(record) }]);
   }
   if (mapped === undefined || mapped === null) return { kind: "ignored" };
@@ -31,7 +31,7 @@ export async function mapByModule(
   const known = ["type", ...FIELD_NAMES.filter((name) => name !== "type")];
   const compiled = known
     .filter((name) => fields[name] !== undefined)
-    .map((name) => given(name, fields[name]));
+    .map((name) => fieldWithValue(name, fields[name]));
   const result = await mapFields(compiled, key.data, event, record, options);
   if (result.kind !== "mapped") return result;
   const others = Object.keys(fields).filter((name) => name !== "crmCode" && !known.includes(name));
@@ -46,8 +46,8 @@ export async function mapByModule(
   return { ...result, warnings: [...result.warnings, ...warnings] };
 }
 
-/** A field whose value is there already, to be treated as that of a mapping file is. */
-function given(name: string, value: unknown): CompiledField {
+/** A field with the module's value; it is then handled like a field of a mapping file. */
+function fieldWithValue(name: string, value: unknown): CompiledField {
   const { form, values } = traitsOf(name);
   return {
     name,

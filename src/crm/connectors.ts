@@ -1,0 +1,17 @@
+import type { CrmConnector } from "./connector.ts";
+import { dynamics } from "./dynamics.ts";
+import { espocrm } from "./espocrm.ts";
+import { hubspot } from "./hubspot.ts";
+import { pipedrive } from "./pipedrive.ts";
+import { salesforce } from "./salesforce.ts";
+import { twenty } from "./twenty.ts";
+
+/** Every CRM whose webhooks crmsync accepts. */
+export const CONNECTORS: readonly CrmConnector[] = [
+  hubspot,
+  salesforce,
+  dynamics,
+  pipedrive,
+  espocrm,
+  twenty,
+];

@@ -1,0 +1,53 @@
+/** Reads one record from a CRM's API, for events that come without their record. */
+import { timeOf } from "./json-value.ts";
+
+export interface RecordReader {
+  /** Variables without which no record can be read. */
+  readonly needs: readonly string[];
+  /** @param fields names that the mapping reads, for APIs that send only the fields named. */
+  fetchRecord(
+    api: RecordApi,
+    object: string,
+    recordId: string,
+    fields: ReadonlySet<string>,
+  ): Promise<FetchedRecord>;
+}
+
+/** What a reader may use: its settings, and two kinds of request. */
+export interface RecordApi {
+  /** The value of a variable that the reader names in `needs`. */
+  setting(name: string): string;
+  get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult>;
+  /** A bearer token by OAuth 2 client credentials; reused until shortly before it expires. */
+  token(url: string, form: Readonly<Record<string, string>>): Promise<string | NotRead>;
+}
+
+export type ApiResult =
+  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
+  | NotRead;
+
+export type FetchedRecord =
+  | {
+      readonly kind: "found";
+      readonly record: Readonly<Record<string, unknown>>;
+      /** When it was last changed, by the CRM's clock; undefined where the CRM does not say. */
+      readonly modifiedAt: string | undefined;
+    }
+  | NotRead;
+
+export type NotRead =
+  /** Deleted, or not visible to us. `code` is the API's own name of the error, if it has one. */
+  | { readonly kind: "missing"; readonly code?: string }
+  | { readonly kind: "throttled"; readonly retryAfterMs: number }
+  | { readonly kind: "client_error" | "unavailable"; readonly reason: string };
+
+/** @param modifiedAt name of the field that holds the time of the record's last change. */
+export function toFetchedRecord(result: ApiResult, modifiedAt: string | undefined): FetchedRecord {
+  if (result.kind !== "found") return result;
+  const time = modifiedAt === undefined ? undefined : timeOf(result.body[modifiedAt]);
+  return { kind: "found", record: result.body, modifiedAt: time };
+}
+
+/** Builds an API address; each of `segments` is escaped, and so stays one segment of the path. */
+export const addressOf = (base: string, path: string, ...segments: readonly string[]): string =>
+  [base.replace(/\/+$/, "") + path, ...segments.map(encodeURIComponent)].join("/");

@@ -1,0 +1,84 @@
+/** Puts the events of an HTTP request into the inbox; shared by /events and the webhooks. */
+import type { FastifyReply } from "fastify";
+import { eventKey } from "../event/event-key.ts";
+import type { PushResult } from "../event/inbox.ts";
+
+export interface PushableEvent {
+  readonly source: string;
+  readonly id: string;
+}
+
+export interface IntakePorts {
+  push(events: readonly PushableEvent[]): Promise<PushResult>;
+  /** Those of the event keys that were processed before. */
+  seen(keys: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Remembers a request for so many seconds. @returns false when it is remembered already. */
+  claim(requestKey: string, forSeconds: number): Promise<boolean>;
+  /** Forgets a request whose events could not be stored. */
+  unclaim(requestKey: string): Promise<void>;
+  /** Called when Redis could not store a request's events. */
+  unavailable(error: unknown): void;
+}
+
+/** Identifies a signed request, and how long its signature can stay valid. */
+export interface RequestClaim {
+  readonly key: string;
+  readonly forSeconds: number;
+}
+
+/** Retry-After of a 503, s. */
+export const RETRY_AFTER_S = 5;
+
+export type StoreResult =
+  | ({ readonly kind: "stored" } & PushResult)
+  /** The same signed request was accepted before. */
+  | { readonly kind: "copy" }
+  | { readonly kind: "unavailable" };
+
+/** @param claim undefined where a copy of the request cannot be recognised. */
+export async function storeEvents(
+  events: readonly PushableEvent[],
+  claim: RequestClaim | undefined,
+  ports: IntakePorts,
+): Promise<StoreResult> {
+  try {
+    if (claim !== undefined && !(await ports.claim(claim.key, claim.forSeconds))) {
+      return { kind: "copy" };
+    }
+  } catch (error) {
+    ports.unavailable(error);
+    return { kind: "unavailable" };
+  }
+  try {
+    const keys = events.map(eventKey);
+    const seen = await ports.seen(keys);
+    const fresh = events.filter((_, index) => !seen.has(keys[index] ?? ""));
+    const pushed = await ports.push(fresh);
+    const duplicates = pushed.duplicates + events.length - fresh.length;
+    return { kind: "stored", accepted: pushed.accepted, duplicates };
+  } catch (error) {
+    ports.unavailable(error);
+    // If this fails too, nothing is lost: a retry has a new signature and a new key.
+    if (claim !== undefined) await ports.unclaim(claim.key).catch(() => {});
+    return { kind: "unavailable" };
+  }
+}
+
+export async function sendStoreResult(reply: FastifyReply, result: StoreResult): Promise<void> {
+  switch (result.kind) {
+    case "stored":
+      await reply.code(202).send({ accepted: result.accepted, duplicates: result.duplicates });
+      return;
+    case "copy":
+      await reply.code(409).send({
+        error:
+          "this signed request was accepted before (same id, same time); sign a retry with a new time",
+      });
+      return;
+    case "unavailable":
+      await reply
+        .code(503)
+        .header("retry-after", String(RETRY_AFTER_S))
+        .send({ error: "events cannot be stored now and none was stored; send them again" });
+  }
+}

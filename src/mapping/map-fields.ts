@@ -1,0 +1,152 @@
+/** Maps the fields of one record, one by one, to a candidate with warnings or problems. */
+import { variantOf, type Variant } from "../service-spec/business-relation.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
+import { kindOf, type Problem } from "../sync/problem.ts";
+import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
+import type { CompiledField } from "./compile-mapping.ts";
+import { failureOf } from "./expression-errors.ts";
+import { REQUIRED_FIELDS, ruleOf } from "./fields.ts";
+import {
+  WARNING_REASONS,
+  type CrmRecord,
+  type EventContext,
+  type MapOptions,
+  type MappingResult,
+  type MappingWarning,
+} from "./mapping.ts";
+import { normalise, type ValueWarning } from "./normalise/normalise.ts";
+
+/** Called with the name of each expression before it is evaluated, to name one that never ends. */
+export type Watch = (field: string) => void;
+
+/** @param fields with `type` first, because it decides which fields exist. */
+export async function mapFields(
+  fields: readonly CompiledField[],
+  crmCode: string,
+  event: EventContext,
+  record: CrmRecord | undefined,
+  options: MapOptions,
+  watch: Watch = () => {},
+): Promise<MappingResult> {
+  if (record === undefined) return { kind: "mapped", crmCode, candidate: undefined, warnings: [] };
+  const scope: Scope = { event, record, candidate: {}, warnings: [], problems: [], options, watch };
+  const { candidate, warnings, problems } = scope;
+  const [typeField, ...others] = fields[0]?.name === "type" ? fields : [undefined, ...fields];
+  if (typeField !== undefined) await mapField(typeField, undefined, true, scope);
+  const variant = variantOf(candidate["type"]);
+  if (variant === undefined) {
+    const one = [PERSON_TYPE, ...COMPANY_TYPES].join(", ");
+    const missing = { field: "type", rule: `must be one of ${one}`, kind: "nothing" };
+    return unmappable(crmCode, problems.length > 0 ? problems : [missing], warnings);
+  }
+  for (const field of others) {
+    if (field === undefined) continue;
+    await mapField(field, variant, REQUIRED_FIELDS[variant].includes(field.name), scope);
+  }
+  for (const name of REQUIRED_FIELDS[variant]) {
+    const isMapped = others.some((field) => field?.name === name);
+    if (!isMapped) problems.push({ field: name, rule: "is required", kind: "nothing" });
+  }
+  if (problems.length > 0) return unmappable(crmCode, problems, warnings);
+  if (variant === "Person") {
+    candidate["name"] ??= `${String(candidate["firstName"])} ${String(candidate["lastName"])}`;
+  }
+  return { kind: "mapped", crmCode, candidate: { ...candidate, crmCode }, warnings };
+}
+
+export const unmappable = (
+  crmCode: string | undefined,
+  problems: readonly Problem[],
+  warnings: readonly MappingWarning[] = [],
+): MappingResult => ({ kind: "unmappable", crmCode, problems, warnings });
+
+interface Scope {
+  readonly event: EventContext;
+  readonly record: CrmRecord;
+  readonly candidate: Record<string, unknown>;
+  readonly warnings: MappingWarning[];
+  readonly problems: Problem[];
+  readonly options: MapOptions;
+  readonly watch: Watch;
+}
+
+async function mapField(
+  field: CompiledField,
+  variant: Variant | undefined,
+  isRequired: boolean,
+  scope: Scope,
+): Promise<void> {
+  const { name } = field;
+  scope.watch(name);
+  const warnings: ValueWarning[] = [];
+  const value = field.constant ?? (await valueOf(field, scope, warnings)) ?? field.fallback;
+  const rule = variant === undefined ? undefined : ruleOf(name, variant);
+  const exists = variant === undefined || rule !== undefined;
+  if (value !== undefined && exists) {
+    const accepted = accept(value, rule, warnings);
+    if (accepted !== undefined) scope.candidate[name] = accepted;
+  }
+  if (value !== undefined && !exists) warnings.push({ reason: "unknown_field", value });
+  const isThere = scope.candidate[name] !== undefined;
+  if (!isThere && exists && (isRequired || field.required)) {
+    const [first] = warnings;
+    const why = first === undefined ? "" : `: ${WARNING_REASONS[first.reason]}`;
+    const found = first?.reason === "expression_failed" ? undefined : first?.value;
+    scope.problems.push({ field: name, rule: `is required${why}`, kind: kindOf(found) });
+    return;
+  }
+  for (const { reason, value } of distinct(warnings)) {
+    const explained = scope.options.explain === true && value !== undefined;
+    scope.warnings.push({
+      field: name,
+      reason,
+      ...(explained && { value: typeof value === "string" ? value : JSON.stringify(value) }),
+    });
+  }
+}
+
+/** Without repetitions: two sources or two items of a list may give the same warning. */
+const distinct = (warnings: readonly ValueWarning[]): ValueWarning[] => [
+  ...new Map(warnings.map((one) => [`${one.reason} ${JSON.stringify(one.value)}`, one])).values(),
+];
+
+async function valueOf(
+  field: CompiledField,
+  scope: Scope,
+  warnings: ValueWarning[],
+): Promise<unknown> {
+  const { event, record, candidate } = scope;
+  const country = ["countryOfResidence", "countryOfOperation", "fiscalCountry"]
+    .map((name) => candidate[name])
+    .find((code) => typeof code === "string");
+  const wanted = { ...field.wanted, country: country ?? field.wanted.country };
+  for (const source of field.sources) {
+    let raw: unknown;
+    try {
+      raw = await source.evaluate(record, event);
+    } catch (error) {
+      const why = failureOf(error, true)
+        .replace("the expression failed", "")
+        .replace(/^: | (?=at )/, "");
+      warnings.push({ reason: "expression_failed", value: why });
+      continue;
+    }
+    const normalised = normalise(raw, wanted);
+    warnings.push(...normalised.warnings);
+    if (normalised.value !== undefined) return normalised.value;
+  }
+  return undefined;
+}
+
+/** The value if it keeps the spec's rule of the field; otherwise adds a warning. */
+function accept(
+  value: unknown,
+  rule: ReturnType<typeof ruleOf>,
+  warnings: ValueWarning[],
+): unknown {
+  const length = [value].flat().reduce<number>((sum, one) => sum + String(one).length, 0);
+  const isShort = length <= FIELD_MAX_LENGTH;
+  if (isShort && (rule === undefined || rule.safeParse(value).success)) return value;
+  warnings.push({ reason: "not_accepted", value });
+  return undefined;
+}

@@ -1,0 +1,73 @@
+/** The one assembly of quota and client: everything that sends requests to the service uses it. */
+import type { Redis } from "ioredis";
+import type { Config } from "../config.ts";
+import { createQuota, type Quota, type QuotaOptions } from "../quota/quota.ts";
+import { createServiceClient, type ServiceClient, type ServiceClientOptions } from "./client.ts";
+
+export interface OpenService {
+  readonly quota: Quota;
+  readonly client: ServiceClient;
+  /** Requests under way end as `unavailable`; spent permits stay counted in Redis. */
+  close(): Promise<void>;
+}
+
+export interface ServiceAddress {
+  /** Without the version prefix. */
+  readonly baseUrl: string;
+  /** The token in force; asked before every request. */
+  readonly token: () => string;
+}
+
+/** Observes requests and pauses, for metrics and the log. */
+export interface ServiceObserver {
+  readonly onExchange?: ServiceClientOptions["onExchange"];
+  readonly onPause?: QuotaOptions["onPause"];
+  readonly log?: QuotaOptions["log"];
+}
+
+/** @param redis only its options are used: the quota opens connections of its own. */
+export function openService(
+  config: Config,
+  redis: Redis,
+  { baseUrl, token }: ServiceAddress,
+  { onExchange, onPause, log }: ServiceObserver = {},
+): OpenService {
+  const quota = createQuota({
+    ...quotaLimits(config),
+    redis,
+    ...(log && { log }),
+    ...(onPause && { onPause }),
+  });
+  const client = createServiceClient({
+    baseUrl,
+    token,
+    timeoutMs: config.SERVICE_TIMEOUT_MS,
+    proxy: {
+      httpProxy: config.HTTP_PROXY,
+      httpsProxy: config.HTTPS_PROXY,
+      noProxy: config.NO_PROXY,
+    },
+    ...(onExchange && { onExchange }),
+  });
+  return {
+    quota,
+    client,
+    async close() {
+      await client.close();
+      await quota.disconnect();
+    },
+  };
+}
+
+/** The quota's limits, as the configuration gives them. */
+export function quotaLimits(config: Config) {
+  return {
+    prefix: config.QUEUE_PREFIX,
+    perHour: config.QUOTA_PER_HOUR,
+    hourMs: config.QUOTA_HOUR_MS,
+    burst: config.QUOTA_BURST,
+    burstMs: config.QUOTA_BURST_MS,
+    pacing: config.QUOTA_PACING,
+    liveReserve: config.QUOTA_LIVE_RESERVE,
+  };
+}
