@@ -1,15 +1,19 @@
 /**
- * What people usually build, for comparison: Bottleneck with two refreshing reservoirs, and
- * BullMQ's own limiter. Speaks as `spender.ts` does; `LIMITER` names which.
+ * The usual limiters, for comparison: Bottleneck with two refreshing reservoirs, and BullMQ's own
+ * limiter. Takes the same orders and sends the same messages as `spender.ts`.
  */
 import Bottleneck from "bottleneck";
 import { Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
 import type { Command, Message, Orders } from "./spender.ts";
 
-const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as Orders;
+export interface BaselineOrders extends Orders {
+  readonly limiter: "reservoirs" | "bullmq";
+}
+
+const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as BaselineOrders;
 const { quota } = orders;
-const tell = (message: Message) => void process.send?.(message);
+const send = (message: Message) => void process.send?.(message);
 const waits: number[] = [];
 
 async function request(): Promise<void> {
@@ -51,7 +55,7 @@ function startReservoirs(): () => Promise<void> {
   };
 }
 
-/** Its limiter knows one window: the burst. */
+/** BullMQ's limiter has one window: the burst. */
 function startBullmq(): () => Promise<void> {
   const connection = new Redis(orders.redisUrl, { maxRetriesPerRequest: null });
   const common = { connection, prefix: quota.prefix };
@@ -79,12 +83,12 @@ function startBullmq(): () => Promise<void> {
   };
 }
 
-const end = process.env["LIMITER"] === "bullmq" ? startBullmq() : startReservoirs();
+const end = orders.limiter === "bullmq" ? startBullmq() : startReservoirs();
 process.on("message", (command: Command) => {
   if (!("stop" in command)) return;
   const { user, system } = process.cpuUsage();
-  tell({ waits, cpuMs: (user + system) / 1000 });
+  send({ waits, cpuMs: (user + system) / 1000 });
   void end().finally(() => process.exit());
 });
 process.on("disconnect", () => process.exit());
-tell({ ready: true });
+send({ ready: true });

@@ -1,4 +1,5 @@
-/** Seeded streams of changes: the loads that pacing is judged by. */
+/** Seeded streams of changes: the loads of the chapter "pacing". */
+import { createRandom } from "../src/demo/random.ts";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
 import type { Change } from "./pacing-simulator.ts";
 
@@ -20,7 +21,7 @@ export const SCENARIOS: readonly Scenario[] = [
 
 /** 2,000 changes of 300 records in one hour, the nth record with a weight of 1/n^1.1. */
 export function zipfHour(seed: number, arrivals: "evenly" | "at random"): Change[] {
-  const random = seeded(seed);
+  const random = createRandom(seed).next;
   const record = zipf(300, 1.1, random);
   const count = 2000;
   const changes = Array.from({ length: count }, (_, i) => ({
@@ -30,9 +31,9 @@ export function zipfHour(seed: number, arrivals: "evenly" | "at random"): Change
   return changes.sort((a, b) => a.at - b.at);
 }
 
-/** 800 records in the first minute, then one change per second of 300 others. */
+/** 800 records in the first minute, then one change per second of 300 other records. */
 function storm(seed: number): Change[] {
-  const record = zipf(300, 1.1, seeded(seed));
+  const record = zipf(300, 1.1, createRandom(seed).next);
   const first = Array.from({ length: 800 }, (_, i) => ({
     at: (i * MINUTE_MS) / 800,
     record: 1000 + i,
@@ -48,9 +49,9 @@ export function newAtOnce(count: number): Change[] {
   return Array.from({ length: count }, (_, i) => ({ at: i * 2, record: i }));
 }
 
-/** Twenty times in eight hours, thirty changes within twenty seconds. */
+/** Eight hours with twenty bursts of thirty changes within twenty seconds. */
 function quietDay(seed: number): Change[] {
-  const random = seeded(seed);
+  const random = createRandom(seed).next;
   const changes: Change[] = [];
   for (let burst = 0; burst < 20; burst += 1) {
     const from = random() * 8 * HOUR_MS;
@@ -61,18 +62,7 @@ function quietDay(seed: number): Change[] {
   return changes.sort((a, b) => a.at - b.at);
 }
 
-/** Numbers in [0, 1) that follow from the seed (mulberry32). */
-function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** Draws from 0…count−1, the nth with a weight of 1/n^exponent. */
+/** Draws from 0…count−1; the nth has a weight of 1/n^exponent. */
 function zipf(count: number, exponent: number, random: () => number): () => number {
   const sums: number[] = [];
   for (let n = 1, sum = 0; n <= count; n += 1) sums.push((sum += 1 / n ** exponent));

@@ -1,14 +1,11 @@
-/** POST /events on a real daemon that works on the events meanwhile: latency, then throughput. */
-import { spawn } from "node:child_process";
+/** Chapter "ingest": POST /events on a daemon that also processes the events: latency, throughput. */
 import { Agent, request } from "node:http";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { startDaemon, type DaemonProcess } from "../test/support/crmsync.ts";
+import { waitFor } from "../test/support/wait-for.ts";
 import type { Table } from "./table.ts";
 
-const MAIN = join(import.meta.dirname, "../src/cli/main.ts");
-
-/** Events a second, one each request, while latency is measured. */
+/** Events per second, one per request, while latency is measured. */
 const STEADY_RATE = 500;
 const STEADY_S = 10;
 
@@ -16,46 +13,59 @@ const BATCH = 100;
 const SENDERS = 8;
 const FLOOD_S = 10;
 
-/** Records that the events are about; the rest of the work coalesces. */
+/** Number of records that the events are about; further changes of them coalesce. */
 const RECORDS = 2000;
+
+const INTAKE_DEADLINE_MS = 300_000;
 
 export interface IngestOptions {
   readonly redisUrl: string;
   readonly mapping?: string;
 }
 
-export async function runIngest(options: IngestOptions): Promise<Table> {
-  const daemon = await startDaemon(options);
+export async function runIngest({ redisUrl, mapping }: IngestOptions): Promise<Table> {
+  await using daemon = await startDaemon(
+    {
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: `{bench-${process.pid}-${Date.now()}}`,
+      ...(mapping !== undefined && { MAPPING: mapping }),
+    },
+    ["--roles", "http,intake"],
+  );
+  using memory = watchMemory(daemon);
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const send = (events: unknown): Promise<number> => post(daemon.url, agent, events);
   try {
     await send(eventOf(0));
-    await daemon.worksOnEvents();
+    // Without the role sync, intake waits for the tenant's value lists until its deadline.
+    await waitFor(async () => (await daemon.metric("crmsync_events_received_total")) > 0, {
+      deadlineMs: INTAKE_DEADLINE_MS,
+      what: "intake processes events",
+    });
     await measureSteady(send, 2);
     const latencies = await measureSteady(send, STEADY_S);
     const perSecond = await measureFlood(send);
     const at = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
-    const row = (what: string, measured: number, wanted: number | string) => ({
+    const row = (what: string, measured: number, target: number | string) => ({
       what,
       measured: Number(measured.toFixed(1)),
-      wanted,
+      target,
     });
     return {
-      title: `Ingest over HTTP${options.mapping === undefined ? "" : `, mapped by ${options.mapping}`}`,
+      title: `Ingest over HTTP${mapping === undefined ? "" : `, mapping ${mapping}`}`,
       rows: [
         row(`p50 at ${STEADY_RATE} events/s, ms`, at(0.5), ""),
         row(`p99 at ${STEADY_RATE} events/s, ms`, at(0.99), 20),
         row(`events/s in batches of ${BATCH}`, perSecond, 5000),
-        row("largest memory of the daemon, MB", daemon.memoryBytes() / 1e6, 150),
+        row("peak memory of the daemon, MB", memory.largestBytes() / 1e6, 150),
       ],
     };
   } finally {
     agent.destroy();
-    await daemon.stop();
   }
 }
 
-/** One event a request, each at its own moment, whatever became of the one before. */
+/** One event per request, each at its time, even if earlier requests have no response yet. */
 async function measureSteady(send: (events: unknown) => Promise<number>, seconds: number) {
   const latencies: Promise<number>[] = [];
   const started = performance.now();
@@ -81,14 +91,14 @@ async function measureFlood(send: (events: unknown) => Promise<number>): Promise
   return sent / ((performance.now() - started) / 1000);
 }
 
-let number = 0;
+let eventNumber = 0;
 
 function eventOf(n: number) {
-  number += 1;
+  eventNumber += 1;
   const crmCode = String(n % RECORDS);
   return {
     specversion: "1.0",
-    id: `${process.pid}-${number}`,
+    id: `${process.pid}-${eventNumber}`,
     source: "/bench",
     type: "crm.record.updated",
     subject: `person/${crmCode}`,
@@ -99,8 +109,8 @@ function eventOf(n: number) {
         crmCode,
         firstName: "Ada",
         first_name: "Ada",
-        lastName: `Muster ${number}`,
-        last_name: `Muster ${number}`,
+        lastName: `Muster ${eventNumber}`,
+        last_name: `Muster ${eventNumber}`,
         tax_id: "1979030412345",
         stage: "customer",
         phone: "621 555 014",
@@ -113,7 +123,7 @@ function eventOf(n: number) {
   };
 }
 
-/** @returns how long the answer took, ms. */
+/** @returns time until the response was complete, ms */
 function post(url: string, agent: Agent, events: unknown): Promise<number> {
   const started = performance.now();
   const type = Array.isArray(events) ? "cloudevents-batch+json" : "cloudevents+json";
@@ -121,11 +131,11 @@ function post(url: string, agent: Agent, events: unknown): Promise<number> {
     const sent = request(
       `${url}/events`,
       { method: "POST", agent, headers: { "content-type": `application/${type}` } },
-      (reply) => {
-        reply.resume();
-        reply.on("end", () => {
-          if (reply.statusCode === 202) resolve(performance.now() - started);
-          else reject(new Error(`answered ${reply.statusCode}`));
+      (response) => {
+        response.resume();
+        response.on("end", () => {
+          if (response.statusCode === 202) resolve(performance.now() - started);
+          else reject(new Error(`answered ${response.statusCode}`));
         });
       },
     );
@@ -134,49 +144,17 @@ function post(url: string, agent: Agent, events: unknown): Promise<number> {
   });
 }
 
-async function startDaemon({ redisUrl, mapping }: IngestOptions) {
-  const { PATH = "", HOME = "" } = process.env;
-  const child = spawn(process.execPath, [MAIN, "start", "--roles", "http,intake", "--json"], {
-    env: {
-      PATH,
-      HOME,
-      REDIS_URL: redisUrl,
-      QUEUE_PREFIX: `{bench-${process.pid}-${Date.now()}}`,
-      HTTP_PORT: "0",
-      INGEST_AUTH: "none",
-      LOG_LEVEL: "warn",
-      ...(mapping !== undefined && { MAPPING: mapping }),
-    },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const lines = createInterface(child.stdout);
-  const url = await new Promise<string>((resolve, reject) => {
-    lines.once("line", (line) => resolve((JSON.parse(line) as { url: string }).url));
-    child.once("exit", (code) => reject(new Error(`the daemon ended with ${code}`)));
-  });
-  const sumOf = async (metric: string) => {
-    const text = await (await fetch(`${url}/metrics`)).text();
-    const samples = text.matchAll(new RegExp(`^${metric}(?:\\{.*\\})? (\\S+)$`, "gm"));
-    return [...samples].reduce((sum, [, value]) => sum + Number(value), 0);
-  };
+/** Watches the resident memory of the daemon. */
+function watchMemory(daemon: DaemonProcess) {
   let largest = 0;
-  const watch = setInterval(() => {
-    sumOf("process_resident_memory_bytes").then(
+  const timer = setInterval(() => {
+    daemon.metric("process_resident_memory_bytes").then(
       (bytes) => (largest = Math.max(largest, bytes)),
-      () => {},
+      () => {}, // the next reading may succeed
     );
   }, 500);
   return {
-    url,
-    memoryBytes: () => largest,
-    /** Without the role sync it waits for the tenant's value lists, which nobody brings. */
-    async worksOnEvents() {
-      while ((await sumOf("crmsync_events_received_total")) === 0) await sleep(200);
-    },
-    async stop() {
-      clearInterval(watch);
-      child.kill("SIGTERM");
-      await new Promise((resolve) => child.once("close", resolve));
-    },
+    largestBytes: () => largest,
+    [Symbol.dispose]: () => clearInterval(timer),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Hours of the quota in virtual time: changes arrive, coalesce while they wait, and are served by
- * permits. It runs the very code of the pacing on the view that the quota would give it; only the
- * two windows, which are exact, are modelled.
+ * Simulates hours of the quota in virtual time: changes arrive, coalesce while they wait, and are
+ * served by permits. Pacing runs the product's code on the view that the quota would give it; only
+ * the two windows are modelled, exactly.
  */
 import { SLICES_KEPT, sliceMs } from "../src/quota/slices.ts";
 import {
@@ -18,7 +18,7 @@ export interface Change {
   readonly record: number;
 }
 
-/** A record that waits, with the times of the changes that coalesced in it. */
+/** A waiting record, with the times of its coalesced changes. */
 export interface Waiting {
   readonly record: number;
   readonly changes: number[];
@@ -27,11 +27,11 @@ export interface Waiting {
 export interface Policy {
   readonly name: string;
   readonly pace: (view: PacingView) => Pace;
-  /** Who is served next: the highest rank; the first come when absent. */
+  /** The record with the highest rank is served next; without `rank`, the one that came first. */
   readonly rank?: (waiting: Waiting, now: number) => number;
 }
 
-/** Ages in ms: from each change to its proof on the service. */
+/** Ages, ms: from each change to its proof on the service. */
 export interface Figures {
   readonly requests: number;
   readonly p50: number;
@@ -43,11 +43,11 @@ export interface Figures {
 
 const LATENCY_MS = 80;
 
-/** Permits are taken one after the other. */
+/** Time to take one permit; they are taken one after the other. */
 const PERMIT_MS = 3;
 
-/** A waiter looks again at least this often. */
-const LOOK_AGAIN_MS = 1000;
+/** A waiter checks again at least this often. */
+const CHECK_MS = 1000;
 
 const PART_MS = HOUR_MS / HOUR_PARTS;
 const SLICE_MS = sliceMs(HOUR_MS);
@@ -70,7 +70,7 @@ class Hours {
     return this.#changes[this.#next]?.at ?? Number.POSITIVE_INFINITY;
   }
 
-  passTo(now: number): void {
+  advanceTo(now: number): void {
     while (this.nextArrival <= now) {
       const change = this.#changes[this.#next] as Change;
       const entry = this.waiting.get(change.record) ?? { record: change.record, changes: [] };
@@ -82,7 +82,7 @@ class Hours {
     for (const log of [this.#hour, this.#burst]) while ((log[0] ?? now + 1) <= now) log.shift();
   }
 
-  /** When both windows have a slot. */
+  /** When both windows have a free slot. */
   slotAt(): number {
     const full = this.#hour.length >= REQUESTS_PER_HOUR ? (this.#hour[0] ?? 0) : 0;
     return Math.max(full, this.#burst.length >= BURST_REQUESTS ? (this.#burst[0] ?? 0) : 0);
@@ -125,9 +125,9 @@ export function simulate(changes: readonly Change[], policy: Policy): Figures {
   let requests = 0;
   let settledAt = 0;
   for (
-    hours.passTo(now);
+    hours.advanceTo(now);
     hours.waiting.size > 0 || hours.nextArrival < Infinity;
-    hours.passTo(now)
+    hours.advanceTo(now)
   ) {
     if (hours.waiting.size === 0) {
       now = hours.nextArrival;
@@ -138,9 +138,9 @@ export function simulate(changes: readonly Change[], policy: Policy): Figures {
       now = Math.min(slotAt, hours.nextArrival);
       continue;
     }
-    const interval = policy.pace(hours.view(now)) ?? LOOK_AGAIN_MS;
+    const interval = policy.pace(hours.view(now)) ?? CHECK_MS;
     if (turn + interval > now) {
-      now = Math.min(turn + interval, hours.nextArrival, now + LOOK_AGAIN_MS);
+      now = Math.min(turn + interval, hours.nextArrival, now + CHECK_MS);
       continue;
     }
     turn = Math.max(turn + interval, now - interval);
@@ -158,9 +158,9 @@ function first(waiting: Iterable<Waiting>, rank: Policy["rank"], now: number): W
   let highest = Number.NEGATIVE_INFINITY;
   for (const entry of waiting) {
     if (rank === undefined) return entry;
-    const rated = rank(entry, now);
-    if (rated <= highest) continue;
-    highest = rated;
+    const ranked = rank(entry, now);
+    if (ranked <= highest) continue;
+    highest = ranked;
     best = entry;
   }
   if (best === undefined) throw new Error("nothing waits");

@@ -1,4 +1,4 @@
-/** Chapter "pacing": what each rule makes of the same loads, in virtual time. */
+/** Chapter "pacing": the same loads under each pacing and order, in virtual time. */
 import { priorityBonusMs } from "../src/quota/slices.ts";
 import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/service-spec/limits.ts";
 import { paceOf, type PacingView } from "../src/quota/pacing.ts";
@@ -15,22 +15,22 @@ const bySumOfAges = ({ changes }: Waiting, now: number) =>
   changes.reduce((sum, at) => sum + now - at, 0);
 const byNewest = ({ changes }: Waiting) => changes.at(-1) ?? 0;
 
-const rule = (view: PacingView) => paceOf(view, "live");
+const auto = (view: PacingView) => paceOf(view, "live");
 
-/** The last one is what the quota does. */
+/** The last one is what crmsync does. */
 export const POLICIES: readonly Policy[] = [
   { name: "burst", pace: () => 0 },
   { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR },
-  { name: "rule, first changed first", pace: rule },
-  { name: "rule, newest change first", pace: rule, rank: byNewest },
-  { name: "rule, most changes first", pace: rule, rank: byChanges },
-  { name: "rule, largest sum of ages", pace: rule, rank: bySumOfAges },
-  { name: "rule, age + 15 s per change", pace: rule, rank: byAge },
+  { name: "auto, first changed first", pace: auto },
+  { name: "auto, newest change first", pace: auto, rank: byNewest },
+  { name: "auto, most changes first", pace: auto, rank: byChanges },
+  { name: "auto, largest sum of ages", pace: auto, rank: bySumOfAges },
+  { name: "auto, age + 15 s per change", pace: auto, rank: byAge },
 ];
 
 const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 
-/** Means over the seeds, ages in seconds. */
+/** Means over the seeds; ages in seconds. */
 export function runPacing(): Table {
   const rows = SCENARIOS.flatMap((scenario) =>
     POLICIES.map((policy) => {
@@ -39,7 +39,7 @@ export function runPacing(): Table {
         Math.round(runs.reduce((sum, run) => sum + of(run), 0) / runs.length);
       return {
         scenario: scenario.name,
-        rule: policy.name,
+        policy: policy.name,
         requests: mean((run) => run.requests),
         "p50 s": mean((run) => run.p50 / 1000),
         "p99 s": mean((run) => run.p99 / 1000),

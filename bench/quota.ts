@@ -1,10 +1,11 @@
 /**
- * Chapter "quota": an endless backlog, several processes, a strict checker on the receiving side,
- * and an hour of some seconds.
+ * Chapter "quota": several processes with an endless backlog, a receiver that counts every window,
+ * and an hour of a few seconds.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { startSpender } from "./fleet.ts";
+import type { BaselineOrders } from "./baselines.ts";
+import { startSpender, type Spender } from "./fleet.ts";
 import { startReceiver, strictest } from "./receiver.ts";
 import type { Orders } from "./spender.ts";
 import type { Table } from "./table.ts";
@@ -20,12 +21,12 @@ const BURST = 20;
 const PROCESSES = 3;
 const HOURS = 3;
 
-/** Time that a request is on its way, and its answer again, ms. */
+/** Time on the network of a request, and again of its response, ms. */
 const TRAVEL_MS = 10;
 
 interface Contender {
   readonly name: string;
-  readonly limiter?: "reservoirs" | "bullmq";
+  readonly limiter?: BaselineOrders["limiter"];
 }
 
 const CONTENDERS: readonly Contender[] = [
@@ -67,10 +68,8 @@ async function measure(contender: Contender, options: QuotaBenchOptions) {
     concurrency: 10,
     skewMs: 0,
   };
-  const program = contender.limiter === undefined ? undefined : BASELINES;
-  if (contender.limiter !== undefined) process.env["LIMITER"] = contender.limiter;
   const fleet = await Promise.all(
-    Array.from({ length: PROCESSES }, () => startSpender(orders, () => {}, program)),
+    Array.from({ length: PROCESSES }, () => startContender(contender, orders)),
   );
   const before = await redisWork(redis);
   await delay(HOURS * hourMs);
@@ -97,7 +96,13 @@ async function measure(contender: Contender, options: QuotaBenchOptions) {
   };
 }
 
-/** Scripts and plain commands that clients have sent, and the time that Redis took for them. */
+function startContender({ limiter }: Contender, orders: Orders): Promise<Spender> {
+  if (limiter === undefined) return startSpender(orders);
+  const baselineOrders: BaselineOrders = { ...orders, limiter };
+  return startSpender(baselineOrders, undefined, BASELINES);
+}
+
+/** Calls of scripts since Redis started, and its CPU time. */
 async function redisWork(redis: Redis): Promise<{ calls: number; ms: number }> {
   const stats = await redis.info("commandstats");
   const server = await redis.info("cpu");

@@ -1,4 +1,4 @@
-/** The service's side of a measurement: counts what arrives, strictly, and refuses if told to. */
+/** A service for measurements: counts every arrival, and answers 429 by the policy chosen. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -9,11 +9,11 @@ export interface Window {
 }
 
 export interface ReceiverOptions {
-  /** How requests are refused: not at all, by fixed or sliding windows, or by a bucket. */
+  /** When it answers 429: never, by fixed or sliding windows, or by a token bucket. */
   readonly policy?: "none" | "fixed" | "sliding" | "bucket";
   readonly hour: Window;
   readonly burst: Window;
-  /** Time that a request is on its way, and its answer again, ms. */
+  /** Time on the network of a request, and again of its response, ms. */
   readonly travelMs?: () => number;
 }
 
@@ -22,32 +22,25 @@ export interface Receiver extends AsyncDisposable {
   /** When requests arrived, by `performance.now()`. */
   readonly arrivals: number[];
   /** How many of them were answered 429. */
-  readonly refused: () => number;
-  /** Answers everything like this until it is undefined again. */
-  answer: { status: number; headers?: Record<string, string> } | undefined;
+  readonly throttled: () => number;
 }
 
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const arrivals: number[] = [];
-  const admits = admission(options);
-  let refused = 0;
-  const receiver: Omit<Receiver, "url" | typeof Symbol.asyncDispose> = {
-    arrivals,
-    refused: () => refused,
-    answer: undefined,
-  };
+  const waitOf = createLimit(options);
+  let throttled = 0;
   const server = createServer((request, response) => {
     void (async () => {
       if (options.travelMs !== undefined) await delay(options.travelMs());
       const now = performance.now();
       arrivals.push(now);
-      const wait = receiver.answer === undefined ? admits(now) : 0;
-      if (wait > 0) refused += 1;
+      const waitMs = waitOf(now);
+      if (waitMs > 0) throttled += 1;
       if (options.travelMs !== undefined) await delay(options.travelMs());
-      const { status, headers } =
-        receiver.answer ??
-        (wait > 0 ? { status: 429, headers: retryAfter(wait) } : { status: 200 });
-      response.writeHead(status, { "content-type": "application/json", ...headers });
+      response.writeHead(waitMs > 0 ? 429 : 200, {
+        "content-type": "application/json",
+        ...(waitMs > 0 && retryAfter(waitMs)),
+      });
       const crmCode = decodeURIComponent(request.url?.split("/").at(-1) ?? "");
       response.end(JSON.stringify({ crmCode }));
     })();
@@ -56,7 +49,9 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve);
   });
-  return Object.assign(receiver, {
+  return {
+    arrivals,
+    throttled: () => throttled,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -64,15 +59,15 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
         server.close(resolve);
       });
     },
-  });
+  };
 }
 
 function retryAfter(waitMs: number): Record<string, string> {
   return { "retry-after": (Math.ceil(waitMs) / 1000).toFixed(3) };
 }
 
-/** Counts an arrival; 0 when it is admitted, else after how long to come again, ms. */
-function admission(options: ReceiverOptions): (now: number) => number {
+/** Counts an arrival; returns 0 if it is within the limits, else the time to wait, ms. */
+function createLimit(options: ReceiverOptions): (now: number) => number {
   const { policy = "none", hour, burst } = options;
   if (policy === "none") return () => 0;
   if (policy === "bucket") return bucket(hour, burst);
@@ -97,7 +92,7 @@ function counter({ limit, ms }: Window, policy: "fixed" | "sliding") {
   };
 }
 
-/** The harshest reading of the spec: one burst, refilled at the hour's rate. */
+/** The strictest reading of the spec: one burst, refilled at the rate of the hour. */
 function bucket(hour: Window, burst: Window) {
   const perMs = hour.limit / hour.ms;
   let tokens = burst.limit;
@@ -111,7 +106,7 @@ function bucket(hour: Window, burst: Window) {
   };
 }
 
-/** The most arrivals in any window of this length, and how many came when it was full. */
+/** The most arrivals in any window of this length, and how many arrived while it was full. */
 export function strictest(arrivals: readonly number[], { limit, ms }: Window) {
   const times = arrivals.toSorted((a, b) => a - b);
   let most = 0;

@@ -1,4 +1,4 @@
-/** Plays a stream of changes to real processes with a compressed clock, and tells their ages. */
+/** Sends a stream of changes to real processes with a compressed clock, and measures their ages. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createDemand } from "../src/quota/demand.ts";
@@ -21,7 +21,7 @@ export interface Replay extends Figures {
   readonly worstBurst: number;
 }
 
-/** How often waiting changes are told, ms. */
+/** How often due changes are reported to the demand, ms. */
 const TICK_MS = 5;
 
 export async function replay(changes: readonly Change[], options: ReplayOptions): Promise<Replay> {
@@ -37,11 +37,11 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
   let settledAt = 0;
   let startedAt = 0;
 
-  function hear(message: Message): void {
+  function onMessage(message: Message): void {
     if (!("served" in message)) return;
     const { served, takenAt, doneAt } = message;
     const times = pending.get(served) ?? [];
-    // What was told after the record was taken waits for its next turn.
+    // Changes after the record was taken wait for its next request.
     pending.set(
       served,
       times.filter((at) => at >= takenAt),
@@ -50,9 +50,9 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
     settledAt = doneAt;
   }
 
-  const orders = { redisUrl, serviceUrl: receiver.url, quota, source: "turns" } as const;
+  const orders = { redisUrl, serviceUrl: receiver.url, quota, source: "waiting" } as const;
   const rest = { lane: "live", concurrency: 10, skewMs: 0 } as const;
-  const fleet = await startFleet(options.processes, { ...orders, ...rest }, hear);
+  const fleet = await startFleet(options.processes, { ...orders, ...rest }, onMessage);
   startedAt = Date.now();
   for (let next = 0; next < changes.length; await delay(TICK_MS)) {
     const due: string[] = [];

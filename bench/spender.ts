@@ -1,6 +1,6 @@
 /**
- * A process that sends as many requests as its limiter lets through; the parent tells it what to
- * do over IPC. `SPENDER` holds its orders as JSON.
+ * A process that sends as many requests as its quota permits. Its orders are JSON in `SPENDER`; its
+ * parent sends commands over IPC.
  */
 import { Redis } from "ioredis";
 import { createServiceClient } from "../src/service/client.ts";
@@ -13,21 +13,21 @@ export interface Orders {
   readonly redisUrl: string;
   readonly serviceUrl: string;
   readonly quota: Omit<QuotaOptions, "redis" | "log" | "onPause">;
-  /** `endless`: there is always something to send; `turns`: the records that wait in Redis. */
-  readonly source: "endless" | "turns";
+  /** `endless`: there is always something to send; `waiting`: the records that wait in Redis. */
+  readonly source: "endless" | "waiting";
   readonly lane: Lane;
   readonly concurrency: number;
-  /** How far this machine's clock is ahead, ms. */
+  /** How far the clock of this process is ahead, ms. */
   readonly skewMs: number;
 }
 
-/** Blocks the event loop this long, or stops. */
+/** `block`: block the event loop this long, ms. */
 export type Command = { readonly block: number } | { readonly stop: true };
 
 export type Message =
   | { readonly ready: true }
   | { readonly log: string }
-  /** Record that was served: when it was taken, and when it was on the service. */
+  /** A served record: when it was taken, and when it was on the service. */
   | { readonly served: string; readonly takenAt: number; readonly doneAt: number }
   | { readonly waits: readonly number[]; readonly cpuMs: number };
 
@@ -36,11 +36,11 @@ if (orders.skewMs !== 0) {
   const { now } = Date;
   Date.now = () => now() + orders.skewMs;
 }
-const tell = (message: Message) => void process.send?.(message);
+const send = (message: Message) => void process.send?.(message);
 
 const redis = new Redis(orders.redisUrl, { maxRetriesPerRequest: null });
 redis.on("error", () => {});
-const say = (_: object, message: string) => tell({ log: message });
+const say = (_: object, message: string) => send({ log: message });
 const quota = createQuota({ ...orders.quota, redis, log: { info: say, warn: say } });
 const client = createServiceClient({
   baseUrl: orders.serviceUrl,
@@ -53,7 +53,7 @@ const stop = new AbortController();
 const running = new Set<Promise<void>>();
 const waits: number[] = [];
 
-/** How often an idle process looks for work, ms. */
+/** How often an idle process checks for work, ms. */
 const IDLE_MS = 5;
 
 process.on("message", (command: Command) => {
@@ -63,21 +63,21 @@ process.on("message", (command: Command) => {
 process.on("disconnect", () => process.exit());
 
 async function spend(): Promise<void> {
-  if (orders.source === "turns" && (await redis.zcard(priorities)) === 0) return pause();
+  if (orders.source === "waiting" && (await redis.zcard(priorities)) === 0) return pause();
   if (running.size >= orders.concurrency) return Promise.race(running);
   const asked = performance.now();
   const permit = await quota.acquire(orders.lane, stop.signal);
   waits.push(performance.now() - asked);
-  const record = orders.source === "turns" ? await demand.highest() : "record";
+  const record = orders.source === "waiting" ? await demand.highest() : "record";
   if (record === undefined) return permit.cancel();
-  // Whoever removes it has it; another process may have been quicker.
-  if (orders.source === "turns" && (await redis.zrem(priorities, record)) === 0)
+  // The process that removes it may send it; another one may have been faster.
+  if (orders.source === "waiting" && (await redis.zrem(priorities, record)) === 0)
     return permit.cancel();
   const takenAt = Date.now();
   const run = client.get(permit, record).then((reply) => {
     running.delete(run);
-    if (reply.kind === "found") tell({ served: record, takenAt, doneAt: Date.now() });
-    else if (orders.source === "turns") void demand.changed([{ crmCode: record, lane: "live" }]);
+    if (reply.kind === "found") send({ served: record, takenAt, doneAt: Date.now() });
+    else if (orders.source === "waiting") void demand.changed([{ crmCode: record, lane: "live" }]);
   });
   running.add(run);
 }
@@ -89,17 +89,17 @@ async function pause(): Promise<void> {
 }
 
 await quota.ready;
-tell({ ready: true });
+send({ ready: true });
 while (!stop.signal.aborted) {
   try {
     await spend();
   } catch (error) {
-    if (!stop.signal.aborted) tell({ log: String(error) });
+    if (!stop.signal.aborted) send({ log: String(error) });
   }
 }
 await Promise.all(running);
 const { user, system } = process.cpuUsage();
-tell({ waits, cpuMs: (user + system) / 1000 });
+send({ waits, cpuMs: (user + system) / 1000 });
 await quota.disconnect();
 await client.close();
 redis.disconnect();

@@ -1,4 +1,4 @@
-/** A chapter's result: printed as Markdown, kept as Markdown and JSON. */
+/** The result of a chapter: printed as Markdown, saved as Markdown and JSON. */
 import { mkdirSync, writeFileSync } from "node:fs";
 
 export interface Table {
@@ -18,7 +18,7 @@ export function toMarkdown({ title, rows }: Table): string {
 
 const RESULTS = new URL("results/", import.meta.url);
 
-export function keep(chapter: string, tables: readonly Table[]): void {
+export function saveResults(chapter: string, tables: readonly Table[]): void {
   mkdirSync(RESULTS, { recursive: true });
   writeFileSync(new URL(`${chapter}.md`, RESULTS), tables.map(toMarkdown).join("\n"));
   writeFileSync(new URL(`${chapter}.json`, RESULTS), `${JSON.stringify(tables, null, 2)}\n`);

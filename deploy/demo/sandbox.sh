@@ -1,5 +1,5 @@
 #!/bin/sh
-# The service of the demo: keeps its token where the daemon reads it, and admits the compose network.
+# The service of the demo: writes its token where the daemon reads it, allows the compose network.
 set -eu
 crmsync sandbox --host 0.0.0.0 --port 4010 --db /data/sandbox.db --policy sliding \
   --token-file /secrets/service_token > /dev/null &

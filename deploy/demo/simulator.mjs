@@ -1,12 +1,12 @@
 /**
- * A CRM for the demo: 200 clients that are created once and edited ever after, now and then with a
- * mistake, pushed as any producer may push them: with a BullMQ client, onto the queue crm-events.
+ * A CRM for the demo: it creates 200 clients, then edits them, sometimes with a mistake. It sends its
+ * events as any producer may: with a BullMQ client, to the queue crm-events.
  */
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClient, editClient, spoilClient } from "/app/dist/src/cli/demo/clients.js";
-import { Crm } from "/app/dist/src/cli/demo/crm.js";
-import { createRandom } from "/app/dist/src/cli/demo/random.js";
+import { createClient, editClient, addMistake } from "/app/dist/src/demo/clients.js";
+import { Crm } from "/app/dist/src/demo/crm.js";
+import { createRandom } from "/app/dist/src/demo/random.js";
 
 const require = createRequire("/app/package.json");
 const { Queue } = require("bullmq");
@@ -21,7 +21,7 @@ process.once("SIGTERM", () => stop.abort()).once("SIGINT", () => stop.abort());
 
 const connection = new Redis(process.env.REDIS_URL, { maxRetriesPerRequest: null });
 const queue = new Queue("crm-events", { connection, prefix: "{crmsync}" });
-// The same clients after a restart: they are edited, not made anew.
+// The same seed: after a restart the CRM has the same clients and edits them.
 const people = createRandom(1);
 const edits = createRandom(Date.now() % 2 ** 31);
 const startAt = Date.now();
@@ -32,10 +32,10 @@ for (let serial = 1; serial <= CLIENTS; serial += 1) {
   await push(crm.create(Date.now() - startAt, createClient(people, serial), { lane: "bulk" }));
 }
 while (!stop.signal.aborted) {
-  const { record } = edits.pick(crm.living());
+  const { record } = edits.pick(crm.validClients());
   const edited = editClient(record, edits);
-  const good = !edits.chance(MISTAKES);
-  await push(crm.save(Date.now() - startAt, good ? edited : spoilClient(edited, edits), good));
+  const valid = !edits.chance(MISTAKES);
+  await push(crm.save(Date.now() - startAt, valid ? edited : addMistake(edited, edits), valid));
   await sleep(PAUSE_MS * Math.random() * 2, undefined, { signal: stop.signal }).catch(() => {});
 }
 await queue.close();

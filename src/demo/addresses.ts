@@ -1,9 +1,9 @@
-/** What may be tried by hand while everything is kept running. */
+/** Addresses and commands to try while the demo keeps its processes running (--keep). */
 import { API_PREFIX } from "../service-spec/limits.ts";
-import type { Parts } from "./components.ts";
+import type { Components } from "./components.ts";
 
-export function renderAddresses(parts: Parts): string {
-  const { daemonUrl, ingestToken, service, redis, dataDir } = parts;
+export function renderAddresses(components: Components): string {
+  const { daemonUrl, ingestToken, service, redis, dataDir } = components;
   const event = {
     specversion: "1.0",
     source: "/by-hand",
@@ -11,7 +11,7 @@ export function renderAddresses(parts: Parts): string {
     subject: "client/by-hand",
     data: { record: { type: "Person", crmCode: "by-hand", firstName: "Ada", lastName: "Muster" } },
   };
-  // The id differs from one push to the next, or the second would be the same event again.
+  // Each push needs a new id: the same id would be a duplicate.
   const body = JSON.stringify(event).replace("{", `{"id":"'$(date +%s)'",`);
   return `
 Everything runs until Ctrl-C.
@@ -28,7 +28,7 @@ See it on the service:
   curl -sS ${service.url}${API_PREFIX}/business-relations/by-hand \\
     -H 'authorization: Bearer ${service.token}'
 
-Push one without any code of crmsync, through BullMQ:
+Push one through BullMQ, without any code of crmsync:
   REDIS_URL='${redis.url}' QUEUE_PREFIX='${redis.prefix}' node examples/push-with-bullmq.mjs
 `;
 }

@@ -1,14 +1,14 @@
-/** Records of the invented CRM: payloads as the service specifies them, in all their variety. */
+/** Records of the invented CRM: payloads of every kind that the service specifies. */
 import * as lists from "../service-spec/value-lists.ts";
-import { FIRM_NAMES, PLACES } from "./places.ts";
-import type { Place } from "./places.ts";
+import { COMPANY_NAMES, COUNTRIES } from "./countries.ts";
+import type { Country } from "./countries.ts";
 import type { Random } from "./random.ts";
 
 export type ClientRecord = Readonly<Record<string, string | boolean | readonly string[]>> & {
   readonly crmCode: string;
 };
 
-/** crmCodes are whatever the CRM calls its records: plain numbers and harder ones. */
+/** A crmCode may be any text: some of these have slashes, spaces and other scripts. */
 function crmCodeOf(serial: number): string {
   switch (serial % 40) {
     case 7:
@@ -22,22 +22,22 @@ function crmCodeOf(serial: number): string {
   }
 }
 
-/** @param serial number of the client, from 1; makes its crmCode. */
+/** @param serial number of the client, from 1; its crmCode is made from it */
 export function createClient(random: Random, serial: number): ClientRecord {
-  const place = random.pick(PLACES);
+  const country = random.pick(COUNTRIES);
   const shared = {
     crmCode: crmCodeOf(serial),
     crmId: random.uuid(),
-    ...addressIn(place, random),
-    countryOfResidence: place.country,
-    fiscalCountry: random.chance(0.8) ? place.country : random.pick(PLACES).country,
-    language: place.language,
-    phoneNumber: phoneIn(place, random),
+    ...addressIn(country, random),
+    countryOfResidence: country.code,
+    fiscalCountry: random.chance(0.8) ? country.code : random.pick(COUNTRIES).code,
+    language: country.language,
+    phoneNumber: phoneIn(country, random),
     email: `client.${serial}@example.${random.pick(["com", "org", "net"])}`,
     service: random.some(lists.DEFAULT_TENANT_VALUES.service, 3),
     wealthSource: random.some(lists.WEALTH_SOURCES, 3),
-    taxIdentificationNumber: `${place.country}${random.whole(100_000, 999_999)}`,
-    bankAccountCountry: random.pick(PLACES).country,
+    taxIdentificationNumber: `${country.code}${random.whole(100_000, 999_999)}`,
+    bankAccountCountry: random.pick(COUNTRIES).code,
     originOfBusinessRelation: random.pick(lists.ORIGINS_OF_BUSINESS_RELATION),
     crsStatus: random.pick(lists.CRS_STATUSES),
     dmsLinkUrl: `https://dms.example.com/clients/${serial}?tab=kyc`,
@@ -45,36 +45,36 @@ export function createClient(random: Random, serial: number): ClientRecord {
     ...(random.chance(0.3) && { amlFrequency: random.pick(lists.AML_FREQUENCIES) }),
   };
   return random.chance(0.65)
-    ? { ...shared, ...personIn(place, random) }
-    : { ...shared, ...companyIn(place, random) };
+    ? { ...shared, ...personIn(country, random) }
+    : { ...shared, ...companyIn(country, random) };
 }
 
-function personIn(place: Place, random: Random) {
-  const [firstName, lastName] = [random.pick(place.firstNames), random.pick(place.lastNames)];
+function personIn(country: Country, random: Random) {
+  const [firstName, lastName] = [random.pick(country.firstNames), random.pick(country.lastNames)];
   return {
     type: lists.PERSON_TYPE,
     firstName,
     lastName,
     name: `${firstName} ${lastName}`,
-    nationality: place.country,
+    nationality: country.code,
     birthDate: dateBetween(1938, 2004, random),
-    placeOfBirth: random.pick(place.cities)[0],
+    placeOfBirth: random.pick(country.cities)[0],
     maritalStatus: random.pick(lists.MARITAL_STATUSES),
-    ...(random.chance(0.2) && { maidenName: random.pick(place.lastNames) }),
+    ...(random.chance(0.2) && { maidenName: random.pick(country.lastNames) }),
   };
 }
 
-function companyIn(place: Place, random: Random) {
+function companyIn(country: Country, random: Random) {
   const type = random.pick(lists.COMPANY_TYPES);
   return {
     type,
-    name: `${random.pick(FIRM_NAMES)} ${random.pick(place.lastNames)} ${type}`,
-    countryOfOperation: place.country,
+    name: `${random.pick(COMPANY_NAMES)} ${random.pick(country.lastNames)} ${type}`,
+    countryOfOperation: country.code,
     incorporationDate: dateBetween(1901, 2025, random),
     industrySector: random.pick(lists.DEFAULT_TENANT_VALUES.industrySector),
     complexityOfBoStructure: random.pick(lists.DEFAULT_TENANT_VALUES.complexityOfBoStructure),
     legalForm: random.pick(lists.LEGAL_FORMS),
-    vatNumber: `${place.country}${random.whole(10_000_000, 99_999_999)}`,
+    vatNumber: `${country.code}${random.whole(10_000_000, 99_999_999)}`,
     listedCompany: random.chance(0.1),
     regulatedEntity: random.chance(0.3),
     stateOwnedEntity: false,
@@ -84,12 +84,12 @@ function companyIn(place: Place, random: Random) {
 const digits = (random: Random, count: number): string =>
   Array.from({ length: count }, () => random.whole(0, 9)).join("");
 
-const phoneIn = (place: Place, random: Random): string =>
-  `${place.dialling} ${digits(random, 3)} ${digits(random, 4)}`;
+const phoneIn = (country: Country, random: Random): string =>
+  `${country.diallingCode} ${digits(random, 3)} ${digits(random, 4)}`;
 
-function addressIn(place: Place, random: Random) {
-  const [city, postalCode] = random.pick(place.cities);
-  return { address: `${random.pick(place.streets)} ${random.whole(1, 199)}`, postalCode, city };
+function addressIn(country: Country, random: Random) {
+  const [city, postalCode] = random.pick(country.cities);
+  return { address: `${random.pick(country.streets)} ${random.whole(1, 199)}`, postalCode, city };
 }
 
 const dateBetween = (first: number, last: number, random: Random): string =>
@@ -101,15 +101,15 @@ const dateBetween = (first: number, last: number, random: Random): string =>
 
 type Edit = (record: ClientRecord, random: Random) => Partial<ClientRecord>;
 
-const placeOf = (record: ClientRecord, random: Random): Place =>
-  PLACES.find(({ country }) => country === record["countryOfResidence"]) ?? random.pick(PLACES);
+const countryOf = (record: ClientRecord, random: Random): Country =>
+  COUNTRIES.find(({ code }) => code === record["countryOfResidence"]) ?? random.pick(COUNTRIES);
 
 const EDITS: readonly Edit[] = [
-  (record, random) => ({ phoneNumber: phoneIn(placeOf(record, random), random) }),
-  (record, random) => addressIn(placeOf(record, random), random),
+  (record, random) => ({ phoneNumber: phoneIn(countryOf(record, random), random) }),
+  (record, random) => addressIn(countryOf(record, random), random),
   (_, random) => {
-    const place = random.pick(PLACES);
-    return { ...addressIn(place, random), countryOfResidence: place.country };
+    const country = random.pick(COUNTRIES);
+    return { ...addressIn(country, random), countryOfResidence: country.code };
   },
   (_, random) => ({ relationshipStatus: random.pick(lists.RELATIONSHIP_STATUSES) }),
   (_, random) => ({ service: random.some(lists.DEFAULT_TENANT_VALUES.service, 4) }),
@@ -120,7 +120,7 @@ const EDITS: readonly Edit[] = [
 
 const OPTIONAL = ["dmsLinkUrl", "taxIdentificationNumber", "originOfBusinessRelation"] as const;
 
-/** The record with something really changed; now and then an optional field is emptied. */
+/** The record with at least one field changed; sometimes an optional field is removed. */
 export function editClient(record: ClientRecord, random: Random): ClientRecord {
   const present = OPTIONAL.filter((field) => record[field] !== undefined);
   if (present.length > 0 && random.chance(0.08)) return without(record, random.pick(present));
@@ -130,8 +130,8 @@ export function editClient(record: ClientRecord, random: Random): ClientRecord {
   }
 }
 
-/** The record as somebody mistyped it: nothing that the service would take. */
-export function spoilClient(record: ClientRecord, random: Random): ClientRecord {
+/** The record with a typing mistake that the service would reject. */
+export function addMistake(record: ClientRecord, random: Random): ClientRecord {
   const person = record["type"] === lists.PERSON_TYPE;
   const dateField = person ? "birthDate" : "incorporationDate";
   return random.pick<(record: ClientRecord) => ClientRecord>([

@@ -1,15 +1,15 @@
-/** The verdict: what the service holds against what the CRM knows, field by field. */
+/** Compares the relations of the service with the records of the CRM, field by field. */
 import type { Expected } from "./crm.ts";
 
 export interface Difference {
   readonly crmCode: string;
-  /** Absent when the whole relation is too much or missing. */
+  /** Absent if the whole relation is missing or unexpected. */
   readonly field?: string;
   readonly crm: unknown;
   readonly service: unknown;
 }
 
-/** What the service fills in for what a body leaves out (spec: both variants). */
+/** Values that the service fills in for absent fields (spec: both variants). */
 const DEFAULTS = {
   relationshipStatus: "Client",
   relationStatus: "active",
@@ -18,7 +18,7 @@ const DEFAULTS = {
 
 type Relation = Readonly<Record<string, unknown>>;
 
-/** @param relations all that the service lists, the terminated ones included. */
+/** @param relations all that the service lists, terminated ones included */
 export function compare(
   expected: ReadonlyMap<string, Expected>,
   relations: readonly Relation[],
@@ -47,7 +47,7 @@ function compareFields(crmCode: string, crm: Relation, service: Relation): Diffe
   );
 }
 
-/** Lists are sets: their order means nothing. */
+/** Lists are sets: their order has no meaning. */
 const same = (a: unknown, b: unknown): boolean =>
   JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
 

@@ -1,4 +1,4 @@
-/** The real parts of the demo: Redis, the service and the daemon, each a process of its own. */
+/** The components of the demo: Redis, the service and the daemon, each a process of its own. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { UserError } from "../ops/user-error.ts";
 import { ProcessFailed, Supervisor } from "./supervisor.ts";
 import type { ServiceAddress } from "./service-reader.ts";
 
-/** Requests to the sandbox take milliseconds; what a killed daemon held is free again so soon. */
+/** Short, so that what a killed daemon held is soon free again: the sandbox answers in milliseconds. */
 const SERVICE_TIMEOUT_MS = 5000;
 
 export interface Clock {
@@ -21,10 +21,10 @@ export interface Clock {
   readonly burstMs: number;
 }
 
-interface RedisPart {
+interface RedisComponent {
   readonly url: string;
   readonly prefix: string;
-  /** Rejects when it is down for good. */
+  /** Rejects when it cannot be restarted. */
   readonly failed: Promise<never>;
 }
 
@@ -32,29 +32,29 @@ interface DaemonReady {
   readonly url: string;
 }
 
-export interface Parts {
+export interface Components {
   readonly dataDir: string;
-  readonly redis: RedisPart;
+  readonly redis: RedisComponent;
   readonly service: ServiceAddress;
   readonly daemonUrl: string;
   readonly ingestToken: string;
   readonly daemon: Supervisor<DaemonReady>;
-  /** Rejects when one of them is down for good. */
+  /** Rejects when one of them cannot be restarted. */
   readonly failed: Promise<never>;
 }
 
 export interface StartOptions {
   readonly clock: Clock;
-  /** A new or empty directory to use and keep; absent: a temporary one. */
+  /** A new or empty directory, which is kept; undefined: a temporary one. */
   readonly dataDir: string | undefined;
   readonly say: (text: string) => void;
 }
 
-/** Starts all, and defers to `stack` what ends it again. */
-export async function startParts(
+/** Starts all of them; `stack` stops them. */
+export async function startComponents(
   options: StartOptions,
   stack: AsyncDisposableStack,
-): Promise<Parts> {
+): Promise<Components> {
   const { clock, say } = options;
   const dataDir = await prepareDir(options.dataDir, stack);
   const redis = await provideRedis(dataDir, say, stack);
@@ -62,7 +62,7 @@ export async function startParts(
   const tokenFile = join(dataDir, "service.token");
   const sandbox = new Supervisor<ServiceAddress>(
     (last) => sandboxSpec(dataDir, tokenFile, clock, last),
-    (how) => say(`the service ended (${how}) and is being started again`),
+    (how) => say(`the service exited (${how}) and is being restarted`),
   );
   stack.defer(async () => sandbox.stop());
   const service = await sandbox.start();
@@ -86,7 +86,7 @@ export async function startParts(
       env: { ...env, HTTP_PORT: last === undefined ? "0" : new URL(last.url).port },
       logFile: join(dataDir, "daemon.log"),
     }),
-    (how) => say(`the daemon ended (${how}) and is being started again; the CRM goes on`),
+    (how) => say(`the daemon exited (${how}) and is being restarted; the CRM continues`),
   );
   stack.defer(async () => daemon.stop());
   const { url: daemonUrl } = await daemon.start();
@@ -103,31 +103,34 @@ async function prepareDir(given: string | undefined, stack: AsyncDisposableStack
   }
   const dir = resolve(given);
   if (existsSync(dir) && (await readdir(dir)).length > 0) {
-    throw new UserError(`${dir} is not empty: each demo starts clean, so give it a new directory`);
+    throw new UserError(
+      `${dir} is not empty. Each demo starts without data: give it a new directory.`,
+    );
   }
   makePrivateDir(dir);
   return dir;
 }
 
-/** The one of REDIS_URL, which is left without a key of ours, else an own one. */
+/** The Redis of REDIS_URL, from which our keys are removed at the end, or one of our own. */
 async function provideRedis(
   dataDir: string,
   say: (text: string) => void,
   stack: AsyncDisposableStack,
-): Promise<RedisPart> {
+): Promise<RedisComponent> {
   const { REDIS_URL: url, QUEUE_PREFIX } = readConfig();
   if (url !== undefined) {
     const prefix = `{crmsync-demo-${randomBytes(4).toString("hex")}}`;
     stack.defer(async () => removeKeys(url, prefix));
     return { url, prefix, failed: new Promise(() => {}) };
   }
-  const tell = (_fields: unknown, message?: unknown): void => say(String(message));
-  const log = { info: () => {}, warn: tell, error: tell };
+  const report = ({ reason }: { reason?: unknown }): void =>
+    say(`redis-server exited (${String(reason)}) and is being restarted`);
+  const log = { info: () => {}, warn: report, error: report };
   const redis = await startEmbeddedRedis({ dataDir, log });
   stack.defer(async () => redis.close());
   const failed = new Promise<never>((_, reject) => {
     void redis.exited.then(({ wanted, reason }) => {
-      if (!wanted) reject(new ProcessFailed(`redis-server does not stay up: ${reason}`));
+      if (!wanted) reject(new ProcessFailed(`redis-server keeps exiting: ${reason}`));
     });
   });
   failed.catch(() => {});
@@ -170,7 +173,7 @@ function sandboxSpec(
   const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
   return {
     name: "the service",
-    // The address for faults also tells what the service was asked; no fault is armed.
+    // The address for faults also counts the requests; no fault is armed.
     args: ["sandbox", ...args, "--faults", "--json"],
     env: {},
     logFile: join(dataDir, "sandbox.log"),

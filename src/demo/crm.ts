@@ -1,9 +1,9 @@
-/** The invented CRM: it keeps its records, tells of each change, and knows what must be true. */
+/** The invented CRM: it stores records, makes an event of each change, and knows the expected end. */
 import type { ClientRecord } from "./clients.ts";
 import type { Random } from "./random.ts";
 
-/** A CloudEvent, as crmsync's inbox takes it. */
-export interface Envelope {
+/** A CloudEvent for crmsync's inbox. */
+export interface ClientEvent {
   readonly specversion: "1.0";
   readonly id: string;
   readonly source: string;
@@ -16,24 +16,24 @@ export interface Envelope {
 }
 
 export interface Client {
-  /** As it stands in the CRM, right or wrong. */
+  /** Its newest state in the CRM, valid or not. */
   record: ClientRecord;
-  /** As it last stood there without a mistake; undefined when it never did. */
-  good: ClientRecord | undefined;
+  /** Its newest state without a mistake; undefined if there was none. */
+  lastValid: ClientRecord | undefined;
   deleted: boolean;
   /** Whether it was changed since it was created. */
-  touched: boolean;
+  changed: boolean;
 }
 
 /** What the service must hold of a record in the end. */
 export interface Expected {
-  /** Absent: the record was never fit to be sent. */
+  /** Undefined: no state of the record was ever valid. */
   readonly relation: ClientRecord | undefined;
-  /** A record that was deleted before its turn came has nothing to terminate. */
+  /** A record that was deleted before its first request needs no relation. */
   readonly mayBeAbsent: boolean;
 }
 
-type Type = Envelope["type"];
+type Type = ClientEvent["type"];
 
 export class Crm {
   readonly #random: Random;
@@ -41,9 +41,9 @@ export class Crm {
   readonly #startAt: number;
   readonly #clients = new Map<string, Client>();
   #sequence = 0;
-  #withoutCode = 0;
+  #withoutKey = 0;
 
-  /** @param startAt when the hour begins, ms since the epoch; all times below are ms from there. */
+  /** @param startAt start of the hour, ms since the epoch; `atMs` below counts from it */
   constructor(random: Random, source: string, startAt: number) {
     this.#random = random;
     this.#source = source;
@@ -53,66 +53,69 @@ export class Crm {
   create(
     atMs: number,
     record: ClientRecord,
-    how: { lane?: "bulk"; good?: boolean } = {},
-  ): Envelope {
-    const good = how.good === false ? undefined : record;
-    this.#clients.set(record.crmCode, { record, good, deleted: false, touched: false });
-    return this.#tell(atMs, "crm.record.created", record.crmCode, record, how.lane);
+    options: { lane?: "bulk"; valid?: boolean } = {},
+  ): ClientEvent {
+    const lastValid = options.valid === false ? undefined : record;
+    this.#clients.set(record.crmCode, { record, lastValid, deleted: false, changed: false });
+    return this.#event(atMs, "crm.record.created", record.crmCode, record, options.lane);
   }
 
-  /** Somebody saves the record, changed or not; `good` false: with a mistake in it. */
-  save(atMs: number, record: ClientRecord, good = true): Envelope {
+  /** A user saves the record, changed or not; `valid` false: with a mistake in it. */
+  save(atMs: number, record: ClientRecord, valid = true): ClientEvent {
     const client = this.#client(record.crmCode);
     client.record = record;
-    if (good) client.good = record;
-    client.touched = true;
-    return this.#tell(atMs, "crm.record.updated", record.crmCode, record);
+    if (valid) client.lastValid = record;
+    client.changed = true;
+    return this.#event(atMs, "crm.record.updated", record.crmCode, record);
   }
 
-  /** Some CRMs tell of a deletion with the record as it was, some with its key alone. */
-  delete(atMs: number, crmCode: string, withRecord: boolean): Envelope {
+  /** Some CRMs send a deletion with the deleted record, some only with its key. */
+  delete(atMs: number, crmCode: string, withRecord: boolean): ClientEvent {
     const client = this.#client(crmCode);
     client.deleted = true;
-    client.touched = true;
-    return this.#tell(atMs, "crm.record.deleted", crmCode, withRecord ? client.record : undefined);
+    client.changed = true;
+    return this.#event(atMs, "crm.record.deleted", crmCode, withRecord ? client.record : undefined);
   }
 
-  restore(atMs: number, crmCode: string): Envelope {
+  restore(atMs: number, crmCode: string): ClientEvent {
     const client = this.#client(crmCode);
     client.deleted = false;
-    return this.#tell(atMs, "crm.record.restored", crmCode, client.record);
+    return this.#event(atMs, "crm.record.restored", crmCode, client.record);
   }
 
-  /** A record that lost its key on the way: nobody can tell whose it is. */
-  sendWithoutCode(atMs: number, record: ClientRecord): Envelope {
-    this.#withoutCode += 1;
+  /** The event of a record without its key. */
+  createWithoutKey(atMs: number, record: ClientRecord): ClientEvent {
+    this.#withoutKey += 1;
     const { crmCode, ...rest } = record;
-    return this.#tell(atMs, "crm.record.created", crmCode, rest);
+    return this.#event(atMs, "crm.record.created", crmCode, rest);
   }
 
-  /** Clients that are there and right. */
-  living(): Client[] {
+  /** Clients that are not deleted and have no mistake. */
+  validClients(): Client[] {
     return [...this.#clients.values()].filter(
-      ({ record, good, deleted }) => !deleted && record === good,
+      ({ record, lastValid, deleted }) => !deleted && record === lastValid,
     );
   }
 
   expected(): Map<string, Expected> {
     return new Map(
-      [...this.#clients].map(([crmCode, { good, deleted }]) => [
+      [...this.#clients].map(([crmCode, { lastValid, deleted }]) => [
         crmCode,
         {
-          relation: good && (deleted ? { ...good, relationStatus: "terminated" } : good),
-          mayBeAbsent: deleted || good === undefined,
+          relation:
+            lastValid && (deleted ? { ...lastValid, relationStatus: "terminated" } : lastValid),
+          mayBeAbsent: deleted || lastValid === undefined,
         },
       ]),
     );
   }
 
-  /** Records whose newest state nobody can send: each must lie among the dead letters. */
+  /** Number of records whose newest state is not valid: each must be a dead letter. */
   expectedDeadLetters(): number {
-    const wrong = [...this.#clients.values()].filter(({ record, good }) => record !== good);
-    return wrong.length + this.#withoutCode;
+    const wrong = [...this.#clients.values()].filter(
+      ({ record, lastValid }) => record !== lastValid,
+    );
+    return wrong.length + this.#withoutKey;
   }
 
   #client(crmCode: string): Client {
@@ -121,13 +124,13 @@ export class Crm {
     return client;
   }
 
-  #tell(
+  #event(
     atMs: number,
     type: Type,
     crmCode: string,
     record: Readonly<Record<string, unknown>> | undefined,
     lane?: "bulk",
-  ): Envelope {
+  ): ClientEvent {
     this.#sequence += 1;
     return {
       specversion: "1.0",

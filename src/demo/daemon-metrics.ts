@@ -1,6 +1,6 @@
-/** What the daemon tells of itself at /metrics, summed over the times that it was started anew. */
+/** Reads /metrics of the daemon; counters continue over its restarts. */
 
-interface Sample {
+export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
@@ -11,7 +11,7 @@ type Labels = Readonly<Record<string, string>>;
 const LINE = /^([\w:]+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-/** The samples of Prometheus's text format; comments and what is not understood are left out. */
+/** The samples of a page in Prometheus's text format; skips comments and unknown lines. */
 export function parseSamples(text: string): Sample[] {
   return text.split("\n").flatMap((line) => {
     const [, name, inner = "", value] = LINE.exec(line) ?? [];
@@ -25,14 +25,14 @@ export function parseSamples(text: string): Sample[] {
 
 export class DaemonMetrics {
   #now: readonly Sample[] = [];
-  /** Last samples of the processes before this one. */
+  /** Last samples of the earlier processes. */
   #earlier: readonly Sample[] = [];
 
   update(text: string): void {
     this.#now = parseSamples(text);
   }
 
-  /** The process has ended: the next one counts from zero. */
+  /** The process has exited: the next one counts from zero. */
   ended(): void {
     this.#earlier = [...this.#earlier, ...this.#now];
     this.#now = [];
@@ -40,16 +40,16 @@ export class DaemonMetrics {
 
   /** Sum of a counter over all series with these labels. */
   count(name: string, labels: Labels = {}): number {
-    return total([...this.#earlier, ...this.#now], `crmsync_${name}`, labels);
+    return sumOf([...this.#earlier, ...this.#now], `crmsync_${name}`, labels);
   }
 
-  /** Shared state as it is now; undefined while nobody tells it. */
-  state(name: string, labels: Labels = {}): number | undefined {
+  /** Current value of a gauge, summed over all series with these labels; undefined if unknown. */
+  gauge(name: string, labels: Labels = {}): number | undefined {
     const samples = this.#now.filter((sample) => matches(sample, `crmsync_${name}`, labels));
     return samples.length === 0 ? undefined : samples.reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** Upper bound in seconds of the bucket in which this share of the observations ends. */
+  /** Upper bound, in seconds, of the bucket that this share of the observations reaches. */
   quantile(name: string, share: number, labels: Labels = {}): number | undefined {
     const bucket = `crmsync_${name}_bucket`;
     const counts = new Map<number, number>();
@@ -69,5 +69,6 @@ const matches = (sample: Sample, name: string, labels: Labels): boolean =>
   sample.name === name &&
   Object.entries(labels).every(([label, value]) => sample.labels[label] === value);
 
-const total = (samples: readonly Sample[], name: string, labels: Labels): number =>
+/** Sum over all series of this metric with these labels; 0 if there are none. */
+export const sumOf = (samples: readonly Sample[], name: string, labels: Labels): number =>
   samples.reduce((sum, sample) => (matches(sample, name, labels) ? sum + sample.value : sum), 0);

@@ -36,7 +36,7 @@ export const addCounts = (a: ServiceCounts, b: ServiceCounts): ServiceCounts => 
   throttled: a.throttled + b.throttled,
 });
 
-/** What waits; undefined while the daemon does not tell. */
+/** What waits; undefined while the daemon is down. */
 export interface Backlog {
   readonly inbox: number | undefined;
   readonly records: number | undefined;
@@ -48,17 +48,17 @@ const WAITING = ["wait", "prioritized", "active", "delayed"] as const;
 
 export function readBacklog(metrics: DaemonMetrics): Backlog {
   const jobs = (queue: string): number | undefined => {
-    const counts = WAITING.map((state) => metrics.state("queue_jobs", { queue, state }));
+    const counts = WAITING.map((state) => metrics.gauge("queue_jobs", { queue, state }));
     return counts.includes(undefined) ? undefined : counts.reduce((a = 0, b = 0) => a + b);
   };
   return {
     inbox: jobs("crm-events"),
     records: jobs("sync"),
-    oldest: metrics.state("oldest_unsynced_age_seconds"),
+    oldest: metrics.gauge("oldest_unsynced_age_seconds"),
   };
 }
 
-/** How many requests one needed change cost; a dash while there is none. */
+/** Requests per net change; a dash while there is none. */
 export function requestsPerNetChange(requests: number, netChanges: number): string {
   return netChanges === 0 ? "–" : (requests / netChanges).toFixed(3);
 }

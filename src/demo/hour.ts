@@ -1,19 +1,19 @@
 /**
- * A realistic hour at a CRM, as a list of deliveries: what happens, when its event is sent, and
- * which way. Pure: the same seed gives the same hour.
+ * A realistic hour at a CRM, as a list of deliveries: which event is sent, when, and by which route.
+ * Pure: the same seed gives the same hour.
  */
-import { createClient, editClient, spoilClient } from "./clients.ts";
+import { createClient, editClient, addMistake } from "./clients.ts";
 import { Crm } from "./crm.ts";
-import type { Client, Envelope, Expected } from "./crm.ts";
+import type { Client, ClientEvent, Expected } from "./crm.ts";
 import { Planner } from "./planner.ts";
 import type { Delivery } from "./planner.ts";
 import { createRandom } from "./random.ts";
 import type { Random } from "./random.ts";
 
 export interface Hour {
-  /** In the order of their sending. */
+  /** In the order in which they are sent. */
   readonly deliveries: readonly Delivery[];
-  /** Events that happened; fewer than the deliveries, since some are sent twice. */
+  /** Number of different events; fewer than the deliveries, because some are sent twice. */
   readonly events: number;
   readonly expected: ReadonlyMap<string, Expected>;
   readonly expectedDeadLetters: number;
@@ -29,12 +29,12 @@ export interface HourOptions {
   readonly source: string;
 }
 
-/** How much of what happens, for each client that there is. */
+/** How often each thing happens, per client. */
 const PER_CLIENT = {
-  imported: 0.75, // there before the hour: sent in bulk at its start
+  imported: 0.75, // they exist before the hour and are sent as bulk at its start
   edits: 0.9,
   savesWithoutChange: 0.3,
-  editsTakenBack: 0.05,
+  editsUndone: 0.05,
   storms: 0.02,
   deletions: 0.05,
   restores: 0.03,
@@ -69,7 +69,7 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
     Math.max(1, Math.round(PER_CLIENT[what] * clients));
   let serial = 0;
   const newClient = () => createClient(random, (serial += 1));
-  const edit = ({ record }: Client, atMs: number): Envelope =>
+  const edit = ({ record }: Client, atMs: number): ClientEvent =>
     crm.save(atMs, editClient(record, random));
 
   const imported = Math.min(clients, times("imported"));
@@ -78,7 +78,7 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
   );
   planner.spread(clients - imported, 0.05, LATEST, (at) => {
     const client = newClient();
-    // Now and then the first edit overtakes the news that there is a new client.
+    // Sometimes the first edit arrives before the creation.
     const late = random.chance(0.1) ? 0.02 : 0;
     planner.send(crm.create(at, client), at, { late });
     if (late > 0) planner.send(crm.save(at, editClient(client, random)), at);
@@ -97,7 +97,7 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
     planner.withClient(({ record }, at) => planner.send(crm.save(at, record), at)),
   );
   planner.spread(
-    times("editsTakenBack"),
+    times("editsUndone"),
     0.1,
     LATEST,
     planner.withClient((client, at) => {
@@ -120,20 +120,21 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
   scheduleMistakes(planner, crm, random, times("mistakes"));
   planner.spread(times("newWithMistakes"), 0.1, LATEST, (at) => {
     const client = newClient();
-    planner.send(crm.create(at, spoilClient(client, random), { good: false }), at);
+    planner.send(crm.create(at, addMistake(client, random), { valid: false }), at);
     if (random.chance(0.5)) correctLater(planner, crm, random, at, () => client);
   });
-  planner.at(0.4, (at) => planner.send(crm.sendWithoutCode(at, newClient()), at));
+  planner.at(0.4, (at) => planner.send(crm.createWithoutKey(at, newClient()), at));
 }
 
-/** One client is edited again and again within seconds; the first while the import still waits. */
+/** One client is edited many times within seconds; the first while the import still waits. */
 function scheduleStorms(planner: Planner, crm: Crm, random: Random, storms: number): void {
   for (let storm = 0; storm < storms; storm += 1) {
     const from = storm === 0 ? 0.02 : 0.15 + random.next() * 0.7;
     let crmCode: string | undefined;
     planner.spread(EDITS_IN_A_STORM, from, from + STORM, (at) => {
-      crmCode ??= crm.living().length > 0 ? random.pick(crm.living()).record.crmCode : undefined;
-      const client = crm.living().find(({ record }) => record.crmCode === crmCode);
+      crmCode ??=
+        crm.validClients().length > 0 ? random.pick(crm.validClients()).record.crmCode : undefined;
+      const client = crm.validClients().find(({ record }) => record.crmCode === crmCode);
       if (client !== undefined) {
         planner.send(crm.save(at, editClient(client.record, random)), at);
       }
@@ -149,16 +150,16 @@ function scheduleDeletions(
   restores: number,
 ): void {
   let toRestore = restores;
-  let bare = Math.ceil(deletions / 6);
+  let keyOnly = Math.ceil(deletions / 6);
   planner.spread(
     deletions,
     0.3,
     0.8,
     planner.withClient((client, at) => {
-      // Only the key comes of a client that nobody touched: of another one, an edit that is still
-      // on its way would be older than its deletion, and lost.
-      const withRecord = bare === 0 || client.touched;
-      if (!withRecord) bare -= 1;
+      // Only an unchanged client is deleted by its key alone: an edit of another client could
+      // arrive after the deletion, and would then be superseded.
+      const withRecord = keyOnly === 0 || client.changed;
+      if (!withRecord) keyOnly -= 1;
       const { crmCode } = client.record;
       planner.send(crm.delete(at, crmCode, withRecord), at);
       if (toRestore === 0) return;
@@ -177,7 +178,7 @@ function scheduleMistakes(planner: Planner, crm: Crm, random: Random, mistakes: 
     0.85,
     planner.withClient((client, at) => {
       const { record } = client;
-      planner.send(crm.save(at, spoilClient(record, random), false), at);
+      planner.send(crm.save(at, addMistake(record, random), false), at);
       if (random.chance(0.5)) {
         correctLater(planner, crm, random, at, () => editClient(record, random));
       }

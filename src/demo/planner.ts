@@ -1,21 +1,21 @@
-import type { Client, Crm, Envelope } from "./crm.ts";
+import type { Client, Crm, ClientEvent } from "./crm.ts";
 import type { Random } from "./random.ts";
 
-/** The ways in: one event over HTTP, several over HTTP, a job on the BullMQ queue. */
+/** How an event is sent: alone over HTTP, in a batch over HTTP, as a job of the BullMQ queue. */
 export const ROUTES = ["http", "batch", "queue"] as const;
 export type Route = (typeof ROUTES)[number];
 
 export interface Delivery {
-  /** From the start of the hour. */
+  /** From the start of the hour, ms. */
   readonly atMs: number;
   readonly route: Route;
-  readonly event: Envelope;
+  readonly event: ClientEvent;
 }
 
 /** Share of the events that are sent a second time. */
 const SENT_TWICE = 0.05;
 
-/** Runs what was put on it in the order of time; what runs may put on more for later. */
+/** Runs its planned actions in the order of time; an action may plan later ones. */
 export class Planner {
   readonly deliveries: Delivery[] = [];
   readonly #random: Random;
@@ -29,12 +29,12 @@ export class Planner {
     this.#lengthMs = lengthMs;
   }
 
-  /** @param share when, as a share of the hour; `act` is told it in ms. */
+  /** @param share when, as a share of the hour; `act` gets it in ms */
   at(share: number, act: (atMs: number) => void): void {
     this.#agenda.push({ at: Math.round(share * this.#lengthMs), act });
   }
 
-  /** So many times at moments from share to share. */
+  /** Plans `act` `count` times, at random between two shares of the hour. */
   spread(count: number, from: number, to: number, act: (atMs: number) => void): void {
     for (let i = 0; i < Math.round(count); i += 1) {
       this.at(from + this.#random.next() * (to - from), act);
@@ -45,18 +45,18 @@ export class Planner {
     this.at(atMs / this.#lengthMs + share, act);
   }
 
-  /** Something done to a client that is there and right, if any is. */
+  /** Runs `act` on a random valid client, if there is one. */
   withClient(act: (client: Client, atMs: number) => void): (atMs: number) => void {
     return (atMs) => {
-      const living = this.#crm.living();
-      if (living.length > 0) act(this.#random.pick(living), atMs);
+      const clients = this.#crm.validClients();
+      if (clients.length > 0) act(this.#random.pick(clients), atMs);
     };
   }
 
-  /** Sends an event, some time after it happened, some a second time later on. */
-  send(event: Envelope, atMs: number, how: { route?: Route; late?: number } = {}): void {
-    const route = (): Route => how.route ?? this.#random.pick(ROUTES);
-    const sentAt = atMs + Math.round((how.late ?? 0) * this.#lengthMs);
+  /** Sends an event, `late` (a share of the hour) after it happened; some are sent a second time. */
+  send(event: ClientEvent, atMs: number, options: { route?: Route; late?: number } = {}): void {
+    const route = (): Route => options.route ?? this.#random.pick(ROUTES);
+    const sentAt = atMs + Math.round((options.late ?? 0) * this.#lengthMs);
     this.deliveries.push({ atMs: sentAt, route: route(), event });
     if (!this.#random.chance(SENT_TWICE)) return;
     const again = sentAt + Math.round(this.#random.next() * 0.03 * this.#lengthMs);

@@ -1,6 +1,6 @@
 /**
- * Sends what happens at the CRM when it happens: over HTTP, one by one and in batches, and as
- * plain jobs on the BullMQ queue, in the way of every foreign producer.
+ * Sends the events of the CRM at their times: over HTTP, one by one and in batches, and as plain
+ * jobs of the BullMQ queue, as any other producer does.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Inbox } from "../event/inbox.ts";
@@ -18,10 +18,10 @@ const CONTENT_TYPE = {
 
 export interface ProducerOptions {
   readonly deliveries: readonly Delivery[];
-  /** When the hour begins, ms since the epoch. */
+  /** Start of the hour, ms since the epoch. */
   readonly startAt: number;
   readonly inbox: Inbox;
-  /** Where the daemon takes events, and the token for it. */
+  /** The endpoint `/events` of the daemon, and its token. */
   readonly eventsUrl: string;
   readonly token: string;
   readonly signal: AbortSignal;
@@ -29,7 +29,7 @@ export interface ProducerOptions {
 
 export class Producer {
   readonly #options: ProducerOptions;
-  /** Sent over HTTP one after another, so that an event never overtakes an earlier one there. */
+  /** Sent over HTTP one after another, so that no event overtakes an earlier one. */
   readonly #outbox: { readonly route: "http" | "batch"; readonly events: readonly unknown[] }[] =
     [];
   #delivered = 0;
@@ -38,12 +38,12 @@ export class Producer {
     this.#options = options;
   }
 
-  /** Deliveries that crmsync, or its queue, has taken. */
+  /** Deliveries that crmsync or its queue has accepted. */
   get delivered(): number {
     return this.#delivered;
   }
 
-  /** Resolves when all is delivered; waits for as long as the daemon is away. */
+  /** Resolves when all is delivered; waits while the daemon is down. */
   async run(): Promise<void> {
     const finished = new AbortController();
     const posting = this.#post(finished.signal);
@@ -82,7 +82,7 @@ export class Producer {
     this.#delivered += jobs.length;
   }
 
-  /** Empties the outbox; ends when it is told that nothing more comes and all is sent. */
+  /** Sends the outbox; returns when it is empty and `finished` is aborted. */
   async #post(finished: AbortSignal): Promise<void> {
     const { signal } = this.#options;
     for (;;) {
@@ -100,7 +100,7 @@ export class Producer {
     }
   }
 
-  /** @returns false when it has to be tried again: nobody can know whether it was taken. */
+  /** @returns false if it must be sent again: it may or may not have been accepted */
   async #postOne(route: "http" | "batch", events: readonly unknown[]): Promise<boolean> {
     const { eventsUrl, token, signal } = this.#options;
     let response: Response;
@@ -114,17 +114,17 @@ export class Producer {
       const text = await response.text();
       if (response.status === 202) return true;
       if (response.status < 500 && response.status !== 429) {
-        throw new EventsRefused(`POST /events answered ${response.status}: ${text}`);
+        throw new EventsRejected(`POST /events answered ${response.status}: ${text}`);
       }
     } catch (error) {
-      if (error instanceof EventsRefused) throw error;
+      if (error instanceof EventsRejected) throw error;
       signal.throwIfAborted();
     }
     return false;
   }
 }
 
-/** The producer sent something that will never be taken: a defect of the demo or of crmsync. */
-class EventsRefused extends Error {
-  override readonly name = "EventsRefused";
+/** The daemon rejected events that it must accept: a defect of the demo or of crmsync. */
+class EventsRejected extends Error {
+  override readonly name = "EventsRejected";
 }

@@ -1,17 +1,17 @@
-/** Chance that comes out the same for the same seed. */
+/** Random values that are the same for the same seed. */
 export interface Random {
-  /** From 0 to 1, without 1. */
-  next(): number;
+  /** From 0 up to, but not including, 1. */
+  readonly next: () => number;
   /** A whole number from `min` to `max`, both included. */
   whole(min: number, max: number): number;
   chance(probability: number): boolean;
   pick<T>(list: readonly T[]): T;
-  /** From 1 to `most` different items, in the list's order. */
+  /** 1 to `most` different items, in the order of the list. */
   some<T>(list: readonly T[], most: number): T[];
   uuid(): string;
 }
 
-/** Numbers from mulberry32. */
+/** Algorithm: mulberry32. */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   const next = (): number => {

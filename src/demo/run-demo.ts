@@ -1,4 +1,4 @@
-/** The demo from the first process to the verdict. */
+/** Runs the hour on the started components and makes the verdict. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { Inbox } from "../event/inbox.ts";
@@ -14,10 +14,10 @@ import { addCounts, NO_COUNTS, readBacklog } from "./figures.ts";
 import type { Figures, ServiceCounts } from "./figures.ts";
 import { planHour } from "./hour.ts";
 import type { Hour } from "./hour.ts";
-import type { Clock, Parts } from "./components.ts";
+import type { Clock, Components } from "./components.ts";
 import { Producer } from "./producer.ts";
 import type { Screen } from "./screen.ts";
-import { countIdleWrites, readCounts, readRelations } from "./service-reader.ts";
+import { countUnchangedWrites, readCounts, readRelations } from "./service-reader.ts";
 import type { Verdict } from "./verdict.ts";
 
 export interface DemoOptions {
@@ -26,15 +26,15 @@ export interface DemoOptions {
   readonly seconds: number;
 }
 
-const LOOK_EVERY_MS = 400;
+const POLL_MS = 400;
 const SCRAPE_TIMEOUT_MS = 3000;
-/** How long nothing may move, beyond an hour of the compressed clock, before the demo gives up. */
-const STANDSTILL_MS = 60_000;
-const SETTLED_LOOKS = 2;
+/** The demo gives up after this long, plus one compressed hour, without progress. */
+const NO_PROGRESS_MS = 60_000;
+const SETTLED_POLLS = 2;
 
 /**
- * An hour passes in `seconds`. The burst window is not shortened as much: 83 ms for a minute
- * would be the noise of a busy machine. So bursts come more seldom than the real limits allow.
+ * An hour takes `seconds`. The burst window is shortened less: 83 ms for a minute would measure the
+ * jitter of a busy machine. So the demo allows fewer bursts than the real limits.
  */
 export function compressClock(seconds: number): Clock {
   const hourMs = seconds * 1000;
@@ -44,21 +44,21 @@ export function compressClock(seconds: number): Clock {
 
 export class Demo {
   readonly #options: DemoOptions;
-  readonly #parts: Parts;
+  readonly #components: Components;
   readonly #screen: Screen;
   readonly #signal: AbortSignal;
   readonly #metrics = new DaemonMetrics();
   readonly #hour: Hour;
   readonly #startAt: number;
   #service = NO_COUNTS;
-  /** Counts of the service before it was last started anew: the next one counts from zero. */
+  /** Counts of the service before its last restart: a restarted one counts from zero. */
   #earlierService = NO_COUNTS;
   #producer: Producer | undefined;
   #watchedPid: number | undefined;
 
-  constructor(options: DemoOptions, parts: Parts, screen: Screen, signal: AbortSignal) {
+  constructor(options: DemoOptions, components: Components, screen: Screen, signal: AbortSignal) {
     this.#options = options;
-    this.#parts = parts;
+    this.#components = components;
     this.#screen = screen;
     this.#signal = signal;
     this.#startAt = Date.now();
@@ -71,10 +71,10 @@ export class Demo {
   }
 
   async run(): Promise<Verdict> {
-    const { daemonUrl, ingestToken } = this.#parts;
-    const redis = new Redis(this.#parts.redis.url, { maxRetriesPerRequest: null });
-    redis.on("error", () => {}); // it comes back, and the jobs go on then
-    const inbox = new Inbox(redis, this.#parts.redis.prefix);
+    const { daemonUrl, ingestToken } = this.#components;
+    const redis = new Redis(this.#components.redis.url, { maxRetriesPerRequest: null });
+    redis.on("error", () => {}); // ioredis reconnects; the jobs wait until then
+    const inbox = new Inbox(redis, this.#components.redis.prefix);
     const ended = new AbortController();
     const signal = AbortSignal.any([this.#signal, ended.signal]);
     this.#producer = new Producer({
@@ -87,8 +87,8 @@ export class Demo {
     });
     try {
       const producing = this.#producer.run();
-      await Promise.race([this.#parts.failed, Promise.all([producing, this.#watch(signal)])]);
-      return await this.#judge();
+      await Promise.race([this.#components.failed, Promise.all([producing, this.#watch(signal)])]);
+      return await this.#makeVerdict();
     } finally {
       ended.abort();
       this.#screen.end();
@@ -96,29 +96,29 @@ export class Demo {
     }
   }
 
-  /** Shows the figures until every event is delivered and nothing waits any more. */
+  /** Shows the figures until every event is delivered and nothing waits. */
   async #watch(signal: AbortSignal): Promise<void> {
-    let settledLooks = 0;
+    let settledPolls = 0;
     let last = "";
-    let movedAt = performance.now();
-    while (settledLooks < SETTLED_LOOKS) {
-      await this.#look();
+    let progressAt = performance.now();
+    while (settledPolls < SETTLED_POLLS) {
+      await this.#poll();
       const figures = this.#figures();
       this.#screen.show(figures);
-      settledLooks = this.#isSettled(figures) ? settledLooks + 1 : 0;
+      settledPolls = this.#isSettled(figures) ? settledPolls + 1 : 0;
       const state = JSON.stringify([figures.delivered, figures.service, figures.backlog.records]);
-      if (state !== last) movedAt = performance.now();
+      if (state !== last) progressAt = performance.now();
       last = state;
-      if (performance.now() - movedAt > this.#options.seconds * 1000 + STANDSTILL_MS) {
-        this.#screen.say(`nothing moves any more; still waiting for ${waitsFor(figures)}`);
+      if (performance.now() - progressAt > this.#options.seconds * 1000 + NO_PROGRESS_MS) {
+        this.#screen.say(`no progress any more; still waiting for ${pendingWork(figures)}`);
         return;
       }
-      await delay(LOOK_EVERY_MS, undefined, { signal });
+      await delay(POLL_MS, undefined, { signal });
     }
   }
 
-  async #look(): Promise<void> {
-    const { daemon, daemonUrl, service } = this.#parts;
+  async #poll(): Promise<void> {
+    const { daemon, daemonUrl, service } = this.#components;
     if (daemon.pid !== this.#watchedPid) this.#metrics.ended();
     this.#watchedPid = daemon.pid;
     const [metrics, counts] = await Promise.allSettled([
@@ -127,7 +127,7 @@ export class Demo {
       ),
       readCounts(service),
     ]);
-    // What a process that died meanwhile had said stands.
+    // A reading of a process that has exited meanwhile must not overwrite its last one.
     if (metrics.status === "fulfilled" && daemon.pid === this.#watchedPid) {
       this.#metrics.update(metrics.value);
     }
@@ -145,7 +145,7 @@ export class Demo {
     const changes = (outcome: string): number => metrics.count("changes_total", { outcome });
     const fresh = (share: number): number | undefined =>
       metrics.quantile("change_freshness_seconds", share, { lane: "live" });
-    const { daemon } = this.#parts;
+    const { daemon } = this.#components;
     return {
       progress: Math.min(1, (Date.now() - this.#startAt) / (this.#options.seconds * 1000)),
       planned: this.#hour.deliveries.length,
@@ -154,11 +154,11 @@ export class Demo {
       coalesced: changes("coalesced"),
       unchanged: changes("unchanged"),
       superseded: changes("superseded"),
-      deadLetters: metrics.state("dead_letters"),
+      deadLetters: metrics.gauge("dead_letters"),
       service: this.#service,
       quota: {
-        limit: metrics.state("quota_limit") ?? REQUESTS_PER_HOUR,
-        remaining: metrics.state("quota_remaining"),
+        limit: metrics.gauge("quota_limit") ?? REQUESTS_PER_HOUR,
+        remaining: metrics.gauge("quota_remaining"),
       },
       freshness: { p50: fresh(0.5), p99: fresh(0.99) },
       backlog: readBacklog(metrics),
@@ -171,40 +171,40 @@ export class Demo {
     return delivered === planned && inbox === 0 && records === 0 && oldest === 0;
   }
 
-  async #judge(): Promise<Verdict> {
+  async #makeVerdict(): Promise<Verdict> {
     const figures = this.#figures();
-    const relations = await readRelations(this.#parts.service, this.#signal);
+    const relations = await readRelations(this.#components.service, this.#signal);
     const crmCodes = relations.map(({ crmCode }) => String(crmCode));
-    const idleWrites = await countIdleWrites(this.#parts.service, crmCodes);
+    const unchangedWrites = await countUnchangedWrites(this.#components.service, crmCodes);
     const { created, updated } = figures.service;
     return {
       ...this.#options,
       settled: this.#isSettled(figures),
-      waitsFor: waitsFor(figures),
+      pending: pendingWork(figures),
       differences: compare(this.#hour.expected, relations),
       relations: relations.length,
       terminated: relations.filter(({ relationStatus }) => relationStatus === "terminated").length,
       expectedDeadLetters: this.#hour.expectedDeadLetters,
-      netChanges: created + updated - idleWrites,
+      netChanges: created + updated - unchangedWrites,
       figures,
     };
   }
 }
 
-function waitsFor({ delivered, planned, backlog }: Figures): string {
+function pendingWork({ delivered, planned, backlog }: Figures): string {
   return [
-    `${planned - delivered} events to be taken`,
+    `${planned - delivered} events to be accepted`,
     `${backlog.inbox ?? "an unknown number of"} events in the inbox`,
     `${backlog.records ?? "an unknown number of"} records`,
   ].join(", ");
 }
 
-/** What the demo does to the clock, in words. */
+/** Explains the compressed clock. */
 export function explainClock({ hourMs, burstMs }: Clock): string {
   const toScale = Math.round((BURST_WINDOW_MS * hourMs) / HOUR_MS);
   const limits =
     `An hour of the CRM and of the quota takes ${hourMs / 1000} s here: ` +
-    `${REQUESTS_PER_HOUR} requests in it, ${BURST_REQUESTS} per ${burstMs} ms.`;
+    `${REQUESTS_PER_HOUR} requests per hour, ${BURST_REQUESTS} per ${burstMs} ms.`;
   if (burstMs === toScale) return limits;
-  return `${limits}\n(True to scale the latter would be ${toScale} ms, less than a busy machine's jitter: this is stricter.)`;
+  return `${limits}\n(To scale, ${burstMs} ms would be ${toScale} ms, less than the jitter of a busy machine. The longer window is stricter.)`;
 }

@@ -1,4 +1,4 @@
-/** Progress on stderr: a table redrawn in place on a terminal, plain lines now and then elsewhere. */
+/** Progress on stderr: a table redrawn in place on a terminal, otherwise a line every 5 s. */
 import { clearScreenDown, moveCursor } from "node:readline";
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Figures } from "./figures.ts";
@@ -9,7 +9,7 @@ const LINE_EVERY_MS = 5000;
 const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
 
-/** Colours as far as the stream takes them; NO_COLOR turns them off. */
+/** Colours if the stream supports them; NO_COLOR turns them off. */
 export function painter(stream: NodeJS.WriteStream): Paint {
   return (style, text) => styleText(style, text, { stream });
 }
@@ -32,13 +32,13 @@ export class Screen {
     this.#stream.write(`${renderLine(figures)}\n`);
   }
 
-  /** Something that happened; it stays above the table. */
+  /** Prints a message, which stays above the table. */
   say(text: string): void {
     this.#erase();
     this.#stream.write(`${text}\n`);
   }
 
-  /** Leaves the table as it stands. */
+  /** Stops redrawing; the last table stays visible. */
   end(): void {
     if (this.#drawn > 0) this.#stream.write(SHOW_CURSOR);
     this.#drawn = 0;
@@ -47,7 +47,7 @@ export class Screen {
   #draw(lines: readonly string[]): void {
     this.#erase();
     const width = this.#stream.columns;
-    // Too tall a table would scroll, and could not be erased again.
+    // A table taller than the terminal would scroll and could not be erased.
     const shown = lines.slice(0, Math.max(1, this.#stream.rows - 1));
     this.#stream.write(HIDE_CURSOR + shown.map((line) => `${cut(line, width)}\n`).join(""));
     this.#drawn = shown.length;
@@ -61,7 +61,7 @@ export class Screen {
   }
 }
 
-/** A line that wraps would take two rows; one that is too long goes without colours. */
+/** Cuts a line that would wrap into two; a cut line loses its colours. */
 function cut(line: string, width: number): string {
   const plain = stripVTControlCharacters(line);
   return plain.length < width ? line : plain.slice(0, Math.max(0, width - 1));

@@ -1,4 +1,4 @@
-/** Reads the sandbox from outside: its relations through its API, and what it counted. */
+/** Reads the sandbox from outside: its relations, its counts of requests, its history of writes. */
 import { setTimeout as delay } from "node:timers/promises";
 import { API_PREFIX, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
 import type { ServiceCounts } from "./figures.ts";
@@ -16,12 +16,21 @@ interface Page {
   readonly nextCursor?: string | null;
 }
 
-/** What the service was asked since it started; costs no request. */
-export async function readCounts({ faultsUrl }: ServiceAddress): Promise<ServiceCounts> {
-  const { total, operations } = (await getJson(`${faultsUrl}/requests`)) as {
-    total: number;
-    operations: Record<string, Record<string, number>>;
-  };
+interface Requests {
+  readonly total: number;
+  /** By operation and status. */
+  readonly operations: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
+
+/** Requests that the service has received since it started; costs no request. */
+export async function readRequests({
+  faultsUrl,
+}: Pick<ServiceAddress, "faultsUrl">): Promise<Requests> {
+  return (await getJson(`${faultsUrl}/requests`)) as Requests;
+}
+
+export async function readCounts(service: ServiceAddress): Promise<ServiceCounts> {
+  const { total, operations } = await readRequests(service);
   const throttled = Object.values(operations).reduce((sum, codes) => sum + (codes["429"] ?? 0), 0);
   return {
     requests: total,
@@ -31,9 +40,9 @@ export async function readCounts({ faultsUrl }: ServiceAddress): Promise<Service
   };
 }
 
-/** All relations, page by page, the terminated ones too. Obeys Retry-After like any client. */
+/** All relations, terminated ones included, page by page. Waits as Retry-After says. */
 export async function readRelations(
-  { url, token }: ServiceAddress,
+  { url, token }: Pick<ServiceAddress, "url" | "token">,
   signal: AbortSignal,
 ): Promise<Relation[]> {
   const relations: Relation[] = [];
@@ -66,20 +75,20 @@ async function getPage(url: string, token: string, signal: AbortSignal): Promise
   }
 }
 
-/** Writes that changed nothing, as the sandbox's page tells them; costs no request either. */
-export async function countIdleWrites(
+/** Number of writes that changed nothing, from the sandbox's page; costs no request. */
+export async function countUnchangedWrites(
   { url, token }: ServiceAddress,
   crmCodes: readonly string[],
 ): Promise<number> {
-  let idle = 0;
+  let unchanged = 0;
   for (const crmCode of crmCodes) {
     const { writes } = (await getJson(
       `${url}/page/relation?crmCode=${encodeURIComponent(crmCode)}`,
       token,
     )) as { writes: { changed?: readonly string[] }[] };
-    idle += writes.filter(({ changed }) => changed?.length === 0).length;
+    unchanged += writes.filter(({ changed }) => changed?.length === 0).length;
   }
-  return idle;
+  return unchanged;
 }
 
 async function getJson(url: string, token?: string): Promise<unknown> {

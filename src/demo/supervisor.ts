@@ -1,4 +1,4 @@
-/** Runs a command of crmsync as a process of its own, and starts it again when it dies. */
+/** Runs a command of crmsync as a process of its own, and restarts it when it exits. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -13,23 +13,23 @@ const MAIN = join(import.meta.dirname, `../cli/main${extname(import.meta.filenam
 const READY_DEADLINE_MS = 30_000;
 const STOP_DEADLINE_MS = 4500;
 const RESTART_AFTER_MS = 500;
-/** A process that dies so often before it is ready will not become so. */
+/** After this many failed starts in a row it is not restarted again. */
 const MAX_FAILED_STARTS = 3;
 
-export interface ServiceSpec {
+export interface ProcessSpec {
   readonly name: string;
   readonly args: readonly string[];
-  /** All that it inherits: no setting of the caller's reaches it. */
+  /** Its whole environment: it inherits nothing from the caller. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
 }
 
-/** A part of the demo does not come up, or not any more: its log says why. */
+/** A component of the demo cannot be started or restarted: its log says why. */
 export class ProcessFailed extends UserError {}
 
 export class Supervisor<Ready> {
-  readonly #spec: (ready: Ready | undefined) => ServiceSpec;
-  readonly #onDeath: (how: string) => void;
+  readonly #spec: (ready: Ready | undefined) => ProcessSpec;
+  readonly #onExit: (how: string) => void;
   readonly #failure = Promise.withResolvers<never>();
   #child: ChildProcess | undefined;
   #ready: Ready | undefined;
@@ -37,13 +37,13 @@ export class Supervisor<Ready> {
   restarts = 0;
 
   /**
-   * @param spec how to start it; told what the last start said, so that a new one can take up
-   *   the same address.
+   * @param spec how to start it; gets what the last start printed, so that the next one can use
+   *   the same address
    */
-  constructor(spec: (last: Ready | undefined) => ServiceSpec, onDeath: (how: string) => void) {
+  constructor(spec: (last: Ready | undefined) => ProcessSpec, onExit: (how: string) => void) {
     this.#spec = spec;
-    this.#onDeath = onDeath;
-    this.#failure.promise.catch(() => {}); // who waits for it is told all the same
+    this.#onExit = onExit;
+    this.#failure.promise.catch(() => {}); // callers of `failed` still get the rejection
   }
 
   /** Undefined while it is down. */
@@ -51,17 +51,17 @@ export class Supervisor<Ready> {
     return this.#child?.pid;
   }
 
-  /** Rejects once it cannot be started again. */
+  /** Rejects when it cannot be restarted. */
   get failed(): Promise<never> {
     return this.#failure.promise;
   }
 
-  /** Resolves with the line of JSON that it says when it serves. */
+  /** Resolves with the line of JSON that it prints when it is ready. */
   async start(): Promise<Ready> {
     const spec = this.#spec(this.#ready);
     const log = openSync(spec.logFile, "a", 0o600);
-    // A session of its own: Ctrl-C is for the demo, which ends the others in order. The channel
-    // tells them to end when the demo is gone without a word.
+    // A session of its own: Ctrl-C must reach only the demo, which stops the others in order. When
+    // the demo is killed, the IPC channel closes and the child exits.
     const child = spawn(process.execPath, [...process.execArgv, MAIN, ...spec.args], {
       env: spec.env,
       detached: true,
@@ -73,7 +73,7 @@ export class Supervisor<Ready> {
     child.once("exit", (code, signal) => {
       this.#child = undefined;
       if (this.#stopping || !isReady) return;
-      this.#onDeath(signal ?? `exit code ${code}`);
+      this.#onExit(signal ?? `exit code ${code}`);
       void this.#startAgain();
     });
     this.#ready = await firstLine<Ready>(child, spec);
@@ -107,7 +107,7 @@ export class Supervisor<Ready> {
   }
 }
 
-async function firstLine<T>(child: ChildProcess, { name, logFile }: ServiceSpec): Promise<T> {
+async function firstLine<T>(child: ChildProcess, { name, logFile }: ProcessSpec): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const fail = (how: string): void => {
     const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-20).join("\n");

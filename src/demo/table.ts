@@ -1,9 +1,9 @@
-/** The live table and the plain line, as text. */
+/** The live table, and the same figures in one line. */
 import { requestsPerNetChange } from "./figures.ts";
 import type { Figures } from "./figures.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan";
-/** Colours a text, or leaves it as it is. */
+/** Colours a text, or returns it unchanged. */
 export type Paint = (style: Style, text: string) => string;
 
 const BAR_WIDTH = 40;
@@ -32,28 +32,28 @@ export function renderTable(figures: Figures, paint: Paint): string[] {
       figures.delivered,
       `of ${figures.planned}; ${figures.sentTwice} of them sent twice`,
     ),
-    row("coalesced", figures.coalesced, "replaced by a newer state before their turn came"),
-    row("unchanged", figures.unchanged, "already so on the service: no request"),
-    row("came too late", figures.superseded, "a newer state of the record was known"),
+    row("coalesced", figures.coalesced, "replaced by a newer state before they were sent"),
+    row("unchanged", figures.unchanged, "the service has this state already: no request"),
+    row("superseded", figures.superseded, "older than a known state of the record"),
     row("requests", service.requests, `${service.created} created, ${service.updated} updated`),
     row(
       "per net change",
       requestsPerNetChange(service.requests, netChanges),
-      "all requests, for each change that the service took",
+      "all requests, for each change that the service accepted",
     ),
-    row("answered 429", service.throttled, "told by the service"),
-    row("dead letters", figures.deadLetters, "bad records: named, kept, no request spent"),
+    row("answered 429", service.throttled, "as the service counts them"),
+    row("dead letters", figures.deadLetters, "bad records: kept with their reason, no request"),
     row("freshness p50", atMost(freshness.p50), "from the CRM to the service, live changes"),
     row("freshness p99", atMost(freshness.p99), ""),
     row(
       "backlog",
       backlog.records,
-      `records wait for their turn; ${backlog.inbox ?? "–"} events in the inbox`,
+      `records wait to be sent; ${backlog.inbox ?? "–"} events in the inbox`,
     ),
     "",
     daemon.pid === undefined
-      ? `  ${paint("yellow", "the daemon is down and is being started again")}`
-      : `  ${paint("dim", `the daemon is process ${daemon.pid}; kill -9 it if you like: nothing gets lost`)}`,
+      ? `  ${paint("yellow", "the daemon is down and is being restarted")}`
+      : `  ${paint("dim", `the daemon is process ${daemon.pid}; kill -9 it if you like: no change is lost`)}`,
   ];
 }
 
@@ -63,7 +63,7 @@ function bar(label: string, share: number, style: Style, note: string, paint: Pa
   return `  ${label.padEnd(12)}${drawn}  ${note}`;
 }
 
-/** The hour begins at nine. */
+/** The hour begins at 09:00. */
 function clock(progress: number): string {
   const seconds = Math.floor(progress * 3600);
   const [hours, minutes] = [9 + Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
@@ -73,7 +73,7 @@ function clock(progress: number): string {
 const atMost = (seconds: number | undefined): string =>
   seconds === undefined ? "–" : Number.isFinite(seconds) ? `≤ ${seconds} s` : "> 1 day";
 
-/** The same without a terminal, in one line. */
+/** The same in one line, for output that is not a terminal. */
 export function renderLine(figures: Figures): string {
   const { service, quota, backlog, freshness, daemon } = figures;
   const netChanges = service.created + service.updated;

@@ -1,4 +1,4 @@
-/** What the demo ends with, as text and as JSON. */
+/** The demo's verdict, as text and as JSON. */
 import type { Difference } from "./compare.ts";
 import { requestsPerNetChange } from "./figures.ts";
 import type { Figures } from "./figures.ts";
@@ -8,36 +8,37 @@ export interface Verdict {
   readonly seed: number;
   readonly clients: number;
   readonly seconds: number;
-  /** Whether everything came to its end; else what was still missing. */
+  /** Whether nothing waited any more at the end. */
   readonly settled: boolean;
-  readonly waitsFor: string;
+  /** What still waited, in words. */
+  readonly pending: string;
   readonly differences: readonly Difference[];
-  /** Relations that the service lists, the terminated ones included. */
+  /** Relations that the service lists, terminated ones included. */
   readonly relations: number;
   readonly terminated: number;
   readonly expectedDeadLetters: number;
-  /** Writes after which the service held something else than before. */
+  /** Writes that changed the relation. */
   readonly netChanges: number;
   readonly figures: Figures;
 }
 
 const MAX_SHOWN = 20;
 
-/** Everything that is not as it must be; empty when all is well. */
-export function findFaults(verdict: Verdict): string[] {
+/** Everything that is not as expected; empty if the demo succeeded. */
+export function findFailures(verdict: Verdict): string[] {
   const { differences, figures } = verdict;
-  const faults: string[] = [];
-  if (!verdict.settled) faults.push(`not everything came to its end: ${verdict.waitsFor}`);
+  const failures: string[] = [];
+  if (!verdict.settled) failures.push(`not all changes were settled: ${verdict.pending}`);
   if (figures.deadLetters !== verdict.expectedDeadLetters) {
-    faults.push(
-      `dead letters: ${verdict.expectedDeadLetters} records are wrong in the CRM, ` +
-        `${figures.deadLetters ?? "an unknown number"} lie there`,
+    failures.push(
+      `dead letters: ${figures.deadLetters ?? "an unknown number"}, ` +
+        `but ${verdict.expectedDeadLetters} records are wrong in the CRM`,
     );
   }
   if (figures.service.throttled > 0) {
-    faults.push(`the service answered 429 to ${figures.service.throttled} requests`);
+    failures.push(`the service answered 429 to ${figures.service.throttled} requests`);
   }
-  return [...faults, ...differences.map(describe)];
+  return [...failures, ...differences.map(describe)];
 }
 
 function describe({ crmCode, field, crm, service }: Difference): string {
@@ -50,28 +51,29 @@ function describe({ crmCode, field, crm, service }: Difference): string {
 export function renderVerdict(verdict: Verdict, paint: Paint): string {
   const { figures, netChanges } = verdict;
   const { service, daemon } = figures;
-  const faults = findFaults(verdict);
+  const failures = findFailures(verdict);
   const restarts =
-    daemon.restarts === 0
-      ? []
-      : [`The daemon died ${times(daemon.restarts)} on the way and was started again.`];
+    daemon.restarts === 0 ? [] : [`The daemon was restarted ${times(daemon.restarts)}.`];
   const head =
-    faults.length === 0
+    failures.length === 0
       ? paint(
           "green",
-          `EQUAL  all ${verdict.relations} relations are field by field what the CRM holds`,
+          `EQUAL  all ${verdict.relations} relations have exactly the fields that the CRM holds`,
         )
-      : paint("red", `NOT EQUAL  ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
+      : paint(
+          "red",
+          `NOT EQUAL  ${failures.length} ${failures.length === 1 ? "failure" : "failures"}`,
+        );
   return [
     paint("bold", head),
-    ...faults.slice(0, MAX_SHOWN).map((fault) => `  - ${fault}`),
-    ...(faults.length > MAX_SHOWN ? [`  and ${faults.length - MAX_SHOWN} more`] : []),
+    ...failures.slice(0, MAX_SHOWN).map((failure) => `  - ${failure}`),
+    ...(failures.length > MAX_SHOWN ? [`  and ${failures.length - MAX_SHOWN} more`] : []),
     `  ${verdict.relations - verdict.terminated} active, ${verdict.terminated} terminated; ` +
       `dead letters: ${figures.deadLetters ?? "?"}, for ${verdict.expectedDeadLetters} records that are wrong in the CRM.`,
     `  ${figures.delivered} events (${figures.sentTwice} of them sent twice) made ${service.requests} requests for ` +
       `${netChanges} net changes: ${requestsPerNetChange(service.requests, netChanges)} per net change.`,
-    `  Counted by the service: all requests, the first listing included; a net change is a write`,
-    `  after which it held something else than before. ${service.throttled} requests were answered 429.`,
+    `  The service counts all requests, the first listing included; a net change is a write that`,
+    `  changed the relation. ${service.throttled} requests were answered 429.`,
     ...restarts.map((line) => `  ${line}`),
   ].join("\n");
 }
@@ -81,10 +83,10 @@ const times = (count: number): string => (count === 1 ? "once" : `${count} times
 export function verdictJson(verdict: Verdict): object {
   const { figures, netChanges } = verdict;
   const { service, freshness, daemon } = figures;
-  const faults = findFaults(verdict);
+  const failures = findFailures(verdict);
   return {
-    equal: faults.length === 0,
-    faults,
+    equal: failures.length === 0,
+    failures,
     differences: verdict.differences,
     seed: verdict.seed,
     clients: verdict.clients,

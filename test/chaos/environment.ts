@@ -2,20 +2,20 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Queue } from "bullmq";
-import { Redis } from "ioredis";
 import { INBOX_QUEUE } from "../../src/event/inbox.ts";
 import { LANES } from "../../src/sync/lane.ts";
 import { keysOf, type Keys } from "../../src/state/keys.ts";
 import { SYNC_QUEUE } from "../../src/state/pointer-queue.ts";
-import { startDaemon, tempDir, type DaemonProcess, type TempDir } from "../support/crmsync.ts";
-import { OwnRedis } from "./own-redis.ts";
+import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
+import { tempDir, type TempDir } from "../support/temp-dir.ts";
 import { Service } from "./service.ts";
-import { Witness } from "./recording-proxy.ts";
+import { RecordingProxy } from "./recording-proxy.ts";
 
-/** Short, so that what is held after a crash is soon free again. */
+/** Short, so that what a crashed process held is soon free again. */
 export const SERVICE_TIMEOUT_MS = 500;
 
-/** 100 requests a second: an hour in ten seconds, with its bursts of 20. */
+/** 100 requests per second: an hour takes ten seconds; bursts of 20. */
 const LIMITS = { perHour: 1000, hourMs: 10_000, burst: 20, burstMs: 200 };
 
 /** Roles of each process. */
@@ -24,13 +24,13 @@ export const SPLIT = ["http", "http,intake", "intake", "sync", "sync"];
 
 const PREFIX = "{chaos}";
 
-/** One process of crmsync, which is started again whenever it ends. */
+/** One process of the daemon, which the faults restart. */
 export class Daemon {
   readonly roles: string;
   readonly #env: Record<string, string>;
   #running: DaemonProcess | undefined;
-  /** One restart after the other, whoever wants them. */
-  #turn: Promise<void> = Promise.resolve();
+  /** Restarts run one after the other. */
+  #restarts: Promise<void> = Promise.resolve();
 
   constructor(roles: string, env: Record<string, string>) {
     this.roles = roles;
@@ -51,11 +51,11 @@ export class Daemon {
   }
 
   restart(signal: NodeJS.Signals, change: Record<string, string> = {}): Promise<void> {
-    this.#turn = this.#turn.then(async () => {
+    this.#restarts = this.#restarts.then(async () => {
       await this.end(signal);
       await this.start(change);
     });
-    return this.#turn;
+    return this.#restarts;
   }
 
   async end(signal: NodeJS.Signals): Promise<void> {
@@ -66,32 +66,31 @@ export class Daemon {
   }
 }
 
-export class World implements AsyncDisposable {
+export class Environment implements AsyncDisposable {
   readonly redis: OwnRedis;
   readonly service: Service;
-  readonly witness: Witness;
+  readonly proxy: RecordingProxy;
   readonly daemons: readonly Daemon[];
-  /** Any BullMQ client of the public inbox. It waits while Redis is away. */
+  /** A BullMQ client of the public inbox. It waits while Redis is down. */
   readonly inbox: Queue;
-  readonly #client: Redis;
   readonly #sync: Queue;
   readonly #keys: Keys = keysOf(PREFIX);
   readonly #dir: TempDir;
 
   private constructor(
-    parts: Pick<World, "redis" | "service" | "witness">,
+    components: Pick<Environment, "redis" | "service" | "proxy">,
     dir: TempDir,
     processes: readonly string[],
   ) {
-    this.redis = parts.redis;
-    this.service = parts.service;
-    this.witness = parts.witness;
+    this.redis = components.redis;
+    this.service = components.service;
+    this.proxy = components.proxy;
     this.#dir = dir;
     this.#writeToken();
     const env = {
       REDIS_URL: this.redis.url,
       QUEUE_PREFIX: PREFIX,
-      SERVICE_BASE_URL: this.witness.url,
+      SERVICE_BASE_URL: this.proxy.url,
       SERVICE_TOKEN_FILE: this.#tokenFile,
       SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
       RETRY_BASE_MS: "100",
@@ -102,23 +101,21 @@ export class World implements AsyncDisposable {
       QUOTA_PACING: "burst",
     };
     this.daemons = processes.map((roles) => new Daemon(roles, env));
-    this.#client = new Redis(this.redis.url, { maxRetriesPerRequest: null });
-    this.#client.on("error", () => {});
-    const options = { connection: this.#client, prefix: PREFIX };
+    const options = { connection: this.redis.client, prefix: PREFIX };
     this.inbox = new Queue(INBOX_QUEUE, options);
     this.#sync = new Queue(SYNC_QUEUE, options);
     for (const queue of [this.inbox, this.#sync]) queue.on("error", () => {});
   }
 
-  static async start(processes: readonly string[]): Promise<World> {
+  static async start(processes: readonly string[]): Promise<Environment> {
     const dir = await tempDir();
-    const redis = await OwnRedis.start(dir.path);
+    const redis = await ownRedis();
     const service = await Service.start(dir.path, LIMITS);
-    const witness = new Witness(service.port, SERVICE_TIMEOUT_MS * 0.9);
-    await witness.open();
-    const world = new World({ redis, service, witness }, dir, processes);
-    await Promise.all(world.daemons.map((daemon) => daemon.start()));
-    return world;
+    const proxy = new RecordingProxy(service.port, SERVICE_TIMEOUT_MS * 0.9);
+    await proxy.open();
+    const environment = new Environment({ redis, service, proxy }, dir, processes);
+    await Promise.all(environment.daemons.map((daemon) => daemon.start()));
+    return environment;
   }
 
   async replaceToken(): Promise<void> {
@@ -126,24 +123,23 @@ export class World implements AsyncDisposable {
     this.#writeToken();
   }
 
-  /** Changes that are on their way, wherever. */
-  async underWay(): Promise<number> {
+  /** Number of jobs and staged states that are not settled. */
+  async pending(): Promise<number> {
     const counts = await Promise.all([this.inbox.getJobCounts(), this.#sync.getJobCounts()]);
-    const lanes = LANES.map((lane) => this.#client.zcard(this.#keys.unsynced(lane)));
+    const lanes = LANES.map((lane) => this.redis.client.zcard(this.#keys.unsynced(lane)));
     const jobs = counts.flatMap((states) => Object.values(states));
     return [...jobs, ...(await Promise.all(lanes))].reduce((sum, n) => sum + n, 0);
   }
 
   /** Ids of all dead letters. */
   deadLetters(): Promise<string[]> {
-    return this.#client.hkeys(this.#keys.deadLetters);
+    return this.redis.client.hkeys(this.#keys.deadLetters);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const daemon of this.daemons) daemon.signal("SIGCONT");
     await Promise.all(this.daemons.map((daemon) => daemon.end("SIGKILL")));
-    this.#client.disconnect();
-    await this.witness.close();
+    await this.proxy.close();
     await this.service[Symbol.asyncDispose]();
     await this.redis[Symbol.asyncDispose]();
     await this.#dir[Symbol.asyncDispose]();

@@ -1,109 +1,109 @@
-/** What may go wrong, each for as long as events are sent; afterwards all is well again. */
+/** The faults. Each strikes while events are sent, and leaves nothing broken at its end. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../../src/demo/random.ts";
 import { STORM_HEADER } from "./recording-proxy.ts";
-import { SERVICE_TIMEOUT_MS, type World } from "./environment.ts";
+import { SERVICE_TIMEOUT_MS, type Environment } from "./environment.ts";
 
-export interface Trouble {
-  /** Resolves, with everything in its place again, soon after `over` is aborted. */
-  (world: World, random: Random, over: AbortSignal): Promise<void>;
+export interface Fault {
+  /** Runs until `over` is aborted; resolves when everything works again. */
+  (environment: Environment, random: Random, over: AbortSignal): Promise<void>;
 }
 
-/** Longer than a job is locked (SERVICE_TIMEOUT_MS + 15 s) and a record held (+ 10 s). */
-const LONG_SLEEP_MS = SERVICE_TIMEOUT_MS + 17_000;
+/** Longer than the lock of a job (SERVICE_TIMEOUT_MS + 15 s) and of a taken record (+ 10 s). */
+const LONG_FREEZE_MS = SERVICE_TIMEOUT_MS + 17_000;
 
 const pause = async (ms: number, over?: AbortSignal): Promise<void> =>
   delay(ms, undefined, over && { signal: over }).catch(() => {});
 
-/** Every few seconds until all is over. */
-async function often(
+/** Calls `strike` after each random pause until `over` is aborted. */
+async function repeat(
   [leastMs, mostMs]: readonly [number, number],
   random: Random,
   over: AbortSignal,
-  work: () => Promise<void>,
+  strike: () => Promise<void>,
 ): Promise<void> {
   for (;;) {
     await pause(random.whole(leastMs, mostMs), over);
     if (over.aborted) return;
-    await work();
+    await strike();
   }
 }
 
-/** Strikes now and then, all the time. */
+/** A fault of the service that strikes a share of its requests. */
 const always =
-  (fault: Record<string, unknown>): Trouble =>
-  async (world, random, over) => {
-    const disarm = await world.service.arm({ seed: random.whole(1, 1e9), ...fault });
+  (fault: Record<string, unknown>): Fault =>
+  async (environment, random, over) => {
+    const disarm = await environment.service.arm({ seed: random.whole(1, 1e9), ...fault });
     await pause(3_600_000, over);
     await disarm();
   };
 
-/** Strikes everything, for a while. */
+/** A fault of the service that strikes all its requests, again and again for a while. */
 const spells =
-  (fault: Record<string, unknown>): Trouble =>
-  (world, random, over) =>
-    often([500, 3000], random, over, async () => {
-      const disarm = await world.service.arm({ probability: 1, ...fault });
+  (fault: Record<string, unknown>): Fault =>
+  (environment, random, over) =>
+    repeat([500, 3000], random, over, async () => {
+      const disarm = await environment.service.arm({ probability: 1, ...fault });
       await pause(random.whole(500, 2000));
       await disarm();
     });
 
-/** @param fault what each 429 brings to say how long to wait */
+/** @param fault which headers of each 429 say how long to wait */
 const storms =
-  (fault: Record<string, unknown>): Trouble =>
-  (world, random, over) =>
-    often([500, 2000], random, over, async () => {
+  (fault: Record<string, unknown>): Fault =>
+  (environment, random, over) =>
+    repeat([500, 2000], random, over, async () => {
       const storm = { fault: "rate-limit", seconds: 1, times: 3, headers: { [STORM_HEADER]: "1" } };
-      const disarm = await world.service.arm({ ...storm, ...fault });
+      const disarm = await environment.service.arm({ ...storm, ...fault });
       await pause(random.whole(1000, 3000), over);
       await disarm();
     });
 
-export const TROUBLES = {
-  "kill -9 of any process": (world, random, over) =>
-    often([1000, 4000], random, over, async () => {
-      await random.pick(world.daemons).restart("SIGKILL");
+export const FAULTS = {
+  "kill -9 of any process": (environment, random, over) =>
+    repeat([1000, 4000], random, over, async () => {
+      await random.pick(environment.daemons).restart("SIGKILL");
     }),
-  "SIGTERM of any process": (world, random, over) =>
-    often([1000, 4000], random, over, async () => {
-      await random.pick(world.daemons).restart("SIGTERM");
+  "SIGTERM of any process": (environment, random, over) =>
+    repeat([1000, 4000], random, over, async () => {
+      await random.pick(environment.daemons).restart("SIGTERM");
     }),
-  "kill -9 of all at once": (world, random, over) =>
-    often([3000, 6000], random, over, async () => {
-      await Promise.all(world.daemons.map((daemon) => daemon.restart("SIGKILL")));
+  "kill -9 of all at once": (environment, random, over) =>
+    repeat([3000, 6000], random, over, async () => {
+      await Promise.all(environment.daemons.map((daemon) => daemon.restart("SIGKILL")));
     }),
-  "asleep for longer than the lock": async (world, random, over) => {
-    const sleepers = world.daemons.filter(({ roles }) => roles.includes("sync"));
-    const sleeper = random.pick(sleepers);
+  "frozen for longer than the lock": async (environment, random, over) => {
+    const senders = environment.daemons.filter(({ roles }) => roles.includes("sync"));
+    const frozen = random.pick(senders);
     await pause(random.whole(1000, 2000), over);
-    sleeper.signal("SIGSTOP");
-    await pause(LONG_SLEEP_MS);
-    sleeper.signal("SIGCONT");
+    frozen.signal("SIGSTOP");
+    await pause(LONG_FREEZE_MS);
+    frozen.signal("SIGCONT");
   },
-  "naps of every process": (world, random, over) =>
-    often([300, 1500], random, over, async () => {
-      const sleeper = random.pick(world.daemons);
-      sleeper.signal("SIGSTOP");
+  "short freezes of every process": (environment, random, over) =>
+    repeat([300, 1500], random, over, async () => {
+      const frozen = random.pick(environment.daemons);
+      frozen.signal("SIGSTOP");
       await pause(random.whole(200, 1500));
-      sleeper.signal("SIGCONT");
+      frozen.signal("SIGCONT");
     }),
-  "Redis killed": (world, random, over) =>
-    often([2000, 4000], random, over, async () => {
-      await world.redis.kill();
+  "Redis killed": (environment, random, over) =>
+    repeat([2000, 4000], random, over, async () => {
+      await environment.redis.kill();
       await pause(random.whole(200, 2000));
-      await world.redis.up();
+      await environment.redis.start();
     }),
-  "Redis asleep": (world, random, over) =>
-    often([1000, 3000], random, over, async () => {
-      world.redis.signal("SIGSTOP");
+  "Redis frozen": (environment, random, over) =>
+    repeat([1000, 3000], random, over, async () => {
+      environment.redis.signal("SIGSTOP");
       await pause(random.whole(500, 4000));
-      world.redis.signal("SIGCONT");
+      environment.redis.signal("SIGCONT");
     }),
-  "service killed": (world, random, over) =>
-    often([2000, 4000], random, over, async () => {
-      await world.service.kill();
+  "service killed": (environment, random, over) =>
+    repeat([2000, 4000], random, over, async () => {
+      await environment.service.kill();
       await pause(random.whole(100, 1000));
-      await world.service.restart();
+      await environment.service.restart();
     }),
   "service slow": always({
     fault: "latency",
@@ -122,35 +122,35 @@ export const TROUBLES = {
   "503, empty": always({ fault: "error", status: 503, body: "empty", probability: 0.1 }),
   "reset before the commit": always({ fault: "reset", when: "before", probability: 0.1 }),
   "reset after the commit": always({ fault: "reset", when: "after", probability: 0.1 }),
-  "silence before the commit": always({ fault: "hang", when: "before", probability: 0.03 }),
-  "silence after the commit": always({ fault: "hang", when: "after", probability: 0.03 }),
-  "truncated answers": always({ fault: "truncate", probability: 0.1 }),
-  "requests that arrive late": async (world, random, over) => {
-    // Later than their sender waits, but before anybody may write that record again.
+  "no response before the commit": always({ fault: "hang", when: "before", probability: 0.03 }),
+  "no response after the commit": always({ fault: "hang", when: "after", probability: 0.03 }),
+  "truncated responses": always({ fault: "truncate", probability: 0.1 }),
+  "requests that arrive late": async (environment, random, over) => {
+    // Later than the sender waits, but before another write of the record may start.
     const latest = SERVICE_TIMEOUT_MS * 1.8;
-    world.witness.lateness = () => (random.chance(0.2) ? random.whole(300, latest) : 0);
+    environment.proxy.lateness = () => (random.chance(0.2) ? random.whole(300, latest) : 0);
     await pause(3_600_000, over);
-    world.witness.lateness = () => 0;
+    environment.proxy.lateness = () => 0;
   },
   "storm of 429, seconds": storms({ retryAfter: "seconds" }),
   "storm of 429, date": storms({ retryAfter: "date", rateHeaders: false }),
   "storm of 429, only the reset": storms({ retryAfter: "none" }),
   "storm of 429, no header": storms({ retryAfter: "none", rateHeaders: false }),
-  "401 and back": (world, random, over) =>
-    often([1500, 3000], random, over, () => world.replaceToken()),
+  "401 and back": (environment, random, over) =>
+    repeat([1500, 3000], random, over, () => environment.replaceToken()),
   "403 and back": spells({ fault: "blocked" }),
-  "connections refused": (world, random, over) =>
-    often([1500, 3000], random, over, async () => {
-      await world.witness.close();
+  "connections refused": (environment, random, over) =>
+    repeat([1500, 3000], random, over, async () => {
+      await environment.proxy.close();
       await pause(random.whole(500, 2500));
-      await world.witness.open();
+      await environment.proxy.open();
     }),
-  "a name that does not resolve": async (world, random, over) => {
+  "a name that does not resolve": async (environment, random, over) => {
     const nowhere = { SERVICE_BASE_URL: "http://service.invalid" };
-    await Promise.all(world.daemons.map((daemon) => daemon.restart("SIGTERM", nowhere)));
+    await Promise.all(environment.daemons.map((daemon) => daemon.restart("SIGTERM", nowhere)));
     await pause(random.whole(2000, 4000), over);
-    await Promise.all(world.daemons.map((daemon) => daemon.restart("SIGTERM")));
+    await Promise.all(environment.daemons.map((daemon) => daemon.restart("SIGTERM")));
   },
-} satisfies Record<string, Trouble>;
+} satisfies Record<string, Fault>;
 
-export type TroubleName = keyof typeof TROUBLES;
+export type FaultName = keyof typeof FAULTS;

@@ -3,13 +3,13 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
   type DaemonProcess,
-  envFor,
-  personEvent,
   type SandboxProcess,
   startDaemon,
   startSandbox,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -17,7 +17,7 @@ const prefix = uniquePrefix();
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 const sync = new Queue("sync", { connection: redis, prefix });
 
-/** So long that no retry of an older state comes due during a test. */
+/** Long: no retry of an older state may come due during a test. */
 const RETRY_BASE_MS = 600_000;
 const SERVICE_TIMEOUT_MS = 4000;
 
@@ -52,8 +52,8 @@ const arrives = (crmCode: string, firstName: string, deadlineMs = 40_000) =>
     deadlineMs,
   });
 
-/** A record that is on the service, whose next update meets `fault`. */
-async function known(crmCode: string, fault: Record<string, unknown>): Promise<void> {
+/** Puts a record on the service and arms `fault` for its next update. */
+async function syncThenArm(crmCode: string, fault: Record<string, unknown>): Promise<void> {
   await push(crmCode, "version 0");
   await arrives(crmCode, "version 0");
   await waitUntilSettled(daemon);
@@ -65,7 +65,7 @@ async function known(crmCode: string, fault: Record<string, unknown>): Promise<v
   expect(response.status).toBe(201);
 }
 
-const struck = async (): Promise<number> => {
+const strikes = async (): Promise<number> => {
   const { faults } = (await (await fetch(`${sandbox.faultsUrl}/faults`)).json()) as {
     faults: { struck: number }[];
   };
@@ -80,8 +80,8 @@ const hasJob = async (crmCode: string, state: "active" | "delayed"): Promise<boo
   );
 
 describe("an event that arrives while the job of its record is", () => {
-  it("active: comes after it, in a run of its own", async () => {
-    await known("active", { fault: "latency", ms: 3000 });
+  it("active: is sent after it, in a second run", async () => {
+    await syncThenArm("active", { fault: "latency", ms: 3000 });
     const before = await updates();
     await push("active", "version 1");
     await waitFor(() => hasJob("active", "active"), { what: "its job is active" });
@@ -90,16 +90,16 @@ describe("an event that arrives while the job of its record is", () => {
     expect((await updates()) - before).toBe(2);
   });
 
-  it("delayed for a retry: does not wait for it", async () => {
-    await known("delayed", { fault: "truncate" });
+  it("delayed for a retry: does not wait for the retry", async () => {
+    await syncThenArm("delayed", { fault: "truncate" });
     await push("delayed", "version 1");
     await waitFor(() => hasJob("delayed", "delayed"), { what: "its job is delayed" });
     await push("delayed", "version 2");
     await arrives("delayed", "version 2");
   });
 
-  it("delayed while its request may still arrive: waits for that, and no longer", async () => {
-    await known("ambiguous", { fault: "reset", when: "after" });
+  it("delayed because its request may still arrive: waits only until it cannot arrive any more", async () => {
+    await syncThenArm("ambiguous", { fault: "reset", when: "after" });
     const startedAt = performance.now();
     await push("ambiguous", "version 1");
     await waitFor(() => hasJob("ambiguous", "delayed"), { what: "its job is delayed" });
@@ -108,33 +108,33 @@ describe("an event that arrives while the job of its record is", () => {
     expect(performance.now() - startedAt).toBeGreaterThan(SERVICE_TIMEOUT_MS);
   });
 
-  it("held back by a 429: goes instead of the older state, in one request", async () => {
-    await known("throttled", { fault: "rate-limit", seconds: 4 });
+  it("held back by a 429: is sent instead of the older state, in one request", async () => {
+    await syncThenArm("throttled", { fault: "rate-limit", seconds: 4 });
     const before = await updates();
     await push("throttled", "version 1");
-    await waitFor(async () => (await struck()) === 1, { what: "the 429 is answered" });
+    await waitFor(async () => (await strikes()) === 1, { what: "the 429 is answered" });
     await push("throttled", "version 2");
     await arrives("throttled", "version 2");
     expect((await updates()) - before).toBe(1);
   });
 
-  it("rejected: clears the dead letter and goes", async () => {
+  it("rejected: removes the dead letter and is sent", async () => {
     await push("rejected", "version 0");
     await arrives("rejected", "version 0");
     const company = { type: "Company", crmCode: "rejected", name: "Muster & Co" };
     await daemon.push([personEvent("rejected", {}, { data: { record: company } })]);
-    const letters = (n: number) =>
+    const deadLetters = (n: number) =>
       waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === n, {
         what: `${n} dead letters`,
       });
-    await letters(1);
+    await deadLetters(1);
     await push("rejected", "version 2");
     await arrives("rejected", "version 2");
-    await letters(0);
+    await deadLetters(0);
   });
 
-  it("lost, although the state is staged: is found by the sweeper", async () => {
-    await known("lost", { fault: "error", when: "before" });
+  it("lost, although the state is staged: is sent by the sweep", async () => {
+    await syncThenArm("lost", { fault: "error", when: "before" });
     await push("lost", "version 1");
     await waitFor(() => hasJob("lost", "delayed"), { what: "its job is delayed" });
     await sync.obliterate({ force: true });
@@ -142,7 +142,7 @@ describe("an event that arrives while the job of its record is", () => {
   });
 });
 
-it("an event sent again after its 202 is counted, and costs nothing", async () => {
+it("an event sent again after its 202 is counted and costs no request", async () => {
   const event = personEvent("again");
   await daemon.push([event]);
   await arrives("again", "Ada");
@@ -150,7 +150,7 @@ it("an event sent again after its 202 is counted, and costs nothing", async () =
   const before = await sandbox.requests();
   const response = await daemon.push([event, event]);
   expect(await response.json()).toEqual({ accepted: 0, duplicates: 2 });
-  // A job of any BullMQ client gets as far as the intake.
+  // The event of a BullMQ client reaches intake, which finds the duplicate.
   const inbox = new Queue("crm-events", { connection: redis, prefix });
   await inbox.add("again", event);
   await waitFor(

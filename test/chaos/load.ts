@@ -1,4 +1,4 @@
-/** A seeded CRM: its events in the order in which they are sent, and what they must lead to. */
+/** A seeded CRM: its events in the order in which they are sent, and the expected end state. */
 import { createRandom, type Random } from "../../src/demo/random.ts";
 
 export interface LoadSize {
@@ -12,34 +12,34 @@ export interface SentEvent {
   readonly [attribute: string]: unknown;
 }
 
-/** What a record must be on the service in the end. */
+/** The expected end state of a record on the service. */
 export interface Expected {
   readonly status: "active" | "terminated";
-  /** Version marker; undefined for a terminated record, which keeps whatever it had. */
+  /** Version marker; undefined for a terminated record, which keeps its last one. */
   readonly marker: string | undefined;
-  /** Whether its newest event is one that must be kept as a dead letter. */
+  /** Whether its newest event must end as a dead letter. */
   readonly dead: boolean;
 }
 
 export interface Load {
   readonly events: readonly SentEvent[];
-  /** `undefined`: no valid event, so nothing may be there. */
+  /** By crmCode. `undefined`: no valid event, so no relation. */
   readonly expected: ReadonlyMap<string, Expected | undefined>;
 }
 
-/** How far an event is moved: most a little, some far, so that newer ones were sent long before. */
+/** How far events move in the order, as shares of all: most a little, some far behind newer ones. */
 const NEAR = 0.005;
 const FAR = 0.2;
 const MOVED_FAR = 0.1;
 const REPEATED = 0.08;
-/** Sent anew by the CRM, so with an id of its own. */
-const SENT_ANEW = 0.04;
-/** Of the same millisecond as the one before it, told apart by their sequence. */
+/** Sent again with another id. */
+const SENT_AGAIN = 0.04;
+/** Same millisecond as the event before it; only the sequence differs. */
 const SAME_TIME = 0.1;
 
 export function createLoad(seed: number, { records, events }: LoadSize): Load {
   const random = createRandom(seed);
-  const truth = new Map<string, { valid: Expected | undefined; deadNewest: boolean }>();
+  const newest = new Map<string, { valid: Expected | undefined; deadNewest: boolean }>();
   const start = Date.now() - 86_400_000;
   const history: SentEvent[] = [];
   for (let n = 0; n < events; n += 1) {
@@ -52,17 +52,17 @@ export function createLoad(seed: number, { records, events }: LoadSize): Load {
       sequence: String(n).padStart(9, "0"),
     });
     history.push(event);
-    const known = truth.get(code);
-    truth.set(code, {
+    const known = newest.get(code);
+    newest.set(code, {
       valid: kind === "bad" ? known?.valid : wanted(kind, n),
       deadNewest: kind === "bad",
     });
     if (kind === "merge" && merged !== code) {
-      truth.set(merged, { valid: wanted("delete", n), deadNewest: false });
+      newest.set(merged, { valid: wanted("delete", n), deadNewest: false });
     }
   }
   const expected = new Map<string, Expected | undefined>();
-  for (const [code, { valid, deadNewest }] of truth) {
+  for (const [code, { valid, deadNewest }] of newest) {
     expected.set(code, valid && { ...valid, dead: deadNewest });
   }
   return { events: disorder(history, random), expected };
@@ -102,7 +102,7 @@ function eventOf(
   when: { time: string; sequence: string },
 ): SentEvent {
   const person = { type: "Person", crmCode, firstName: "Ada", lastName: "Muster" };
-  // A name of nothing but blanks is no name.
+  // A name that is only blanks is not valid.
   const record = { ...person, postalCode: markerOf(n), ...(kind === "bad" && { lastName: " " }) };
   return {
     specversion: "1.0",
@@ -118,7 +118,7 @@ function eventOf(
   };
 }
 
-/** Moves events about, and repeats some, now or much later. */
+/** Moves events in the order, and repeats some of them later. */
 function disorder(history: readonly SentEvent[], random: Random): SentEvent[] {
   const farAfter = (at: number) => at + random.next() * history.length * FAR;
   const placed: { at: number; event: SentEvent }[] = [];
@@ -126,8 +126,8 @@ function disorder(history: readonly SentEvent[], random: Random): SentEvent[] {
     const near = n + random.next() * Math.max(20, history.length * NEAR);
     placed.push({ at: random.chance(MOVED_FAR) ? farAfter(n) : near, event });
     if (random.chance(REPEATED)) placed.push({ at: farAfter(n), event });
-    if (random.chance(SENT_ANEW)) {
-      placed.push({ at: farAfter(n), event: { ...event, id: `${event.id}-anew` } });
+    if (random.chance(SENT_AGAIN)) {
+      placed.push({ at: farAfter(n), event: { ...event, id: `${event.id}-again` } });
     }
   }
   return placed.sort((a, b) => a.at - b.at).map(({ event }) => event);

@@ -1,11 +1,11 @@
-/** `npm run chaos -- --minutes N --seed S`: every trouble alone, then drawn together, for long. */
+/** `npm run chaos -- --minutes N --seed S`: every fault alone, then random combinations. */
 import { Command, InvalidArgumentError } from "commander";
 import { createRandom } from "../../src/demo/random.ts";
-import { isGood, play, type Scenario, type Verdict } from "./run-scenario.ts";
-import { alone, combined, LARGE, TROUBLE_NAMES } from "./scenarios.ts";
+import { isGood, runScenario, type Scenario, type ScenarioResult } from "./run-scenario.ts";
+import { alone, combined, LARGE, FAULT_NAMES } from "./scenarios.ts";
 
 const number = (text: string): number => {
-  if (!/^\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError("A number is needed.");
+  if (!/^\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError("It must be a number.");
   return Number(text);
 };
 
@@ -20,16 +20,16 @@ const COLUMNS = [9, 9, 8, 6, 8, 8, 6, 6, 8, 8] as const;
 const row = (...cells: (string | number)[]): string =>
   cells.map((cell, n) => String(cell).padStart(COLUMNS[n] ?? 0)).join(" ");
 
-function told(verdict: Verdict): string {
-  const { events, requests, netChanges, seconds } = verdict;
+function resultRow(result: ScenarioResult): string {
+  const { events, requests, netChanges, seconds } = result;
   return row(
-    verdict.seed,
+    result.seed,
     events,
     `${seconds.toFixed(0)} s`,
-    verdict.lost.length,
-    verdict.stale,
-    verdict.overlaps,
-    verdict.own429,
+    result.lost.length,
+    result.stale,
+    result.overlaps,
+    result.own429,
     requests,
     netChanges,
     (requests / netChanges).toFixed(3),
@@ -41,7 +41,7 @@ function* scenarios({ large, only }: Options, seed: number): Generator<Scenario>
     yield LARGE;
     return;
   }
-  for (const name of TROUBLE_NAMES) if (name.includes(only ?? "")) yield alone(name);
+  for (const name of FAULT_NAMES) if (name.includes(only ?? "")) yield alone(name);
   const random = createRandom(seed);
   for (;;) yield combined(random);
 }
@@ -51,32 +51,40 @@ async function main(options: Options): Promise<void> {
   const title = ["seed", "events", "time", "lost", "stale", "overlaps", "429", "requests"];
   process.stdout.write(`${row(...title, "changes", "per change")}\n`);
   let bad = 0;
-  let played = 0;
+  let count = 0;
   for (const scenario of scenarios(options, options.seed)) {
-    if (played > 0 && performance.now() > until) break;
-    const verdict = await play(scenario, options.seed + played);
-    played += 1;
-    if (!isGood(verdict)) bad += 1;
-    const names = scenario.troubles.join(" + ");
-    process.stdout.write(`${told(verdict)}  ${isGood(verdict) ? "ok " : "BAD"}  ${names}\n`);
-    for (const line of verdict.lost.slice(0, 10)) process.stdout.write(`  ${line}\n`);
+    if (count > 0 && performance.now() > until) break;
+    const result = await runScenario(scenario, options.seed + count);
+    count += 1;
+    if (!isGood(result)) bad += 1;
+    const names = scenario.faults.join(" + ");
+    process.stdout.write(`${resultRow(result)}  ${isGood(result) ? "ok " : "BAD"}  ${names}\n`);
+    for (const line of result.lost.slice(0, 10)) process.stdout.write(`  ${line}\n`);
   }
   process.stdout.write(
     bad === 0
-      ? `${played} scenarios: nothing lost, nothing stale\n`
-      : `${bad} of ${played} scenarios went wrong\n`,
+      ? `${count} scenarios: nothing lost, nothing stale\n`
+      : `${bad} of ${count} scenarios failed\n`,
   );
   process.exitCode = bad === 0 ? 0 : 1;
 }
 
-// An exit, unlike the end by a signal, takes the children along.
+// process.exit(), unlike the default action of a signal, kills the child processes.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
 
 await new Command("chaos")
-  .description("real processes under named faults: is anything lost, or overwritten by older data?")
-  .option("--minutes <n>", "for how long; the scenario under way is finished", number, 10)
-  .option("--seed <n>", "of the first scenario; the same seed draws the same", number, 1)
-  .option("--only <text>", "begin with the troubles whose name contains this")
-  .option("--large", "100,000 events of 2,000 records while processes are killed, once")
+  .description("run real processes under faults: is anything lost, or overwritten by older data?")
+  .option("--minutes <n>", "for how long; the current scenario is finished", number, 10)
+  .option(
+    "--seed <n>",
+    "seed of the first scenario; the same seed gives the same scenarios",
+    number,
+    1,
+  )
+  .option("--only <text>", "of the single faults, run only those whose name contains this")
+  .option(
+    "--large",
+    "only one scenario: 100,000 events of 2,000 records while processes are killed",
+  )
   .action(main)
   .parseAsync();

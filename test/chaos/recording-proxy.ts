@@ -1,35 +1,35 @@
 /**
- * The network between crmsync and the service, which sees every request, forwards every byte and
- * every abrupt end as it came, and can be slow or away.
+ * The network between crmsync and the service. It records every request, forwards every byte and
+ * every connection reset, and can be slow or down.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { RequestReader } from "./request-reader.ts";
 
-export interface Sighting {
+export interface Recording {
   requests: number;
   writes: number;
-  /** Answers 429 that no storm has brought: we sent too much. */
+  /** 429s that no injected storm has caused: we sent too many requests. */
   own429: number;
-  /** Writes that began while another one of the same record was under way. */
+  /** Writes that began while another write of the same record was in flight. */
   overlaps: number;
 }
 
-/** Header by which the answer of an injected storm is known. */
+/** Header that marks the 429s of an injected storm. */
 export const STORM_HEADER = "x-storm";
 
-export class Witness {
-  readonly seen: Sighting = { requests: 0, writes: 0, own429: 0, overlaps: 0 };
-  /** How long a request lies on the way, ms; it arrives even if its sender has gone meanwhile. */
+export class RecordingProxy {
+  readonly recording: Recording = { requests: 0, writes: 0, own429: 0, overlaps: 0 };
+  /** Delay of a request, ms; it arrives even if its sender has closed the connection. */
   lateness: () => number = () => 0;
   readonly #upstreamPort: number;
   readonly #orphanMs: number;
   #server: Server | undefined;
   #port = 0;
   readonly #sockets = new Set<Socket>();
-  readonly #underWay = new Map<string, number>();
+  readonly #inFlight = new Map<string, number>();
 
-  /** @param orphanMs how long a request without a sender may still be answered, ms. */
+  /** @param orphanMs how long the service may still answer after the sender has gone, ms */
   constructor(upstreamPort: number, orphanMs: number) {
     this.#upstreamPort = upstreamPort;
     this.#orphanMs = orphanMs;
@@ -40,7 +40,7 @@ export class Witness {
   }
 
   async open(): Promise<void> {
-    const server = createServer({ allowHalfOpen: false }, (client) => this.#carry(client));
+    const server = createServer({ allowHalfOpen: false }, (client) => this.#forward(client));
     await new Promise<void>((resolve) => {
       server.listen(this.#port, "127.0.0.1", resolve);
     });
@@ -49,7 +49,7 @@ export class Witness {
     this.#server = server;
   }
 
-  /** From now on connections are refused; those that are open are reset. */
+  /** Refuses new connections and resets the open ones. */
   async close(): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
@@ -61,12 +61,12 @@ export class Witness {
     await closed;
   }
 
-  #carry(client: Socket): void {
+  #forward(client: Socket): void {
     const upstream = connect({ port: this.#upstreamPort, host: "127.0.0.1" });
     for (const socket of [client, upstream]) {
       this.#sockets.add(socket);
       socket.setNoDelay(true);
-      socket.on("error", () => {}); // its close tells
+      socket.on("error", () => {}); // "close" follows
       socket.once("close", () => this.#sockets.delete(socket));
     }
     let ended = () => {};
@@ -82,12 +82,13 @@ export class Witness {
     client.on("data", (bytes: Buffer) => reader.read(bytes));
     upstream.on("data", (bytes: Buffer) => {
       const head = bytes.toString("latin1", 0, 1024).toLowerCase();
-      if (head.startsWith("http/1.1 429") && !head.includes(STORM_HEADER)) this.seen.own429 += 1;
+      if (head.startsWith("http/1.1 429") && !head.includes(STORM_HEADER))
+        this.recording.own429 += 1;
       ended();
       client.write(bytes);
     });
     client.once("close", () => {
-      // What is on its way arrives, and the service learns late that nobody listens any more.
+      // Delayed requests still arrive; the service sees the closed connection later.
       void delivery.then(() => setTimeout(() => upstream.destroy(), this.#orphanMs).unref());
     });
     upstream.once("close", (failed) => {
@@ -97,20 +98,20 @@ export class Witness {
     });
   }
 
-  /** @returns what ends the request; a write is under way until then. */
+  /** @returns a function that ends the request; a write is in flight until then */
   #begin(body: string): () => void {
-    this.seen.requests += 1;
+    this.recording.requests += 1;
     if (body === "") return () => {};
-    this.seen.writes += 1;
+    this.recording.writes += 1;
     const { crmCode } = JSON.parse(body) as { crmCode: string };
-    const others = this.#underWay.get(crmCode) ?? 0;
-    if (others > 0) this.seen.overlaps += 1;
-    this.#underWay.set(crmCode, others + 1);
+    const others = this.#inFlight.get(crmCode) ?? 0;
+    if (others > 0) this.recording.overlaps += 1;
+    this.#inFlight.set(crmCode, others + 1);
     let over = false;
     return () => {
       if (over) return;
       over = true;
-      this.#underWay.set(crmCode, (this.#underWay.get(crmCode) ?? 1) - 1);
+      this.#inFlight.set(crmCode, (this.#inFlight.get(crmCode) ?? 1) - 1);
     };
   }
 }

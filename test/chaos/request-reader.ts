@@ -1,18 +1,18 @@
 export interface Request {
-  /** Head and body, as they came. */
+  /** Head and body, as received. */
   readonly bytes: Buffer;
   readonly body: string;
 }
 
 const HEAD_END = "\r\n\r\n";
 
-/** Cuts what a client sends into requests, each told once it is whole. */
+/** Splits a client's bytes into requests; `onRequest` gets each complete one. */
 export class RequestReader {
-  readonly #tell: (request: Request) => void;
+  readonly #onRequest: (request: Request) => void;
   #unread = Buffer.alloc(0);
 
-  constructor(tell: (request: Request) => void) {
-    this.#tell = tell;
+  constructor(onRequest: (request: Request) => void) {
+    this.#onRequest = onRequest;
   }
 
   read(bytes: Buffer): void {
@@ -26,7 +26,7 @@ export class RequestReader {
       if (this.#unread.length < end) return;
       const request = this.#unread.subarray(0, end);
       this.#unread = this.#unread.subarray(end);
-      this.#tell({ bytes: request, body: request.toString("utf8", bodyStart) });
+      this.#onRequest({ bytes: request, body: request.toString("utf8", bodyStart) });
     }
   }
 }

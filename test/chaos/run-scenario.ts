@@ -1,25 +1,25 @@
-/** Plays one scenario and judges it. */
+/** Runs one scenario and checks its result. */
 import { setTimeout as delay } from "node:timers/promises";
 import { createRandom, type Random } from "../../src/demo/random.ts";
-import { deadIdOf } from "../../src/sync/dead-letter.ts";
+import { deadLetterId } from "../../src/sync/dead-letter.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { createLoad, type Load, type LoadSize, type SentEvent } from "./load.ts";
-import { TROUBLES, type Trouble, type TroubleName } from "./faults.ts";
-import { ONE, SPLIT, World } from "./environment.ts";
+import { FAULTS, type Fault, type FaultName } from "./faults.ts";
+import { Environment, ONE, SPLIT } from "./environment.ts";
 
 export interface Scenario {
-  readonly troubles: readonly TroubleName[];
+  readonly faults: readonly FaultName[];
   readonly processes: "one" | "split";
   readonly load: LoadSize;
-  /** For how long events are sent, and troubles happen, ms. */
+  /** How long events are sent and faults strike, ms. */
   readonly sendingMs: number;
 }
 
-export interface Verdict {
+export interface ScenarioResult {
   readonly seed: number;
-  /** Records that did not end as their newest event says. */
+  /** Records whose end state is not that of their newest event, in words. */
   readonly lost: readonly string[];
-  /** Writes after which the service had an older version than before. */
+  /** Writes that replaced a version with an older one. */
   readonly stale: number;
   readonly overlaps: number;
   readonly own429: number;
@@ -29,40 +29,40 @@ export interface Verdict {
   readonly seconds: number;
 }
 
-export const isGood = ({ lost, stale, overlaps, own429 }: Verdict): boolean =>
+export const isGood = ({ lost, stale, overlaps, own429 }: ScenarioResult): boolean =>
   lost.length + stale + overlaps + own429 === 0;
 
 const BATCH = 100;
 
-/** A share of the events comes through BullMQ, the rest through HTTP. */
+/** Share of the batches that are sent through BullMQ; the others go over HTTP. */
 const BY_BULLMQ = 0.3;
 
-/** How long everything may take to come to rest once nothing goes wrong any more, ms. */
-const REST_DEADLINE_MS = 180_000;
+/** How long all changes may take to settle after the last fault, ms. */
+const SETTLE_DEADLINE_MS = 180_000;
 
-export async function play(scenario: Scenario, seed: number): Promise<Verdict> {
+export async function runScenario(scenario: Scenario, seed: number): Promise<ScenarioResult> {
   const random = createRandom(seed);
   const load = createLoad(seed, scenario.load);
-  await using world = await World.start(scenario.processes === "one" ? ONE : SPLIT);
+  await using environment = await Environment.start(scenario.processes === "one" ? ONE : SPLIT);
   const startedAt = performance.now();
   const over = new AbortController();
-  const troubles: Promise<void>[] = scenario.troubles.map((name) => {
-    const trouble: Trouble = TROUBLES[name];
-    return trouble(world, createRandom(random.whole(1, 1e9)), over.signal);
+  const faults: Promise<void>[] = scenario.faults.map((name) => {
+    const fault: Fault = FAULTS[name];
+    return fault(environment, createRandom(random.whole(1, 1e9)), over.signal);
   });
-  const sending = send(world, load.events, scenario.sendingMs, random);
-  await Promise.race([sending, Promise.all([sending, ...troubles])]);
+  const sending = send(environment, load.events, scenario.sendingMs, random);
+  await Promise.race([sending, Promise.all([sending, ...faults])]);
   over.abort();
-  await Promise.all(troubles);
-  await waitFor(async () => (await world.underWay()) === 0, {
-    what: `everything comes to rest (seed ${seed})`,
-    deadlineMs: REST_DEADLINE_MS,
-  }).catch(() => {}); // what is missing is told as lost
-  const { requests, overlaps } = world.witness.seen;
-  // The service counts what the network delays long after its sender could still know of it.
-  const isLate = scenario.troubles.includes("requests that arrive late");
-  const own429 = isLate ? 0 : world.witness.seen.own429;
-  const { changes, stale } = world.service.history();
+  await Promise.all(faults);
+  await waitFor(async () => (await environment.pending()) === 0, {
+    what: `all changes are settled (seed ${seed})`,
+    deadlineMs: SETTLE_DEADLINE_MS,
+  }).catch(() => {}); // what is missing is reported as lost
+  const { requests, overlaps } = environment.proxy.recording;
+  // The service counts delayed requests later than their sender can know.
+  const isLate = scenario.faults.includes("requests that arrive late");
+  const own429 = isLate ? 0 : environment.proxy.recording.own429;
+  const { changes, stale } = environment.service.history();
   return {
     seed,
     stale,
@@ -70,15 +70,15 @@ export async function play(scenario: Scenario, seed: number): Promise<Verdict> {
     own429,
     requests,
     netChanges: changes,
-    lost: await faults(world, load),
+    lost: await findLost(environment, load),
     events: load.events.length,
     seconds: (performance.now() - startedAt) / 1000,
   };
 }
 
-/** As a CRM sends: evenly, and again until each batch is accepted. */
+/** Sends evenly over the time, and each batch again until it is accepted. */
 async function send(
-  world: World,
+  environment: Environment,
   events: readonly SentEvent[],
   sendingMs: number,
   random: Random,
@@ -89,43 +89,52 @@ async function send(
     const dueIn = startedAt + (next / events.length) * sendingMs - performance.now();
     if (dueIn > 0) await delay(dueIn);
     const byBullMq = random.chance(BY_BULLMQ);
-    await waitFor(() => (byBullMq ? addJobs(world, batch) : post(world, random, batch)), {
-      what: "a batch is accepted",
-      deadlineMs: 120_000,
-    });
+    await waitFor(
+      () => (byBullMq ? addJobs(environment, batch) : post(environment, random, batch)),
+      {
+        what: "a batch is accepted",
+        deadlineMs: 120_000,
+      },
+    );
   }
 }
 
-async function addJobs(world: World, batch: readonly SentEvent[]): Promise<boolean> {
-  await world.inbox.addBulk(batch.map((data) => ({ name: "event", data })));
+async function addJobs(environment: Environment, batch: readonly SentEvent[]): Promise<boolean> {
+  await environment.inbox.addBulk(batch.map((data) => ({ name: "event", data })));
   return true;
 }
 
-async function post(world: World, random: Random, batch: readonly SentEvent[]): Promise<boolean> {
-  const doors = world.daemons.filter(({ roles, running }) => roles.includes("http") && running);
-  if (doors.length === 0) return false;
-  const response = await random.pick(doors).running?.push(batch);
+async function post(
+  environment: Environment,
+  random: Random,
+  batch: readonly SentEvent[],
+): Promise<boolean> {
+  const intakes = environment.daemons.filter(
+    ({ roles, running }) => roles.includes("http") && running,
+  );
+  if (intakes.length === 0) return false;
+  const response = await random.pick(intakes).running?.push(batch);
   return response?.status === 202;
 }
 
-/** What is not as the CRM's newest events say, in words. */
-async function faults(world: World, { expected }: Load): Promise<string[]> {
+/** Records and dead letters that differ from the newest events, in words. */
+async function findLost(environment: Environment, { expected }: Load): Promise<string[]> {
   const found: string[] = [];
-  const relations = new Map(world.service.relations().map((held) => [held.crmCode, held]));
-  const letters = new Set(await world.deadLetters());
+  const relations = new Map(environment.service.relations().map((held) => [held.crmCode, held]));
+  const deadLetters = new Set(await environment.deadLetters());
   for (const [code, wanted] of expected) {
     const held = relations.get(code);
     const dead = wanted === undefined || wanted.dead;
-    if (letters.has(deadIdOf(code)) !== dead) {
-      found.push(dead ? `${code}: no dead letter` : `${code}: a dead letter too many`);
+    if (deadLetters.has(deadLetterId(code)) !== dead) {
+      found.push(dead ? `${code}: no dead letter` : `${code}: unexpected dead letter`);
     }
-    const is = held === undefined ? "not there" : `${held.status} ${held.marker}`;
+    const is = held === undefined ? "absent" : `${held.status} ${held.marker}`;
     if (wanted === undefined) {
-      if (held !== undefined) found.push(`${code} is ${is}, not expected at all`);
+      if (held !== undefined) found.push(`${code} is ${is}, expected absent`);
     } else if (wanted.status === "terminated") {
-      if (held?.status === "active") found.push(`${code} is ${is}, not terminated`);
+      if (held?.status === "active") found.push(`${code} is ${is}, expected terminated`);
     } else if (held?.status !== "active" || held.marker !== wanted.marker) {
-      found.push(`${code} is ${is}, not active ${wanted.marker}`);
+      found.push(`${code} is ${is}, expected active ${wanted.marker}`);
     }
   }
   return found;

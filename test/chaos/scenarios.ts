@@ -1,29 +1,29 @@
-/** The named scenarios, and how more are drawn. */
+/** The scenarios: single faults, random combinations, and a large one. */
 import type { Random } from "../../src/demo/random.ts";
 import type { Scenario } from "./run-scenario.ts";
-import { TROUBLES, type TroubleName } from "./faults.ts";
+import { FAULTS, type FaultName } from "./faults.ts";
 
-export const TROUBLE_NAMES = Object.keys(TROUBLES) as TroubleName[];
+export const FAULT_NAMES = Object.keys(FAULTS) as FaultName[];
 
 const USUAL = { load: { records: 200, events: 3000 }, sendingMs: 12_000 } as const;
 
-/** Every trouble alone, each with many small processes. */
-export const alone = (trouble: TroubleName): Scenario => ({
+/** One fault alone, with several processes of different roles. */
+export const alone = (fault: FaultName): Scenario => ({
   ...USUAL,
-  troubles: [trouble],
+  faults: [fault],
   processes: "split",
 });
 
-/** Two to four troubles at once. */
+/** One to four faults at once. */
 export function combined(random: Random): Scenario {
-  const troubles = random.some(TROUBLE_NAMES, 4);
-  return { ...USUAL, troubles, processes: random.pick(["one", "split"]) };
+  const faults = random.some(FAULT_NAMES, 4);
+  return { ...USUAL, faults, processes: random.pick(["one", "split"]) };
 }
 
-/** Much, for long, while processes are killed every few seconds, Redis among them. */
+/** Many events for two minutes, while processes and Redis are killed every few seconds. */
 export const LARGE: Scenario = {
   load: { records: 2000, events: 100_000 },
   sendingMs: 120_000,
-  troubles: ["kill -9 of any process", "Redis killed", "reset after the commit"],
+  faults: ["kill -9 of any process", "Redis killed", "reset after the commit"],
   processes: "split",
 };

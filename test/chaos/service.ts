@@ -1,4 +1,4 @@
-/** The specified service as a process that can die, with a witness of every write in its store. */
+/** The sandbox as a process that can be killed. A table in its database logs every write. */
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
@@ -12,18 +12,18 @@ export interface Limits {
   readonly burstMs: number;
 }
 
-/** The store itself notes what each write left, in the order in which writes took effect. */
-const WITNESS = `
-  CREATE TABLE witness (id INTEGER PRIMARY KEY, crm_code TEXT, marker TEXT, body TEXT);
-  CREATE TRIGGER witness_write AFTER INSERT ON writes BEGIN
-    INSERT INTO witness (crm_code, marker, body)
+/** A trigger logs the result of each write, in the order in which the writes took effect. */
+const WRITE_LOG = `
+  CREATE TABLE write_log (id INTEGER PRIMARY KEY, crm_code TEXT, marker TEXT, body TEXT);
+  CREATE TRIGGER log_write AFTER INSERT ON writes BEGIN
+    INSERT INTO write_log (crm_code, marker, body)
       SELECT crm_code, json_extract(NEW.body, '$.postalCode'), NEW.body
       FROM relations WHERE seq = NEW.relation_seq;
   END;`;
 
 const HISTORY = `
   SELECT marker, lag(marker) OVER record AS before, body <> lag(body, 1, '') OVER record AS changed
-  FROM witness WINDOW record AS (PARTITION BY crm_code ORDER BY id)`;
+  FROM write_log WINDOW record AS (PARTITION BY crm_code ORDER BY id)`;
 
 export interface StoredRelation {
   readonly crmCode: string;
@@ -55,9 +55,9 @@ export class Service implements AsyncDisposable {
       "burst-ms": limits.burstMs,
       policy: "sliding",
     }).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    const service = new Service(file, args, await startSandbox(args, file));
+    const service = new Service(file, args, await startSandbox({ db: file, limits: args }));
     const store = service.#open();
-    store.exec(WITNESS);
+    store.exec(WRITE_LOG);
     store.close();
     return service;
   }
@@ -68,12 +68,13 @@ export class Service implements AsyncDisposable {
   }
 
   async restart(): Promise<void> {
-    this.#process = await startSandbox([...this.#args, "--port", String(this.port)], this.#file);
+    const flags = ["--port", String(this.port)];
+    this.#process = await startSandbox({ db: this.#file, limits: this.#args, flags });
   }
 
   /**
-   * Arms a fault, as soon as the service is there.
-   * @returns what takes it away again.
+   * Arms a fault as soon as the service is up.
+   * @returns a function that disarms it
    */
   async arm(fault: Record<string, unknown>): Promise<() => Promise<void>> {
     const response = await waitFor(
@@ -88,12 +89,12 @@ export class Service implements AsyncDisposable {
     if (response.status !== 201) throw new Error(await response.text());
     const { id } = (await response.json()) as { id: number };
     return async () => {
-      // It is gone already if the service was killed since.
+      // If the service was restarted since, the fault is gone already.
       await fetch(`${this.#process.faultsUrl}/faults/${id}`, { method: "DELETE" }).catch(() => {});
     };
   }
 
-  /** From now on another token is in force, and only that one. */
+  /** Revokes all tokens and creates a new one. */
   async replaceToken(): Promise<void> {
     const before = (await this.#administer("token", "list")) as {
       id: string;
@@ -112,7 +113,7 @@ export class Service implements AsyncDisposable {
     );
   }
 
-  /** Writes that changed something, and those after which a version was older than before. */
+  /** Number of writes that changed something, and of those that replaced a version with an older one. */
   history(): { changes: number; stale: number } {
     const [row] = this.#read<{ changes: number; stale: number }>(
       `SELECT coalesce(sum(changed), 0) AS changes, coalesce(sum(marker < before), 0) AS stale

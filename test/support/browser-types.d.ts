@@ -1,5 +1,5 @@
-// The names of the browser that playwright-core's types mention; the project's own code, which
-// never runs in a browser, keeps to Node's.
+// Browser types that playwright-core's types mention. This program has no 'dom' library: only
+// src/sandbox/page runs in a browser, and it has a tsconfig of its own.
 interface Node {}
 interface HTMLElement extends Node {}
 interface SVGElement extends Node {}

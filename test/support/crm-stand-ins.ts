@@ -1,4 +1,4 @@
-/** The read endpoints of CRMs, as each documents its own: address, credentials, answers. */
+/** Stand-ins for the CRMs' APIs, as each documents its own: address, credentials, responses. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fixtureText } from "./fixtures.ts";
@@ -9,16 +9,16 @@ export interface CrmApiCase {
   readonly recordId: string;
   /** Where the record is read, without its query. */
   readonly path: string;
-  /** Variables beside the secrets, given the address of the stand-in. */
+  /** Variables other than the secrets, given the address of the stand-in. */
   settings(url: string): Readonly<Record<string, string>>;
   readonly secrets: Readonly<Record<string, string>>;
-  /** What the CRM asks to be shown, with the token of `oauth` where it hands one out. */
+  /** The header with the credentials; the token is the one that `oauth` issued, if any. */
   readonly header: readonly [name: string, value: (token: string) => string];
   readonly oauth?: {
     readonly path: string;
     readonly form: (url: string) => Readonly<Record<string, string>>;
   };
-  /** The record as JSON text: a parsed one would have lost the digits of long numbers. */
+  /** The record as JSON text: parsing would round long numbers. */
   readonly record: string;
   readonly notFound: string;
   readonly unauthorized: string;
@@ -104,14 +104,14 @@ export const CRM_APIS: readonly CrmApiCase[] = [
     secrets: { ESPOCRM_API_KEY: "espo-key" },
     header: ["x-api-key", () => "espo-key"],
     record: withLongNumber(ESPO_RECORD, /^\{/),
-    // EspoCRM tells errors by status and a header, without a body.
+    // EspoCRM reports errors by status and a header, without a body.
     notFound: "",
     unauthorized: "",
   },
 ];
 
 export interface Fault {
-  /** `silence` never answers, `reset` breaks the connection. */
+  /** `silence` never responds, `reset` breaks the connection. */
   readonly status: number | "silence" | "reset";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -119,18 +119,18 @@ export interface Fault {
 
 export interface StandIn extends AsyncDisposable {
   readonly url: string;
-  /** Requests for records, refused ones too; tokens are counted apart. */
+  /** Requests for records, including those that failed; token requests are counted apart. */
   readonly reads: IncomingMessage[];
   tokens: number;
-  /** Answers in place of the record, first to last; then the record again. */
+  /** Responses instead of the record, first to last; then the record again. */
   readonly faults: Fault[];
   /** The same for tokens. */
   readonly tokenFaults: Fault[];
-  /** Deleted: from now on it is not found. */
+  /** From now on the record is not found. */
   isDeleted: boolean;
 }
 
-/** Answers as the CRM does: 401 to whoever does not show what it asks for. */
+/** Responds as the CRM does; wrong credentials get 401. */
 export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
   const [headerName, headerValue] = crm.header;
   const server = createServer((request, response) => {
@@ -149,9 +149,9 @@ export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
         if (fault !== undefined) return end(fault);
         const given = Object.fromEntries(new URLSearchParams(Buffer.concat(body).toString()));
         const wanted = { grant_type: "client_credentials", ...crm.oauth.form(standIn.url) };
-        const isRight = Object.entries(wanted).every(([name, value]) => given[name] === value);
+        const isValid = Object.entries(wanted).every(([name, value]) => given[name] === value);
         return end(
-          isRight
+          isValid
             ? { status: 200, body: `{"access_token":"token-${standIn.tokens}","expires_in":3599}` }
             : { status: 401, body: '{"error":"invalid_client","error_description":"…"}' },
         );

@@ -1,13 +1,11 @@
 /** The product as its users run it: real processes, real HTTP. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { inject } from "vitest";
+import { parseSamples, sumOf } from "../../src/demo/daemon-metrics.ts";
+import { readRelations, readRequests } from "../../src/demo/service-reader.ts";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
-import { uniquePrefix } from "./unique-prefix.ts";
 import { waitFor } from "./wait-for.ts";
 
 const START_DEADLINE_MS = 90_000;
+const READ_DEADLINE_MS = 60_000;
 
 export interface SandboxProcess extends AsyncDisposable {
   readonly process: TestProcess;
@@ -16,59 +14,39 @@ export interface SandboxProcess extends AsyncDisposable {
   readonly faultsUrl: string;
   /** All relations, terminated ones included, by crmCode. */
   relations(): Promise<Map<string, Record<string, unknown>>>;
-  /** How many requests were answered, by `<operation> <status>`. */
+  /** How many requests were served, by `<operation> <status>`. */
   requests(): Promise<Record<string, number>>;
 }
 
-/** Limits so wide that no test meets them unless it wants to. */
+export interface SandboxOptions {
+  /** Its database; without one the sandbox keeps nothing on the disk. */
+  readonly db?: string;
+  /** Flags for its quota; without them no test reaches it. None: the limits of the specification. */
+  readonly limits?: readonly string[];
+  /** More flags of `crmsync sandbox`. */
+  readonly flags?: readonly string[];
+}
+
 const WIDE = ["--per-hour", "1000000", "--burst", "100000"];
 
-export async function startSandbox(
-  args: readonly string[] = WIDE,
-  db = ":memory:",
-): Promise<SandboxProcess> {
-  const process = spawnCrmsync([
-    "sandbox",
-    "--port",
-    "0",
-    "--db",
-    db,
-    "--faults",
-    "--json",
-    ...args,
-  ]);
+/** `crmsync sandbox` on a free port, with the address for faults. */
+export async function startSandbox(options: SandboxOptions = {}): Promise<SandboxProcess> {
+  const { db = ":memory:", limits = WIDE, flags = [] } = options;
+  const always = ["--port", "0", "--db", db, "--faults", "--json"];
+  const process = spawnCrmsync(["sandbox", ...always, ...limits, ...flags]);
   const [line] = await process.line(/^\{.*"url".*\}$/, START_DEADLINE_MS);
-  const { url, token, faultsUrl } = JSON.parse(line) as Record<
-    "url" | "token" | "faultsUrl",
-    string
-  >;
-  const get = async (path: string) =>
-    (await fetch(url + path, { headers: { authorization: `Bearer ${token}` } })).json();
+  const address = JSON.parse(line) as Pick<SandboxProcess, "url" | "token" | "faultsUrl">;
   return {
     process,
-    url,
-    token,
-    faultsUrl,
+    ...address,
     async relations() {
-      const found = new Map<string, Record<string, unknown>>();
-      let cursor = "";
-      do {
-        const page = (await get(
-          `/v1.1/business-relations?pageSize=5000&includeTerminated=true${cursor}`,
-        )) as { businessRelations: Record<string, unknown>[]; nextCursor?: string | null };
-        for (const relation of page.businessRelations) {
-          found.set(String(relation["crmCode"]), relation);
-        }
-        cursor = page.nextCursor ? `&cursor=${encodeURIComponent(page.nextCursor)}` : "";
-      } while (cursor !== "");
-      return found;
+      const all = await readRelations(address, AbortSignal.timeout(READ_DEADLINE_MS));
+      return new Map(all.map((relation) => [String(relation["crmCode"]), relation]));
     },
     async requests() {
-      const counts = (await (await fetch(`${faultsUrl}/requests`)).json()) as {
-        operations: Record<string, Record<string, number>>;
-      };
+      const { operations } = await readRequests(address);
       return Object.fromEntries(
-        Object.entries(counts.operations).flatMap(([operation, statuses]) =>
+        Object.entries(operations).flatMap(([operation, statuses]) =>
           Object.entries(statuses).map(([status, n]) => [`${operation} ${status}`, n]),
         ),
       );
@@ -76,21 +54,6 @@ export async function startSandbox(
     [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
   };
 }
-
-/** Settings of a tenant of its own on the tests' Redis, with a quota that holds nothing up. */
-export const envFor = (
-  service: { readonly url: string; readonly token: string },
-  extra: Readonly<Record<string, string>> = {},
-) => ({
-  REDIS_URL: inject("redisUrl"),
-  QUEUE_PREFIX: uniquePrefix(),
-  SERVICE_BASE_URL: service.url,
-  SERVICE_TOKEN: service.token,
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-  ...extra,
-});
 
 export interface DaemonProcess extends AsyncDisposable {
   readonly process: TestProcess;
@@ -101,6 +64,7 @@ export interface DaemonProcess extends AsyncDisposable {
   push(events: readonly unknown[]): Promise<Response>;
 }
 
+/** `crmsync start` on a free port; `/events` needs no token. */
 export async function startDaemon(
   env: Record<string, string>,
   args: readonly string[] = [],
@@ -114,7 +78,7 @@ export async function startDaemon(
     process,
     url,
     redisUrl,
-    metric: async (name, labels = {}) => sumOf(await text(`${url}/metrics`), name, labels),
+    metric: (name, labels) => readMetric(url, name, labels),
     push: (events) =>
       fetch(`${url}/events`, {
         method: "POST",
@@ -125,68 +89,25 @@ export async function startDaemon(
   };
 }
 
-const text = async (url: string): Promise<string> => (await fetch(url)).text();
-
-function sumOf(metrics: string, name: string, labels: Record<string, string>): number {
-  let sum = 0;
-  let known = false;
-  for (const line of metrics.split("\n")) {
-    const match = /^([\w:]+)(?:\{(.*)\})? (\S+)$/.exec(line);
-    if (match?.[1] !== name) continue;
-    known = true;
-    const has = Object.entries(labels).every(([k, v]) => match[2]?.includes(`${k}="${v}"`));
-    if (has) sum += Number(match[3]);
-  }
-  // A gauge that is not there yet is not 0.
-  if (!known) throw new Error(`${name} is not known yet`);
-  return sum;
+async function readMetric(
+  url: string,
+  name: string,
+  labels: Record<string, string> = {},
+): Promise<number> {
+  const samples = parseSamples(await (await fetch(`${url}/metrics`)).text());
+  // A gauge without a value yet is not 0.
+  if (!samples.some((sample) => sample.name === name)) throw new Error(`${name} has no value yet`);
+  return sumOf(samples, name, labels);
 }
 
-/** Resolves once nothing waits: not in the inbox, not staged, not on its way. */
+const WAITING = ["wait", "prioritized", "active", "delayed"];
+
+/** Resolves once no job and no staged state waits. */
 export async function waitUntilSettled(daemon: DaemonProcess, deadlineMs = 120_000): Promise<void> {
-  await waitFor(
-    async () =>
-      (await daemon.metric("crmsync_queue_jobs", { state: "wait" })) +
-        (await daemon.metric("crmsync_queue_jobs", { state: "prioritized" })) +
-        (await daemon.metric("crmsync_queue_jobs", { state: "active" })) +
-        (await daemon.metric("crmsync_queue_jobs", { state: "delayed" })) +
-        (await daemon.metric("crmsync_oldest_unsynced_age_seconds")) ===
-      0,
-    { deadlineMs, what: "all changes settled" },
-  );
-}
-
-export interface TempDir extends AsyncDisposable {
-  readonly path: string;
-}
-
-export async function tempDir(): Promise<TempDir> {
-  const path = await mkdtemp(join(tmpdir(), "crmsync-test-"));
-  return {
-    path,
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true, maxRetries: 10 }),
+  const waiting = async (): Promise<number> => {
+    const jobs = WAITING.map((state) => daemon.metric("crmsync_queue_jobs", { state }));
+    const age = daemon.metric("crmsync_oldest_unsynced_age_seconds");
+    return (await Promise.all([...jobs, age])).reduce((sum, value) => sum + value, 0);
   };
-}
-
-let eventNumber = 0;
-
-/** An event as a CRM would send it, with the time of now unless told. */
-export function personEvent(
-  crmCode: string,
-  fields: Record<string, unknown> = {},
-  envelope: Record<string, unknown> = {},
-): Record<string, unknown> & { source: string; id: string } {
-  eventNumber += 1;
-  return {
-    specversion: "1.0",
-    id: `${process.pid}-${eventNumber}`,
-    source: "/crm/test",
-    type: "crm.record.updated",
-    subject: `contact/${crmCode}`,
-    time: new Date().toISOString(),
-    data: {
-      record: { type: "Person", crmCode, firstName: "Ada", lastName: "Muster", ...fields },
-    },
-    ...envelope,
-  };
+  await waitFor(async () => (await waiting()) === 0, { deadlineMs, what: "all changes settled" });
 }

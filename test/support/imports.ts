@@ -8,7 +8,7 @@ export interface SourceFile {
 }
 
 export interface Rules {
-  /** Per area, a folder of src or one of its files or workers: the areas that it may import. */
+  /** Per area (a folder or a file): the areas that it may import. The longest match counts. */
   mayImport: Record<string, readonly string[]>;
   /** Packages and built-in modules that only these areas or files may import. */
   onlyIn: Record<string, readonly string[]>;
@@ -25,28 +25,28 @@ export function readSources(root: string, folders: string[]): SourceFile[] {
     .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
 }
 
-/** Every breach of the rules, as `file: what`; files outside of src and workers may import all. */
+/** Every breach of the rules, as `file: what`. Files outside of src and workers may import anything. */
 export function findBreaches(files: readonly SourceFile[], rules: Rules): string[] {
   return files.flatMap((file) => {
     const specifiers = importsOf(file.text);
     const breaches = specifiers.filter((specifier) => !isWellFormed(specifier));
     return [
       ...breaches.map((specifier) => `imports "${specifier}": not a package, nor a path with .ts`),
-      ...(areaOf(file.path) === undefined ? [] : findBreachesOfArea(file, specifiers, rules)),
+      ...(isProduct(file.path) ? findBreachesOfArea(file, specifiers, rules) : []),
     ].map((breach) => `${file.path}: ${breach}`);
   });
 }
 
 function findBreachesOfArea(file: SourceFile, specifiers: string[], rules: Rules): string[] {
-  const area = areaOf(file.path) ?? "";
+  const area = areaOf(file.path, rules);
   const allowed = rules.mayImport[area];
   const pure = rules.pure[area];
   const breaches = allowed === undefined ? [`${area} is not in the table`] : [];
   for (const specifier of specifiers) {
     const target = specifier.startsWith(".") ? join(dirname(file.path), specifier) : specifier;
-    const targetArea = specifier.startsWith(".") ? areaOf(target) : undefined;
     if (specifier.startsWith(".")) {
-      const ok = targetArea === area || allowed?.some((to) => covers(to, target)) === true;
+      const ok =
+        areaOf(target, rules) === area || allowed?.some((to) => covers(to, target)) === true;
       if (!ok) breaches.push(`${area} may not import ${target}`);
     } else {
       const name = packageOf(specifier);
@@ -84,10 +84,48 @@ function isWellFormed(specifier: string): boolean {
     : /^(?:node:|@?[a-z])/.test(specifier);
 }
 
-/** `src/sync/decide.ts` → `src/sync`; `src/config.ts` itself; `workers/main.ts` → `workers`. */
-function areaOf(path: string): string | undefined {
-  return /^(?:src\/[^/]+|workers)(?=\/|$)/.exec(normalize(path))?.[0];
+/** Circles of imports, types included, each as its files in alphabetical order. */
+export function findCircles(files: readonly SourceFile[]): string[][] {
+  const paths = new Set(files.map(({ path }) => path));
+  const imports = new Map(
+    files.map(({ path, text }) => [
+      path,
+      importsOf(text)
+        .filter((specifier) => specifier.startsWith("."))
+        .map((specifier) => join(dirname(path), specifier))
+        .filter((target) => paths.has(target)),
+    ]),
+  );
+  const reach = new Map([...paths].map((path) => [path, reachableFrom(path, imports)]));
+  const circles = [...paths].map((path) =>
+    [...paths]
+      .filter((other) => reach.get(path)?.has(other) && reach.get(other)?.has(path))
+      .toSorted(),
+  );
+  const distinct = new Map(circles.map((circle) => [circle.join(" "), circle]));
+  return [...distinct.values()].filter((circle) => circle.length > 0);
 }
+
+/** The files that can be reached by following at least one import. */
+function reachableFrom(path: string, imports: ReadonlyMap<string, readonly string[]>): Set<string> {
+  const reached = new Set<string>();
+  const open = [...(imports.get(path) ?? [])];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (reached.has(next)) continue;
+    reached.add(next);
+    open.push(...(imports.get(next) ?? []));
+  }
+  return reached;
+}
+
+/** The most specific row of the table that covers the path, else its folder. */
+function areaOf(path: string, rules: Rules): string {
+  const rows = Object.keys(rules.mayImport).filter((area) => covers(area, normalize(path)));
+  const [longest] = rows.toSorted((a, b) => b.length - a.length);
+  return longest ?? /^(?:src\/[^/]+|workers)(?=\/|$)/.exec(normalize(path))?.[0] ?? path;
+}
+
+const isProduct = (path: string): boolean => /^(?:src|workers)\//.test(normalize(path));
 
 /** A place is a folder or a file. */
 function covers(place: string, path: string): boolean {

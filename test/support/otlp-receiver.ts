@@ -1,4 +1,4 @@
-/** A collector of traces by OTLP/HTTP that keeps what it is sent. */
+/** A trace collector (OTLP/HTTP) that stores what it receives. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +19,7 @@ export interface ReceivedSpan {
 export interface OtlpReceiver extends AsyncDisposable {
   readonly url: string;
   readonly requests: { path: string; headers: IncomingHttpHeaders; body: Buffer }[];
-  /** Of what came as JSON. */
+  /** All received spans; JSON only. */
   spans(): ReceivedSpan[];
   resources(): Record<string, unknown>[];
 }
@@ -43,7 +43,7 @@ interface ExportRequest {
   }[];
 }
 
-/** @param silent takes what comes and never answers. */
+/** @param silent accepts requests and never answers */
 export async function otlpReceiver({ port = 0, silent = false } = {}): Promise<OtlpReceiver> {
   const requests: OtlpReceiver["requests"] = [];
   const server = createServer((request, response) => {
@@ -80,6 +80,6 @@ export async function otlpReceiver({ port = 0, silent = false } = {}): Promise<O
   };
 }
 
-/** OTLP wraps a value in an object that names its type. */
+/** OTLP wraps each value in an object whose key is its type. */
 const valuesOf = (attributes: readonly Attribute[]): Record<string, unknown> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));

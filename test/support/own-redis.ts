@@ -1,45 +1,70 @@
-/** A Redis of the test's own, to be stopped, filled and emptied at will. */
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { createServer } from "node:net";
+/** A redis-server of the test's own, to be killed, frozen, filled and emptied at will. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Redis } from "ioredis";
 import { findRedisServer } from "../../src/ops/find-redis-server.ts";
-import { tempDir } from "./crmsync.ts";
+import { freePort } from "../../src/ops/free-port.ts";
+import { CONF_FILE, spawnRedis, type RedisProcess } from "../../src/ops/redis-process.ts";
+import { tempDir } from "./temp-dir.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface OwnRedis extends AsyncDisposable {
   readonly url: string;
-  /** A client for looking and meddling. */
+  /** Connects again by itself; its commands wait while Redis is down. */
   readonly client: Redis;
+  /** Starts it again on the same port, with everything that its AOF holds. */
   start(): Promise<void>;
-  /** SIGKILL, as a crash would; what AOF has written stays. */
+  /** SIGKILL, as in a crash. */
   kill(): Promise<void>;
+  /** SIGSTOP freezes it, SIGCONT lets it continue. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
 }
 
-export async function ownRedis(args: readonly string[] = []): Promise<OwnRedis> {
+const SETTINGS = {
+  bind: "127.0.0.1",
+  save: '""',
+  appendonly: "yes",
+  appendfsync: "always",
+  "maxmemory-policy": "noeviction",
+};
+
+/**
+ * @param settings lines of redis.conf by name; they override the ones above
+ * @throws NoRedisServer when the machine has none and none can be installed
+ */
+export async function ownRedis(settings: Readonly<Record<string, string>> = {}): Promise<OwnRedis> {
   const command = await findRedisServer();
-  const dir = await tempDir();
   const port = await freePort();
+  if (port === undefined) throw new Error("No loopback port is free for redis-server.");
+  const dir = await tempDir();
+  const lines = Object.entries({ ...SETTINGS, port, ...settings });
+  writeFileSync(
+    join(dir.path, CONF_FILE),
+    lines.map(([name, value]) => `${name} ${value}\n`).join(""),
+  );
   const url = `redis://127.0.0.1:${port}`;
-  let child: ChildProcess | undefined;
   const client = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-  client.on("error", () => {});
-  const killNow = () => child?.kill("SIGKILL");
+  client.on("error", () => {}); // the command in flight reports it
+  let server: RedisProcess | undefined;
+  const send = (signal: NodeJS.Signals) => {
+    try {
+      if (server?.pid !== undefined) process.kill(server.pid, signal);
+    } catch {} // it has exited already
+  };
+  // The server ends with this process however this process ends; a frozen one needs SIGKILL.
+  const killNow = () => send("SIGKILL");
   process.once("exit", killNow);
 
   async function start(): Promise<void> {
-    const settings = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir.path];
-    const durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
-    child = spawn(command, [...settings, ...durable, ...args], { stdio: "ignore" });
-    await waitFor(async () => (await client.ping()) === "PONG", { what: "redis answers" });
+    server = spawnRedis(command, dir.path);
+    await waitFor(async () => (await client.ping()) === "PONG", { what: "redis-server is up" });
   }
 
   async function kill(): Promise<void> {
-    if (child === undefined) return;
-    const ended = once(child, "exit");
-    child.kill("SIGKILL");
+    const { ended } = server ?? {};
+    send("SIGKILL");
+    server = undefined;
     await ended;
-    child = undefined;
   }
 
   await start();
@@ -48,6 +73,7 @@ export async function ownRedis(args: readonly string[] = []): Promise<OwnRedis> 
     client,
     start,
     kill,
+    signal: send,
     async [Symbol.asyncDispose]() {
       client.disconnect();
       await kill();
@@ -55,14 +81,4 @@ export async function ownRedis(args: readonly string[] = []): Promise<OwnRedis> 
       await dir[Symbol.asyncDispose]();
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }

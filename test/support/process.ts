@@ -9,7 +9,7 @@ const PROJECT_DIR = join(import.meta.dirname, "../..");
 const STOP_DEADLINE_MS = 10_000;
 
 export interface ProcessOptions {
-  /** Nothing but PATH and HOME is inherited, so that no test depends on the caller's settings. */
+  /** Added to PATH and HOME, the only variables that are inherited. */
   env?: Record<string, string>;
   cwd?: string;
   /** Written to its stdin, which is then closed. */
@@ -21,7 +21,7 @@ export interface ProcessEnd {
   signal: NodeJS.Signals | null;
 }
 
-/** A child that cannot outlive its test: `await using` ends it, as does the end of this process. */
+/** A child that cannot outlive its test: `await using` stops it, the exit of this process kills it. */
 export interface TestProcess extends AsyncDisposable {
   readonly pid: number;
   readonly stdout: string[];
@@ -39,15 +39,20 @@ export function spawnCrmsync(args: string[], options: ProcessOptions = {}): Test
 
 /** Runs a script on this Node. */
 export function spawnNode(args: string[], options: ProcessOptions = {}): TestProcess {
-  const { PATH = "", HOME = "" } = process.env;
   const child = spawn(process.execPath, args, {
     cwd: options.cwd ?? PROJECT_DIR,
-    env: { PATH, HOME, ...options.env },
+    env: isolatedEnv(options.env),
     stdio: "pipe",
   });
-  child.stdin.on("error", () => {}); // it may end before it has read everything
+  child.stdin.on("error", () => {}); // it may exit before it has read everything
   child.stdin.end(options.input ?? "");
   return supervise(child, child.stdout, child.stderr);
+}
+
+/** PATH and HOME of this process and `env`: no child depends on the caller's settings. */
+export function isolatedEnv(env: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const { PATH = "", HOME = "" } = process.env;
+  return { PATH, HOME, ...env };
 }
 
 function supervise(child: ChildProcess, out: Readable, err: Readable): TestProcess {
@@ -78,7 +83,7 @@ function supervise(child: ChildProcess, out: Readable, err: Readable): TestProce
           const match = pattern.exec(line);
           if (match !== null) return match;
         }
-        return end; // nothing more will come
+        return end; // no more lines will come
       };
       const what = `a line that matches ${pattern}`;
       const found = await waitFor(find, { deadlineMs, what }).catch((error: Error) => error);

@@ -2,17 +2,17 @@ import { GenericContainer, getContainerRuntimeClient } from "testcontainers";
 
 const PORT = 6379;
 
-/** Docker publishes on every interface unless told otherwise, and this Redis has no password. */
+/** Publishes the port on loopback only: Docker would use every interface, and there is no password. */
 class LoopbackContainer extends GenericContainer {
   protected override async beforeContainerCreated(): Promise<void> {
     this.hostConfig.PortBindings = { [`${PORT}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "0" }] };
   }
 }
 
-/** A Redis with the settings of production in a container; rejects where no Docker engine answers. */
+/** A Redis with production settings in a container; rejects if no Docker engine answers. */
 export async function startRedisContainer(): Promise<{ url: string; stop(): Promise<void> }> {
   await getContainerRuntimeClient().catch((cause: unknown) => {
-    throw new Error("A Redis in a container needs a Docker engine, and none answers.", { cause });
+    throw new Error("A Redis in a container needs a Docker engine, but none answers.", { cause });
   });
   const container = await new LoopbackContainer("redis:7")
     .withExposedPorts(PORT)

@@ -1,10 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import pino from "pino";
 import type { TestProject } from "vitest/node";
-import { startEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
 import { NoRedisServer } from "../../src/ops/find-redis-server.ts";
+import { ownRedis } from "./own-redis.ts";
 import { startRedisContainer } from "./redis-container.ts";
 
 declare module "vitest" {
@@ -15,10 +11,10 @@ declare module "vitest" {
 
 interface TestRedis {
   url: string;
-  stop(): Promise<void>;
+  stop(): PromiseLike<void>;
 }
 
-// One server for all projects of a run: this module is loaded once.
+// This module is loaded once per run, so all projects share one server.
 let shared: Promise<TestRedis> | undefined;
 let users = 0;
 
@@ -30,17 +26,18 @@ export async function setup(project: TestProject): Promise<void> {
 
 export async function teardown(): Promise<void> {
   users -= 1;
-  const redis = await shared?.catch(() => undefined); // then the setup has failed and said so
+  const redis = await shared?.catch(() => undefined); // the setup has reported that error
   if (users === 0) await redis?.stop();
 }
 
-/** REDIS_URL, else an own redis-server, else a container; TEST_REDIS=testcontainers: a container. */
+/** REDIS_URL, else our own redis-server, else a container; TEST_REDIS=testcontainers: a container. */
 async function provideRedis(): Promise<TestRedis> {
   if (process.env["TEST_REDIS"] === "testcontainers") return startRedisContainer();
   const given = process.env["REDIS_URL"];
   if (given !== undefined && given !== "") return { url: given, stop: async () => {} };
   try {
-    return await startOwnServer();
+    const redis = await ownRedis();
+    return { url: redis.url, stop: () => redis[Symbol.asyncDispose]() };
   } catch (error) {
     if (!(error instanceof NoRedisServer)) throw error;
     try {
@@ -48,24 +45,5 @@ async function provideRedis(): Promise<TestRedis> {
     } catch (cause) {
       throw new Error(`${error.message}\n  - Or start a Docker engine.`, { cause });
     }
-  }
-}
-
-async function startOwnServer(): Promise<TestRedis> {
-  const dataDir = await mkdtemp(join(tmpdir(), "crmsync-test-"));
-  const log = pino({ level: "warn" }, pino.destination(2));
-  const remove = async () => rm(dataDir, { recursive: true, force: true, maxRetries: 10 });
-  try {
-    const redis = await startEmbeddedRedis({ dataDir, log });
-    return {
-      url: redis.url,
-      async stop() {
-        await redis.close();
-        await remove();
-      },
-    };
-  } catch (error) {
-    await remove();
-    throw error;
   }
 }

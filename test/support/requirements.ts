@@ -1,21 +1,21 @@
 import {
+  canRun,
   installDebianPackage,
   mayInstallDebianPackages,
-  runs,
 } from "../../src/ops/install-debian-package.ts";
 import type { TestContext } from "vitest";
 
 export interface Tool {
-  /** Names that it has on one system or another. */
+  /** Its names; which one exists depends on the system. */
   commands: string[];
-  /** Arguments with which it exits 0 when it can do its work. */
+  /** Arguments with which it exits 0 if it works. */
   check: string[];
   debianPackage?: string;
 }
 
 /**
- * The command of a tool that the test needs. A missing tool is installed where that is allowed; a
- * test whose tool cannot be had is reported as not run, with the reason, and fails under CI=true.
+ * The command of a tool that the test needs. Installs a missing tool where that is allowed. If it
+ * cannot be installed, the test is reported as not run, with the reason; under CI=true it fails.
  */
 export async function requireTool(
   context: Pick<TestContext, "skip">,
@@ -25,20 +25,20 @@ export async function requireTool(
   const name = tool.commands[0] ?? "";
   const command = await findTool(tool);
   if (command !== undefined) return command;
-  const reason = `needs ${name}, which is not there and cannot be installed`;
+  const reason = `needs ${name}, which is missing and cannot be installed`;
   if (ci) throw new Error(`Not run: ${reason}`);
   return context.skip(reason);
 }
 
 async function findTool(tool: Tool): Promise<string | undefined> {
-  const present = await firstThatRuns(tool);
+  const present = await findCommand(tool);
   if (present !== undefined || tool.debianPackage === undefined) return present;
   if (!(await mayInstallDebianPackages())) return undefined;
   await installDebianPackage(tool.debianPackage);
-  return firstThatRuns(tool);
+  return findCommand(tool);
 }
 
-async function firstThatRuns({ commands, check }: Tool): Promise<string | undefined> {
-  for (const command of commands) if (await runs(command, check)) return command;
+async function findCommand({ commands, check }: Tool): Promise<string | undefined> {
+  for (const command of commands) if (await canRun(command, check)) return command;
   return undefined;
 }

@@ -2,7 +2,7 @@ import type { SerializedError } from "vitest";
 import { DefaultReporter } from "vitest/node";
 import type { TestModule, TestRunEndReason } from "vitest/node";
 
-/** Ends the default report with the reasons of tests that were not run and one line of numbers. */
+/** Adds two things to the default report: why tests were not run, and one line of counts. */
 export class SummaryReporter extends DefaultReporter {
   override onTestRunEnd(
     modules: readonly TestModule[],
@@ -11,7 +11,7 @@ export class SummaryReporter extends DefaultReporter {
   ): void {
     super.onTestRunEnd(modules, unhandledErrors, reason);
     const { notRun, passed, failed, skipped } = summarise(modules);
-    // A run may fail without a failed test: a file that does not load, an error outside of tests.
+    // A run may fail without a failed test: a file does not load, or an error occurs outside tests.
     const failures = Math.max(failed + unhandledErrors.length, reason === "passed" ? 0 : 1);
     for (const line of notRun) this.log(`not run: ${line}`);
     this.log(`${passed} passed, ${failures} failed${skipped === 0 ? "" : `, ${skipped} skipped`}`);
@@ -36,7 +36,7 @@ function summarise(modules: readonly TestModule[]): {
       if (result.state === "passed") passed += 1;
       else if (result.state === "failed") failed += 1;
       else skipped += 1;
-      // Without a reason it was left out by a filter of the command line.
+      // Without a note, a filter of the command line excluded it.
       if (result.state === "skipped" && result.note !== undefined) {
         notRun.push(`${module.relativeModuleId} > ${test.fullName}: ${result.note}`);
       }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** A key prefix of a test's own; the braces keep its keys on one node of a Redis Cluster. */
+/** A new key prefix; the braces keep its keys on one node of a Redis Cluster. */
 export function uniquePrefix(): string {
   return `{t-${randomBytes(6).toString("hex")}}`;
 }

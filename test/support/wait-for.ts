@@ -3,9 +3,9 @@ import { setTimeout as delay } from "node:timers/promises";
 const POLL_MS = 20;
 
 /**
- * Resolves with the first value of `condition` that is neither false nor undefined; rejects with
- * `what` was waited for when the deadline passes. An error of the condition counts as "not yet" and
- * is told at the deadline.
+ * Resolves with the first value of `condition` that is neither false nor undefined. At the deadline
+ * it rejects and names `what` it waited for. An error of `condition` counts as "not yet"; the last
+ * one is the cause of the rejection.
  */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
@@ -21,7 +21,7 @@ export async function waitFor<T>(
       cause = error;
     }
     if (Date.now() >= deadline) {
-      throw new Error(`Waited ${deadlineMs} ms in vain: ${what}`, { cause });
+      throw new Error(`Not within ${deadlineMs} ms: ${what}`, { cause });
     }
     await delay(POLL_MS);
   }

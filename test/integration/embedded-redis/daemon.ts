@@ -1,5 +1,5 @@
-// A daemon of a few lines, for the tests to end in every way: it runs the embedded Redis of the
-// directory given and prints its URL, then does what its second argument says.
+// A minimal daemon for the tests to end in every way. It runs the embedded Redis in the directory
+// of its first argument, prints the URL, then does what its second argument says.
 import { Redis } from "ioredis";
 import pino from "pino";
 import { startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";

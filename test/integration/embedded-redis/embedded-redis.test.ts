@@ -25,7 +25,7 @@ test("The settings are those of a durable queue, on loopback only", async () => 
   ]);
 });
 
-test("Other users of the machine get in neither without the password nor through the files", async () => {
+test("Other users of the machine cannot connect without the password, nor read the files", async () => {
   const dataDir = await newDataDir();
   const { url } = await start(dataDir);
   const { port } = new URL(url);
@@ -35,7 +35,7 @@ test("Other users of the machine get in neither without the password nor through
   expect(await mode("redis/redis.conf")).toBe(0o600);
 });
 
-test("The next start has the data and the URL of the last one", async () => {
+test("The next start keeps the data and the URL of the last one", async () => {
   const dataDir = await newDataDir();
   const first = await start(dataDir);
   await connectTo(first.url).set("kept", "yes");
@@ -47,13 +47,13 @@ test("The next start has the data and the URL of the last one", async () => {
   expect(await connectTo(second.url).get("kept")).toBe("yes");
 });
 
-test("A port that somebody else has taken meanwhile is given up, the data are not", async () => {
+test("If another program has taken the port, the next start uses another port and the same data", async () => {
   const dataDir = await newDataDir();
   const first = await start(dataDir);
   await connectTo(first.url).set("kept", "yes");
   await first.close();
   const other = createServer((socket) => {
-    socket.on("error", () => {}); // the caller hangs up
+    socket.on("error", () => {}); // the caller closes the connection
     socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
   });
   await new Promise<void>((done) => {
@@ -65,7 +65,7 @@ test("A port that somebody else has taken meanwhile is given up, the data are no
   expect(await connectTo(second.url).get("kept")).toBe("yes");
 });
 
-test("Another process finds it by the data directory, while it runs", async () => {
+test("Another process finds it by the data directory while it runs", async () => {
   const dataDir = await newDataDir();
   expect(await findEmbeddedRedis(dataDir)).toBeUndefined();
   const redis = await start(dataDir);
@@ -74,29 +74,29 @@ test("Another process finds it by the data directory, while it runs", async () =
   expect(await findEmbeddedRedis(dataDir)).toBeUndefined();
 });
 
-test("A second daemon on the directory is refused with the pid of the first", async () => {
+test("A second daemon on the directory fails and names the pid of the first", async () => {
   const dataDir = await newDataDir();
   await using first = spawnDaemon(dataDir);
   const url = await urlOf(first);
   await using second = spawnDaemon(dataDir);
   expect(await second.ended).toMatchObject({ code: 1 });
-  await second.line(new RegExp(`${dataDir} is in use by process ${first.pid}: stop that one`));
+  await second.line(new RegExp(`${dataDir} is in use by process ${first.pid}: stop it first`));
   expect(await connectTo(url).ping()).toBe("PONG");
 });
 
-test("A server that dies is restarted on its URL, and its clients go on", async () => {
+test("A server that exits is restarted on the same URL, and its clients continue", async () => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir);
   const redis = connectTo(await urlOf(daemon));
   await redis.set("kept", "yes");
   const [, pid] = /process_id:(\d+)/.exec(await redis.info("server")) ?? [];
   process.kill(Number(pid), "SIGKILL");
-  await daemon.line(/"reason":"signal SIGKILL".*ended by itself/);
+  await daemon.line(/"reason":"signal SIGKILL".*redis.exited/);
   await daemon.line(/redis.restarted/);
   expect(await redis.get("kept")).toBe("yes");
 });
 
-test("A server that cannot be restarted is given up, and said so", async () => {
+test("A server that cannot be restarted is reported through `exited`", async () => {
   const dataDir = await newDataDir();
   const redis = await start(dataDir);
   await writeFile(join(dataDir, "redis/redis.conf"), "no-such-setting yes\n");
@@ -104,10 +104,12 @@ test("A server that cannot be restarted is given up, and said so", async () => {
   await client.call("SHUTDOWN", "NOSAVE").catch(() => {});
   expect(await redis.exited).toEqual({ wanted: false, reason: "exit code 1" });
   await redis.close();
-  await waitFor(async () => (await start(dataDir)).url !== "", { what: "the directory is free" });
+  await waitFor(async () => (await start(dataDir)).url !== "", {
+    what: "the directory is unlocked",
+  });
 });
 
-test("Without a redis-server and without the right to install one, every way to get one is named", async () => {
+test("Without a redis-server and the right to install one, the error lists every way to get one", async () => {
   const daemon = join(import.meta.dirname, "daemon.ts");
   await using child = spawnNode([daemon, await newDataDir()], { env: { PATH: "/nonexistent" } });
   expect(await child.ended).toMatchObject({ code: 1 });

@@ -20,7 +20,7 @@ test.for<[string, Task, NodeJS.Signals?]>([
   ["SIGHUP", "idle", "SIGHUP"],
   ["process.exit", "exit"],
   ["an uncaught error", "throw"],
-])("The server and its watcher end with a parent that ends by %s", async ([, task, signal]) => {
+])("The server and its watcher end when their parent ends by %s", async ([, task, signal]) => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir, task);
   const url = await urlOf(daemon);
@@ -29,22 +29,22 @@ test.for<[string, Task, NodeJS.Signals?]>([
   await untilNothingRuns(dataDir, url);
 });
 
-test("After kill -9 in the middle of writing, the next start has everything acknowledged", async () => {
+test("After kill -9 during writes, the next start has every acknowledged write", async () => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir, "write");
   await daemon.line(/^acknowledged 500$/);
   daemon.kill("SIGKILL");
-  await using next = spawnDaemon(dataDir); // at once, while the first server is still ending
+  await using next = spawnDaemon(dataDir); // at once: the first server is still ending
   await daemon.ended;
   const acknowledged = Number(daemon.stdout.at(-1)?.split(" ")[1]);
   expect(acknowledged).toBeGreaterThanOrEqual(500);
   const count = Number(await connectTo(await urlOf(next)).get("count"));
-  // The one that was under way may have been written without its answer being seen.
+  // The write in flight may have been stored although its reply was not seen.
   expect(count).toBeGreaterThanOrEqual(acknowledged);
   expect(count).toBeLessThanOrEqual(acknowledged + 1);
 });
 
-test("A server that outlived its parent and its watcher is ended by the next start", async () => {
+test("The next start shuts down a server that outlived its parent and its watcher", async () => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir);
   const url = await urlOf(daemon);
@@ -62,7 +62,7 @@ test("A server that outlived its parent and its watcher is ended by the next sta
   expect(await processesIn(dataDir)).not.toContain(server);
 });
 
-test("An orphan that does not answer any more is killed by the next start", async () => {
+test("The next start kills an orphan that does not answer", async () => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir);
   const redis = connectTo(await urlOf(daemon));
@@ -76,7 +76,7 @@ test("An orphan that does not answer any more is killed by the next start", asyn
   expect(await processesIn(dataDir)).not.toContain(server);
 });
 
-test("Ctrl-C reaches the parent alone, which still has its Redis to drain", async () => {
+test("Ctrl-C reaches only the parent, which can still drain into its Redis", async () => {
   const dataDir = await newDataDir();
   await using daemon = spawnDaemon(dataDir, "drain");
   const url = await urlOf(daemon);

@@ -1,20 +1,18 @@
-import { mkdtemp, readdir, readlink, realpath, rm } from "node:fs/promises";
+import { readdir, readlink } from "node:fs/promises";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { onTestFinished } from "vitest";
 import { spawnNode } from "../../support/process.ts";
 import type { TestProcess } from "../../support/process.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-/** A data directory of the test's own. */
+/** A new data directory, removed at the end of the test. */
 export async function newDataDir(): Promise<string> {
-  const dir = await realpath(await mkdtemp(join(tmpdir(), "crmsync-redis-")));
-  onTestFinished(async () => {
-    await rm(dir, { recursive: true, force: true, maxRetries: 5 });
-  });
-  return dir;
+  const dir = await tempDir();
+  onTestFinished(async () => dir[Symbol.asyncDispose]());
+  return dir.path;
 }
 
 export type Task = "idle" | "write" | "drain" | "exit" | "throw";
@@ -29,7 +27,7 @@ export async function urlOf(daemon: TestProcess): Promise<string> {
 
 export function connectTo(url: string): Redis {
   const redis = new Redis(url, { retryStrategy: () => 50 });
-  redis.on("error", () => {}); // told by the command that fails
+  redis.on("error", () => {}); // the failed command reports it
   onTestFinished(() => redis.disconnect());
   return redis;
 }
@@ -45,7 +43,7 @@ export async function accepts(url: string): Promise<boolean> {
   });
 }
 
-/** The server and its watcher, which are the processes that work in the directory (Linux). */
+/** The server and its watcher: the processes that run in the directory (Linux only). */
 export async function processesIn(dataDir: string): Promise<number[]> {
   const dir = join(dataDir, "redis");
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));

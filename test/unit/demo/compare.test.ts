@@ -18,25 +18,25 @@ const filledIn = {
 const crm = (expected: Partial<Expected> = {}): Map<string, Expected> =>
   new Map([["1", { relation: ada, mayBeAbsent: false, ...expected }]]);
 
-test("defaults that the service fills in and the order of a list make no difference", () => {
+test("ignores defaults that the service fills in, and the order of a list", () => {
   expect(compare(crm(), [{ ...ada, ...filledIn, service: ["b", "a"] }])).toEqual([]);
 });
 
 test.each([
   ["a field that differs", { ...ada, ...filledIn, lastName: "Alt" }, "lastName"],
-  ["a field too much", { ...ada, ...filledIn, maidenName: "Alt" }, "maidenName"],
-  ["a field that is missing", { ...ada, ...filledIn, service: undefined }, "service"],
+  ["an unexpected field", { ...ada, ...filledIn, maidenName: "Alt" }, "maidenName"],
+  ["a missing field", { ...ada, ...filledIn, service: undefined }, "service"],
   ["a status", { ...ada, ...filledIn, relationStatus: "terminated" }, "relationStatus"],
-])("%s is named", (_, relation, field) => {
+])("%s is reported", (_, relation, field) => {
   expect(compare(crm(), [relation])).toMatchObject([{ crmCode: "1", field }]);
 });
 
-test("a relation that is missing is named, unless it need not be there", () => {
+test("a missing relation is reported, unless it may be absent", () => {
   expect(compare(crm(), [])).toEqual([{ crmCode: "1", crm: "present", service: "absent" }]);
   expect(compare(crm({ mayBeAbsent: true }), [])).toEqual([]);
 });
 
-test("a relation that the CRM never had right, or never had, is named", () => {
+test("a relation of a record that was never valid, or never existed, is reported", () => {
   const relation = { ...ada, ...filledIn };
   expect(compare(crm({ relation: undefined, mayBeAbsent: true }), [relation])).toHaveLength(1);
   expect(compare(new Map(), [relation])).toHaveLength(1);

@@ -2,7 +2,7 @@ import { Counter, Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { DaemonMetrics, parseSamples } from "../../../src/demo/daemon-metrics.ts";
 
-test("samples are read as prom-client writes them", async () => {
+test("reads samples as prom-client writes them", async () => {
   const registry = new Registry();
   const counter = new Counter({
     name: "crmsync_events_total",
@@ -15,19 +15,19 @@ test("samples are read as prom-client writes them", async () => {
   expect(sample).toMatchObject({ name: "crmsync_events_total", labels: { code: "200" }, value: 3 });
 });
 
-test("counters go on over a new start, shared state does not", () => {
+test("counters continue over a restart, gauges do not", () => {
   const metrics = new DaemonMetrics();
   metrics.update('crmsync_changes_total{outcome="created"} 5\ncrmsync_dead_letters 2');
-  expect(metrics.state("dead_letters")).toBe(2);
+  expect(metrics.gauge("dead_letters")).toBe(2);
   metrics.ended();
-  expect(metrics.state("dead_letters")).toBeUndefined();
+  expect(metrics.gauge("dead_letters")).toBeUndefined();
   metrics.update('crmsync_changes_total{outcome="created"} 1\ncrmsync_dead_letters 3');
   expect(metrics.count("changes_total", { outcome: "created" })).toBe(6);
   expect(metrics.count("changes_total", { outcome: "updated" })).toBe(0);
-  expect(metrics.state("dead_letters")).toBe(3);
+  expect(metrics.gauge("dead_letters")).toBe(3);
 });
 
-test("a quantile is the bound of its bucket", async () => {
+test("a quantile is the upper bound of its bucket", async () => {
   const registry = new Registry();
   const histogram = new Histogram({
     name: "crmsync_freshness_seconds",

@@ -12,7 +12,7 @@ const START = Date.parse("2026-03-02T09:00:00Z");
 const plan = (options: Partial<HourOptions> = {}) =>
   planHour({ seed: 1, clients: 200, lengthMs: 60_000, startAt: START, source: "/crm", ...options });
 
-/** What a reader of the events alone would know in the end, whatever order they came in. */
+/** The state that follows from the events alone, in the order of their times. */
 function replay(deliveries: readonly Delivery[]) {
   const service = new Map<string, Record<string, unknown>>();
   const wrong = new Set<string>();
@@ -35,13 +35,13 @@ function replay(deliveries: readonly Delivery[]) {
   return { relations: [...service.values()], wrong: wrong.size };
 }
 
-test("the same seed gives the same hour, another seed another one", () => {
+test("the same seed gives the same hour, another seed a different one", () => {
   expect(plan()).toEqual(plan());
   expect(plan({ seed: 2 }).deliveries).not.toEqual(plan().deliveries);
 });
 
 test.each([1, 2, 3, 77, 4_294_967_295])(
-  "its events lead to what the CRM knows (seed %i)",
+  "its events lead to the state that the CRM expects (seed %i)",
   (seed) => {
     const hour = plan({ seed });
     const { relations, wrong } = replay(hour.deliveries);
@@ -50,13 +50,13 @@ test.each([1, 2, 3, 77, 4_294_967_295])(
   },
 );
 
-test("every event is a good CloudEvent", () => {
+test("every event is a valid CloudEvent", () => {
   for (const { event } of plan().deliveries) {
     expect(parseEvent(event, START).ok, JSON.stringify(event)).toBe(true);
   }
 });
 
-test("it has all that happens in a real hour", () => {
+test("it contains every kind of change", () => {
   const { deliveries, events, expected, expectedDeadLetters } = plan();
   expect(events).toBeGreaterThan(600);
   expect(deliveries.length).toBeGreaterThan(events);
@@ -83,7 +83,7 @@ test("some events arrive after newer ones of the same record, and some twice", (
   expect(overtaken.length).toBeGreaterThan(5);
 });
 
-test("dozens of edits of one record fall within seconds of the hour", () => {
+test("some records are edited dozens of times within seconds", () => {
   const { deliveries } = plan();
   const edits = Map.groupBy(deliveries, ({ event }) => event.subject);
   const storms = [...edits.values()].filter((all) => {
@@ -93,13 +93,13 @@ test("dozens of edits of one record fall within seconds of the hour", () => {
   expect(storms.length).toBeGreaterThan(1);
 });
 
-test("an hour fits its length", () => {
+test("all deliveries fall within the length of the hour", () => {
   for (const lengthMs of [5000, 60_000, 3_600_000]) {
     const { deliveries } = plan({ lengthMs, clients: 60 });
     expect(deliveries.at(-1)?.atMs).toBeLessThanOrEqual(lengthMs);
   }
 });
 
-test("even one client makes an hour", () => {
+test("one client is enough for an hour", () => {
   expect(plan({ clients: 1 }).deliveries.length).toBeGreaterThan(0);
 });

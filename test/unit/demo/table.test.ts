@@ -20,7 +20,7 @@ const figures: Figures = {
 
 const plain = (_: string, text: string): string => text;
 
-test("the table tells every figure in lines that fit a terminal", () => {
+test("the table shows every figure in lines that fit a terminal", () => {
   const lines = renderTable(figures, plain);
   const text = lines.join("\n");
   for (const part of [
@@ -38,21 +38,21 @@ test("the table tells every figure in lines that fit a terminal", () => {
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(100);
 });
 
-test("it has as many lines while the daemon is away and tells nothing", () => {
+test("it has the same number of lines while the daemon is down", () => {
   const unknown = { inbox: undefined, records: undefined, oldest: undefined };
-  const away = {
+  const down = {
     ...figures,
     quota: { limit: 1000, remaining: undefined },
     freshness: { p50: undefined, p99: undefined },
     backlog: unknown,
     daemon: { pid: undefined, restarts: 1 },
   };
-  const lines = renderTable(away, plain);
+  const lines = renderTable(down, plain);
   expect(lines).toHaveLength(renderTable(figures, plain).length);
   expect(lines.join("\n")).not.toMatch(/NaN|undefined/);
 });
 
-test("the quota's bar turns from green to red as it is spent", () => {
+test("the quota's bar turns from green to red as the quota is spent", () => {
   const coloured = (remaining: number): string | undefined =>
     renderTable(
       { ...figures, quota: { limit: 1000, remaining } },
@@ -63,7 +63,7 @@ test("the quota's bar turns from green to red as it is spent", () => {
   expect(coloured(20)).toContain("<red>");
 });
 
-test("without a terminal it is one line", () => {
+test("without a terminal the figures are one line", () => {
   const line = renderLine(figures);
   expect(line).not.toContain("\n");
   expect(line).toContain("events 412/800");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Figures } from "../../../src/demo/figures.ts";
-import { findFaults, renderVerdict, verdictJson } from "../../../src/demo/verdict.ts";
+import { findFailures, renderVerdict, verdictJson } from "../../../src/demo/verdict.ts";
 import type { Verdict } from "../../../src/demo/verdict.ts";
 
 const figures: Figures = {
@@ -24,7 +24,7 @@ const verdict: Verdict = {
   clients: 200,
   seconds: 60,
   settled: true,
-  waitsFor: "",
+  pending: "",
   differences: [],
   relations: 204,
   terminated: 4,
@@ -35,8 +35,8 @@ const verdict: Verdict = {
 
 const plain = (_: string, text: string): string => text;
 
-test("all equal is said with its price", () => {
-  expect(findFaults(verdict)).toEqual([]);
+test("the verdict EQUAL states the requests per net change", () => {
+  expect(findFailures(verdict)).toEqual([]);
   const text = renderVerdict(verdict, plain);
   expect(text).toMatch(/^EQUAL {2}all 204 relations/);
   expect(text).toContain("1.009 per net change");
@@ -50,9 +50,9 @@ test.each<[string, Partial<Verdict>, RegExp]>([
     /C-1 city: "Chur" in the CRM, nothing on the service/,
   ],
   [
-    "a dead letter too few",
+    "a missing dead letter",
     { figures: { ...figures, deadLetters: 10 } },
-    /11 records are wrong in the CRM, 10 lie there/,
+    /dead letters: 10, but 11 records are wrong in the CRM/,
   ],
   [
     "a 429",
@@ -60,25 +60,25 @@ test.each<[string, Partial<Verdict>, RegExp]>([
     /429 to 2 requests/,
   ],
   [
-    "something that never ended",
-    { settled: false, waitsFor: "3 records" },
-    /not everything came to its end: 3 records/,
+    "a change that was not settled",
+    { settled: false, pending: "3 records" },
+    /not all changes were settled: 3 records/,
   ],
-])("%s makes it unequal and is named", (_, change, named) => {
+])("%s makes the verdict NOT EQUAL and is listed", (_, change, named) => {
   const faulty = { ...verdict, ...change };
-  expect(findFaults(faulty)).toEqual([expect.stringMatching(named)]);
-  expect(renderVerdict(faulty, plain)).toMatch(/^NOT EQUAL {2}1 fault\n/);
+  expect(findFailures(faulty)).toEqual([expect.stringMatching(named)]);
+  expect(renderVerdict(faulty, plain)).toMatch(/^NOT EQUAL {2}1 failure\n/);
   expect(verdictJson(faulty)).toMatchObject({ equal: false });
 });
 
-test("of many differences only the first are shown, and how many more there are", () => {
+test("of many differences it lists the first ones and the number of the others", () => {
   const differences = Array.from({ length: 50 }, (_, i) => ({
     crmCode: `C-${i}`,
     crm: "present",
     service: "absent",
   }));
   const text = renderVerdict({ ...verdict, differences }, plain);
-  expect(text).toMatch(/^NOT EQUAL {2}50 faults\n/);
+  expect(text).toMatch(/^NOT EQUAL {2}50 failures\n/);
   expect(text).toContain("C-19:");
   expect(text).not.toContain("C-20:");
   expect(text).toContain("and 30 more");

@@ -1,19 +1,19 @@
-/** Where the invented clients live and how they are called there. Nobody in it is real. */
-export interface Place {
-  readonly country: string;
+/** Countries of the invented clients, with cities and names. No person in it is real. */
+export interface Country {
+  readonly code: string;
   readonly language: string;
-  readonly dialling: string;
+  readonly diallingCode: string;
   readonly cities: readonly (readonly [city: string, postalCode: string])[];
   readonly streets: readonly string[];
   readonly firstNames: readonly string[];
   readonly lastNames: readonly string[];
 }
 
-export const PLACES: readonly Place[] = [
+export const COUNTRIES: readonly Country[] = [
   {
-    country: "CH",
+    code: "CH",
     language: "de",
-    dialling: "+41 44",
+    diallingCode: "+41 44",
     cities: [
       ["Zürich", "8001"],
       ["Genève", "1204"],
@@ -25,9 +25,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["Müller", "Brönnimann", "Caduff", "Ångström", "de Weck", "Schläpfer"],
   },
   {
-    country: "LU",
+    code: "LU",
     language: "fr",
-    dialling: "+352 26",
+    diallingCode: "+352 26",
     cities: [
       ["Luxembourg", "L-1118"],
       ["Esch-sur-Alzette", "L-4010"],
@@ -38,9 +38,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["Wagner-Schmit", "Thill", "D’Huart", "Kieffer"],
   },
   {
-    country: "PL",
+    code: "PL",
     language: "pl",
-    dialling: "+48 22",
+    diallingCode: "+48 22",
     cities: [
       ["Łódź", "90-001"],
       ["Kraków", "31-042"],
@@ -51,9 +51,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["Wójcik", "Śliwiński", "Zając", "Dąbrowska"],
   },
   {
-    country: "GR",
+    code: "GR",
     language: "el",
-    dialling: "+30 210",
+    diallingCode: "+30 210",
     cities: [
       ["Αθήνα", "105 57"],
       ["Θεσσαλονίκη", "546 24"],
@@ -63,9 +63,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["Παπαδοπούλου", "Οικονόμου", "Βασιλείου"],
   },
   {
-    country: "JP",
+    code: "JP",
     language: "ja",
-    dialling: "+81 3",
+    diallingCode: "+81 3",
     cities: [
       ["東京都千代田区", "100-0001"],
       ["京都市", "600-8216"],
@@ -75,9 +75,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["佐藤", "髙橋", "渡邉"],
   },
   {
-    country: "GB",
+    code: "GB",
     language: "en",
-    dialling: "+44 20",
+    diallingCode: "+44 20",
     cities: [
       ["London", "EC2V 7HN"],
       ["Edinburgh", "EH2 4DF"],
@@ -88,9 +88,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["O’Brien", "Ní Dhomhnaill", "Featherstonehaugh", "Okonkwo"],
   },
   {
-    country: "TR",
+    code: "TR",
     language: "tr",
-    dialling: "+90 212",
+    diallingCode: "+90 212",
     cities: [
       ["İstanbul", "34421"],
       ["İzmir", "35210"],
@@ -100,9 +100,9 @@ export const PLACES: readonly Place[] = [
     lastNames: ["Ağaoğlu", "Yılmaz", "Öztürk"],
   },
   {
-    country: "BR",
+    code: "BR",
     language: "pt",
-    dialling: "+55 11",
+    diallingCode: "+55 11",
     cities: [
       ["São Paulo", "01310-100"],
       ["Florianópolis", "88010-400"],
@@ -113,7 +113,7 @@ export const PLACES: readonly Place[] = [
   },
 ];
 
-export const FIRM_NAMES = [
+export const COMPANY_NAMES = [
   "Edelweiß",
   "Polaris",
   "Blue Lagoon",
