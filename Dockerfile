@@ -1,6 +1,6 @@
-# The packages that run, the code that runs, and nothing else: no npm, no compiler, no sources.
+# Contains Node, the compiled code and its packages only: no npm, no compiler, no sources.
 
-# TypeScript comes as the optional peer of a package of a package; nothing here compiles.
+# Removes TypeScript, an optional peer of an indirect dependency: nothing compiles at run time.
 FROM node:24-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -16,6 +16,7 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json tsconfig.types.json ./
 COPY src src
 COPY workers workers
+COPY deploy/copy-assets.ts deploy/
 RUN npm run build && find dist -name '*.map' -delete
 
 FROM debian:bookworm-slim

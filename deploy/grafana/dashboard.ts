@@ -1,4 +1,4 @@
-/** The panels as a classic Grafana dashboard, which file provisioning of every version takes. */
+/** The panels as a classic Grafana dashboard: file provisioning of every version accepts it. */
 import * as common from "@grafana/grafana-foundation-sdk/common";
 import * as dashboard from "@grafana/grafana-foundation-sdk/dashboard";
 import * as heatmap from "@grafana/grafana-foundation-sdk/heatmap";
@@ -6,7 +6,8 @@ import * as prometheus from "@grafana/grafana-foundation-sdk/prometheus";
 import * as stat from "@grafana/grafana-foundation-sdk/stat";
 import * as statetimeline from "@grafana/grafana-foundation-sdk/statetimeline";
 import * as timeseries from "@grafana/grafana-foundation-sdk/timeseries";
-import { ANNOTATIONS, ROWS, type AnnotationSpec, type PanelSpec, type Query } from "./panels.ts";
+import type { AnnotationSpec, PanelSpec, Query } from "./panel-spec.ts";
+import { ANNOTATIONS, ROWS } from "./panels.ts";
 
 const SCHEMA_VERSION = 42;
 const COLUMNS = 24;
@@ -18,7 +19,7 @@ type Panel = ReturnType<stat.PanelBuilder["build"]>;
 export function buildDashboard(): Record<string, unknown> {
   const built = new dashboard.DashboardBuilder("crmsync")
     .uid("crmsync")
-    .description("Is it healthy, what waits, what stands in the way, and until when.")
+    .description("Health, waiting changes, what stops them and until when.")
     .tags(["crmsync"])
     .refresh("30s")
     .time({ from: "now-6h", to: "now" })
@@ -36,7 +37,7 @@ export function buildDashboard(): Record<string, unknown> {
         .allValue(".*"),
       new dashboard.TextBoxVariableBuilder("runbook")
         .label("Runbook at")
-        .description("Where docs/runbook.md is served.")
+        .description("Address at which you serve docs/runbook.md.")
         .defaultValue("/public/runbook.txt"),
     ])
     .annotations(ANNOTATIONS.map(annotationOf))
@@ -67,7 +68,7 @@ function annotationOf({ name, expr, color, text }: AnnotationSpec) {
     .textFormat(text);
 }
 
-/** The SDK leaves ids out, and places: rows go from left to right, and wrap. */
+/** The SDK sets neither ids nor places: rows are filled from left to right and wrap. */
 function panelsInPlace(): unknown[] {
   const panels: unknown[] = [];
   let y = 0;
@@ -147,7 +148,7 @@ function series(spec: PanelSpec): timeseries.PanelBuilder {
     );
 }
 
-/** What the builders of all kinds of panels have in common. */
+/** The methods that the builders of all kinds of panels share. */
 interface Builder {
   title(title: string): this;
   description(description: string): this;
@@ -169,7 +170,7 @@ function basics<B extends Builder>(
 ): B {
   const link = new dashboard.DashboardLinkBuilder(`Runbook: ${spec.runbook}`)
     .type(dashboard.DashboardLinkType.Link)
-    // A fragment of text finds its heading in any form of the runbook.
+    // A text fragment finds the heading in any rendering of the runbook.
     .url(`\${runbook}#:~:text=${encodeURIComponent(spec.runbook)}`)
     .targetBlank(true);
   builder
@@ -206,7 +207,7 @@ function targetOf(spec: PanelSpec, index: number, format: prometheus.PromQueryFo
     .expr(expr)
     .format(format)
     .legendFormat(legend);
-  // Over a range a stat would show the last value that there was, long after nobody knows it.
+  // Over a range, a stat would show the last known value long after it became unknown.
   return spec.kind === "stat" ? target.instant() : target.range();
 }
 

@@ -1,19 +1,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import { ROWS } from "../../deploy/grafana/panels.ts";
-import {
-  personEvent,
-  startDaemon,
-  startSandbox,
-  tempDir,
-  type DaemonProcess,
-} from "../support/crmsync.ts";
+import { freePort } from "../../src/ops/free-port.ts";
+import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { requireTool } from "../support/requirements.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -29,7 +24,7 @@ interface Sample {
   readonly value: readonly [number, string];
 }
 
-/** A Prometheus of the test's own that scrapes these daemons each second. */
+/** A separate Prometheus that scrapes these daemons each second. */
 async function startPrometheus(command: string, dir: string, daemons: readonly DaemonProcess[]) {
   const port = await freePort();
   const config = join(dir, "prometheus.yml");
@@ -56,8 +51,8 @@ async function startPrometheus(command: string, dir: string, daemons: readonly D
   return {
     async query(expr: string): Promise<readonly Sample[]> {
       const body = new URLSearchParams({ query: resolved(expr) });
-      const answer = await fetch(`${url}/api/v1/query`, { method: "POST", body });
-      const { status, data, error } = (await answer.json()) as {
+      const response = await fetch(`${url}/api/v1/query`, { method: "POST", body });
+      const { status, data, error } = (await response.json()) as {
         status: string;
         error?: string;
         data: { result: Sample[] };
@@ -80,15 +75,6 @@ const resolved = (expr: string): string =>
     .replaceAll("$job", "crmsync")
     .replaceAll("$instance", ".*");
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 const valueOf = (samples: readonly Sample[], labels: Record<string, string> = {}): number => {
   const found = samples.find(({ metric }) =>
     Object.entries(labels).every(([label, value]) => metric[label] === value),
@@ -106,7 +92,7 @@ const query = (legend: string): string => {
   return all.find((one) => one.legend === legend)?.expr ?? "";
 };
 
-it("shows data in every panel, and tells the truth about what goes wrong", async (context) => {
+it("shows data in every panel, and shows a denial, a paused queue and dead processes", async (context) => {
   const command = await requireTool(context, PROMETHEUS);
   await using dir = await tempDir();
   await using sandbox = await startSandbox();
@@ -151,7 +137,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
     throw error;
   });
 
-  // Two processes tell of one shared state: no panel shows it twice.
+  // Two processes export the same shared state: no panel counts it twice.
   expect(valueOf(await prometheus.query(panel("Dead letters")))).toBe(1);
   await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 0, {
     what: "nothing waits",
@@ -163,25 +149,25 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
   expect(valueOf(sums, { outcome: "created" })).toBe(requests["create 201"]);
   expect(valueOf(sums, { outcome: "rejected" })).toBe(1);
 
-  // The service refuses the token.
+  // The service denies the token.
   await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ fault: "revoked" }),
   });
   await first.push([personEvent("late")]);
-  await waitFor(async () => valueOf(await prometheus.query(panel("Door"))) === 1, {
-    what: "the door is shown closed",
+  await waitFor(async () => valueOf(await prometheus.query(panel("Access"))) === 1, {
+    what: "the denial is shown",
   });
   const stops = await prometheus.query(panel("Stops"));
   expect(valueOf(stops, { reason: "token_denied" })).toBe(1);
   expect(valueOf(stops, { reason: "throttled" })).toBe(0);
   expect(valueOf(await prometheus.query(panel("Waiting")))).toBe(1);
   await waitFor(async () => (await prometheus.query(panel("Drained at"))).length === 0, {
-    what: "nobody tells when it will be drained",
+    what: "the time of the drained backlog is unknown",
   });
 
-  // Somebody pauses a queue; what comes by then is seen to wait, although no record is staged.
+  // Somebody pauses a queue: an event in it is shown as waiting, although no record is staged.
   const inbox = new Queue("crm-events", {
     connection: { url: first.redisUrl },
     prefix: env.QUEUE_PREFIX,
@@ -190,11 +176,11 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
   await inbox.close();
   await first.push([personEvent("later")]);
   await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 2, {
-    what: "the event in the inbox is shown to wait",
+    what: "the event in the inbox is shown as waiting",
   });
   expect(valueOf(await prometheus.query(panel("Stops")), { reason: "queue_paused" })).toBe(1);
 
-  // Nobody is left who could tell: no number of the first row stays, and that is shown.
+  // No process is left: the first row shows no numbers, and the dashboard shows the reason.
   for (const daemon of [first, second]) daemon.process.kill("SIGKILL");
   const [healthRow] = ROWS;
   const shown = async () => {
@@ -204,7 +190,7 @@ it("shows data in every panel, and tells the truth about what goes wrong", async
   };
   await waitFor(async () => (await shown()).length === 0, {
     deadlineMs: 30_000,
-    what: "no panel tells what nobody knows",
+    what: "no panel shows an unknown value",
   }).catch(async (error: unknown) => {
     expect(await shown()).toEqual([]);
     throw error;

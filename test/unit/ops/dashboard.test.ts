@@ -6,29 +6,31 @@ import { describe, expect, it } from "vitest";
 import { buildDashboard } from "../../../deploy/grafana/dashboard.ts";
 import { ANNOTATIONS, ROWS } from "../../../deploy/grafana/panels.ts";
 import { createMetrics } from "../../../src/ops/metrics.ts";
+import { createGauges } from "../../../src/status/gauges.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const panels = ROWS.flatMap((row) => row.panels);
 const queries = [...panels.flatMap((panel) => panel.queries), ...ANNOTATIONS].map((q) => q.expr);
 
-const registry = createMetrics("", async () => undefined).registry;
+const { registry } = createMetrics();
+createGauges(registry, "");
 const families = (await registry.getMetricsAsJSON()) as unknown as { name: string; type: string }[];
 const typeOf = new Map(
   families.filter(({ name }) => name.startsWith("crmsync_")).map(({ name, type }) => [name, type]),
 );
 
-/** Each is the process's own, although it is a gauge. */
+/** Gauges that differ from process to process. */
 const OWN_GAUGES = new Set(["crmsync_redis_up", "crmsync_build_info"]);
 
 const family = (name: string): string =>
   typeOf.has(name) ? name : name.replace(/_(bucket|count|sum)$/, "");
 
-/** A query as Prometheus sees it. */
+/** The query without Grafana's variables, which PromQL cannot parse. */
 const resolved = (expr: string): string => expr.replaceAll("$__rate_interval", "1m");
 
 interface Use {
   readonly metric: string;
-  /** The innermost aggregation over it. */
+  /** The innermost aggregation around it. */
   readonly aggregation: string | undefined;
 }
 
@@ -63,14 +65,14 @@ describe("queries", () => {
     }
   });
 
-  it("show every metric that there is", () => {
+  it("show every metric", () => {
     const shown = new Set(queries.flatMap((expr) => usesIn(resolved(expr)).map((u) => u.metric)));
     const families = new Set([...shown].map(family));
     expect([...typeOf.keys()].filter((name) => !families.has(name))).toEqual([]);
   });
 });
 
-/** Over a range, a stat would show the last value that there was. */
+/** Over a range, a stat would show an old value as if it were current. */
 const PRESENT = { instant: true, range: false };
 
 describe("the dashboard", () => {
@@ -87,12 +89,12 @@ describe("the dashboard", () => {
     }[];
   };
 
-  it("is the one in deploy/grafana/dashboards (node deploy/generate.ts)", () => {
+  it("is equal to the file in deploy/grafana/dashboards (node deploy/generate.ts)", () => {
     const file = join(root, "deploy/grafana/dashboards/crmsync.json");
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(JSON.stringify(built)));
   });
 
-  it("has a place, a unit, a description and a runbook's section for every panel", () => {
+  it("has a place, a unit, a description and a runbook section for every panel", () => {
     const runbook = readFileSync(join(root, "docs/runbook.md"), "utf8");
     expect(built.schemaVersion).toBe(42);
     const ids = built.panels.map(({ id }) => id);
@@ -111,7 +113,7 @@ describe("the dashboard", () => {
     }
   });
 
-  it("shows the present in every single figure, and a word where nobody knows it", () => {
+  it("shows current values in every stat, and a word for an unknown value", () => {
     const stats = built.panels.filter(({ type }) => type === "stat");
     expect(stats.length).toBeGreaterThan(8);
     for (const { fieldConfig, targets = [] } of stats) {
@@ -120,7 +122,7 @@ describe("the dashboard", () => {
     }
   });
 
-  it("has no two panels in one place", () => {
+  it("has no overlapping panels", () => {
     const taken = new Set<string>();
     for (const { gridPos: g } of built.panels) {
       for (let x = g.x; x < g.x + g.w; x += 1) {

@@ -10,7 +10,7 @@ function newDir(): string {
   return join(dir, "made/on/demand");
 }
 
-test("A locked directory is refused with the holder's pid until it is released", () => {
+test("A locked directory cannot be locked again before its release; the error names the holder's pid", () => {
   const dir = newDir();
   const lock = lockDataDir(dir);
   expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
@@ -19,7 +19,7 @@ test("A locked directory is refused with the holder's pid until it is released",
   lockDataDir(dir).release();
 });
 
-test("A pid file that a killed holder left behind stops nobody", () => {
+test("A pid file left behind by a killed process does not block the directory", () => {
   const dir = newDir();
   const lock = lockDataDir(dir);
   const stale = readFileSync(join(dir, "daemon.pid"), "utf8");

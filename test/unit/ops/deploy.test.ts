@@ -36,13 +36,13 @@ describe("docker-compose.yml", () => {
     }
   });
 
-  it("names only variables that there are", () => {
+  it("names only variables that exist", () => {
     const env = compose.services["crmsync"]?.environment ?? {};
     const config = readConfig({});
     const known = new Set([
       ...Object.keys(config),
       ...Object.keys(config.secrets).map((name) => `${name}_FILE`),
-      // Without a value by default, so not in the configuration of an empty environment.
+      // These have no default, so an empty environment's configuration lacks them.
       ..."REDIS_URL SERVICE_BASE_URL SERVICE_TOKEN_ISSUED_AT HTTPS_PROXY NO_PROXY".split(" "),
       // Read by OpenTelemetry's own code.
       ..."OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES".split(" "),
@@ -54,21 +54,21 @@ describe("docker-compose.yml", () => {
 describe("Kubernetes", () => {
   const documents = parseAllDocuments(text("deploy/kubernetes/crmsync.yaml"));
 
-  it("is plain YAML with every kind that is needed", () => {
+  it("is valid YAML with all deployments and disruption budgets", () => {
     expect(documents.flatMap(({ errors }) => errors)).toEqual([]);
     const kinds = documents.map((document) => (document.toJS() as { kind: string }).kind);
     expect(kinds.filter((kind) => kind === "Deployment")).toHaveLength(2);
     expect(kinds.filter((kind) => kind === "PodDisruptionBudget")).toHaveLength(2);
   });
 
-  it("asks for a configuration that the daemon takes", () => {
+  it("has a configuration that the daemon accepts", () => {
     const config = documents[0]?.toJS() as { data: Record<string, string> };
     const plain = Object.entries(config.data).filter(([name]) => !name.endsWith("_FILE"));
     expect(() => readConfig(Object.fromEntries(plain))).not.toThrow();
   });
 });
 
-it("the image takes nothing that is not named", () => {
+it("the image's build context holds only named files", () => {
   const ignored = text(".dockerignore")
     .split("\n")
     .filter((line) => line !== "" && line[0] !== "#");
@@ -77,11 +77,12 @@ it("the image takes nothing that is not named", () => {
     expect(existsSync(join(root, line.slice(1))), line).toBe(true);
 });
 
-it("the image's build has every file that the build script names", () => {
+it("the image's build gets every file that the build script names", () => {
   const { scripts } = JSON.parse(text("package.json")) as { scripts: { build: string } };
-  const named = [...scripts.build.matchAll(/-p (\S+)/g)].map(([, file]) => file ?? "");
-  expect(named).not.toEqual([]);
-  const copied = text("Dockerfile").match(/^COPY tsconfig.*$/m)?.[0];
+  const named = [...scripts.build.matchAll(/(?:-p|\bnode) (\S+)/g)].map(([, file]) => file ?? "");
+  expect(named).toContain("tsconfig.build.json");
+  expect(named).toContain("deploy/copy-assets.ts");
+  const copied = [...text("Dockerfile").matchAll(/^COPY (?!--from).*$/gm)].join("\n");
   for (const file of named) {
     expect(copied).toContain(file);
     expect(text(".dockerignore").split("\n")).toContain(`!${file}`);

@@ -3,36 +3,66 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { metricsReference } from "../../../deploy/metrics-reference.ts";
 import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
-import {
-  createMetrics,
-  REJECT_REASONS,
-  type Metrics,
-  type SharedState,
-} from "../../../src/ops/metrics.ts";
-import { DEAD_REASONS } from "../../../src/sync/dead-letter.ts";
+import { createMetrics } from "../../../src/ops/metrics.ts";
+import type { Readings } from "../../../src/status/readings.ts";
+import { createScrape } from "../../../src/status/scrape.ts";
 
-const STATE: SharedState = {
-  queueJobs: { "crm-events": { wait: 3 }, sync: { delayed: 2 } },
-  oldestUnsyncedAge: { live: 5, bulk: 0 },
+const NOW = 1_800_000_000_000;
+
+const READINGS: Readings = {
+  now: NOW,
+  inboxJobs: { wait: 3 },
+  syncJobs: { delayed: 2 },
+  fetchJobs: {},
+  oldest: { live: NOW - 5000, bulk: undefined },
   unsynced: { live: 2, bulk: 0 },
   deadLetters: 4,
-  quotaLimit: 1000,
-  quotaRemaining: 7,
-  quotaReset: 1_800_000_000,
-  pacing: "fallback",
-  backlogDrainedAt: 1_800_000_100,
-  stopped: new Set(["token_denied"]),
-  authState: "token_denied",
+  denial: { cause: "token", since: NOW, address: "", nextProbeAt: NOW, probes: 0 },
+  quota: {
+    limit: 1000,
+    remaining: 7,
+    resetAt: NOW,
+    allReturnedAt: NOW,
+    stopped: undefined,
+    until: undefined,
+    pacing: "steady",
+    drainedAt: () => NOW + 100_000,
+  },
+  sources: { "/crm/acme": NOW - 1000 },
+  redis: {
+    version: "7",
+    role: "master",
+    appendOnly: true,
+    writesSucceed: true,
+    evictionPolicy: "noeviction",
+    usedBytes: 1000,
+    limitBytes: 0,
+  },
+  outage: undefined,
+  warmUp: {
+    state: "done",
+    cursor: undefined,
+    relations: 0,
+    coldSince: undefined,
+    failure: undefined,
+  },
+  paused: [],
+  fetchFailure: undefined,
+  fallback: true,
+  processes: [
+    { id: "a:1", version: "1", roles: ["http", "intake", "sync"], startedAt: NOW, seenAt: NOW },
+    { id: "a:2", version: "1", roles: ["sync"], startedAt: NOW, seenAt: NOW },
+  ],
   tokenIssuedAt: undefined,
-  sources: { "/crm/acme": 1_799_999_999 },
-  redisDurable: true,
-  redisUsedBytes: 1000,
-  redisLimitBytes: 0,
-  processes: { http: 1, intake: 1, sync: 2 },
 };
 
-async function samples(metrics: Metrics) {
-  const all = parseSamples(await metrics.text());
+/** Scrapes a process and returns its samples by name and labels. */
+async function scraped(read: () => Readings | undefined, metrics = createMetrics()) {
+  return samplesOf(await createScrape(metrics, "1.2.3", async () => read())());
+}
+
+function samplesOf(text: string) {
+  const all = parseSamples(text);
   return (name: string, labels: Record<string, string> = {}) =>
     all.filter(
       (sample) =>
@@ -42,58 +72,62 @@ async function samples(metrics: Metrics) {
 }
 
 describe("series", () => {
-  it("every counter is born at 0, of every outcome, status and reason", async () => {
-    const of = await samples(createMetrics("1.2.3", async () => STATE));
+  it("every counter starts at 0, for every outcome, status and reason", async () => {
+    const of = await scraped(() => READINGS);
     expect(of("changes_total", { outcome: "created" })).toMatchObject([{ value: 0 }]);
     expect(of("service_requests_total", { operation: "update", code: "429" })).toHaveLength(1);
     expect(of("service_requests_total", { operation: "list", code: "none" })).toHaveLength(1);
+    expect(of("rejected_total", { reason: "service_rejected" })).toHaveLength(1);
     expect(of("retries_total", { reason: "server_error" })).toHaveLength(1);
     expect(of("pauses_total", { reason: "throttled" })).toHaveLength(1);
     expect(of("jobs_stalled_total")).toMatchObject([{ value: 0 }]);
     expect(of("change_freshness_seconds_count", { lane: "bulk" })).toMatchObject([{ value: 0 }]);
-    // Another process has heard of it: here it is born at 0, so that its first event counts.
+    // Known from another process: it starts at 0 here, so that its first event counts.
     expect(of("events_received_total", { source: "/crm/acme" })).toMatchObject([{ value: 0 }]);
-    expect(REJECT_REASONS).toEqual(DEAD_REASONS);
   });
 
-  it("shared state is told as it stands", async () => {
-    const of = await samples(createMetrics("1.2.3", async () => STATE));
+  it("gauges show the shared state as it was read", async () => {
+    const of = await scraped(() => READINGS);
     expect(of("queue_jobs", { queue: "sync", state: "delayed" })).toMatchObject([{ value: 2 }]);
+    expect(of("oldest_unsynced_age_seconds", { lane: "live" })).toMatchObject([{ value: 5 }]);
     expect(of("quota_pacing", { mode: "fallback" })).toMatchObject([{ value: 1 }]);
     expect(of("quota_pacing", { mode: "free" })).toMatchObject([{ value: 0 }]);
     expect(of("sending_stopped", { reason: "token_denied" })).toMatchObject([{ value: 1 }]);
     expect(of("sending_stopped", { reason: "throttled" })).toMatchObject([{ value: 0 }]);
     expect(of("auth_state").filter(({ value }) => value === 1)).toHaveLength(1);
+    expect(of("processes", { role: "sync" })).toMatchObject([{ value: 2 }]);
     expect(of("redis_up")).toMatchObject([{ value: 1 }]);
     expect(of("token_issued_timestamp_seconds")).toMatchObject([{ value: 0 }]);
   });
 
-  it("what cannot be known has no sample, and no old one either", async () => {
-    let state: SharedState | undefined = STATE;
-    const metrics = createMetrics("1.2.3", async () => state);
-    expect((await samples(metrics))("quota_remaining")).toHaveLength(1);
-    state = undefined;
-    const of = await samples(metrics);
+  it("a gauge whose value is unknown has no sample, and no old one either", async () => {
+    let readings: Readings | undefined = { ...READINGS, denial: undefined };
+    const scrape = createScrape(createMetrics(), "1.2.3", async () => readings);
+    const before = samplesOf(await scrape());
+    expect(before("quota_remaining")).toHaveLength(1);
+    expect(before("backlog_drained_timestamp_seconds")).toHaveLength(1);
+    readings = READINGS;
+    expect(samplesOf(await scrape())("backlog_drained_timestamp_seconds")).toEqual([]);
+    readings = undefined;
+    const of = samplesOf(await scrape());
     for (const name of ["quota_remaining", "dead_letters", "queue_jobs", "auth_state"]) {
       expect(of(name), name).toEqual([]);
     }
     expect(of("redis_up")).toMatchObject([{ value: 0 }]);
     expect(of("build_info")).toHaveLength(1);
-    state = { ...STATE, backlogDrainedAt: undefined };
-    expect((await samples(metrics))("backlog_drained_timestamp_seconds")).toEqual([]);
   });
 });
 
 describe("labels", () => {
-  it("stay bounded, whatever comes", async () => {
-    const metrics = createMetrics("1.2.3", async () => STATE);
+  it("stay bounded for any input", async () => {
+    const metrics = createMetrics();
     for (let n = 0; n < 200; n += 1) metrics.sourceLabel(`/source/${n}`);
     expect(metrics.sourceLabel("/source/7")).toBe("/source/7");
     expect(metrics.sourceLabel("/source/199")).toBe("other");
-    expect(createMetrics("1", async () => STATE).sourceLabel("x".repeat(101))).toBe("other");
-    metrics.requested("PUT", "update", 418);
-    metrics.putOff("something new");
-    const of = await samples(metrics);
+    expect(createMetrics().sourceLabel("x".repeat(101))).toBe("other");
+    metrics.countRequest("PUT", "update", 418);
+    metrics.countRetry("something new");
+    const of = await scraped(() => READINGS, metrics);
     expect(of("service_requests_total", { code: "418" })).toEqual([]);
     expect(of("service_requests_total", { operation: "update", code: "other" })).toMatchObject([
       { value: 1 },
@@ -102,7 +136,7 @@ describe("labels", () => {
   });
 });
 
-it("docs/metrics.md is what the code says (node deploy/generate.ts)", async () => {
+it("docs/metrics.md matches the code (node deploy/generate.ts)", async () => {
   const file = join(import.meta.dirname, "../../../docs/metrics.md");
   expect(readFileSync(file, "utf8")).toBe(await metricsReference());
 });

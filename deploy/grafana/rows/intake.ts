@@ -1,0 +1,77 @@
+/** Events, senders, webhooks and mappings. */
+import type { RowSpec } from "../panel-spec.ts";
+import { rate, increase, shared } from "../promql.ts";
+
+export const INTAKE: RowSpec = {
+  title: "Intake and mapping",
+  height: 8,
+  panels: [
+    {
+      kind: "lines",
+      title: "Events by source",
+      description: "Events taken from the inbox per second.",
+      runbook: "CrmsyncSourceSilent",
+      unit: "cps",
+      width: 6,
+      queries: [
+        { expr: `sum by (source) (${rate("events_received_total")})`, legend: "{{source}}" },
+      ],
+    },
+    {
+      kind: "lines",
+      title: "Silence of sources",
+      description: "Time since the last event of each source.",
+      runbook: "CrmsyncSourceSilent",
+      unit: "s",
+      width: 6,
+      queries: [
+        {
+          expr: `time() - ${shared("source_last_event_timestamp_seconds", "", "source")}`,
+          legend: "{{source}}",
+        },
+      ],
+    },
+    {
+      kind: "bars",
+      title: "Senders' requests by response",
+      description:
+        "Responses of POST /events and /webhooks (202 accepted, 400 not an event, 401 wrong token or signature, 503 Redis is away or full), outcomes of webhooks, and fetches of records from CRMs.",
+      runbook: "CrmsyncSenderErrors",
+      unit: "short",
+      width: 6,
+      queries: [
+        {
+          expr: `sum by (code) (${increase("intake_requests_total")})`,
+          legend: "{{code}}",
+        },
+        {
+          expr: `sum by (webhook, outcome) (${increase("webhook_requests_total")})`,
+          legend: "{{webhook}}: {{outcome}}",
+        },
+        {
+          expr: `sum by (webhook) (${increase("webhook_gaps_total")})`,
+          legend: "{{webhook}} lost changes",
+        },
+        {
+          expr: `sum by (crm, outcome) (${increase("record_fetches_total")})`,
+          legend: "fetch {{crm}}: {{outcome}}",
+        },
+      ],
+    },
+    {
+      kind: "bars",
+      title: "Mapping: values left out or changed",
+      description:
+        "The ten most frequent reasons why a value of a record was changed or left out of the payload.",
+      runbook: "CrmsyncDeadLetters",
+      unit: "short",
+      width: 6,
+      queries: [
+        {
+          expr: `topk(10, sum by (field, reason) (${increase("mapping_warnings_total")}))`,
+          legend: "{{field}}: {{reason}}",
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,112 @@
+/** The processes and Redis. */
+import type { RowSpec } from "../panel-spec.ts";
+import { JOB, OWN, shared } from "../promql.ts";
+
+export const PROCESS: RowSpec = {
+  title: "Process",
+  height: 7,
+  panels: [
+    {
+      kind: "lines",
+      title: "Processes by role",
+      description: "Processes with a recent heartbeat, by role; every role needs one.",
+      runbook: "CrmsyncRoleMissing",
+      unit: "short",
+      width: 6,
+      queries: [{ expr: shared("processes", "", "role"), legend: "{{role}}" }],
+    },
+    {
+      kind: "lines",
+      title: "Memory",
+      description: "Resident memory of each process.",
+      runbook: "CrmsyncJobsStalled",
+      unit: "bytes",
+      width: 6,
+      queries: [{ expr: `process_resident_memory_bytes{${OWN}}`, legend: "{{instance}}" }],
+    },
+    {
+      kind: "lines",
+      title: "CPU",
+      description: "Share of one core that each process uses.",
+      runbook: "CrmsyncJobsStalled",
+      unit: "percentunit",
+      width: 6,
+      queries: [
+        {
+          expr: `rate(process_cpu_seconds_total{${OWN}}[$__rate_interval])`,
+          legend: "{{instance}}",
+        },
+      ],
+    },
+    {
+      kind: "lines",
+      title: "Event loop delay, p99",
+      description:
+        "How long the event loop of a process was blocked; above a second, leases and locks may expire.",
+      runbook: "CrmsyncJobsStalled",
+      unit: "s",
+      width: 6,
+      queries: [{ expr: `nodejs_eventloop_lag_p99_seconds{${OWN}}`, legend: "{{instance}}" }],
+    },
+    {
+      kind: "lines",
+      title: "Memory of Redis",
+      description: "Used, and the limit at which Redis rejects writes (0: none).",
+      runbook: "CrmsyncRedisNearlyFull",
+      unit: "bytes",
+      width: 8,
+      queries: [
+        { expr: shared("redis_memory_used_bytes"), legend: "used" },
+        { expr: shared("redis_memory_limit_bytes"), legend: "limit" },
+      ],
+    },
+    {
+      kind: "states",
+      title: "Redis",
+      description: "Whether it answers each process, and whether its settings keep every write.",
+      runbook: "CrmsyncRedisNotDurable",
+      unit: "short",
+      width: 8,
+      queries: [
+        { expr: `min by (instance) (crmsync_redis_up{${OWN}})`, legend: "answers {{instance}}" },
+        { expr: `min(crmsync_redis_durable{${JOB}})`, legend: "durable" },
+      ],
+      values: { "0": ["no", "red"], "1": ["yes", "green"] },
+      thresholds: [
+        [null, "red"],
+        [1, "green"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Age of the token",
+      description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",
+      runbook: "CrmsyncTokenOld",
+      unit: "s",
+      width: 4,
+      none: "no date set",
+      queries: [
+        {
+          expr: `time() - (${shared("token_issued_timestamp_seconds")} != 0)`,
+          legend: "age",
+        },
+      ],
+      thresholds: [
+        [null, "green"],
+        [80 * 86_400, "yellow"],
+        [90 * 86_400, "red"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Running versions",
+      description: "Processes of each version; two versions mean an unfinished roll-out.",
+      runbook: "CrmsyncDown",
+      unit: "short",
+      width: 4,
+      none: "none",
+      queries: [{ expr: `count by (version) (crmsync_build_info{${OWN}})`, legend: "{{version}}" }],
+      thresholds: [[null, "blue"]],
+    },
+  ],
+};

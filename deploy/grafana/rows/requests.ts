@@ -1,0 +1,100 @@
+/** The quota and the requests to the service. */
+import type { RowSpec } from "../panel-spec.ts";
+import { increase, quantile, shared } from "../promql.ts";
+
+/** Replies of the service by what they mean. */
+const REPLIES: readonly (readonly [legend: string, codes: string, color: string])[] = [
+  ["accepted", "200|201", "green"],
+  ["400/422 rejected", "400|422", "yellow"],
+  ["401 token denied", "401", "red"],
+  ["403 address denied", "403", "dark-red"],
+  ["404/409 ledger was wrong", "404|409", "blue"],
+  ["429 throttled", "429", "purple"],
+  ["5xx", "5..", "orange"],
+  ["no reply, or another status", "none|other", "dark-orange"],
+];
+
+export const REQUESTS: RowSpec = {
+  title: "Quota and requests",
+  height: 8,
+  panels: [
+    {
+      kind: "lines",
+      title: "Quota left",
+      description: "Requests of the hour that are left, and the limit.",
+      runbook: "CrmsyncQuotaExhausted",
+      unit: "short",
+      width: 8,
+      queries: [
+        { expr: shared("quota_remaining"), legend: "left" },
+        { expr: shared("quota_limit"), legend: "limit" },
+      ],
+    },
+    {
+      kind: "bars",
+      title: "Requests by reply",
+      description: "Requests to the service, by its reply. Each costs one of the hour's requests.",
+      runbook: "CrmsyncServiceUnavailable",
+      unit: "short",
+      width: 8,
+      queries: REPLIES.map(([legend, codes, color]) => ({
+        expr: `sum(${increase("service_requests_total", `, code=~"${codes}"`)})`,
+        legend,
+        color,
+      })),
+    },
+    {
+      kind: "lines",
+      title: "Duration of requests",
+      description: "From the start of a request to the end of its response.",
+      runbook: "CrmsyncServiceUnavailable",
+      unit: "s",
+      width: 8,
+      queries: [0.5, 0.99].map((q) => ({
+        expr: quantile(q, "service_request_duration_seconds", "", "method, "),
+        legend: `{{method}} p${q * 100}`,
+      })),
+    },
+    {
+      kind: "lines",
+      title: "Waits for a permit",
+      description:
+        "How long requests waited for their permit: near 0 while bursts are allowed, otherwise as long as the quota requires.",
+      runbook: "CrmsyncQuotaExhausted",
+      unit: "s",
+      width: 8,
+      queries: [0.5, 0.99].map((q) => ({
+        expr: quantile(q, "permit_wait_seconds", "", "lane, "),
+        legend: `{{lane}} p${q * 100}`,
+      })),
+    },
+    {
+      kind: "states",
+      title: "Pacing",
+      description:
+        "probing: requests beyond a burst are tried one by one; free: bursts are allowed; steady: spread evenly, as configured; fallback: spread evenly after an unexplained 429.",
+      runbook: "CrmsyncPacingSteady",
+      unit: "short",
+      width: 8,
+      queries: [{ expr: shared("quota_pacing", "", "mode"), legend: "{{mode}}" }],
+      values: { "0": ["", "#2a3b2f"], "1": ["now", "blue"] },
+      thresholds: [
+        [null, "green"],
+        [1, "blue"],
+      ],
+    },
+    {
+      kind: "bars",
+      title: "Pauses and retries",
+      description:
+        "How often all sending stopped, and how many single tries were repeated because the service was unavailable.",
+      runbook: "CrmsyncServiceUnavailable",
+      unit: "short",
+      width: 8,
+      queries: [
+        { expr: `sum by (reason) (${increase("pauses_total")})`, legend: "pause: {{reason}}" },
+        { expr: `sum(${increase("retries_total")})`, legend: "retries" },
+      ],
+    },
+  ],
+};
