@@ -1,12 +1,12 @@
 /**
- * The only reader of process.env. Every problem is told at once, each with its variable and what
- * to do about it; a secret may come as `X` or, from a file, as `X_FILE`.
+ * The only reader of process.env. All problems are reported at once, each with its variable and its
+ * remedy. A secret may be given as `X` or, in a file, as `X_FILE`.
  */
 import { readFileSync, statSync } from "node:fs";
 import { z } from "zod";
 import * as limits from "./service-spec/limits.ts";
 
-/** Exit code for a configuration that cannot work (sysexits EX_CONFIG). */
+/** Exit status for a configuration that cannot work (EX_CONFIG of sysexits). */
 export const EXIT_CONFIG = 78;
 
 export class ConfigError extends Error {
@@ -99,8 +99,11 @@ const variables = {
   OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(["http/protobuf", "http/json"], "http/protobuf"),
   OTEL_TRACES_SAMPLER: oneOf(
     [
-      ...(["always_on", "always_off", "traceidratio"] as const),
-      ...(["parentbased_always_on", "parentbased_always_off"] as const),
+      "always_on",
+      "always_off",
+      "traceidratio",
+      "parentbased_always_on",
+      "parentbased_always_off",
       "parentbased_traceidratio",
     ],
     "parentbased_always_on",
@@ -116,12 +119,21 @@ const variables = {
 
 /** Variables that hold secrets; each may also be given as a file. */
 const SECRETS = [
-  ...(["SERVICE_TOKEN", "INGEST_TOKEN", "INGEST_SECRET", "OPERATOR_TOKEN", "STATE_KEY"] as const),
-  ...(["HUBSPOT_WEBHOOK_SECRET", "HUBSPOT_TOKEN"] as const),
-  ...(["SALESFORCE_WEBHOOK_SECRET", "SALESFORCE_CLIENT_SECRET"] as const),
-  ...(["DYNAMICS_WEBHOOK_SECRET", "DYNAMICS_CLIENT_SECRET"] as const),
-  ...(["PIPEDRIVE_WEBHOOK_SECRET", "TWENTY_WEBHOOK_SECRET"] as const),
-  ...(["ESPOCRM_WEBHOOK_SECRET", "ESPOCRM_API_KEY"] as const),
+  "SERVICE_TOKEN",
+  "INGEST_TOKEN",
+  "INGEST_SECRET",
+  "OPERATOR_TOKEN",
+  "STATE_KEY",
+  "HUBSPOT_WEBHOOK_SECRET",
+  "HUBSPOT_TOKEN",
+  "SALESFORCE_WEBHOOK_SECRET",
+  "SALESFORCE_CLIENT_SECRET",
+  "DYNAMICS_WEBHOOK_SECRET",
+  "DYNAMICS_CLIENT_SECRET",
+  "PIPEDRIVE_WEBHOOK_SECRET",
+  "TWENTY_WEBHOOK_SECRET",
+  "ESPOCRM_WEBHOOK_SECRET",
+  "ESPOCRM_API_KEY",
   "OTEL_EXPORTER_OTLP_HEADERS",
 ] as const;
 type SecretName = (typeof SECRETS)[number];
@@ -134,7 +146,7 @@ export type Config = Values & {
   readonly stateKey: Buffer | undefined;
 };
 
-/** A secret, read again whenever its file has changed. */
+/** A secret; its file is read again whenever it has changed. */
 export interface Secret {
   readonly file: string | undefined;
   value(): string;
@@ -142,13 +154,13 @@ export interface Secret {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** @throws ConfigError that names every variable that is wrong. */
+/** @throws ConfigError that names every wrong variable. */
 export function readConfig(env: Env = process.env): Config {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(variables)) {
     const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
-    // A machine's settings for other programs' traces are no fault where none are sent.
+    // Without an endpoint, the machine's OTEL_ settings are meant for other programs.
     const counts = !name.startsWith("OTEL_") || Boolean(env["OTEL_EXPORTER_OTLP_ENDPOINT"]);
     const parsed = schema.safeParse(given === "" || !counts ? undefined : given);
     if (parsed.success) values[name] = parsed.data;
@@ -169,13 +181,15 @@ export function readConfig(env: Env = process.env): Config {
   }
   const known = values as Values;
   if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
-    problems.push("QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk work never moves");
+    problems.push(
+      "QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk changes are never sent",
+    );
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return { ...known, secrets, stateKey };
 }
 
-/** A variable by its name, plain or secret, for what names its variables itself. */
+/** A variable by its name, plain or secret; for connectors, which name their own variables. */
 export function settingOf(config: Config, name: string): (() => string) | undefined {
   const secret = (config.secrets as Readonly<Record<string, Secret | undefined>>)[name];
   if (secret !== undefined) return () => secret.value();
@@ -209,7 +223,7 @@ function fileSecret(file: string): Secret {
   return {
     file,
     value() {
-      // A file that is away for a moment (being replaced) leaves the last value in force.
+      // While the file is missing (it is being replaced), the last value stays in force.
       const stat = statSync(file, { throwIfNoEntry: false });
       if (stat === undefined && readAt !== "") return value;
       const version = stat === undefined ? "" : `${stat.mtimeMs}/${stat.size}/${stat.ino}`;

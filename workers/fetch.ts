@@ -1,32 +1,33 @@
 /**
- * Completes events that came without their record: asks the CRM for it, and puts the whole event
- * into the inbox. Its own queue keeps a CRM's troubles away from everything else.
+ * Completes thin events: requests the record from the CRM and puts the whole event into the inbox.
+ * It has a queue of its own, so that a slow CRM delays nothing else.
  */
 import { Worker, type Job } from "bullmq";
 import { settingOf, type Config } from "../src/config.ts";
-import { createCrmApi } from "../src/crm/api-client.ts";
-import type { CrmEvent } from "../src/event/crm-event.ts";
-import { splitSubject } from "../src/event/crm-event.ts";
+import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
+import { CONNECTORS } from "../src/crm/connectors.ts";
+import type { FetchedRecord, RecordReader } from "../src/crm/record-reader.ts";
+import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
-import { CONNECTORS } from "../src/http/webhooks.ts";
-import type { FetchedRecord, RecordReader } from "../src/crm/connector.ts";
-import type { Problem } from "../src/sync/problem.ts";
 import {
   FETCH_QUEUE,
-  fetchPause,
-  type TakenThin,
+  fetchPauseMs,
+  type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
-import { deadIdOfEvent } from "../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import type { Problem } from "../src/sync/problem.ts";
+import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** Small beside what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
+/** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
 const LIMITER = { max: 5, duration: 1000 };
 const CONCURRENCY = 4;
 
 const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
 const MAX_STALLED = 5;
+const HOUR_MS = 3_600_000;
 
 const OUTCOMES = [
   "found",
@@ -41,20 +42,13 @@ export interface Fetch {
   close(): Promise<void>;
 }
 
-const readerOf = (crm: string): RecordReader | undefined =>
-  CONNECTORS.find(({ name }) => name === crm)?.reader;
-
-/** Variables without a value that fetching from this CRM needs. */
-const missingSettings = (config: Config, reader: RecordReader): string[] =>
-  reader.needs.filter((name) => settingOf(config, name) === undefined);
-
-/** Whether a CRM's records can be fetched with what is configured. */
+/** Whether records of a CRM can be fetched with the present configuration. */
 export function canFetch(config: Config, crm: string): boolean {
   const reader = readerOf(crm);
   return reader !== undefined && missingSettings(config, reader).length === 0;
 }
 
-/** Has an event's record fetched. @returns why it cannot be. */
+/** Requests an event's record. @returns why it cannot be fetched. */
 export async function fetchRecord(
   runtime: Runtime,
   event: CrmEvent,
@@ -69,7 +63,7 @@ export async function fetchRecord(
   }
   const missing = missingSettings(runtime.config, reader);
   if (missing.length > 0) {
-    const rule = `is needed, or ${missing.join(", ")}, so that it can be fetched from the CRM`;
+    const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
     return { field: "data.record", rule, kind };
   }
   await runtime.thinEvents.put({ crm, subject: event.subject }, order, JSON.stringify(event));
@@ -77,7 +71,8 @@ export async function fetchRecord(
 }
 
 export function startFetch(runtime: Runtime): Fetch {
-  const { config, log, metrics, throttle, thinEvents } = runtime;
+  const { config, log, metrics, throttle } = runtime;
+  startFetchesAtZero(runtime);
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     proxy: {
@@ -86,74 +81,7 @@ export function startFetch(runtime: Runtime): Fetch {
       noProxy: config.NO_PROXY,
     },
   });
-  for (const { name: crm, reader } of CONNECTORS) {
-    if (reader === undefined) continue;
-    for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
-  }
-
-  async function read(event: CrmEvent, crm: string): Promise<FetchedRecord> {
-    const reader = readerOf(crm);
-    const missing = reader && missingSettings(config, reader);
-    if (reader === undefined || missing === undefined || missing.length > 0) {
-      return { kind: "client_error", reason: `not configured: ${missing?.join(", ") ?? crm}` };
-    }
-    const { object, recordId } = splitSubject(event.subject);
-    const setting = (name: string) => settingOf(config, name)?.() ?? "";
-    return reader.fetchRecord({ ...api, setting }, object, recordId, runtime.mapping.reads);
-  }
-
-  async function handle(job: Job<ThinPointer>): Promise<void> {
-    const pointer = job.data;
-    const taken = await thinEvents.take(pointer);
-    if (taken === undefined) return;
-    const event = JSON.parse(taken.event) as CrmEvent;
-    const fetched = await read(event, pointer.crm);
-    metrics.fetches.inc({ crm: pointer.crm, outcome: fetched.kind });
-    switch (fetched.kind) {
-      case "found":
-        await runtime.inbox.push([wholeEvent(event, taken, fetched)]);
-        return thinEvents.done(pointer, taken);
-      case "missing":
-        // Its deletion is an event of its own; whoever may not see a record must not end it.
-        log.warn({ crm: pointer.crm }, "fetch.missing");
-        return thinEvents.done(pointer, taken);
-      case "throttled":
-        await thinEvents.queue.rateLimit(fetched.retryAfterMs);
-        throw Worker.RateLimitError();
-      case "client_error":
-      case "unavailable":
-        throttle(`fetch.${pointer.crm}`, (held) =>
-          log.warn(
-            { crm: pointer.crm, outcome: fetched.kind, why: fetched.reason, held },
-            "fetch.failed",
-          ),
-        );
-        if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * 3_600_000) {
-          throw new Error(`the record could not be fetched (${fetched.reason})`);
-        }
-        await bury(event, taken, fetched.reason);
-        metrics.fetches.inc({ crm: pointer.crm, outcome: "given_up" });
-        return thinEvents.done(pointer, taken);
-    }
-  }
-
-  async function bury(event: CrmEvent, taken: TakenThin, reason: string): Promise<void> {
-    const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${reason})`;
-    await runtime.deadLetters.store({
-      id: deadIdOfEvent(eventKey(event)),
-      reason: "not_fetched",
-      problems: [{ field: "data.record", rule, kind: "an event without its record" }],
-      event: taken.event,
-      source: event.source,
-      crmCode: undefined,
-      order: taken.order,
-      at: Date.now(),
-    });
-    metrics.changes.inc({ outcome: "rejected" });
-    metrics.rejected.inc({ reason: "not_fetched" });
-  }
-
-  const worker = new Worker<ThinPointer>(FETCH_QUEUE, handle, {
+  const worker = new Worker<ThinPointer>(FETCH_QUEUE, (job) => handle(runtime, api, job), {
     ...runtime.tracing.bullmq,
     connection: runtime.redis,
     prefix: config.QUEUE_PREFIX,
@@ -161,10 +89,12 @@ export function startFetch(runtime: Runtime): Fetch {
     limiter: LIMITER,
     lockDuration: LOCK_MS,
     maxStalledCount: MAX_STALLED,
-    settings: { backoffStrategy: (tries) => fetchPause(tries, Math.random) },
+    settings: { backoffStrategy: (tries) => fetchPauseMs(tries, Math.random) },
   });
   worker.on("error", (error) => {
-    throttle("fetch.error", (held) => log.warn({ err: error, held }, "fetch.worker_error"));
+    throttle("fetch.error", (suppressed) =>
+      log.warn({ err: error, suppressed }, "fetch.worker_error"),
+    );
   });
   worker.on("stalled", () => metrics.stalled.inc());
   return {
@@ -175,18 +105,98 @@ export function startFetch(runtime: Runtime): Fetch {
   };
 }
 
+function startFetchesAtZero({ metrics }: Runtime): void {
+  for (const { name: crm, reader } of CONNECTORS) {
+    if (reader === undefined) continue;
+    for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
+  }
+}
+
+async function handle(runtime: Runtime, api: CrmApi, job: Job<ThinPointer>): Promise<void> {
+  const { inbox, log, metrics, thinEvents } = runtime;
+  const { crm } = job.data;
+  const taken = await thinEvents.take(job.data);
+  if (taken === undefined) return;
+  const event = JSON.parse(taken.event) as CrmEvent;
+  const fetched = await readRecord(runtime, api, event, crm);
+  metrics.fetches.inc({ crm, outcome: fetched.kind });
+  switch (fetched.kind) {
+    case "found":
+      await inbox.push([wholeEvent(event, taken, fetched)]);
+      await thinEvents.finish(job.data, taken);
+      return;
+    case "missing":
+      // A deletion is an event of its own. A record that we may not see must not be terminated.
+      log.warn({ crm }, "fetch.missing");
+      await thinEvents.finish(job.data, taken);
+      return;
+    case "throttled":
+      await thinEvents.queue.rateLimit(fetched.retryAfterMs);
+      throw Worker.RateLimitError();
+    case "client_error":
+    case "unavailable":
+      await retryOrGiveUp(runtime, job, event, taken, fetched);
+  }
+}
+
+async function readRecord(
+  { config, mapping }: Runtime,
+  api: CrmApi,
+  event: CrmEvent,
+  crm: string,
+): Promise<FetchedRecord> {
+  const reader = readerOf(crm);
+  const missing = reader && missingSettings(config, reader);
+  if (reader === undefined || missing === undefined || missing.length > 0) {
+    return { kind: "client_error", reason: `not configured: ${missing?.join(", ") ?? crm}` };
+  }
+  const { object, recordId } = splitSubject(event.subject);
+  const setting = (name: string) => settingOf(config, name)?.() ?? "";
+  return reader.fetchRecord({ ...api, setting }, object, recordId, mapping.reads);
+}
+
+async function retryOrGiveUp(
+  runtime: Runtime,
+  job: Job<ThinPointer>,
+  event: CrmEvent,
+  taken: TakenThinEvent,
+  { kind, reason: why }: Extract<FetchedRecord, { kind: "client_error" | "unavailable" }>,
+): Promise<void> {
+  const { config, deadLetters, log, metrics, thinEvents, throttle } = runtime;
+  const { crm } = job.data;
+  throttle(`fetch.${crm}`, (suppressed) =>
+    log.warn({ crm, outcome: kind, why, suppressed }, "fetch.failed"),
+  );
+  if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
+    throw new Error(`the record could not be fetched (${why})`);
+  }
+  const reason = "not_fetched";
+  const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
+  const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
+  const { source } = event;
+  await deadLetters.store(
+    createDeadLetter(
+      { eventKey: eventKey(event) },
+      { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },
+    ),
+  );
+  reportOutcome(runtime, { outcome: "rejected", reason, problems });
+  metrics.fetches.inc({ crm, outcome: "given_up" });
+  await thinEvents.finish(job.data, taken);
+}
+
 /**
- * The event as it would have been, had the CRM sent the record. Its time is the newest that the
- * CRM's own clock gives: what is fetched is at least as new as the event that asked for it.
+ * The event as if the CRM had sent the record. Its time is the later of the event's own and the
+ * record's last change: a fetched record is at least as new as the event that asked for it.
  */
 function wholeEvent(
   event: CrmEvent,
-  taken: TakenThin,
+  taken: TakenThinEvent,
   fetched: Extract<FetchedRecord, { kind: "found" }>,
 ) {
   const { fetch: _, ...data } = event.data ?? {};
-  const [asked = ""] = taken.order.split("\t");
-  const time = [asked, fetched.modifiedAt]
+  const [requestedAt = ""] = taken.order.split("\t");
+  const time = [requestedAt, fetched.modifiedAt]
     .filter((at) => at !== undefined && at !== "")
     .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
     .at(-1);
@@ -197,3 +207,10 @@ function wholeEvent(
     data: { ...data, record: fetched.record },
   };
 }
+
+const readerOf = (crm: string): RecordReader | undefined =>
+  CONNECTORS.find(({ name }) => name === crm)?.reader;
+
+/** Variables that reading from this CRM needs and that have no value. */
+const missingSettings = (config: Config, reader: RecordReader): string[] =>
+  reader.needs.filter((name) => settingOf(config, name) === undefined);

@@ -1,59 +1,39 @@
-/** Tells other processes, and those who ask for the status, that this one is there and what it did. */
+/** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
 import { hostname } from "node:os";
 import { HEARTBEAT_EVERY_MS, type ProcessInfo } from "../src/state/heartbeats.ts";
+import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** A Redis that is away must not hold up the end of the process, ms. */
+/** The end of the process does not wait longer for Redis, ms. */
 const LEAVE_MS = 500;
 
 export interface Heartbeat {
   close(): Promise<void>;
 }
 
-export function startHeartbeat(
-  runtime: Runtime,
-  version: string,
-  roles: ReadonlySet<string>,
-): Heartbeat {
-  const { heartbeats, outcomes, metrics } = runtime;
+export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): Heartbeat {
+  const { heartbeats, redis } = runtime;
   const info: ProcessInfo = {
     id: `${hostname()}:${process.pid}`,
-    version,
+    version: runtime.version,
     roles: [...roles],
     startedAt: Date.now(),
   };
-  let told: ReadonlyMap<string, number> = new Map();
+  const addOutcomes = createOutcomeReport(runtime);
 
-  async function tell(): Promise<void> {
+  async function beat(): Promise<void> {
     await heartbeats.beat(info, Date.now());
-    const ended = new Map([...(await metrics.ended()), ...(await metrics.refusals())]);
-    const fresh = new Map(
-      [...ended]
-        .map(([outcome, count]) => [outcome, count - (told.get(outcome) ?? 0)] as const)
-        .filter(([, count]) => count > 0),
-    );
-    if (fresh.size === 0) return;
-    // Before it is written: what a failure leaves untold is only a figure to look at.
-    told = ended;
-    await outcomes.add(fresh, Date.now());
+    await addOutcomes();
   }
 
-  let telling: Promise<void> | undefined;
-  const look = () => {
-    // Redis that is away is told of elsewhere; one call waits for it, not one per turn.
-    telling ??= tell()
-      .catch(() => {})
-      .finally(() => {
-        telling = undefined;
-      });
-  };
-  look();
-  const timer = setInterval(look, HEARTBEAT_EVERY_MS);
+  // An unreachable Redis is logged by its connections.
+  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, step: beat, onError() {} });
   return {
     async close() {
-      clearInterval(timer);
-      if (runtime.redis.status !== "ready") return;
-      const left = tell()
+      const closed = beating.close();
+      if (redis.status !== "ready") return;
+      const left = closed
+        .then(beat)
         .then(() => heartbeats.leave(info.id))
         .catch(() => {});
       const late = new Promise((resolve) => {
@@ -61,5 +41,22 @@ export function startHeartbeat(
       });
       await Promise.race([left, late]);
     },
+  };
+}
+
+/** @returns what adds the outcomes since its last call to the shared counts of the last hour. */
+function createOutcomeReport({ metrics, outcomes }: Runtime): () => Promise<void> {
+  let reported: ReadonlyMap<string, number> = new Map();
+  return async () => {
+    const ended = new Map([...(await metrics.endedChanges()), ...(await metrics.senderErrors())]);
+    const fresh = new Map(
+      [...ended]
+        .map(([outcome, count]) => [outcome, count - (reported.get(outcome) ?? 0)] as const)
+        .filter(([, count]) => count > 0),
+    );
+    if (fresh.size === 0) return;
+    // Before the write: a failed write loses a few counts, and never counts anything twice.
+    reported = ended;
+    await outcomes.add(fresh, Date.now());
   };
 }

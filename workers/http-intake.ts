@@ -1,42 +1,53 @@
-/** The doors through which events come by HTTP, on the daemon's Redis and configuration. */
+/** HTTP intake: /events, the webhooks and their description, on the daemon's Redis and configuration. */
 import { settingOf } from "../src/config.ts";
+import { CONNECTORS } from "../src/crm/connectors.ts";
 import { serveEvents } from "../src/http/events.ts";
-import type { IntakePorts } from "../src/http/take-events.ts";
 import { serveOpenApi } from "../src/http/openapi.ts";
 import type { createHttpServer } from "../src/http/server.ts";
-import { serveWebhooks, WEBHOOK_OUTCOMES, CONNECTORS } from "../src/http/webhooks.ts";
+import type { IntakePorts } from "../src/http/store-events.ts";
+import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/http/webhooks.ts";
 import { canFetch } from "./fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
-export function serveHttpIntake(
-  app: ReturnType<typeof createHttpServer>,
-  runtime: Runtime,
-  version: string,
-): void {
-  const { config, intakeClient, log, metrics, throttle } = runtime;
-  for (const { name: webhook } of CONNECTORS) {
-    for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
-    metrics.webhookGaps.inc({ webhook }, 0);
-  }
-  const ports: IntakePorts = {
-    push: (events) => intakeClient.push(events),
-    seen: (keys) => intakeClient.seen(keys),
-    claim: (request, forSeconds) => intakeClient.claim(request, forSeconds),
-    unclaim: (request) => intakeClient.unclaim(request),
-    unavailable: (error) =>
-      throttle("ingest", (held) => log.warn({ err: error, held }, "intake.unavailable")),
-  };
+type HttpServer = ReturnType<typeof createHttpServer>;
+
+export function serveHttpIntake(app: HttpServer, runtime: Runtime): void {
+  const { config, metrics, version } = runtime;
+  const ports = intakePorts(runtime);
+  app.addHook("onResponse", async (request, reply) => {
+    metrics.countIntakeResponse(request.routeOptions.url, reply.statusCode);
+  });
+  traceRequests(app, runtime);
   serveEvents(app, {
     ...ports,
     token: settingOf(config, "INGEST_TOKEN"),
     secret: settingOf(config, "INGEST_SECRET"),
     open: config.INGEST_AUTH === "none",
   });
-  serveOpenApi(
-    app,
-    version,
-    CONNECTORS.map(({ name }) => name),
-  );
+  const names = CONNECTORS.map(({ name }) => name);
+  serveOpenApi(app, version, names);
+  serveCrmWebhooks(app, runtime, ports);
+}
+
+function intakePorts({ intakeClient, log, throttle }: Runtime): IntakePorts {
+  return {
+    push: (events) => intakeClient.push(events),
+    seen: (keys) => intakeClient.seen(keys),
+    claim: (request, forSeconds) => intakeClient.claim(request, forSeconds),
+    unclaim: (request) => intakeClient.unclaim(request),
+    unavailable: (error) =>
+      throttle("intake", (suppressed) =>
+        log.warn({ err: error, suppressed }, "intake.unavailable"),
+      ),
+  };
+}
+
+function serveCrmWebhooks(app: HttpServer, runtime: Runtime, ports: IntakePorts): void {
+  const { config, log, metrics, throttle } = runtime;
+  for (const { name: webhook } of CONNECTORS) {
+    for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
+    metrics.webhookGaps.inc({ webhook }, 0);
+  }
   serveWebhooks(app, {
     ...ports,
     secret: (name) => settingOf(config, name),
@@ -44,14 +55,27 @@ export function serveHttpIntake(
     publicUrl: config.WEBHOOKS_PUBLIC_URL,
     ended(webhook, outcome, why) {
       metrics.webhooks.inc({ webhook, outcome });
-      if (outcome === "taken") return;
-      throttle(`webhook.${webhook}`, (held) =>
-        log.warn({ webhook, outcome, why, held }, "webhook.failed"),
+      if (outcome === "stored") return;
+      throttle(`webhook.${webhook}`, (suppressed) =>
+        log.warn({ webhook, outcome, why, suppressed }, "webhook.failed"),
       );
     },
-    lost(webhook, gaps) {
+    changesLost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
       log.error({ webhook, gaps }, "webhook.changes_lost");
     },
+  });
+}
+
+/** A request that brings events starts a trace once its body has been read. */
+function traceRequests(app: HttpServer, { tracing }: Runtime): void {
+  const ends = new WeakMap<object, (status: number) => void>();
+  app.addHook("preHandler", (request, _reply, done) => {
+    const { method, url } = request.routeOptions;
+    if (request.method !== "POST" || url === undefined) return done();
+    ends.set(request, tracing.serve(String(method), url, done));
+  });
+  app.addHook("onResponse", async (request, reply) => {
+    ends.get(request)?.(reply.statusCode);
   });
 }

@@ -1,18 +1,27 @@
 /**
- * The inbox as the HTTP door needs it: through a client of its own that fails fast, since a
- * sender that waits would rather be told 503 and come again.
+ * HTTP intake's own Redis client, which fails fast: a sender prefers a 503 at once, and a second try,
+ * to a long wait.
  */
-import { once } from "node:events";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
-import type { Keys } from "../src/state/keys.ts";
 import type { Encryption } from "../src/state/encryption.ts";
+import type { Keys } from "../src/state/keys.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
 const COMMAND_TIMEOUT_MS = 5000;
+
+export interface IntakeClientOptions {
+  readonly redisUrl: string;
+  readonly prefix: string;
+  readonly keys: Keys;
+  readonly encryption: Encryption;
+  readonly tracing: Tracing;
+  readonly onError: (error: Error) => void;
+}
 
 export class IntakeClient {
   readonly #redis: Redis;
@@ -20,15 +29,8 @@ export class IntakeClient {
   readonly #staged: StagedStates;
   readonly #keys: Keys;
 
-  constructor(
-    url: string,
-    prefix: string,
-    keys: Keys,
-    seal: Encryption,
-    onError: (e: Error) => void,
-    tracing: Tracing,
-  ) {
-    this.#redis = new Redis(url, {
+  constructor({ redisUrl, prefix, keys, encryption, tracing, onError }: IntakeClientOptions) {
+    this.#redis = new Redis(redisUrl, {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       commandTimeout: COMMAND_TIMEOUT_MS,
@@ -36,19 +38,19 @@ export class IntakeClient {
     this.#redis.on("error", onError);
     this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, prefix, tracing.bullmq);
-    this.#staged = new StagedStates(this.#redis, keys, seal);
+    this.#staged = new StagedStates(this.#redis, keys, encryption);
   }
 
   push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
     return this.#inbox.push(events);
   }
 
-  /** Which of these event keys were worked on within the last seven days. */
+  /** Which of these event keys were processed within the last seven days. */
   seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
     return this.#staged.seen(eventKeys);
   }
 
-  /** Whether this request is new; it is then remembered for so many seconds. */
+  /** Remembers a signed request for so many seconds. @returns whether it is new. */
   async claim(request: string, forSeconds: number): Promise<boolean> {
     return (await this.#redis.set(this.#requestKey(request), "1", "EX", forSeconds, "NX")) === "OK";
   }
@@ -68,7 +70,7 @@ export class IntakeClient {
     );
   }
 
-  /** Resolves once Redis is there, or after `deadlineMs`: then requests are answered 503. */
+  /** Resolves once Redis is connected, or after `deadlineMs`: requests are then answered 503. */
   async connected(deadlineMs: number): Promise<void> {
     if (this.#redis.status === "ready") return;
     const deadline = AbortSignal.timeout(deadlineMs);

@@ -1,35 +1,29 @@
 /**
- * Knocks on a closed door with one cheap request, at growing pauses and at once when the token
- * has changed, until the service lets us in again.
+ * Probes a service that denies access: one cheap request, at growing pauses and at once when the
+ * token has changed, until the service grants access again.
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Permit } from "../src/quota/permit.ts";
+import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
-import type { ServiceAccess, ServiceAddress } from "./service-access.ts";
+import type { ServiceAccess } from "./service-access.ts";
 
-/** How often the doors and the token are looked at, ms. */
-const LOOK_MS = 1000;
+/** How often the denial and the token are checked, ms. */
+const CHECK_MS = 1000;
 
-export async function startProbing(
-  runtime: Runtime,
-  access: ServiceAccess,
-  address: ServiceAddress,
-  signal: AbortSignal,
-): Promise<void> {
+export function startProbing(runtime: Runtime, access: ServiceAccess): Polling {
   const { denial, throttle, log } = runtime;
-  let token = address.token();
-  while (!signal.aborted) {
-    await sleep(LOOK_MS, undefined, { signal }).catch(() => {});
-    try {
-      const changed = address.token() !== token;
-      token = address.token();
-      if ((await denial.current()) === undefined || !(await denial.claimProbe(changed))) continue;
+  let token = access.token();
+  return startPolling({
+    everyMs: CHECK_MS,
+    async step(signal) {
+      const changed = access.token() !== token;
+      token = access.token();
+      if ((await denial.current()) === undefined || !(await denial.claimProbe(changed))) return;
       await probe(runtime, access, await access.quota.acquire("live", signal));
-    } catch (error) {
-      if (signal.aborted) return;
-      throttle("probe", (held) => log.warn({ err: error, held }, "probe.failed"));
-    }
-  }
+    },
+    onError: (error) =>
+      throttle("probe", (suppressed) => log.warn({ err: error, suppressed }, "probe.failed")),
+  });
 }
 
 async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
@@ -42,7 +36,7 @@ async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): P
     case "rejected":
       if (await denial.end()) log.info({}, "service.accepted_again");
       return;
-    // These say nothing about the door.
+    // These say nothing about the denial.
     case "throttled":
     case "unavailable":
       return;

@@ -1,4 +1,4 @@
-/** The page of the queues, on the daemon's own ones. */
+/** GET /queues on the daemon's queues. */
 import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { serveQueues } from "../src/http/queues.ts";
 import type { createHttpServer } from "../src/http/server.ts";
@@ -19,13 +19,13 @@ export async function serveQueuesPage(
       { queue: inbox.queue, describe: describeEvent },
       {
         queue: pointers.queue,
-        describe: (data) => ({ record: runtime.logName((data as Pointer).crmCode) }),
+        describe: (data) => ({ record: runtime.recordName((data as Pointer).crmCode) }),
       },
     ],
   });
 }
 
-/** Nothing of it that a sender may choose freely. */
+/** Shows only values of closed sets: everything else is the sender's own text. */
 function describeEvent(data: unknown): Record<string, unknown> {
   const { type, lane } = (data ?? {}) as { type?: unknown; lane?: unknown };
   return {

@@ -1,28 +1,26 @@
-/** One pointer job with its permit: runs THE PATH and ends the job as the path says. */
+/** Runs THE PATH for one pointer job with its permit, and ends the job as the path says. */
 import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
+import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";
-import { deadIdOf } from "../src/sync/dead-letter.ts";
-import {
-  syncRelation,
-  type Next,
-  type Sendable,
-  type SyncEnd,
-  type SyncPorts,
-} from "../src/sync/sync-relation.ts";
-import { fieldsOf, hashed } from "./log-names.ts";
+import type { Next, RunEnd } from "../src/sync/run-end.ts";
+import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
+import { hashOf } from "./log-names.ts";
+import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
 /**
- * A record stays held this much longer than its request may take, so that a process that slept
- * in between cannot meet another one's request.
+ * A record stays held this much longer than its request may take, so that a process that stood
+ * still in between cannot meet another one's request.
  */
 const HOLD_MARGIN_MS = 10_000;
 
-/** A process that lost this much time between taking a record and sending gives it back, ms. */
+/** A process that needed longer than this between taking a record and sending gives it back, ms. */
 const STALE_AFTER_MS = 5000;
+
+const HOUR_MS = 3_600_000;
 
 export async function runRelation(
   job: Job<Pointer>,
@@ -31,60 +29,61 @@ export async function runRelation(
   runtime: Runtime,
   access: ServiceAccess,
 ): Promise<void> {
-  const { config, log, throttle } = runtime;
-  const { crmCode } = job.data;
-  let takenAt = 0;
-
-  const ports: SyncPorts = {
-    async take(code) {
-      takenAt = performance.now();
-      return runtime.staged.take(code, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
-    },
-    async send(decision: Sendable, state) {
-      if (performance.now() - takenAt > STALE_AFTER_MS) {
-        return { kind: "unavailable", reason: "slept", ambiguous: false };
-      }
-      return access.send(permit, decision, state.crmCode);
-    },
-    settle: (state, how) => runtime.staged.settle(state, how),
-    async storeDeadLetter(state, reason, problems) {
-      if (reason === "service_rejected") await runtime.tenantLists.doubt();
-      const { source } = JSON.parse(state.event) as { source?: string };
-      await runtime.deadLetters.store({
-        id: deadIdOf(state.crmCode),
-        reason,
-        problems,
-        source,
-        event: state.event,
-        crmCode: state.crmCode,
-        order: state.order,
-        at: Date.now(),
-      });
-    },
-    now: Date.now,
-    retry: {
-      baseMs: config.RETRY_BASE_MS,
-      giveUpMs: config.RETRY_MAX_HOURS * 3_600_000,
-      holdMs: config.SERVICE_TIMEOUT_MS,
-      random: Math.random,
-    },
-  };
-
+  const { log, throttle } = runtime;
   try {
-    const { end, state } = await syncRelation(crmCode, ports);
+    const ports = syncPorts(runtime, access, token, permit);
+    const { end, state } = await syncRelation(job.data.crmCode, ports);
     if (state !== undefined) report(runtime, state, end);
-    await finish(job, token, end.next);
+    await endJob(job, token, end.next);
   } catch (error) {
-    // The record is held and its job locked until both run out; then it comes again.
-    throttle("sync.run", (held) => log.error({ err: error, held }, "change.interrupted"));
+    // The record is held and its job locked until both expire; then it is run again.
+    throttle("sync.run", (suppressed) =>
+      log.error({ err: error, suppressed }, "change.interrupted"),
+    );
   } finally {
-    // Does nothing to one that was used.
+    // Has no effect on a permit that was used.
     permit.cancel();
   }
 }
 
-/** What the path says of the job, done to the job. */
-async function finish(job: Job<Pointer>, token: string, next: Next): Promise<void> {
+function syncPorts(
+  runtime: Runtime,
+  access: ServiceAccess,
+  token: string,
+  permit: Permit,
+): SyncPorts {
+  const { config, staged } = runtime;
+  let takenAt = 0;
+  return {
+    async take(crmCode) {
+      takenAt = performance.now();
+      return staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
+    },
+    async send(decision, { crmCode }) {
+      if (performance.now() - takenAt > STALE_AFTER_MS) {
+        return { kind: "unavailable", reason: "slept", ambiguous: false };
+      }
+      return access.send(permit, decision, crmCode);
+    },
+    settle: (state, how) => staged.settle(state, how),
+    async storeDeadLetter({ crmCode, event, order }, reason, problems) {
+      if (reason === "service_rejected") await runtime.tenantLists.doubt();
+      const { source } = JSON.parse(event) as { source?: string };
+      const letter = { reason, problems, event, order, source, at: Date.now() };
+      await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter));
+    },
+    now: Date.now,
+    retry: {
+      baseMs: config.RETRY_BASE_MS,
+      giveUpMs: config.RETRY_MAX_HOURS * HOUR_MS,
+      holdMs: config.SERVICE_TIMEOUT_MS,
+      random: Math.random,
+    },
+  };
+}
+
+/** Ends the job as the path says. */
+async function endJob(job: Job<Pointer>, token: string, next: Next): Promise<void> {
   switch (next.kind) {
     case "complete":
       await job.moveToCompleted("", token, false);
@@ -98,47 +97,49 @@ async function finish(job: Job<Pointer>, token: string, next: Next): Promise<voi
   }
 }
 
-function report(runtime: Runtime, state: TakenState, end: SyncEnd): void {
-  const { metrics, log } = runtime;
-  const { outcome, reason } = end;
-  runtime.tracing.note({
-    "crmsync.outcome": outcome ?? "again",
-    "crmsync.reason": reason,
-    "crmsync.lane": state.lane,
-    "crmsync.record": hashed(state.crmCode),
-    "crmsync.tries": state.tries,
-  });
-  const record = runtime.logName(state.crmCode);
-  const freshness = Math.max(0, (Date.now() - state.firstTime) / 1000);
-  const line = { record, outcome, reason, lane: state.lane, tries: state.tries };
+function report(runtime: Runtime, state: TakenState, end: RunEnd): void {
+  const { crmCode, lane, tries } = state;
+  const { outcome, problems, reason } = end;
+  const common = { crmCode, lane, tries };
   switch (outcome) {
     case "created":
     case "updated":
-    case "skipped":
-      metrics.changes.inc({
-        outcome:
-          outcome !== "skipped"
-            ? outcome
-            : reason === "nothing_to_terminate"
-              ? "nothing_to_terminate"
-              : "unchanged",
-      });
-      metrics.freshness.observe({ lane: state.lane }, freshness);
-      log.info({ ...line, freshness_s: freshness }, "change.settled");
+      reportOutcome(runtime, { ...common, outcome, happenedAt: state.firstTime });
       return;
+    case "skipped": {
+      const skipped = reason === "nothing_to_terminate" ? reason : "unchanged";
+      reportOutcome(runtime, { ...common, outcome: skipped, happenedAt: state.firstTime });
+      return;
+    }
     case "rejected":
-      metrics.changes.inc({ outcome: "rejected" });
-      metrics.rejected.inc({ reason: reason ?? "service_rejected" });
-      log.info({ ...line, fields: fieldsOf(end.problems) }, "change.settled");
+      reportOutcome(runtime, { ...common, outcome, reason, problems });
       return;
     case "unavailable":
-      metrics.putOff(reason ?? "other");
-      log.debug(line, "change.retry_scheduled");
-      return;
     case "throttled":
     case "denied":
     case undefined:
-      log.debug(line, "change.requeued");
-      return;
+      reportUnfinished(runtime, state, end);
   }
+}
+
+/** The run ended, the change did not: it is retried later, or sent again at once. */
+function reportUnfinished(
+  { log, metrics, recordName, tracing }: Runtime,
+  { crmCode, lane, tries }: TakenState,
+  { outcome, reason }: RunEnd,
+): void {
+  tracing.note({
+    "crmsync.outcome": outcome ?? "requeued",
+    "crmsync.reason": reason,
+    "crmsync.lane": lane,
+    "crmsync.record": hashOf(crmCode),
+    "crmsync.tries": tries,
+  });
+  const line = { record: recordName(crmCode), outcome, reason, lane, tries };
+  if (outcome !== "unavailable") {
+    log.debug(line, "change.requeued");
+    return;
+  }
+  metrics.countRetry(reason ?? "other");
+  log.debug(line, "change.retry_scheduled");
 }

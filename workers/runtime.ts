@@ -1,4 +1,4 @@
-/** What every role of the daemon shares: connections, state, metrics, log. */
+/** What all roles of one daemon share: the stores, metrics, log, tracing and the mapping. */
 import { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
@@ -6,76 +6,82 @@ import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
-import { IntakeClient } from "./intake-client.ts";
-import { hashed } from "./log-names.ts";
-import { readSharedState } from "../src/status/readings.ts";
+import { readingsInTime } from "../src/status/readings.ts";
+import { createScrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
+import { IntakeClient } from "./intake-client.ts";
+import { hashOf } from "./log-names.ts";
 
-/** The same trouble is logged at most once in this time, ms. */
+/** The same event is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
 
 export interface Runtime extends Stores {
+  readonly version: string;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** The text of GET /metrics. */
+  readonly scrape: () => Promise<string>;
   readonly tracing: Tracing;
   readonly throttle: ReturnType<typeof createThrottle>;
   readonly mapping: Mapping;
   readonly intakeClient: IntakeClient;
   readonly jobNotifier: JobNotifier;
-  /** How a record is named in the log: a crmCode tells who somebody is. */
-  logName(crmCode: string | undefined): string | undefined;
-  close(): Promise<void>;
+  /** How log lines name a record: by a hash, unless LOG_CRM_CODES is set. */
+  readonly recordName: (crmCode: string | undefined) => string | undefined;
 }
 
-/** A client that waits for Redis for as long as it takes; what workers need. */
+export interface RuntimeOptions {
+  readonly config: Config;
+  readonly redisUrl: string;
+  readonly version: string;
+  readonly log: Logger;
+  /** Closed with the runtime. */
+  readonly mapping: Mapping;
+  readonly tracing?: Tracing;
+}
+
+export function createRuntime(options: RuntimeOptions): Runtime {
+  const { config, redisUrl, version, log, mapping, tracing = NO_TRACING } = options;
+  const throttle = createThrottle(LOG_EVERY_MS);
+  const onError = (error: Error) =>
+    throttle("redis", (suppressed) => log.warn({ err: error, suppressed }, "redis.unreachable"));
+  const subscriber = connect(redisUrl, onError);
+  const stores = openStores(config, connect(redisUrl, onError), tracing);
+  const { keys, encryption } = stores;
+  const metrics = createMetrics();
+  const intakeClient = new IntakeClient({
+    redisUrl,
+    prefix: config.QUEUE_PREFIX,
+    keys,
+    encryption,
+    tracing,
+    onError,
+  });
+  return {
+    ...stores,
+    version,
+    log,
+    throttle,
+    tracing,
+    metrics,
+    scrape: createScrape(metrics, version, () => readingsInTime(stores)),
+    mapping,
+    intakeClient,
+    jobNotifier: new JobNotifier(subscriber, keys),
+    recordName: (crmCode) =>
+      crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashOf(crmCode),
+    async close() {
+      await mapping.close();
+      await intakeClient.close();
+      subscriber.disconnect();
+      await stores.close();
+    },
+  };
+}
+
+/** A client that waits for Redis without a limit, as workers need it. */
 function connect(url: string, onError: (error: Error) => void): Redis {
   const redis = new Redis(url, { maxRetriesPerRequest: null });
   redis.on("error", onError);
   return redis;
-}
-
-export function createRuntime(
-  config: Config,
-  redisUrl: string,
-  version: string,
-  log: Logger,
-  mapping: Mapping,
-  tracing: Tracing = NO_TRACING,
-): Runtime {
-  const throttle = createThrottle(LOG_EVERY_MS);
-  const onError = (error: Error) =>
-    throttle("redis", (held) => log.warn({ err: error, held }, "redis.unreachable"));
-  const redis = connect(redisUrl, onError);
-  const subscriber = connect(redisUrl, onError);
-  const stored = openStores(config, redis, tracing);
-  const { keys, encryption } = stored;
-  const runtime: Runtime = {
-    ...stored,
-    log,
-    throttle,
-    tracing,
-    metrics: createMetrics(version, () => readSharedState(stored)),
-    intakeClient: new IntakeClient(
-      redisUrl,
-      config.QUEUE_PREFIX,
-      keys,
-      encryption,
-      onError,
-      tracing,
-    ),
-    mapping,
-    jobNotifier: new JobNotifier(subscriber, keys),
-    logName: (crmCode) =>
-      crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashed(crmCode),
-    async close() {
-      await mapping.close();
-      await runtime.intakeClient.close();
-      await stored.inbox.close();
-      await stored.pointers.close();
-      await stored.thinEvents.close();
-      subscriber.disconnect();
-      redis.disconnect();
-    },
-  };
-  return runtime;
 }

@@ -1,161 +1,193 @@
 /**
- * Spends permits on records: first the permit, then the job, so that no job is ever held while
- * it waits for quota. One loop per process fetches; up to SYNC_CONCURRENCY requests run at once.
+ * Spends permits on records. The permit comes first, then the job: no job is active while it waits
+ * for quota. One loop per process; up to SYNC_CONCURRENCY requests run at once.
  */
 import { randomUUID } from "node:crypto";
 import { Worker, type Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
-import type { Lane } from "../src/sync/lane.ts";
 import { SYNC_QUEUE, type Pointer } from "../src/state/pointer-queue.ts";
+import type { Lane } from "../src/sync/lane.ts";
 import { runRelation } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
-/** How often an idle loop looks for retries that have become due, ms; adds wake it at once. */
-const IDLE_LOOK_MS = 1000;
+/** How often an idle loop checks for retries that have become due, ms; added jobs wake it at once. */
+const IDLE_CHECK_MS = 1000;
 
-/** How often a process that may not send looks whether it may again, ms. */
-const CLOSED_LOOK_MS = 1000;
+/** How often a process that may not send checks whether it may again, ms. */
+const STOPPED_CHECK_MS = 1000;
 
 const MAX_STALLED = 5;
 
-/** How often jobs of workers that died are looked for, ms; one found twice is taken back. */
-const STALLED_LOOK_MS = 5000;
+/** How often jobs of dead workers are looked for, ms; one found twice in a row is taken back. */
+const STALLED_CHECK_MS = 5000;
 
-/** A job is held this much longer than its request may take. */
+/** A job is locked this much longer than its request may take. */
 const LOCK_MARGIN_MS = 15_000;
 
-export interface Sync {
-  /** Stops fetching at once and waits for the requests under way, which have their own timeout. */
-  close(): Promise<void>;
-}
-
-/** A permit, and when it was asked for and had, ms since the epoch. */
-interface Granted {
+/** A permit, when it was requested and when it was granted, ms since the epoch. */
+interface GrantedPermit {
   readonly permit: Permit;
-  readonly askedAt: number;
+  readonly requestedAt: number;
   readonly grantedAt: number;
 }
 
-export function startSync(runtime: Runtime, access: ServiceAccess): Sync {
-  const { config, demand, log, metrics, pointers, throttle, tracing, jobNotifier } = runtime;
-  const stop = new AbortController();
-  const running = new Set<Promise<void>>();
-  let freed: (() => void) | undefined;
+export function startSync(runtime: Runtime, access: ServiceAccess): SyncLoop {
+  const loop = new SyncLoop(runtime, access);
+  loop.start();
+  return loop;
+}
 
-  const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
-    connection: runtime.redis,
-    prefix: config.QUEUE_PREFIX,
-    autorun: false,
-    lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
-    skipLockRenewal: true,
-    stalledInterval: STALLED_LOOK_MS,
-    maxStalledCount: MAX_STALLED,
-    removeOnComplete: { count: 0 },
-    removeOnFail: { count: 0 },
-  });
-  worker.on("error", (error) => {
-    throttle("sync.error", (held) => log.warn({ err: error, held }, "sync.worker_error"));
-  });
-  worker.on("stalled", () => metrics.stalled.inc());
+export class SyncLoop {
+  readonly #runtime: Runtime;
+  readonly #access: ServiceAccess;
+  readonly #worker: Worker<Pointer>;
+  readonly #stop = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+  #looping: Promise<void> = Promise.resolve();
+  /** Resolves the wait for a free place among the concurrent requests. */
+  #onFree: (() => void) | undefined;
 
-  /** The record that deserves the permit most goes first; who that is, the demand says. */
-  async function bringForward(): Promise<void> {
+  constructor(runtime: Runtime, access: ServiceAccess) {
+    this.#runtime = runtime;
+    this.#access = access;
+    this.#worker = createWorker(runtime);
+  }
+
+  start(): void {
+    this.#looping = this.#loop();
+  }
+
+  /** Takes no more jobs, and waits for the requests under way, which have their own timeout. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#onFree?.();
+    await this.#looping;
+    await Promise.allSettled(this.#running);
+    await this.#worker.close();
+  }
+
+  async #loop(): Promise<void> {
+    const { jobNotifier, log, throttle } = this.#runtime;
+    await this.#worker.waitUntilReady();
+    await this.#worker.startStalledCheckTimer();
+    while (!this.#stop.signal.aborted) {
+      try {
+        await this.#step();
+      } catch (error) {
+        throttle("sync.loop", (suppressed) =>
+          log.warn({ err: error, suppressed }, "sync.loop_error"),
+        );
+        await jobNotifier.wait(STOPPED_CHECK_MS, this.#stop.signal);
+      }
+    }
+  }
+
+  /** One pass of the loop: waits for work, then for a permit, then starts one record. */
+  async #step(): Promise<void> {
+    const { config, jobNotifier, pointers } = this.#runtime;
+    const { signal } = this.#stop;
+    // Read before the queue is: a job that is added after that ends the wait.
+    const { heard } = jobNotifier;
+    if (!(await this.#access.isReady())) return jobNotifier.wait(STOPPED_CHECK_MS, signal);
+    const due = await pointers.due(Date.now());
+    const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
+    if (lane === undefined) return jobNotifier.wait(IDLE_CHECK_MS, signal, heard);
+    if (this.#running.size >= config.SYNC_CONCURRENCY) return this.#freePlace();
+    const granted = await this.#acquire(lane);
+    if (granted === undefined) return undefined;
+    try {
+      // Checked after the wait, which may have been long.
+      if (await this.#access.mayTry()) return await this.#startNext(granted);
+      granted.permit.cancel();
+      return await jobNotifier.pause(STOPPED_CHECK_MS, signal);
+    } catch (error) {
+      granted.permit.cancel();
+      throw error;
+    }
+  }
+
+  #freePlace(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onFree = resolve;
+    });
+  }
+
+  /** Undefined when waiting is no longer useful: on shutdown, or when live work came for a bulk permit. */
+  async #acquire(lane: Lane): Promise<GrantedPermit | undefined> {
+    const { jobNotifier, metrics } = this.#runtime;
+    const givenUp = new AbortController();
+    const giveUp = () => givenUp.abort();
+    this.#stop.signal.addEventListener("abort", giveUp, { once: true });
+    const unlisten =
+      lane === "bulk" ? jobNotifier.listen((added) => added === "live" && giveUp()) : () => {};
+    const started = performance.now();
+    const requestedAt = Date.now();
+    try {
+      const permit = await this.#access.quota.acquire(lane, givenUp.signal);
+      metrics.permitWait.observe({ lane }, (performance.now() - started) / 1000);
+      return { permit, requestedAt, grantedAt: Date.now() };
+    } catch (error) {
+      if (givenUp.signal.aborted) return undefined;
+      throw error;
+    } finally {
+      this.#stop.signal.removeEventListener("abort", giveUp);
+      unlisten();
+    }
+  }
+
+  /** Takes the next job and runs it in the background; without a job the permit is given back. */
+  async #startNext({ permit, requestedAt, grantedAt }: GrantedPermit): Promise<void> {
+    const { demand, tracing } = this.#runtime;
+    const token = randomUUID();
+    if (permit.lane === "live") await this.#bringHighestForward();
+    const job = (await this.#worker.getNextJob(token, { block: false })) as
+      | Job<Pointer>
+      | undefined;
+    if (job === undefined) return permit.cancel();
+    const { metadata: carried } = job.opts.telemetry ?? {};
+    // The record itself waited only since its job was added.
+    const startedAt = Math.min(grantedAt, Math.max(requestedAt, job.timestamp));
+    const run = tracing
+      .span("process sync", { carried, startedAt }, () => {
+        tracing.past("permit", startedAt, grantedAt);
+        return runRelation(job, token, permit, this.#runtime, this.#access);
+      })
+      .finally(() => {
+        this.#running.delete(run);
+        this.#onFree?.();
+      });
+    this.#running.add(run);
+    await demand.remove(job.data.crmCode);
+  }
+
+  /** Serves the record with the highest demand first (see demand.ts). */
+  async #bringHighestForward(): Promise<void> {
+    const { demand, pointers } = this.#runtime;
     const crmCode = await demand.highest();
     if (crmCode !== undefined && !(await pointers.bringForward(crmCode))) {
       await demand.remove(crmCode);
     }
   }
+}
 
-  async function fetchAndRun({ permit, askedAt, grantedAt }: Granted): Promise<void> {
-    const token = randomUUID();
-    if (permit.lane === "live") await bringForward();
-    const job = (await worker.getNextJob(token, { block: false })) as Job<Pointer> | undefined;
-    if (job === undefined) return permit.cancel();
-    const { metadata: carried } = job.opts.telemetry ?? {};
-    // The record itself waited no longer than since it was pointed at.
-    const startedAt = Math.min(grantedAt, Math.max(askedAt, job.timestamp));
-    const run = tracing
-      .span("process sync", { carried, startedAt }, () => {
-        tracing.past("permit", startedAt, grantedAt);
-        return runRelation(job, token, permit, runtime, access);
-      })
-      .finally(() => {
-        running.delete(run);
-        freed?.();
-      });
-    running.add(run);
-    await demand.remove(job.data.crmCode);
-  }
-
-  async function turn(): Promise<void> {
-    const { heard } = jobNotifier;
-    if (!(await access.isReady())) return jobNotifier.wait(CLOSED_LOOK_MS, stop.signal);
-    const due = await pointers.due(Date.now());
-    const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
-    if (lane === undefined) return jobNotifier.wait(IDLE_LOOK_MS, stop.signal, heard);
-    if (running.size >= config.SYNC_CONCURRENCY) {
-      return new Promise((resolve) => {
-        freed = resolve;
-      });
-    }
-    const granted = await permitFor(lane);
-    if (granted === undefined) return undefined;
-    const { permit } = granted;
-    try {
-      // Asked after the wait, which may have been long: much may have happened meanwhile.
-      if (await access.mayTry()) return await fetchAndRun(granted);
-      permit.cancel();
-      return await jobNotifier.pause(CLOSED_LOOK_MS, stop.signal);
-    } catch (error) {
-      permit.cancel();
-      throw error;
-    }
-  }
-
-  /** Undefined when it was not worth waiting on: stopping, or live work came while bulk waits. */
-  async function permitFor(lane: Lane): Promise<Granted | undefined> {
-    const givenUp = new AbortController();
-    const giveUp = () => givenUp.abort();
-    stop.signal.addEventListener("abort", giveUp, { once: true });
-    const stopListening =
-      lane === "bulk" ? jobNotifier.listen((woken) => woken === "live" && giveUp()) : () => {};
-    const started = performance.now();
-    const askedAt = Date.now();
-    try {
-      const permit = await access.quota.acquire(lane, givenUp.signal);
-      metrics.permitWait.observe({ lane }, (performance.now() - started) / 1000);
-      return { permit, askedAt, grantedAt: Date.now() };
-    } catch (error) {
-      if (givenUp.signal.aborted) return undefined;
-      throw error;
-    } finally {
-      stop.signal.removeEventListener("abort", giveUp);
-      stopListening();
-    }
-  }
-
-  async function loop(): Promise<void> {
-    await worker.waitUntilReady();
-    await worker.startStalledCheckTimer();
-    while (!stop.signal.aborted) {
-      try {
-        await turn();
-      } catch (error) {
-        throttle("sync.turn", (held) => log.warn({ err: error, held }, "sync.loop_error"));
-        await jobNotifier.wait(CLOSED_LOOK_MS, stop.signal);
-      }
-    }
-  }
-
-  const looping = loop();
-  return {
-    async close() {
-      stop.abort();
-      freed?.();
-      await looping;
-      await Promise.allSettled(running);
-      await worker.close();
-    },
-  };
+function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worker<Pointer> {
+  const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
+    connection: redis,
+    prefix: config.QUEUE_PREFIX,
+    autorun: false,
+    lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
+    skipLockRenewal: true,
+    stalledInterval: STALLED_CHECK_MS,
+    maxStalledCount: MAX_STALLED,
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 0 },
+  });
+  worker.on("error", (error) => {
+    throttle("sync.error", (suppressed) =>
+      log.warn({ err: error, suppressed }, "sync.worker_error"),
+    );
+  });
+  worker.on("stalled", () => metrics.stalled.inc());
+  return worker;
 }

@@ -1,47 +1,44 @@
 /**
- * Keeps the ledger warm: at the first start, and whenever Redis has lost it, what the service
- * holds is listed before changes are sent. Any process may do it, one does.
+ * Keeps the ledger warm: at the first start, and whenever Redis has lost it, the service is listed
+ * before changes are sent. Any process may list; one at a time does.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply, Relation } from "../src/service/reply.ts";
-import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import type { WarmUp } from "../src/state/ledger.ts";
+import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/settle-reply.ts";
+import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
-/** After so many failures in a row the sync goes on without knowing what is there. */
+/** After so many failures in a row, changes are sent without a warm ledger. */
 const TRIES = 5;
 
-/** How often the ledger is looked at, ms: how long a lost one may go unnoticed. */
-const LOOK_MS = 500;
+/** How often the ledger is checked, ms: how long a lost one may go unnoticed. */
+const CHECK_MS = 500;
 
-export async function keepLedgerWarm(
-  runtime: Runtime,
-  access: ServiceAccess,
-  signal: AbortSignal,
-): Promise<void> {
-  const { ledger, log, throttle, config } = runtime;
+export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling {
+  const { config, ledger, log, throttle } = runtime;
   const owner = randomUUID();
   let failures = 0;
-  while (!signal.aborted) {
-    try {
+  return startPolling({
+    everyMs: CHECK_MS,
+    async step(signal) {
       const warmUp = await ledger.warmUp();
-      if (isDue(warmUp, config.QUOTA_HOUR_MS) && (await mayWarm(runtime, access, owner))) {
-        const result = await listFrom(warmUp, runtime, access, signal);
-        await ledger.releaseWarmUp();
-        failures = result === "failed" ? failures + 1 : 0;
-        if (result === "failed") await putOff(runtime, failures, signal);
-      }
-      await sleep(LOOK_MS, undefined, { signal });
-    } catch (error) {
-      if (signal.aborted) return;
-      throttle("warm-up", (held) => log.warn({ err: error, held }, "ledger.warm_up_interrupted"));
-      await sleep(LOOK_MS);
-    }
-  }
+      if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;
+      if (!(await ledger.claimWarmUp(owner))) return;
+      const result = await listFrom(warmUp, runtime, access, signal);
+      await ledger.releaseWarmUp();
+      failures = result === "failed" ? failures + 1 : 0;
+      if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
+    },
+    onError: (error) =>
+      throttle("warm-up", (suppressed) =>
+        log.warn({ err: error, suppressed }, "ledger.warm_up_interrupted"),
+      ),
+  });
 }
 
 /** A cold ledger is tried again once per hour window. */
@@ -50,21 +47,20 @@ function isDue({ state, coldSince }: WarmUp, hourMs: number): boolean {
   return state !== "done";
 }
 
-async function mayWarm(runtime: Runtime, access: ServiceAccess, owner: string): Promise<boolean> {
-  return !(await access.isDenied()) && (await runtime.ledger.claimWarmUp(owner));
-}
-
-async function putOff(runtime: Runtime, failures: number, signal: AbortSignal): Promise<void> {
+async function pauseOrContinueCold(
+  { config, ledger, log }: Runtime,
+  failures: number,
+  signal: AbortSignal,
+): Promise<void> {
   if (failures >= TRIES) {
-    runtime.log.warn({}, "ledger.cold");
-    await runtime.ledger.goOnCold(Date.now());
+    log.warn({}, "ledger.cold");
+    await ledger.continueCold(Date.now());
     return;
   }
-  const delay = retryDelay(failures, runtime.config.RETRY_BASE_MS, Math.random);
-  await sleep(delay, undefined, { signal });
+  await sleep(retryDelay(failures, config.RETRY_BASE_MS, Math.random), undefined, { signal });
 }
 
-/** Lists on from where the last run got to. */
+/** Continues the listing where the last run ended. */
 async function listFrom(
   { cursor }: WarmUp,
   runtime: Runtime,
@@ -83,22 +79,22 @@ async function listFrom(
 }
 
 async function listingFailed(
-  runtime: Runtime,
+  { ledger, log }: Runtime,
   access: ServiceAccess,
   reply: Exclude<ListReply, { kind: "page" }>,
   resumed: boolean,
 ): Promise<"failed" | "again"> {
-  // The pause that these bring is shared: the next permit waits it out.
+  // The pause that a 429 asks for is shared: the next permit waits for its end.
   if (reply.kind === "throttled") return "again";
   if (reply.kind === "denied") {
     await access.denied(reply);
     return "again";
   }
-  // A cursor may have grown old: from the start then.
-  if (reply.kind === "rejected" && resumed) await runtime.ledger.restartWarmUp();
+  // The cursor may have expired: start again.
+  if (reply.kind === "rejected" && resumed) await ledger.restartWarmUp();
   const reason = reply.kind === "unavailable" ? reply.reason : `${reply.kind} ${reply.status}`;
-  await runtime.ledger.listingFailed(reason);
-  runtime.log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");
+  await ledger.listingFailed(reason);
+  log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");
   return "failed";
 }
 

@@ -1,15 +1,11 @@
-/** What became a dead letter, why, and how it comes to life again. */
+/** `crmsync dead`: lists, shows, redrives and drops dead letters. */
 import { styleText } from "node:util";
 import { Command } from "commander";
-import type { Redis } from "ioredis";
 import { readConfig } from "../config.ts";
 import { eventKey } from "../event/event-key.ts";
-import { Inbox } from "../event/inbox.ts";
-import { DeadLetters, type StoredDeadLetter } from "../state/dead-letters.ts";
-import { keysOf } from "../state/keys.ts";
-import { createEncryption } from "../state/encryption.ts";
-import { StagedStates } from "../state/staged-state.ts";
-import { REMEDIES, type DeadReason } from "../sync/dead-letter.ts";
+import type { DeadLetters, StoredDeadLetter } from "../state/dead-letters.ts";
+import { openStores, type Stores } from "../status/stores.ts";
+import { REMEDIES } from "../sync/dead-letter.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
 
@@ -20,50 +16,46 @@ interface Filter {
   readonly json?: true;
 }
 
-interface Change extends Filter {
+interface ActOptions extends Filter {
   readonly all?: true;
   readonly apply?: true;
 }
 
-interface Store {
-  readonly redis: Redis;
-  readonly dead: DeadLetters;
-  readonly staged: StagedStates;
-  readonly inbox: Inbox;
-}
-
 export function deadCommand(): Command {
-  const dead = new Command("dead").description("see, redrive and drop dead letters");
+  const dead = new Command("dead").description("list, show, redrive and drop dead letters");
   const filtered = (name: string, description: string) =>
     dead
       .command(name)
       .description(description)
       .option("--reason <reason>", `one of ${Object.keys(REMEDIES).join(", ")}`)
-      .option("--field <field>", "letters that name this field")
-      .option("--source <source>", "letters of events from this source")
-      .option("--json", "one line of JSON a letter");
+      .option("--field <field>", "only dead letters that name this field")
+      .option("--source <source>", "only dead letters of events from this source")
+      .option("--json", "print one line of JSON per dead letter");
   filtered("list", "list them, oldest first").action(list);
   dead
     .command("show")
-    .description("one letter whole, with its event (which holds personal data)")
-    .argument("<id>", "as list shows it, or the crmCode")
-    .option("--json", "as JSON")
+    .description("show one dead letter with its event (which contains personal data)")
+    .argument("<id>", "the id that list shows, or the crmCode")
+    .option("--json", "print as JSON")
     .action(show);
-  filtered("redrive", "put their events onto the queue again; each is kept until it is cured")
-    .argument("[ids...]", "these letters; else what the filters or --all choose")
-    .option("--all", "all letters")
-    .option("--apply", "do it; without, only tell what would be done")
-    .action((ids: string[], options: Change) => change("redrive", ids, options));
-  filtered("drop", "forget them for good")
-    .argument("[ids...]", "these letters; else what the filters or --all choose")
-    .option("--all", "all letters")
-    .option("--apply", "do it; without, only tell what would be done")
-    .action((ids: string[], options: Change) => change("drop", ids, options));
+  filtered(
+    "redrive",
+    "put the events into the inbox again; each dead letter stays until its record passes",
+  )
+    .argument("[ids...]", "ids of dead letters; without, the filters or --all select them")
+    .option("--all", "all dead letters")
+    .option("--apply", "do it; without it, only print what would be done")
+    .action((ids: string[], options: ActOptions) => act("redrive", ids, options));
+  filtered("drop", "delete them for good")
+    .argument("[ids...]", "ids of dead letters; without, the filters or --all select them")
+    .option("--all", "all dead letters")
+    .option("--apply", "do it; without it, only print what would be done")
+    .action((ids: string[], options: ActOptions) => act("drop", ids, options));
   return dead;
 }
 
 async function list(filter: Filter): Promise<void> {
-  await withStore(async ({ dead }) => {
+  await withStores(async ({ deadLetters: dead }) => {
     const letters = await choose(dead, filter);
     for (const letter of letters)
       process.stdout.write(filter.json ? jsonLine(letter) : lines(letter));
@@ -72,7 +64,7 @@ async function list(filter: Filter): Promise<void> {
 }
 
 async function show(id: string, options: { json?: true }): Promise<void> {
-  await withStore(async ({ dead }) => {
+  await withStores(async ({ deadLetters: dead }) => {
     const letter = await find(dead, id);
     if (options.json) {
       process.stdout.write(`${JSON.stringify({ ...jsonOf(letter), event: eventOf(letter) })}\n`);
@@ -86,34 +78,35 @@ async function show(id: string, options: { json?: true }): Promise<void> {
   });
 }
 
-async function change(
+async function act(
   what: "redrive" | "drop",
   ids: readonly string[],
-  options: Change,
+  options: ActOptions,
 ): Promise<void> {
   const chosen = ids.length > 0 || options.all || options.reason || options.field || options.source;
-  if (!chosen) throw new UserError(`say which: ids, --reason, --field, --source, or --all`);
-  await withStore(async (store) => {
+  if (!chosen)
+    throw new UserError("select dead letters: by ids, --reason, --field, --source, or --all");
+  await withStores(async (stores) => {
     const letters =
       ids.length > 0
-        ? await Promise.all(ids.map((id) => find(store.dead, id)))
-        : await choose(store.dead, options);
+        ? await Promise.all(ids.map((id) => find(stores.deadLetters, id)))
+        : await choose(stores.deadLetters, options);
     const done = { redriven: 0, dropped: 0, left: 0 };
     for (const letter of letters) {
       if (options.apply && what === "drop")
-        done.dropped += (await store.dead.drop(letter.id)) ? 1 : 0;
-      else if (options.apply) done[(await redrive(store, letter)) ? "redriven" : "left"] += 1;
+        done.dropped += (await stores.deadLetters.drop(letter.id)) ? 1 : 0;
+      else if (options.apply) done[(await redrive(stores, letter)) ? "redriven" : "left"] += 1;
       else if (!options.json) process.stdout.write(lines(letter));
     }
-    tell(what, letters.length, done, options);
+    printResult(what, letters.length, done, options);
   });
 }
 
-function tell(
+function printResult(
   what: string,
   count: number,
   done: Readonly<Record<"redriven" | "dropped" | "left", number>>,
-  options: Change,
+  options: ActOptions,
 ): void {
   if (options.json) {
     process.stdout.write(
@@ -122,16 +115,17 @@ function tell(
   } else if (!options.apply) {
     process.stdout.write(`would ${what} ${counted(count)}; give --apply to do it\n`);
   } else {
-    const left = done.left > 0 ? `, ${done.left} left: they hold no event that could be sent` : "";
+    const left =
+      done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
     process.stdout.write(`${done.redriven} redriven, ${done.dropped} dropped${left}\n`);
   }
 }
 
 /**
- * Puts the event onto the queue again. The letter stays until the event is staged; should it fail
- * again, it is the same letter, counted once more.
+ * Puts the event into the inbox again. The dead letter stays until the event is staged; if it fails
+ * again, the same dead letter is counted once more.
  */
-async function redrive({ staged, inbox }: Store, letter: StoredDeadLetter): Promise<boolean> {
+async function redrive({ staged, inbox }: Stores, letter: StoredDeadLetter): Promise<boolean> {
   const event = eventOf(letter);
   if (typeof event !== "object" || event === null) return false;
   const { source, id } = event as { source?: unknown; id?: unknown };
@@ -180,7 +174,8 @@ function jsonOf(letter: StoredDeadLetter) {
 }
 
 const remedyOf = (letter: StoredDeadLetter): string =>
-  REMEDIES[letter.reason as DeadReason] ?? "See the documentation of this version.";
+  // Another version of crmsync may have stored it.
+  REMEDIES[letter.reason] ?? "See the documentation of this version.";
 
 const jsonLine = (letter: StoredDeadLetter): string => `${JSON.stringify(jsonOf(letter))}\n`;
 
@@ -200,17 +195,12 @@ function lines(letter: StoredDeadLetter): string {
 
 const counted = (count: number): string => `${count} dead letter${count === 1 ? "" : "s"}`;
 
-async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
+async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
   const config = readConfig();
-  const redis = await connectOnce(config);
-  const keys = keysOf(config.QUEUE_PREFIX);
-  const seal = createEncryption(config.stateKey);
-  const inbox = new Inbox(redis, config.QUEUE_PREFIX);
+  const stores = openStores(config, await connectOnce(config));
   try {
-    const dead = new DeadLetters(redis, keys, seal);
-    await work({ redis, dead, staged: new StagedStates(redis, keys, seal), inbox });
+    await work(stores);
   } finally {
-    await inbox.close();
-    redis.disconnect();
+    await stores.close();
   }
 }

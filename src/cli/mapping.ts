@@ -8,13 +8,13 @@ export function mappingCommand(): Command {
   const mapping = new Command("mapping").description("write and check mapping files");
   mapping
     .command("init")
-    .description("write a commented mapping file to begin with")
+    .description("write a mapping file with comments, to start from")
     .option("--from <preset>", `one of ${presetNames().join(", ")}`, "generic")
-    .argument("[file]", "where to; - for standard output", "mapping.yaml")
+    .argument("[file]", "the file to write; - for standard output", "mapping.yaml")
     .action(init);
   mapping
     .command("check")
-    .description("tell every fault of a mapping, with its line and what to do")
+    .description("list every mistake of a mapping, with its line and what to do")
     .argument("<mapping>", "a file, or the name of a preset")
     .option("--json", "print as JSON")
     .action(check);
@@ -24,21 +24,21 @@ export function mappingCommand(): Command {
 function init(file: string, options: { from: string }): void {
   if (!presetNames().includes(options.from)) {
     throw new UserError(
-      `there is no preset ${options.from}; there are ${presetNames().join(", ")}`,
+      `there is no preset ${options.from}; the presets are ${presetNames().join(", ")}`,
     );
   }
   const preset = mappingFileOf(options.from);
   const schema = fileURLToPath(new URL("mapping.schema.json", `file://${preset}`));
-  // Editors complete the file by its schema, which lies beside the presets.
+  // Editors use the schema, which lies beside the presets, so the file needs its full path.
   const text = readFileSync(preset, "utf8").replace("./mapping.schema.json", schema);
   if (file === "-") {
     process.stdout.write(text);
     return;
   }
-  if (existsSync(file)) throw new UserError(`${file} is there already; name another file`);
+  if (existsSync(file)) throw new UserError(`${file} already exists; choose another file name`);
   writeFileSync(file, text);
   process.stdout.write(
-    `${file} is written. Adjust it, then:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
+    `${file} was written. Adapt it to your CRM, then run:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
   );
 }
 
@@ -49,6 +49,6 @@ async function check(name: string, options: { json?: true }): Promise<void> {
   process.stdout.write(
     options.json === true
       ? `${JSON.stringify({ ok: true, objects })}\n`
-      : `${name} is good${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
+      : `${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
   );
 }

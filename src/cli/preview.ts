@@ -1,24 +1,20 @@
 import { Command } from "commander";
-import type { Redis } from "ioredis";
 import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { createServiceClient } from "../service/client.ts";
-import { createQuota } from "../quota/quota.ts";
+import { openService } from "../service/open-service.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
-import { keysOf } from "../state/keys.ts";
-import { readRow } from "../state/ledger-row.ts";
-import { StoredTenantLists } from "../state/tenant-lists.ts";
-import { quotaOptions } from "../status/stores.ts";
+import { openStores, type Stores } from "../status/stores.ts";
+import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
 import { printLine, printOne, printSummary, summarise } from "../preview/print.ts";
 import { readSubjects, type ReadOptions } from "../preview/read-records.ts";
 import { UserError } from "../ops/user-error.ts";
 
-/** How long --ask waits for the right to a request, ms. */
+/** How long --ask waits for a permit, ms. */
 const PERMIT_WAIT_MS = 30_000;
 
-/** So many records are told one by one, before what they come to. */
+/** Up to so many records are listed one by one before the summary. */
 const MAX_LISTED = 20;
 
 interface PreviewOptions extends ReadOptions {
@@ -29,24 +25,24 @@ interface PreviewOptions extends ReadOptions {
 
 export function previewCommand(): Command {
   return new Command("preview")
-    .description("what would become of records or events: payload, warnings, what would be sent")
-    .argument("<file>", "JSON (one, or a list of them) or JSON lines; - for standard input")
+    .description("show what would become of records or events: payload, warnings, request")
+    .argument("<file>", "JSON (one, or a list) or JSON lines; - for standard input")
     .option("--mapping <mapping>", "preset or file, instead of MAPPING")
-    .option("--object <object>", "the CRM's object of records that come without an event")
-    .option("--id <id>", "the record's id, where it is not in the record")
-    .option("--id-from <field>", "the field of the records that holds their id, where it is not id")
-    .option("--ask", "of one record, spend one request to name the fields that would change")
+    .option("--object <object>", "the CRM's object, for records that come without an event")
+    .option("--id <id>", "the record's id, when the record does not contain it")
+    .option("--id-from <field>", "the field that holds the records' id, when it is not id")
+    .option("--ask", "spend one request, for one record, to show which fields would change")
     .option("--json", "print as JSON")
     .addHelpText(
       "after",
       `
-FILE holds records as the CRM's API answers or exports them, events, or bodies of its webhooks.
+FILE holds records as the CRM's API returns or exports them, events, or bodies of its webhooks.
 
-Nothing is sent and no request is spent (but by --ask). Whether a record would be created, updated
-or skipped is known from the daemon's Redis, where it is reached; of what the service holds that has
-a fingerprint only, so which fields differ is told by --ask. With more than one record: the share
-that passes, the requests it takes, and a table of the values that no table translates. The exit
-code is 1 if any would be a dead letter.`,
+Nothing is sent, and no request is spent (except with --ask). The daemon's Redis, when it can be
+reached, knows whether a record would be created, updated or skipped. It holds only a fingerprint of
+each relation, so --ask is needed to show the fields that differ. For more than one record, preview
+prints the share that passes, the requests needed, and a table of values that were not understood.
+Exit code: 1 if any record would become a dead letter.`,
     )
     .action(preview);
 }
@@ -63,7 +59,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
     const nameless = subjects.filter(({ hasId }) => !hasId).length;
     if (nameless > 0) {
       process.stderr.write(
-        `${nameless === 1 ? "The record does" : `${nameless} records do`} not say the id, so the crmCode is not the real one: give --id or --id-from\n`,
+        `${nameless === 1 ? "The record does" : `${nameless} records do`} not contain an id, so the crmCode is not the real one: give --id or --id-from\n`,
       );
     }
     const previews = [];
@@ -92,7 +88,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
-/** Works without a Redis too: then the spec's own lists apply, and the decision is not known. */
+/** Without a Redis, the specification's own value lists apply and the decision is not known. */
 async function openView(
   config: Config,
   ask: boolean,
@@ -109,63 +105,38 @@ async function openView(
       close: async () => {},
     };
   }
-  const keys = keysOf(config.QUEUE_PREFIX);
-  const stored = new StoredTenantLists(redis, keys);
-  await stored.reload();
-  const service = ask ? openService(config, redis) : undefined;
+  const stores = openStores(config, redis);
+  await stores.tenantLists.reload();
+  const service = ask ? openReader(config, stores) : undefined;
   return {
-    lists: stored.current(),
-    async known(crmCode) {
-      const text = await redis.hget(keys.ledger, crmCode);
-      if (text !== null) return readRow(text);
-      // After a whole warm-up, what is not in the ledger is not on the service.
-      const isWarm = (await redis.hget(keys.warmUp, "state")) === "done";
-      return { ...NOT_KNOWN, exists: isWarm ? false : undefined };
-    },
-    ask: service && ((crmCode) => service.ask(crmCode)),
+    lists: stores.tenantLists.current(),
+    known: async (crmCode) =>
+      (await stores.ledger.row(crmCode)) ??
+      // After a complete warm-up, what is not in the ledger is not on the service.
+      rowWithoutProof((await stores.ledger.warmUp()).state === "done"),
+    ask: service && ((crmCode) => service.read(crmCode)),
     async close() {
       await service?.close();
-      redis.disconnect();
+      await stores.close();
     },
   };
 }
 
-const NOT_KNOWN = {
-  exists: undefined,
-  uncertain: false,
-  fingerprint: undefined,
-  terminated: false,
-  variant: undefined,
-};
-
-function openService(config: Config, redis: Redis) {
-  const { SERVICE_BASE_URL: baseUrl, HTTP_PROXY, HTTPS_PROXY, NO_PROXY } = config;
+function openReader(config: Config, stores: Stores) {
+  const { SERVICE_BASE_URL: baseUrl } = config;
   const token = config.secrets.SERVICE_TOKEN;
   if (baseUrl === undefined || token === undefined) {
     throw new UserError("--ask needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE)");
   }
-  // The quota opens connections with the options of this one, and must not wait to be told to.
-  const connected = redis.duplicate({ lazyConnect: false });
-  connected.on("error", () => {});
-  const quota = createQuota({ ...quotaOptions(config), redis: connected });
-  const client = createServiceClient({
-    baseUrl,
-    token: () => token.value(),
-    timeoutMs: config.SERVICE_TIMEOUT_MS,
-    proxy: { httpProxy: HTTP_PROXY, httpsProxy: HTTPS_PROXY, noProxy: NO_PROXY },
-  });
+  const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
   return {
-    async ask(crmCode: string): Promise<Body | undefined> {
-      const permit = await quota.acquire("live", AbortSignal.timeout(PERMIT_WAIT_MS));
-      const reply = await client.get(permit, crmCode);
+    async read(crmCode: string): Promise<Body | undefined> {
+      const permit = await service.quota.acquire("live", AbortSignal.timeout(PERMIT_WAIT_MS));
+      const reply = await service.client.get(permit, crmCode);
       if (reply.kind === "found") return reply.body;
       if (reply.kind === "missing") return undefined;
-      throw new UserError(`the service did not tell what it has (${reply.kind})`);
+      throw new UserError(`the service did not return the relation (${reply.kind})`);
     },
-    async close() {
-      await client.close();
-      await quota.disconnect();
-      connected.disconnect();
-    },
+    close: () => service.close(),
   };
 }

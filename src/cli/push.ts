@@ -12,11 +12,11 @@ import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
 
-/** Events handed to Redis in one round trip. */
+/** Events sent to Redis in one round trip. */
 const CHUNK = 500;
 
-/** Of a file full of bad lines, this many are told one by one. */
-const MAX_TOLD = 20;
+/** How many invalid lines are reported one by one. */
+const MAX_REPORTED = 20;
 
 interface PushOptions {
   readonly lane?: Lane;
@@ -27,20 +27,20 @@ interface Totals {
   lines: number;
   accepted: number;
   duplicates: number;
-  refused: number;
+  invalid: number;
 }
 
 export function pushCommand(): Command {
   return new Command("push")
-    .description("put events from a file of JSON lines onto the queue, one CloudEvent a line")
+    .description("add events from a file of JSON lines to the inbox, one CloudEvent per line")
     .argument("<file>", "the file, or - for standard input")
-    .addOption(new Option("--lane <lane>", "lane of events that name none").choices(LANES))
+    .addOption(new Option("--lane <lane>", "lane of events that have none").choices(LANES))
     .option("--json", "print the totals as JSON")
     .addHelpText(
       "after",
       `
-Goes to REDIS_URL, else to the Redis of the daemon that runs on DATA_DIR. A line that is not a
-good event is told with its number and left out; the rest is pushed, and the exit code is 1.`,
+Uses REDIS_URL, otherwise the Redis of the daemon that runs on DATA_DIR. Reports each invalid line
+with its number and skips it; the other events are pushed, and the exit code is 1.`,
     )
     .action(push);
 }
@@ -61,7 +61,7 @@ async function push(file: string, options: PushOptions): Promise<void> {
   input.on("data", (chunk: Buffer) => {
     readBytes += chunk.length;
   });
-  const totals: Totals = { lines: 0, accepted: 0, duplicates: 0, refused: 0 };
+  const totals: Totals = { lines: 0, accepted: 0, duplicates: 0, invalid: 0 };
   try {
     await pushLines(input, inbox, options.lane, totals, () => {
       if (showsBar) bar.update(readBytes, { lines: totals.lines });
@@ -71,13 +71,13 @@ async function push(file: string, options: PushOptions): Promise<void> {
     await inbox.close();
     redis.disconnect();
   }
-  const { accepted, duplicates, refused } = totals;
+  const { accepted, duplicates, invalid } = totals;
   process.stdout.write(
     options.json
-      ? `${JSON.stringify({ accepted, duplicates, refused })}\n`
-      : `${accepted} accepted, ${duplicates} already waiting, ${refused} refused\n`,
+      ? `${JSON.stringify({ accepted, duplicates, invalid })}\n`
+      : `${accepted} accepted, ${duplicates} already waiting, ${invalid} invalid\n`,
   );
-  if (refused > 0) process.exitCode = 1;
+  if (invalid > 0) process.exitCode = 1;
 }
 
 async function pushLines(
@@ -102,9 +102,10 @@ async function pushLines(
     totals.lines += 1;
     const checked = checkLine(line, lane);
     if (typeof checked === "string") {
-      totals.refused += 1;
-      if (totals.refused <= MAX_TOLD) process.stderr.write(`line ${number}: ${checked}\n`);
-      if (totals.refused === MAX_TOLD + 1) process.stderr.write("more bad lines are not told\n");
+      totals.invalid += 1;
+      if (totals.invalid <= MAX_REPORTED) process.stderr.write(`line ${number}: ${checked}\n`);
+      if (totals.invalid === MAX_REPORTED + 1)
+        process.stderr.write("further invalid lines are counted only\n");
       continue;
     }
     chunk.push(checked);

@@ -6,7 +6,7 @@ import { NoRedisServer } from "../ops/find-redis-server.ts";
 import { VERSION } from "../ops/version.ts";
 import { UserError } from "../ops/user-error.ts";
 
-/** One file per command, loaded when it is wanted. */
+/** One file per command, loaded only when it is called. */
 const COMMANDS = {
   start: async () => (await import("./start.ts")).startCommand(),
   push: async () => (await import("./push.ts")).pushCommand(),
@@ -56,7 +56,7 @@ function endOnWrongUsage(command: Command): void {
   for (const inner of command.commands) endOnWrongUsage(inner);
 }
 
-/** What a user can put right is told without a stack. */
+/** Errors that a user can correct are printed without a stack. */
 function messageOf(error: unknown): string {
   const expected = [ConfigError, MappingError, UserError, DataDirInUse, NoRedisServer];
   if (!(error instanceof Error)) return String(error);

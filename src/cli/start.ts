@@ -5,10 +5,12 @@ import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
-import { NO_TRACING, startTracing, type Tracing } from "../ops/tracing.ts";
+import { startTracing } from "../ops/start-tracing.ts";
+import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
-import { ROLES, startDaemon, type Role } from "../../workers/main.ts";
+import { ROLES, type Role } from "../state/heartbeats.ts";
+import { startDaemon } from "../../workers/main.ts";
 
 interface StartOptions {
   readonly roles: ReadonlySet<Role>;
@@ -29,15 +31,18 @@ const SANDBOX_PORT = 4010;
 
 export function startCommand(): Command {
   return new Command("start")
-    .description("run the daemon: take events, stage, sync (configured by environment variables)")
+    .description("run the daemon (configured by environment variables)")
     .option(
       "--roles <names>",
-      `which of ${ROLES.join(",")} this process plays`,
+      `the roles of this process: ${ROLES.join(",")}`,
       parseRoles,
       new Set(ROLES),
     )
-    .option("--sandbox", "bring an embedded service, kept under DATA_DIR, instead of a real one")
-    .option("--json", "say as one line of JSON on stdout where it serves")
+    .option(
+      "--sandbox",
+      "start an embedded service, stored under DATA_DIR, instead of using a real one",
+    )
+    .option("--json", "print one line of JSON with its addresses on stdout")
     .action(start);
 }
 
@@ -97,7 +102,7 @@ async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
   });
 }
 
-/** `start` never falls back to a sandbox by itself: that would look like success. */
+/** `start` never falls back to the sandbox by itself: that would look like success. */
 function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boolean): void {
   if (sandbox || !roles.has("sync")) return;
   const problems: string[] = [];
@@ -121,7 +126,7 @@ async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promis
   return redis.url;
 }
 
-/** A daemon whose Redis does not stay up can only end; its data is where it was. */
+/** Without its Redis the daemon can only end; the data stays on the disk. */
 async function stopWith(
   exited: Promise<{ wanted: boolean; reason: string }>,
   log: Logger,
@@ -147,7 +152,7 @@ async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
     },
     onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
   };
-  // Where `crmsync sandbox` serves too, so that one address is enough to remember.
+  // The port of `crmsync sandbox`, so that there is one address to remember.
   const sandbox = await startSandbox({ ...options, port: SANDBOX_PORT }).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     return startSandbox({ ...options, port: 0 });

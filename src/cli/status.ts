@@ -19,46 +19,43 @@ interface StatusOptions {
 
 export function statusCommand(): Command {
   return new Command("status")
-    .description("how everything stands: backlog, quota, outcomes, dead letters, doors")
-    .option("--watch", "show it again and again until Ctrl-C")
-    .option("--json", "as JSON, as GET /status gives it; with --watch one line each time")
+    .description("show findings, backlog, quota, outcomes and dead letters")
+    .option("--watch", "repeat until Ctrl-C")
+    .option("--json", "print the JSON of GET /status; with --watch one line each time")
     .addHelpText(
       "after",
       `
-Reads REDIS_URL, else the Redis of the daemon that runs on DATA_DIR; costs no request.`,
+Reads REDIS_URL, or else the Redis of the daemon that runs on DATA_DIR. Costs no request.`,
     )
     .action(show);
 }
 
 async function show(options: StatusOptions): Promise<void> {
   const config = readConfig();
-  const redis = await connectOnce(config);
-  const stored = openStores(config, redis);
+  const stores = openStores(config, await connectOnce(config));
   try {
     await (options.watch
-      ? watch(stored, options.json === true)
-      : once(stored, options.json === true));
+      ? watch(stores, options.json === true)
+      : once(stores, options.json === true));
   } finally {
-    await stored.inbox.close();
-    await stored.pointers.close();
-    redis.disconnect();
+    await stores.close();
   }
 }
 
-async function once(stored: Stores, json: boolean): Promise<void> {
-  const status = await readStatus(stored, VERSION);
+async function once(stores: Stores, json: boolean): Promise<void> {
+  const status = await readStatus(stores, VERSION);
   if (json) process.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
   else process.stdout.write(`${statusLines(status, viewOf(undefined)).join("\n")}\n`);
 }
 
-async function watch(stored: Stores, json: boolean): Promise<void> {
+async function watch(stores: Stores, json: boolean): Promise<void> {
   const stop = new AbortController();
   process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
   let peak = 0;
   let drawn = 0;
   while (!stop.signal.aborted) {
-    if (stored.redis.status !== "ready") throw new UserError("the connection to Redis is lost");
-    const status = await readStatus(stored, VERSION);
+    if (stores.redis.status !== "ready") throw new UserError("the connection to Redis was lost");
+    const status = await readStatus(stores, VERSION);
     const waiting = waitingIn(status.backlog);
     peak = waiting === 0 ? 0 : Math.max(peak, waiting);
     if (json) process.stdout.write(`${JSON.stringify(status)}\n`);

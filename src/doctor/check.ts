@@ -1,9 +1,9 @@
-/** One thing that the doctor looked at. */
+/** One thing that the doctor has checked. */
 export interface Check {
   readonly name: string;
   readonly result: "ok" | "warn" | "fail";
   readonly says: string;
-  /** What to do about it; there whenever it is not ok. */
+  /** What to do about it; present whenever the result is not ok. */
   readonly remedy?: string;
 }
 

@@ -1,4 +1,4 @@
-/** Can the service be reached at all: name, connection, certificate? Costs no request. */
+/** Checks the way to the service: name, connection, certificate. Costs no request. */
 import { lookup } from "node:dns/promises";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
@@ -8,7 +8,7 @@ import { fail, ok, warn, type Check } from "./check.ts";
 const DEADLINE_MS = 5000;
 const DAY_MS = 86_400_000;
 
-/** A certificate that ends sooner is told, days. */
+/** A certificate that expires sooner is a warning, days. */
 const CERTIFICATE_WARN_DAYS = 14;
 
 export async function checkNetwork(config: Config, baseUrl: string): Promise<Check[]> {
@@ -25,7 +25,7 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Che
     const says = `${target.hostname} cannot be resolved (${codeOf(error)})`;
     return [
       ...checks,
-      fail(`name of the ${what}`, says, "See the address and this machine's DNS."),
+      fail(`name of the ${what}`, says, "Check the address and this machine's DNS."),
     ];
   }
   try {
@@ -34,14 +34,14 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Che
     const code = codeOf(error);
     const untrusted = /CERT|SIGNED|SSL|TLS|UNABLE_TO/.test(code);
     const remedy = untrusted
-      ? "See the certificate; one of your own authority is trusted with NODE_EXTRA_CA_CERTS=<file>."
-      : "See firewalls, the address and the port; a machine that needs a proxy sets HTTPS_PROXY.";
+      ? "Check the certificate. To trust an authority of your own, set NODE_EXTRA_CA_CERTS=<file>."
+      : "Check firewalls, address and port. If this machine needs a proxy, set HTTPS_PROXY.";
     checks.push(fail(`connection to the ${what}`, `${target.host} failed (${code})`, remedy));
   }
   return checks;
 }
 
-/** As the client itself decides it; `NO_PROXY` names hosts and their subdomains, or `*`. */
+/** Decides as the client does. `NO_PROXY` names hosts with their subdomains, or is `*`. */
 function proxyFor(service: URL, config: Config): URL | undefined {
   const { HTTP_PROXY, HTTPS_PROXY, NO_PROXY = "" } = config;
   const proxy = service.protocol === "https:" ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
@@ -72,8 +72,8 @@ async function checkConnection(target: URL, what: string): Promise<Check> {
   const days = certificateDays(socket);
   socket.destroy();
   return days < CERTIFICATE_WARN_DAYS
-    ? warn(name, `TLS works; the certificate ends in ${days} days`, "Its owner should renew it.")
-    : ok(name, `TLS works; the certificate holds ${days} more days`);
+    ? warn(name, `TLS works; the certificate expires in ${days} days`, "Its owner should renew it.")
+    : ok(name, `TLS works; the certificate is valid for ${days} more days`);
 }
 
 function opened(socket: Socket, event: "connect" | "secureConnect"): Promise<void> {

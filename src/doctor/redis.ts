@@ -1,15 +1,15 @@
-/** Is the Redis that holds everything fit for it, and who works on it? */
+/** Checks Redis, and the processes, queues and ledger that it knows of. */
 import type { Redis } from "ioredis";
 import { redisHealth } from "../state/redis-health.ts";
 import type { Stores } from "../status/stores.ts";
 import { pausedQueues } from "../status/readings.ts";
-import { ROLES } from "../ops/metrics.ts";
+import { ROLES } from "../state/heartbeats.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
-/** What BullMQ and our scripts need. */
+/** The oldest version that BullMQ and our scripts work with. */
 const OLDEST_REDIS = "6.2";
 
-/** Clocks further apart than this spoil ages and the quota's leases, ms. */
+/** Clocks further apart than this falsify ages and leases, ms. */
 const CLOCK_WARN_MS = 1000;
 const CLOCK_FAIL_MS = 5000;
 
@@ -24,7 +24,7 @@ export async function checkRedis(redis: Redis): Promise<Check[]> {
       ? fail(
           "redis memory",
           `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB`,
-          "Give Redis more memory (maxmemory): when it is full, no events are taken.",
+          "Give Redis more memory (maxmemory): when it is full, it accepts no events.",
         )
       : ok(
           "redis memory",
@@ -38,12 +38,12 @@ export async function checkRedis(redis: Redis): Promise<Check[]> {
       : ok("redis version", version),
     health.role === "master"
       ? ok("redis role", "primary")
-      : fail("redis role", "a replica, which cannot be written", "Point REDIS_URL at the primary."),
+      : fail("redis role", "a replica, which accepts no writes", "Point REDIS_URL at the primary."),
     health.evictionPolicy === "noeviction"
       ? ok("redis policy", "noeviction")
       : fail(
           "redis policy",
-          `maxmemory-policy is ${health.evictionPolicy}: Redis may throw changes away`,
+          `maxmemory-policy is ${health.evictionPolicy}: Redis may delete changes`,
           "CONFIG SET maxmemory-policy noeviction, and put it into redis.conf.",
         ),
     health.appendOnly
@@ -59,7 +59,7 @@ export async function checkRedis(redis: Redis): Promise<Check[]> {
           fail(
             "redis disk",
             "the append-only file cannot be written",
-            "See that the disk is not full and redis may write to it.",
+            "Check that the disk is not full and that redis-server may write to it.",
           ),
         ]),
     memory,
@@ -74,7 +74,7 @@ async function checkClock(redis: Redis): Promise<Check> {
   return clockCheck("clock, redis", Number(seconds) * 1000 + Number(micros) / 1000 - here);
 }
 
-/** @param aheadMs how much further the other clock is. */
+/** @param aheadMs how far the other clock is ahead of ours; negative: behind. */
 export function clockCheck(name: string, aheadMs: number): Check {
   const off = Math.abs(aheadMs);
   const says = `${Math.round(off)} ms ${aheadMs > 0 ? "ahead of" : "behind"} this machine`;
@@ -83,10 +83,10 @@ export function clockCheck(name: string, aheadMs: number): Check {
   return off > CLOCK_WARN_MS ? warn(name, says, remedy) : ok(name, says);
 }
 
-export async function checkProcesses(stored: Stores): Promise<Check[]> {
-  const { heartbeats, deadLetters, ledger } = stored;
-  const paused = await pausedQueues(stored);
-  const trouble = await stored.thinEvents.trouble();
+export async function checkProcesses(stores: Stores): Promise<Check[]> {
+  const { heartbeats, deadLetters, ledger } = stores;
+  const paused = await pausedQueues(stores);
+  const failure = await stores.thinEvents.firstFailure();
   const running = await heartbeats.running(Date.now());
   const missing = ROLES.filter((role) => !running.some(({ roles }) => roles.includes(role)));
   const versions = [...new Set(running.map(({ version }) => version))];
@@ -94,48 +94,52 @@ export async function checkProcesses(stored: Stores): Promise<Check[]> {
   const { state } = await ledger.warmUp();
   const checks = [
     missing.length === 0
-      ? ok("processes", `${running.length} running, every role is played`)
+      ? ok("processes", `${running.length} running, with all roles`)
       : fail(
           "processes",
-          `nobody plays ${missing.join(", ")}`,
-          "Start crmsync, or a process with --roles for what is missing.",
+          `no process has the role ${missing.join(", ")}`,
+          "Start crmsync, or a process with the missing --roles.",
         ),
     letters === 0
       ? ok("dead letters", "none")
       : warn(
           "dead letters",
           `${letters} wait for a person`,
-          "crmsync dead list tells the field, the rule and the remedy of each.",
+          "crmsync dead list shows the field, the rule and the remedy of each.",
         ),
     state === "done"
       ? ok("ledger", "warm")
       : warn(
           "ledger",
           state === "cold" ? "cold: listing kept failing" : "not warmed yet",
-          "A change may cost a second request until it is warm; it warms by itself once the service lists.",
+          "A change may cost a second request until it is warm. It warms by itself once the service can be listed.",
         ),
   ];
   if (paused.length > 0) {
     checks.push(
       fail(
         "queues",
-        `${paused.join(" and ")} paused by somebody`,
-        "Have it resumed: queue.resume() of BullMQ, or the button of the tool that paused it.",
+        `${paused.join(" and ")} paused through BullMQ`,
+        "Resume it with BullMQ's queue.resume(), or in the tool that paused it.",
       ),
     );
   }
-  if (trouble !== undefined) {
+  if (failure !== undefined) {
     checks.push(
       fail(
         "records of the CRM",
-        `${trouble.crm} does not give them (${trouble.why})`,
-        `Correct the address and the credentials of ${trouble.crm}, then restart; or wait, when its API is down.`,
+        `${failure.crm} does not return them (${failure.why})`,
+        `Correct the address and the credentials of ${failure.crm}, then restart; or wait, when its API is down.`,
       ),
     );
   }
   if (versions.length > 1) {
     checks.push(
-      warn("versions", `${versions.join(" and ")} run side by side`, "Finish the roll-out."),
+      warn(
+        "versions",
+        `${versions.join(" and ")} are running at the same time`,
+        "Finish the roll-out.",
+      ),
     );
   }
   return checks;

@@ -1,29 +1,29 @@
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import type { Config } from "../config.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
 import { UserError } from "./user-error.ts";
 
-/** Less than this is no room for an append-only file, MiB. */
+/** With less free space than this, an append-only file cannot grow, MiB. */
 const LITTLE_MIB = 16;
 
 /**
- * The Redis that the daemon uses. One try: whoever types a command wants to hear at once that
- * nothing is there.
+ * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
  * @throws UserError that says what to do.
  */
-export async function connectOnce(config: Config): Promise<Redis> {
-  const url = config.REDIS_URL ?? (await findEmbeddedRedis(config.DATA_DIR));
-  if (url === undefined) {
-    throw new UserError(await whyNoRedis(config.DATA_DIR));
-  }
+export async function connectOnce(settings: {
+  readonly REDIS_URL?: string | undefined;
+  readonly DATA_DIR: string;
+}): Promise<Redis> {
+  const dataDir = settings.DATA_DIR;
+  const url = settings.REDIS_URL ?? (await findEmbeddedRedis(dataDir));
+  if (url === undefined) throw new UserError(await whyNoRedis(dataDir));
   const redis = new Redis(url, {
     maxRetriesPerRequest: null,
     lazyConnect: true,
     retryStrategy: () => null,
   });
-  // The connection's own error says why; that of the call only that it is closed.
+  // The connection's error names the cause; the error of connect() only says that it is closed.
   let cause: Error | undefined;
   redis.on("error", (error: Error) => (cause ??= error));
   try {
@@ -37,11 +37,11 @@ export async function connectOnce(config: Config): Promise<Redis> {
   }
 }
 
-/** A daemon may run whose own redis-server does not, which is another trouble. */
+/** Distinguishes no daemon at all from a daemon whose redis-server is down. */
 async function whyNoRedis(dataDir: string): Promise<string> {
   const pid = Number(await readFile(join(dataDir, "daemon.pid"), "utf8").catch(() => ""));
   if (!isAlive(pid)) {
-    return `no daemon runs on DATA_DIR ${dataDir}: start one (crmsync start), or set REDIS_URL to the Redis that it uses`;
+    return `no daemon is running on DATA_DIR ${dataDir}: start one (crmsync start), or set REDIS_URL to the Redis that it uses`;
   }
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
@@ -49,7 +49,7 @@ async function whyNoRedis(dataDir: string): Promise<string> {
   return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see docs/runbook.md#crmsyncredisaway. The end of ${log}:${lines}`;
 }
 
-/** Said where little is left: redis-server ends itself when it cannot write. */
+/** Named where little is left: redis-server exits when it cannot write. */
 async function diskText(dataDir: string): Promise<string> {
   const { bavail, bsize } = await statfs(dataDir);
   const left = (bavail * bsize) / 2 ** 20;

@@ -4,13 +4,13 @@ import { DatabaseSync } from "node:sqlite";
 
 const SQLITE_BUSY = 5;
 
-/** Another living process works on the data directory. */
+/** Another running process uses the data directory. */
 export class DataDirInUse extends Error {
   override readonly name = "DataDirInUse";
   constructor(dir: string, pid: string | undefined) {
     super(
       `${dir} is in use by ${pid === undefined ? "another process" : `process ${pid}`}: ` +
-        "stop that one first, or give this one another DATA_DIR.",
+        "stop it first, or set another DATA_DIR.",
     );
   }
 }
@@ -20,9 +20,9 @@ export interface DataDirLock {
 }
 
 /**
- * Takes the directory for this process alone; throws DataDirInUse when another one holds it.
- * The lock is SQLite's own lock on a file: the kernel gives it back however the process ends, so
- * no stale lock is ever left behind. The pid file beside it is only for the message.
+ * Locks the directory for this process; throws DataDirInUse if another process has locked it.
+ * The lock is SQLite's lock on a file: the kernel releases it however the process ends, so no stale
+ * lock remains. The pid file is only for the message.
  */
 export function lockDataDir(dir: string): DataDirLock {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -44,7 +44,7 @@ export function lockDataDir(dir: string): DataDirLock {
   };
 }
 
-/** Personal data may rest below: nobody but the owner gets in, also when the directory was there. */
+/** Personal data may be stored here: only the owner may enter, even if the directory existed. */
 export function makePrivateDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   chmodSync(dir, 0o700);

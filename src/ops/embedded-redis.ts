@@ -9,22 +9,19 @@ import { endOrphan, serves } from "./redis-orphan.ts";
 import { LOG_FILE, spawnRedis } from "./redis-process.ts";
 import type { RedisProcess } from "./redis-process.ts";
 
-/** Reading a large AOF takes its time: about 200 MB per second. */
+/** Redis reads its AOF at about 200 MB per second. */
 const READY_DEADLINE_MS = 300_000;
 const PORT_ATTEMPTS = 3;
-const RESTARTS = { backoffMs: [100, 500, 1_000, 2_000, 5_000], calmAfterMs: 60_000 };
+const RESTARTS = { backoffMs: [100, 500, 1_000, 2_000, 5_000], stableAfterMs: 60_000 };
 
 export type EmbeddedRedisLog = Pick<Logger, "info" | "warn" | "error">;
 
 export interface EmbeddedRedis {
-  /** With its password; stays the same through restarts of the server. */
+  /** Contains the password; stays the same over restarts of the server. */
   readonly url: string;
-  /** Ends the server, with everything on the disk, and frees the directory. */
+  /** Stops the server, with all data on the disk, and unlocks the directory. */
   close(): Promise<void>;
-  /**
-   * Resolves when the server has ended for good: `wanted` after close(), else because it died
-   * again and again although it was restarted each time.
-   */
+  /** Resolves when the server has exited for good: `wanted` after close(), else it kept exiting. */
   readonly exited: Promise<Exit>;
 }
 
@@ -35,7 +32,7 @@ interface Exit {
 
 /**
  * Runs a real redis-server as a child on the data in `dataDir`/redis: loopback only, with a
- * password, AOF on. It ends with this process however this process ends, is restarted when it dies
+ * password, AOF on. It ends with this process however this process ends, is restarted when it exits
  * by itself, and the next start finds its data. Throws DataDirInUse while another process runs one
  * there, NoRedisServer when the machine has none and none can be installed.
  */
@@ -57,7 +54,7 @@ export async function startEmbeddedRedis(options: {
       const next = spawnRedis(command, dir);
       void untilReady(next, dir, address).then(
         () => options.log.info({ server_pid: next.pid, port: address.port }, "redis.restarted"),
-        () => {}, // its end is seen by keepRunning
+        () => {}, // keepRunning sees its exit
       );
       return next;
     }).finally(() => lock.release());
@@ -75,7 +72,7 @@ export async function startEmbeddedRedis(options: {
   }
 }
 
-/** The URL of the embedded Redis that another process runs on this data directory, if one does. */
+/** The URL of the embedded Redis that another process runs on this data directory, if any. */
 export async function findEmbeddedRedis(dataDir: string): Promise<string | undefined> {
   const dir = redisDir(dataDir);
   const address = readAddress(dir);
@@ -100,13 +97,13 @@ async function startOnFreePort(
       return { server, address };
     } catch (error) {
       await server.stop();
-      // Somebody may have taken the port in between.
+      // Another program may have taken the port in between.
       if (attempt === PORT_ATTEMPTS) throw error;
     }
   }
 }
 
-/** Restarts the server whenever it dies, with growing pauses, until stopped or out of pauses. */
+/** Restarts the server when it exits, with growing pauses, until stopped or out of pauses. */
 async function keepRunning(
   first: RedisProcess,
   stopping: AbortSignal,
@@ -114,17 +111,17 @@ async function keepRunning(
   restart: () => RedisProcess,
 ): Promise<Exit> {
   let server = first;
-  let deaths = 0;
+  let exits = 0;
   let startedAt = Date.now();
   stopping.addEventListener("abort", () => void server.stop());
   for (;;) {
     const reason = await server.ended;
     if (stopping.aborted) return { wanted: true, reason };
-    if (Date.now() - startedAt > RESTARTS.calmAfterMs) deaths = 0;
-    const backoffMs = RESTARTS.backoffMs[deaths];
+    if (Date.now() - startedAt > RESTARTS.stableAfterMs) exits = 0;
+    const backoffMs = RESTARTS.backoffMs[exits];
     log.error({ server_pid: server.pid, reason, backoff_ms: backoffMs }, "redis.exited");
     if (backoffMs === undefined) return { wanted: false, reason };
-    deaths += 1;
+    exits += 1;
     await delay(backoffMs, undefined, { signal: stopping }).catch(() => {});
     if (stopping.aborted) return { wanted: true, reason };
     startedAt = Date.now();
@@ -132,19 +129,19 @@ async function keepRunning(
   }
 }
 
-/** Resolves when the server answers; throws when it ends before. */
+/** Resolves when the server answers; throws if it exits before. */
 async function untilReady(server: RedisProcess, dir: string, address: RedisAddress): Promise<void> {
-  let end: string | undefined;
-  void server.ended.then((how) => (end = how));
+  let exit: string | undefined;
+  void server.ended.then((how) => (exit = how));
   const deadline = Date.now() + READY_DEADLINE_MS;
   while (!(await serves(dir, address))) {
-    if (end === undefined && Date.now() < deadline) {
+    if (exit === undefined && Date.now() < deadline) {
       await delay(20);
       continue;
     }
     const lines = readIfThere(join(dir, LOG_FILE))?.trimEnd().split("\n").slice(-5) ?? [];
     throw new Error(
-      `redis-server did not start in ${dir} (${end ?? "no answer"}). Its log ends with:\n` +
+      `redis-server did not start in ${dir} (${exit ?? "no answer"}). Its log ends with:\n` +
         lines.join("\n"),
     );
   }

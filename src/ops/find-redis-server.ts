@@ -1,7 +1,11 @@
-import { installDebianPackage, mayInstallDebianPackages, runs } from "./install-debian-package.ts";
+import {
+  canRun,
+  installDebianPackage,
+  mayInstallDebianPackages,
+} from "./install-debian-package.ts";
 
-const REMEDY = `No redis-server was found on the PATH. Any one of these helps:
-  - Set REDIS_URL to a Redis that is there already.
+const REMEDY = `No redis-server was found on the PATH. Do one of these:
+  - Set REDIS_URL to a Redis that already runs.
   - On Debian or Ubuntu: apt-get install redis-server
   - On Fedora or RHEL: dnf install redis
   - On macOS: brew install redis
@@ -15,16 +19,16 @@ export class NoRedisServer extends Error {
 }
 
 /**
- * The command that starts a Redis server. When there is none it is installed, if this process may
- * (root on Debian); throws NoRedisServer, with one line per way to get one, if not.
+ * The command that starts a Redis server. Installs it if it is missing and this process may (root
+ * on Debian); otherwise throws NoRedisServer, which lists the ways to get one.
  */
 export async function findRedisServer(): Promise<string> {
   const command = "redis-server";
-  if (await runs(command, ["--version"])) return command;
+  if (await canRun(command, ["--version"])) return command;
   if (
     (await mayInstallDebianPackages()) &&
     (await installDebianPackage(command)) &&
-    (await runs(command, ["--version"]))
+    (await canRun(command, ["--version"]))
   ) {
     return command;
   }

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-// Nothing is started or enabled: the package is wanted for its program, not for its service.
-// The lock lets the second of two processes wait for the first instead of failing on apt's own.
+// Starts and enables nothing: only the program is needed, not its service. With the lock, a second
+// process waits for the first; apt's own lock would make it fail.
 const INSTALL = `
 set -e
 if [ ! -e /usr/sbin/policy-rc.d ]; then
@@ -17,14 +17,14 @@ apt-get -q install -y --no-install-recommends "$1"
 if [ -d /run/systemd/system ]; then systemctl -q disable "$1" || true; fi
 `;
 
-/** Whether this process may install Debian packages: it is root, and apt-get is there. */
+/** True if this process is root and apt-get exists. */
 export async function mayInstallDebianPackages(): Promise<boolean> {
-  return process.getuid?.() === 0 && (await runs("apt-get", ["--version"]));
+  return process.getuid?.() === 0 && (await canRun("apt-get", ["--version"]));
 }
 
-/** Installs one Debian package, says so on stderr, and resolves to whether that worked. */
+/** Installs one Debian package and reports it on stderr; resolves to whether it succeeded. */
 export async function installDebianPackage(name: string): Promise<boolean> {
-  process.stderr.write(`Installing Debian's package ${name} (apt-get install ${name}) …\n`);
+  process.stderr.write(`Installing the Debian package ${name} (apt-get install ${name}) …\n`);
   const child = spawn("flock", ["/var/lib/dpkg", "sh", "-c", INSTALL, "sh", name], {
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -34,7 +34,7 @@ export async function installDebianPackage(name: string): Promise<boolean> {
 }
 
 /** Whether the command is on the PATH and exits 0. */
-export async function runs(command: string, args: string[]): Promise<boolean> {
+export async function canRun(command: string, args: string[]): Promise<boolean> {
   return succeeded(spawn(command, args, { stdio: "ignore" }));
 }
 
@@ -43,6 +43,6 @@ async function succeeded(child: ReturnType<typeof spawn>): Promise<boolean> {
     const [code] = (await once(child, "close")) as [number | null];
     return code === 0;
   } catch {
-    return false; // the command is not there
+    return false; // the command does not exist
   }
 }

@@ -49,7 +49,7 @@ export const LOG_EVENTS = {
   "service.recovered": "The service gives usable replies again.",
   "probe.failed": "A probe of a service that denies access could not be carried out.",
 
-  "quota.throttled": "The service answered 429; nobody sends before `until`.",
+  "quota.throttled": "The service answered 429; no process sends before `until`.",
   "quota.pacing_changed": "An unexplained 429 has switched pacing to steady for `for_hours` hours.",
   "quota.bursts_proven":
     "The service accepted more than a token bucket would have: bursts are allowed.",
@@ -84,7 +84,7 @@ export const LOG_EVENTS = {
     "The embedded redis-server exited unexpectedly; `reason` says how. It is started again.",
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
-  "sandbox.started": "The embedded service is up; `tokenFile` holds its token.",
+  "sandbox.started": "The embedded service is up; `token_file` holds its token.",
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",

@@ -14,18 +14,19 @@ export interface Logger {
 }
 
 /**
- * The only fields that a line may carry: none of them can hold what a record, an event or a token
- * says. What is not listed is left out.
+ * The only fields that a line may carry; others are left out. None of them can hold the content of a
+ * record, an event or a token.
  */
 const FIELDS: ReadonlySet<string> = new Set(
   (
-    "address backoff_ms crm denied dir err fields for_hours for_ms freshness_s gaps held lane " +
-    "level_now mapping outcome pacing port reason record records relations reply requests roles " +
-    "rows server_pid source step token_file tries unexplained until url wait_asked_ms webhook why"
+    "address backoff_ms crm denied dir err fields for_hours for_ms freshness_s gaps lane level_now " +
+    "mapping outcome pacing port reason record records relations reply requests roles rows " +
+    "server_pid source step suppressed token_file tries unexplained until url wait_asked_ms webhook " +
+    "why"
   ).split(" "),
 );
 
-/** JSON lines on stderr; stdout is for what a command was asked for. */
+/** Writes JSON lines on stderr; stdout is for the output of commands. */
 export function createLog(level: string): Logger {
   return pino(
     {
@@ -33,14 +34,14 @@ export function createLog(level: string): Logger {
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { log: allowed },
-      // pino would look at the error once more.
+      // allowed() has reduced the error already; pino's own serializer would change it again.
       serializers: { err: (fields: unknown) => fields },
     },
     pino.destination({ dest: 2, sync: true }),
   );
 }
 
-/** Turns to debug at SIGUSR2, and back at the next one. */
+/** SIGUSR2 sets the level to debug; the next one sets it back. */
 export function changeLevelOnSignal(log: Logger): void {
   const usual = log.level;
   process.on("SIGUSR2", () => {
@@ -59,8 +60,8 @@ function allowed(fields: Record<string, unknown>): Record<string, unknown> {
 }
 
 /**
- * What of an error may be told. Its other properties may hold anything: those of a failed Redis
- * command hold its arguments, which are payloads.
+ * The parts of an error that may be logged. Other properties may hold anything: those of a failed
+ * Redis command hold its arguments, which are payloads.
  */
 function errorFields(error: Error): Record<string, unknown> {
   const { code } = error as { code?: unknown };
@@ -75,25 +76,25 @@ function errorFields(error: Error): Record<string, unknown> {
 }
 
 function messageOf(error: Error): string {
-  // A parser quotes the text that it could not read, and Redis the command that it did not know.
+  // A parser quotes the text that it cannot parse, and Redis quotes an unknown command.
   if (error instanceof SyntaxError) return "a text could not be parsed";
   return error.message.replace(/,? with args.*$/s, "");
 }
 
 /**
- * Passes on at most one line per `everyMs` for each key, with how many were held back: a lost
- * connection must not fill a disk.
+ * Writes at most one line per `everyMs` for each key, so that a lost connection cannot fill a disk.
+ * The next line gets the number of those that were suppressed.
  */
 export function createThrottle(everyMs: number, now: () => number = Date.now) {
-  const last = new Map<string, { at: number; held: number }>();
-  return (key: string, write: (held: number) => void): void => {
-    const entry = last.get(key) ?? { at: Number.NEGATIVE_INFINITY, held: 0 };
+  const last = new Map<string, { at: number; suppressed: number }>();
+  return (key: string, write: (suppressed: number) => void): void => {
+    const entry = last.get(key) ?? { at: Number.NEGATIVE_INFINITY, suppressed: 0 };
     if (now() - entry.at < everyMs) {
-      entry.held += 1;
+      entry.suppressed += 1;
     } else {
-      write(entry.held);
+      write(entry.suppressed);
       entry.at = now();
-      entry.held = 0;
+      entry.suppressed = 0;
     }
     last.set(key, entry);
   };

@@ -11,39 +11,39 @@ const HUNG_AFTER_MS = 5_000;
 const END_DEADLINE_MS = 60_000;
 
 type Found =
-  | "none" // nobody listens on the port, or somebody else
-  | "ours" // it answered, and the question was put to it
-  | "mute"; // somebody listens and gives no answer: starting, ending, stopped, or not ours
+  | "none" // nothing listens on the port, or another program
+  | "ours" // our server answered, and `question` was sent to it
+  | "silent"; // something listens and does not answer: starting, ending, stopped, or not ours
 
-/** Whether the server of this directory runs and has its data at hand. */
+/** Whether the server of this directory runs and has loaded its data. */
 export async function serves(dir: string, address: RedisAddress): Promise<boolean> {
   let answered = false;
   await ask(dir, address, async (redis) => {
-    await redis.ping(); // refused while it reads its AOF
+    await redis.ping(); // fails while it reads its AOF
     answered = true;
   });
   return answered;
 }
 
 /**
- * Ends the server that an earlier start left behind, with everything in its AOF, and resolves once
- * it has let go of the directory: two servers must never write one AOF. Its listening socket is
- * the last thing that a server closes, after the AOF is on the disk.
+ * Shuts down the server that an earlier start left behind, and resolves when it no longer writes to
+ * the directory: two servers must never write one AOF. A server closes its listening socket last,
+ * after the AOF is on the disk.
  */
 export async function endOrphan(dir: string, address: RedisAddress): Promise<void> {
   const startedAt = Date.now();
   for (;;) {
-    // NOSAVE is about the snapshot, not about the AOF, which is always completed.
+    // NOSAVE skips the RDB file only; the AOF is always completed.
     const found = await ask(dir, address, async (redis) => redis.shutdown("NOSAVE"));
     const waitedMs = Date.now() - startedAt;
     if (found === "none") return;
-    if (found === "mute" && waitedMs > HUNG_AFTER_MS) {
+    if (found === "silent" && waitedMs > HUNG_AFTER_MS) {
       const pid = hungPid(dir);
-      if (pid === undefined) return; // somebody else, who took the port meanwhile
-      process.kill(pid, "SIGKILL"); // what it has acknowledged, it has written
+      if (pid === undefined) return; // another program has taken the port
+      process.kill(pid, "SIGKILL"); // everything it acknowledged is in the AOF
     }
     if (waitedMs > END_DEADLINE_MS) {
-      throw new Error(`An earlier redis-server in ${dir} does not end: end it by hand.`);
+      throw new Error(`An earlier redis-server in ${dir} does not end. Kill it, then start again.`);
     }
     await delay(20);
   }
@@ -69,10 +69,10 @@ async function ask(
   try {
     const [, theirDir] = await redis.config("GET", "dir");
     if (theirDir !== realpathSync(dir)) return "none";
-    await question(redis).catch(() => {}); // SHUTDOWN's answer is the closed connection
+    await question(redis).catch(() => {}); // the reply to SHUTDOWN is the closed connection
     return "ours";
   } catch {
-    return "mute";
+    return "silent";
   } finally {
     redis.disconnect();
   }
@@ -89,12 +89,14 @@ async function accepts(port: number): Promise<boolean> {
   });
 }
 
-/** The process of the pid file, if it still is the one that works in this directory. */
+/** The process in the pid file, if it still runs in this directory. */
 function hungPid(dir: string): number | undefined {
   const pid = readIfThere(join(dir, "redis.pid"))?.trim();
   if (pid === undefined) return undefined;
   if (process.platform !== "linux") {
-    throw new Error(`A redis-server of ${dir} (process ${pid}) gives no answer: end it by hand.`);
+    throw new Error(
+      `The redis-server in ${dir} (process ${pid}) does not respond. Kill it, then start again.`,
+    );
   }
   try {
     return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dir) ? Number(pid) : undefined;

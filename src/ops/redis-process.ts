@@ -3,9 +3,9 @@ import { closeSync, openSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
-// Node cannot ask the kernel to end a child with its parent. So the shell that becomes the server
-// leaves a watcher behind that reads from the parent: the end of that stream, which comes however
-// the parent ends, stops the server; a line means that the server is gone and nothing is to be done.
+// Node cannot ask the kernel to end a child with its parent. So the shell starts a watcher before
+// it becomes the server. The watcher reads from the parent: when that stream ends, which happens
+// however the parent ends, it stops the server. A line means that the server has already exited.
 const SERVE_WHILE_PARENT_LIVES = `
 exec 3<&0 </dev/null
 { read -r _ <&3 || kill -TERM $$; } &
@@ -20,17 +20,17 @@ export const LOG_FILE = "redis.log";
 
 export interface RedisProcess {
   readonly pid: number | undefined;
-  /** How it ended, in words, as soon as it has. */
+  /** Resolves when it has exited, with the exit code or signal in words. */
   readonly ended: Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Runs the server in `dir` on the redis.conf there; it writes to redis.log there. */
+/** Runs the server in `dir` with the redis.conf there; its output goes to redis.log there. */
 export function spawnRedis(command: string, dir: string): RedisProcess {
   const log = openLog(join(dir, LOG_FILE));
   const child = spawn("sh", ["-c", SERVE_WHILE_PARENT_LIVES, command, CONF_FILE], {
     cwd: dir,
-    // A session of its own: Ctrl-C in the terminal is for the parent, which drains first.
+    // A session of its own: Ctrl-C in the terminal must reach only the parent, which drains first.
     detached: true,
     stdio: ["pipe", log, log],
   });
@@ -57,7 +57,7 @@ export function spawnRedis(command: string, dir: string): RedisProcess {
   };
 }
 
-/** Opened for appending; the last one is kept aside once it is large, so that two bound the space. */
+/** Opens the log for appending. A large one is renamed first, so two files limit the space. */
 function openLog(file: string): number {
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   if (size > MAX_LOG_BYTES) renameSync(file, `${file}.1`);

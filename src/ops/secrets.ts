@@ -1,34 +1,34 @@
-/** Comparing what a caller shows with what is kept, in constant time. */
+/** Compares secrets and signatures in constant time. */
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
-/** Where a secret comes from; read anew for each request, so that a changed file counts at once. */
+/** Reads a secret; called for each request, so that a changed file takes effect at once. */
 export type SecretText = () => string;
 
-/** A secret's value may be several ones with blanks between: old and new while they are rotated. */
+/** Splits a value at blanks: it may hold the old and the new secret during a rotation. */
 export const secretsOf = (secret: SecretText | undefined): string[] =>
   (secret?.() ?? "").split(/\s+/).filter((text) => text !== "");
 
 const digest = (text: string | Buffer): Buffer => createHash("sha256").update(text).digest();
 
-/** Whether two texts are equal; takes as long whatever they are. */
+/** Whether two texts are equal; takes the same time for every pair. */
 const isSame = (given: string, wanted: string): boolean =>
   timingSafeEqual(digest(given), digest(wanted));
 
-/** Whether the text is one of the secrets; looks at all of them in any case. */
+/** Whether the text is one of the secrets; always compares with all of them. */
 export const isOneOf = (given: string | undefined, secrets: readonly string[]): boolean =>
   given !== undefined && secrets.map((secret) => isSame(given, secret)).includes(true);
 
-/** Whether one of the secrets makes this signature of the parts. */
+/** Whether the signature is the HMAC-SHA256 of the parts with one of the secrets. */
 export function isSignedBy(
   secrets: readonly string[],
   parts: readonly (string | Buffer)[],
   encoding: "hex" | "base64",
   signature: string | undefined,
 ): boolean {
-  const made = secrets.map((secret) => {
+  const expected = secrets.map((secret) => {
     const hmac = createHmac("sha256", secret);
     for (const part of parts) hmac.update(part);
     return hmac.digest(encoding);
   });
-  return isOneOf(signature, made);
+  return isOneOf(signature, expected);
 }

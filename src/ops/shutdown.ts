@@ -1,7 +1,7 @@
-/** What must be let go of at the end, in reverse order of how it came. */
+/** Ends the parts of a process in reverse order of their start. */
 import type { Logger } from "./log.ts";
 
-/** A process that is told to end has ended after this time, whatever still hangs, ms. */
+/** A process has ended this long after the signal, even if something still hangs, ms. */
 const DEADLINE_MS = 4500;
 
 export class Shutdown {

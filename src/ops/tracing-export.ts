@@ -1,9 +1,9 @@
-/** What of a span leaves the process, and what is said when it cannot. */
+/** Removes personal data from spans before their export, and logs outages of the collector. */
 import { ExportResultCode } from "@opentelemetry/core";
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Logger } from "./log.ts";
 
-/** None of these can hold what a record, an event, an address or a token says. */
+/** Attributes that are exported. None can hold the content of a record, event, address or token. */
 const ATTRIBUTES: ReadonlySet<string> = new Set(
   (
     "bullmq.queue.name bullmq.queue.operation bullmq.job.bulk.count bullmq.job.attempts.made " +
@@ -13,13 +13,16 @@ const ATTRIBUTES: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 
-/** BullMQ's way of a job. Its housekeeping would be a trace of its own every few seconds. */
+/**
+ * BullMQ's operations on the way of a job. Its other operations run every few seconds, and each
+ * would be a trace.
+ */
 const OPERATIONS: ReadonlySet<unknown> = new Set([
   undefined,
   ..."add addBulk process complete fail delay retry".split(" "),
 ]);
 
-/** Passes on an allow-list: texts of errors, ids of jobs and what producers wrote stay here. */
+/** Exports only allowed attributes: no texts of errors, no job ids, no names from producers. */
 export class ScrubbingProcessor extends BatchSpanProcessor {
   override onEnd(span: ReadableSpan): void {
     if (OPERATIONS.has(span.attributes["bullmq.queue.operation"])) super.onEnd(scrubbed(span));
@@ -33,23 +36,25 @@ function scrubbed(span: ReadableSpan): ReadableSpan {
   return Object.create(span, {
     attributes: { value: attributes },
     status: { value: { code: span.status.code } },
-    // An event is an exception with its text, or a job's result.
+    // A span's event is an exception with its text, or the result of a job.
     events: { value: [] },
     links: { value: [] },
   }) as ReadableSpan;
 }
 
-/** Tells once that the collector is away, and once that it is back. */
-export function reporting(exporter: SpanExporter, log: Logger): SpanExporter {
-  let away = false;
+/** Logs once when exports begin to fail, and once when they succeed again. */
+export function reportOutages(exporter: SpanExporter, log: Logger): SpanExporter {
+  let failing = false;
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
         const failed = result.code !== ExportResultCode.SUCCESS;
-        if (failed && !away) {
+        if (failed && !failing) {
           log.warn({ why: whyOf(result.error) }, "tracing.unavailable");
-        } else if (away && !failed) log.info({}, "tracing.recovered");
-        away = failed;
+        } else if (failing && !failed) {
+          log.info({}, "tracing.recovered");
+        }
+        failing = failed;
         done(result);
       });
     },
@@ -57,9 +62,9 @@ export function reporting(exporter: SpanExporter, log: Logger): SpanExporter {
   };
 }
 
-/** A text might quote what was sent, or the address with what it holds. */
+/** Only a code: the text of an error may quote what was sent, or an address with a password. */
 function whyOf(error: Error | undefined): string {
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === "number") return `HTTP ${code}`;
-  return typeof code === "string" ? code : "no answer";
+  return typeof code === "string" ? code : "no response";
 }

@@ -1,4 +1,4 @@
-/** Tracing by OpenTelemetry's SDK; loaded only where a collector is named. */
+/** Tracing with OpenTelemetry's SDK; loaded only when a collector is configured. */
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   context,
@@ -34,15 +34,15 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace";
 import { BullMQOtel } from "bullmq-otel";
-import { reporting, ScrubbingProcessor } from "./tracing-export.ts";
+import { reportOutages, ScrubbingProcessor } from "./tracing-export.ts";
 import { failedWith, traceRequests, typeOf } from "./tracing-requests.ts";
 import type { Tracing, TracingOptions } from "./tracing.ts";
 
-/** A collector that is away must not hold up the end of the process, ms. */
+/** Longest wait for the last export: a silent collector must not delay the shutdown, ms. */
 const FLUSH_MS = 1000;
 
 export async function openTracing(options: TracingOptions): Promise<Tracing> {
-  const exporter = reporting(await exporterOf(options), options.log);
+  const exporter = reportOutages(await exporterOf(options), options.log);
   const provider = new TracerProvider({
     resource: resourceOf(options.version),
     sampler: samplerOf(options),
@@ -53,10 +53,10 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
   trace.setGlobalTracerProvider(provider);
   const tracer = trace.getTracer("crmsync", options.version);
   const stopRequests = traceRequests(tracer, options.templateOf);
-  const telemetry = lenient(new BullMQOtel({ tracerName: "bullmq" }));
+  const telemetry = ignoreBadMetadata(new BullMQOtel({ tracerName: "bullmq" }));
 
   function begin(name: string, kind: SpanKind, parent: Context, startedAt?: number): Span {
-    // A plain number would be taken for the time since the process began.
+    // The SDK reads a plain number as the time since the process started.
     const startTime = startedAt === undefined ? {} : { startTime: new Date(startedAt) };
     return tracer.startSpan(name, { kind, ...startTime }, parent);
   }
@@ -82,13 +82,13 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
       begin(name, SpanKind.INTERNAL, context.active(), from).end(new Date(Math.max(from, until)));
     },
     note(note) {
-      const told = Object.entries(note).filter(([, value]) => value !== undefined);
-      trace.getActiveSpan()?.setAttributes(Object.fromEntries(told));
+      const known = Object.entries(note).filter(([, value]) => value !== undefined);
+      trace.getActiveSpan()?.setAttributes(Object.fromEntries(known));
     },
-    serve(method, route, goOn) {
+    serve(method, route, next) {
       const span = begin(`${method} ${route}`, SpanKind.SERVER, ROOT_CONTEXT);
       span.setAttributes({ "http.request.method": method, "http.route": route });
-      context.with(trace.setSpan(ROOT_CONTEXT, span), goOn);
+      context.with(trace.setSpan(ROOT_CONTEXT, span), next);
       return (status) => {
         span.setAttribute("http.response.status_code", status);
         if (status >= 500) failedWith(span, String(status));
@@ -112,7 +112,7 @@ async function exporterOf({ protocol, headers }: TracingOptions): Promise<SpanEx
   return new OTLPTraceExporter({ headers: async () => parseKeyPairsIntoRecord(headers()) });
 }
 
-/** Nothing of the host or the command line: only what says which service and process this is. */
+/** Names the service and the process. Host and command line are left out. */
 function resourceOf(version: string) {
   const own = { "service.name": "crmsync", "service.version": version };
   const detectors = [
@@ -140,7 +140,10 @@ function samplerOf({ sampler, ratio }: TracingOptions): Sampler {
   }
 }
 
-/** A job carries which trace it belongs to; what others add to that (tracestate, baggage) is text. */
+/**
+ * A job carries the id of its trace and nothing else: tracestate and baggage of other producers are
+ * texts of unknown content.
+ */
 function onlyTraceParent(): TextMapPropagator {
   const w3c = new W3CTraceContextPropagator();
   return {
@@ -159,8 +162,8 @@ function onlyTraceParent(): TextMapPropagator {
   };
 }
 
-/** Jobs come from any client: what one of them wrote for tracing must not keep its event out. */
-function lenient(telemetry: BullMQOtel): BullMQOtel {
+/** Any client may add jobs: metadata that cannot be read must not keep its event out. */
+function ignoreBadMetadata(telemetry: BullMQOtel): BullMQOtel {
   const { contextManager } = telemetry;
   const fromMetadata = contextManager.fromMetadata.bind(contextManager);
   contextManager.fromMetadata = (active, metadata) => {

@@ -1,6 +1,6 @@
 /**
- * Spans of what undici sends. Its diagnostics channels only look on: no header can come into a
- * request from here, and of its address nothing is read but the host and the known words of a path.
+ * Spans of the requests that undici sends. A diagnostics channel only observes: no listener can add
+ * a header to a request. Of its address only the host, the port and the path's template are read.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { SpanKind, SpanStatusCode, type Span, type Tracer } from "@opentelemetry/api";
@@ -13,14 +13,14 @@ interface Request {
 
 export type TemplateOf = (path: string) => string | undefined;
 
-/** @returns what ends it. */
+/** @returns stops the tracing. */
 export function traceRequests(tracer: Tracer, templateOf: TemplateOf): () => void {
   const spans = new WeakMap<Request, Span>();
 
   function created(message: unknown): void {
     const { request } = message as { request: Request };
     const { method = "GET", origin, path } = request;
-    // The tunnel of a proxy; what goes through it has a span of its own.
+    // Opens a tunnel through a proxy; the request inside the tunnel has a span of its own.
     if (method === "CONNECT") return;
     const template = templateOf(path);
     const url = URL.parse(String(origin));
@@ -38,7 +38,7 @@ export function traceRequests(tracer: Tracer, templateOf: TemplateOf): () => voi
     );
   }
 
-  function answered(message: unknown): void {
+  function responded(message: unknown): void {
     const { request, response } = message as { request: Request; response: { statusCode: number } };
     const { statusCode } = response;
     const span = spans.get(request);
@@ -60,7 +60,7 @@ export function traceRequests(tracer: Tracer, templateOf: TemplateOf): () => voi
 
   const listeners = {
     "undici:request:create": created,
-    "undici:request:headers": answered,
+    "undici:request:headers": responded,
     "undici:request:trailers": ended,
     "undici:request:error": failed,
   };
@@ -74,7 +74,7 @@ export function failedWith(span: Span | undefined, type: string): void {
   span?.setAttribute("error.type", type).setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Codes and names are words of the code's; a text may say anything. */
+/** The code or the name of an error, if it is one word. Its text may hold anything. */
 export function typeOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   const isWord = (text: unknown): text is string =>

@@ -1,31 +1,31 @@
 /**
- * Traces by OTLP, for those who ask for them. Nothing of OpenTelemetry is loaded here: a daemon
- * without a collector pays neither memory nor time. docs/adr/0010 tells what is told and what not.
+ * Tracing as the rest of crmsync sees it. This file loads nothing of OpenTelemetry, so a daemon
+ * without a collector pays neither memory nor time (docs/adr/0010-traces.md).
  */
 import type { BullMQOtel } from "bullmq-otel";
 import type { Logger } from "./log.ts";
 
-/** Where to and how much; address, timeout and the rest the SDK reads itself (OTEL_…). */
+/** The SDK itself reads the address, the timeout and all other variables (OTEL_…). */
 export interface TracingOptions {
   readonly protocol: "http/protobuf" | "http/json";
   readonly sampler: `${"" | "parentbased_"}${"always_on" | "always_off" | "traceidratio"}`;
-  /** Of the two samplers by ratio. */
+  /** Share of traces to record, from 0 to 1; used by the two ratio samplers. */
   readonly ratio: number;
-  /** Sent with every export, as `name=value,…`; asked each time, for it may be a file's. */
+  /** HTTP headers for every export, as `name=value,…`. Read each time: a file may change. */
   readonly headers: (() => string) | undefined;
   readonly version: string;
   readonly log: Logger;
-  /** A request's path without what names a record; undefined for one that is not known. */
+  /** The path of a request with its identifiers replaced by names; undefined when unknown. */
   readonly templateOf: (path: string) => string | undefined;
 }
 
-/** Of a span only these are ever sent; no other name may come to hold what a record says. */
+/** Our own attributes of a span: a closed set, so that none can hold a record's data. */
 export type Note = Partial<
   Record<
     | "crmsync.outcome"
     | "crmsync.reason"
     | "crmsync.lane"
-    /** The crmCode's hash, as in the log. */
+    /** Hash of the crmCode, as in the log. */
     | "crmsync.record"
     | "crmsync.tries",
     string | number | undefined
@@ -33,24 +33,27 @@ export type Note = Partial<
 >;
 
 export interface SpanStart {
-  /** What came with the job from the one who added it, if it was traced. */
+  /** Telemetry metadata of the job, from the process that added it. */
   readonly carried?: string | undefined;
-  /** ms since the epoch; now, unless told. */
+  /** ms since the epoch; default: now. */
   readonly startedAt?: number;
 }
 
 export interface Tracing {
-  /** For the options of BullMQ's queues and workers. */
+  /** To be spread into the options of BullMQ's queues and workers. */
   readonly bullmq: { readonly telemetry?: BullMQOtel };
-  /** Runs work as a span, below that of its job's producer or else the one it is called in. */
+  /** Runs the work in a span whose parent is the producer's span (`carried`) or the active one. */
   span<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T>;
-  /** Adds to the span it is called in what went on before that span could be begun. */
+  /** Adds a finished child span to the active span; times in ms since the epoch. */
   past(name: string, from: number, until: number): void;
-  /** Says something of the span it is called in. */
+  /** Sets attributes of the active span. */
   note(note: Note): void;
-  /** Begins the span of a request that came in, and goes on in it. @returns what ends it. */
-  serve(method: string, route: string, goOn: () => void): (status: number) => void;
-  /** Sends what is left, within a second. */
+  /**
+   * Starts the span of a received HTTP request and calls `next` inside it.
+   * @returns ends the span, with the status of the response.
+   */
+  serve(method: string, route: string, next: () => void): (status: number) => void;
+  /** Exports the remaining spans; takes at most a second. */
   close(): Promise<void>;
 }
 
@@ -59,13 +62,9 @@ export const NO_TRACING: Tracing = {
   span: (_name, _start, work) => work(),
   past() {},
   note() {},
-  serve(_method, _route, goOn) {
-    goOn();
+  serve(_method, _route, next) {
+    next();
     return () => {};
   },
   close: async () => {},
 };
-
-export async function startTracing(options: TracingOptions): Promise<Tracing> {
-  return (await import("./tracing-otel.ts")).openTracing(options);
-}

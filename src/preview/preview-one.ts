@@ -1,25 +1,28 @@
-/** What would become of one record, from its mapping to the request that it would cost. */
-import { kindOf } from "../sync/problem.ts";
-import type { Problem } from "../sync/problem.ts";
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
+/** What would become of one record: from its mapping to the request that it would cost. */
+import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf } from "../sync/fingerprint.ts";
-import { validatePayload } from "../sync/validate.ts";
+import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
+import type { Problem } from "../sync/problem.ts";
+import { REJECTIONS } from "../sync/rejections.ts";
+import type { WantedStatus } from "../sync/staged-state.ts";
 import type { Subject } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** What is known of the service without asking it, and how to ask. */
+/** What is known of the service without a request, and how to make one. */
 export interface ServiceView {
   readonly lists: TenantLists;
-  /** Undefined: nobody knows, since no Redis was reached. */
+  /** Undefined: not known, because no Redis could be reached. */
   known(crmCode: string): Promise<Known | undefined>;
-  /** The relation as the service has it; only where a request may be spent. */
+  /** Reads the relation from the service; undefined where no request may be spent. */
   readonly ask: ((crmCode: string) => Promise<Body | undefined>) | undefined;
 }
 
-export interface Change {
+export interface FieldChange {
   readonly field: string;
   readonly before: unknown;
   readonly after: unknown;
@@ -27,20 +30,20 @@ export interface Change {
 
 export interface Preview {
   readonly subject: string;
-  /** `to fetch`: the event brings no record, so the CRM would be asked for it first. */
+  /** `to fetch`: the event brings no record; it would be fetched from the CRM first. */
   readonly result: "passes" | "ignored" | "to fetch" | "dead letter";
   readonly crmCode: string | undefined;
   readonly payload: Body | undefined;
   readonly warnings: readonly MappingWarning[];
   readonly problems: readonly Problem[];
-  /** What the relation would be at the service in the end; `mapped`: as the payload says. */
-  readonly status: Wanted["status"] | undefined;
-  /** What would be done; undefined when nothing would, or nobody knows. */
+  /** The status that the relation would have at the service; `mapped`: the payload's own. */
+  readonly status: WantedStatus | undefined;
+  /** What would be sent; undefined when nothing would, or it is not known. */
   readonly decision: Decision["kind"] | undefined;
-  /** Of a skip, its reason; `not_listed`: the daemon has not seen what the service has. */
+  /** Why nothing would be sent; `not_listed`: the daemon has not listed the service yet. */
   readonly why: string | undefined;
   /** Of an update, when the service was asked. */
-  readonly changes: readonly Change[] | undefined;
+  readonly changes: readonly FieldChange[] | undefined;
 }
 
 export async function previewOne(
@@ -49,51 +52,53 @@ export async function previewOne(
   view: ServiceView,
 ): Promise<Preview> {
   const { context, record, fetch } = subject;
-  const mapped = await mapping.map(context, record, view.lists, { explain: true });
-  const nothing = {
+  const change = {
+    event: {
+      type: context.type,
+      subject: context.subject,
+      data: { record: record && { ...record }, fetch },
+    },
     subject: context.subject,
-    crmCode: undefined,
-    payload: undefined,
-    warnings: [],
-    problems: [],
-    status: undefined,
-    decision: undefined,
-    why: undefined,
-    changes: undefined,
   };
-  if (mapped.kind === "ignored") {
-    return { ...nothing, result: "ignored", why: "the mapping has no rule that takes it" };
+  const mapped = await mapEventRecord(mapping, context, record, view.lists, { explain: true });
+  const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
+  const crmCode = mapped.kind === "ignored" ? undefined : mapped.crmCode;
+  const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
+  const crm = crmToFetchFrom(change);
+  if (crm !== undefined) return { ...preview, result: "to fetch", why: crm };
+  const plan = planChange(change, mapped, view.lists);
+  switch (plan.kind) {
+    case "ignore":
+      return { ...preview, result: "ignored", why: "no rule of the mapping takes it" };
+    case "reject": {
+      const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
+      const { problems } = plan;
+      return { ...preview, result: "dead letter", payload: candidate, problems };
+    }
+    case "stage":
+      return { ...preview, ...(await previewPlan(plan, view)) };
   }
-  const { warnings, crmCode } = mapped;
-  const isDeleted = context.type === "crm.record.deleted";
-  if (fetch !== undefined && record === undefined && !isDeleted) {
-    return { ...nothing, result: "to fetch", crmCode, why: fetch };
-  }
-  if (crmCode === undefined || (mapped.kind === "unmappable" && !isDeleted)) {
-    const problems = mapped.kind === "unmappable" ? mapped.problems : [];
-    return { ...nothing, result: "dead letter", crmCode, warnings, problems };
-  }
-  const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
-  const validated = candidate && validatePayload(candidate, view.lists);
-  if (validated?.ok === false && !isDeleted) {
-    const { problems } = validated;
-    return { ...nothing, result: "dead letter", crmCode, payload: candidate, warnings, problems };
-  }
-  const payload = validated?.ok === true ? validated.payload : undefined;
-  const status = isDeleted
-    ? "terminated"
-    : context.type === "crm.record.restored" && payload === undefined
-      ? "active"
-      : "mapped";
-  const body = payload && bodyOf(payload, status);
+}
+
+const NOTHING = {
+  result: "passes",
+  payload: undefined,
+  problems: [],
+  status: undefined,
+  decision: undefined,
+  why: undefined,
+  changes: undefined,
+} as const;
+
+async function previewPlan(
+  { crmCode, payload, status }: Extract<Plan, { kind: "stage" }>,
+  view: ServiceView,
+): Promise<Partial<Preview>> {
   const decided = await decideFor(crmCode, { payload, status }, view);
   return {
-    ...nothing,
-    result: "why" in decided && decided.decision === "reject" ? "dead letter" : "passes",
-    crmCode,
-    payload: body,
+    result: decided.decision === "reject" ? "dead letter" : "passes",
+    payload: payload && bodyOf(payload, status),
     status,
-    warnings,
     ...decided,
   };
 }
@@ -102,44 +107,40 @@ async function decideFor(
   crmCode: string,
   wanted: Wanted,
   view: ServiceView,
-): Promise<Pick<Preview, "decision" | "why" | "changes" | "problems">> {
+): Promise<Partial<Preview>> {
   const known = await view.known(crmCode);
-  const nothing = { why: undefined, changes: undefined, problems: [] };
-  if (known === undefined && view.ask === undefined) return { ...nothing, decision: undefined };
-  const unknown = { exists: undefined, uncertain: false, terminated: false };
-  const decision = decide(
-    wanted,
-    known ?? { ...unknown, fingerprint: undefined, variant: undefined },
-  );
-  if (decision.kind === "reject") {
-    const rule =
-      decision.why === "variant_changed"
-        ? "must stay a person or stay a company: the service holds this crmCode as the other kind"
-        : "must be known to the service, since the event brings no record to restore";
-    const problems = [{ field: "type", rule, kind: kindOf(wanted.payload) }];
-    return { ...nothing, decision: "reject", why: decision.why, problems };
+  if (known === undefined && view.ask === undefined) return { decision: undefined };
+  const decision = decide(wanted, known ?? rowWithoutProof(false));
+  switch (decision.kind) {
+    case "reject":
+      return { decision: "reject", why: decision.why, problems: REJECTIONS[decision.why] };
+    case "skip":
+      return { decision: "skip", why: decision.why };
+    case "fetch":
+      return { decision: "fetch" };
+    case "create":
+    case "update":
+      return view.ask === undefined
+        ? { decision: decision.kind, why: known?.exists === undefined ? "not_listed" : undefined }
+        : compareWithService(decision.body, await view.ask(crmCode));
   }
-  if (decision.kind === "skip") return { ...nothing, decision: "skip", why: decision.why };
-  if (decision.kind === "fetch") return { ...nothing, decision: "fetch" };
-  if (view.ask === undefined) {
-    const why = known?.exists === undefined ? "not_listed" : undefined;
-    return { ...nothing, decision: decision.kind, why };
-  }
-  const before = await view.ask(crmCode);
-  if (before === undefined) return { ...nothing, decision: "create" };
-  if (fingerprintOf(before) === fingerprintOf(decision.body)) {
-    return { ...nothing, decision: "skip", why: "unchanged" };
-  }
-  return { ...nothing, decision: "update", changes: changesOf(before, decision.body) };
 }
 
-function changesOf(before: Body, after: Body): Change[] {
+function compareWithService(wanted: Body, existing: Body | undefined): Partial<Preview> {
+  if (existing === undefined) return { decision: "create" };
+  if (fingerprintOf(existing) === fingerprintOf(wanted)) {
+    return { decision: "skip", why: "unchanged" };
+  }
+  return { decision: "update", changes: changesBetween(existing, wanted) };
+}
+
+function changesBetween(before: Body, after: Body): FieldChange[] {
   const fields = [...new Set([...Object.keys(after), ...Object.keys(before)])];
   return fields
-    .filter((field) => textOf(before[field]) !== textOf(after[field]))
+    .filter((field) => comparable(before[field]) !== comparable(after[field]))
     .map((field) => ({ field, before: before[field], after: after[field] }));
 }
 
-/** Lists have no order. */
-const textOf = (value: unknown): string | undefined =>
+/** Lists are compared without their order. */
+const comparable = (value: unknown): string | undefined =>
   JSON.stringify(Array.isArray(value) ? (value as unknown[]).map(String).toSorted() : value);

@@ -17,12 +17,12 @@ const RESULT_COLOUR = {
 } as const;
 
 const SKIPPED: Readonly<Record<string, string>> = {
-  unchanged: "the service has exactly this",
+  unchanged: "the service has exactly this relation",
   nothing_to_terminate: "the service has no such relation, or it is terminated already",
 };
 
 const NO_REDIS =
-  "the daemon's Redis would tell which, and it was not reached: set DATA_DIR or REDIS_URL as for the daemon";
+  "which of them is not known, because the daemon's Redis could not be reached: set DATA_DIR or REDIS_URL as for the daemon";
 
 export function printOne(preview: Preview): string {
   const lines = [
@@ -48,13 +48,13 @@ export function printOne(preview: Preview): string {
 function sendingOf(preview: Preview): string[] {
   switch (preview.result) {
     case "dead letter":
-      return ["  nothing is sent: it would wait as a dead letter until the record is corrected"];
+      return ["  nothing would be sent: it becomes a dead letter until the record is corrected"];
     case "ignored":
-      return [`  nothing is sent: ${preview.why ?? ""}`];
+      return [`  nothing would be sent: ${preview.why ?? ""}`];
     case "to fetch":
       return [
-        `  the event does not bring the record: the daemon would read it from ${preview.why ?? "the CRM"} first;`,
-        "  to see what becomes of it, preview the record as the CRM's API answers it",
+        `  the event has no record: the daemon would fetch it from ${preview.why ?? "the CRM"} first;`,
+        "  to see what becomes of it, preview the record as the CRM's API returns it",
       ];
     case "passes":
       return decisionOf(preview);
@@ -74,7 +74,7 @@ function decisionOf({ decision, why, changes, status = "mapped" }: Preview): str
       return [
         styleText("green", "  would be created (POST)"),
         ...(why === "not_listed"
-          ? ["  or updated (PUT), should the service have it: the daemon has not listed that yet"]
+          ? ["  or updated (PUT) if the service has it: the daemon has not listed the service yet"]
           : []),
       ];
     case "skip":
@@ -130,7 +130,7 @@ interface Row {
   readonly first: string;
 }
 
-/** One line, where a few are told together. */
+/** One line per record, when a few are previewed together. */
 export function printLine(preview: Preview): string {
   const { subject, result, crmCode, decision, why, status = "mapped" } = preview;
   const end = {

@@ -1,4 +1,4 @@
-/** Reads what shall be previewed: records, events or bodies of webhooks, one or many. */
+/** Reads a file to preview: records, events or webhook bodies, one or many. */
 import { readFileSync } from "node:fs";
 import { parseEvent, splitSubject } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
@@ -7,13 +7,13 @@ import { UserError } from "../ops/user-error.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
 export interface Subject {
-  /** As it is called in what is printed: its place in the file. */
+  /** Its place in the file, as it is printed. */
   readonly label: string;
   readonly context: EventContext;
   readonly record: CrmRecord | undefined;
-  /** The CRM that is asked for the record, where the event does not bring it. */
+  /** The CRM from which the record is fetched, when the event does not bring it. */
   readonly fetch: string | undefined;
-  /** False where nothing says the record's id: the crmCode is then not the real one. */
+  /** False when the record's id is unknown: the crmCode is then not the real one. */
   readonly hasId: boolean;
 }
 
@@ -28,10 +28,10 @@ interface Item {
   readonly value: unknown;
 }
 
-/** Stands for an id that nobody knows. */
+/** Stands for an unknown id. */
 const NO_ID = "unknown";
 
-/** @throws UserError when the file is not to be read, or it is not clear what a record is. */
+/** @throws UserError when the file cannot be read, or the object of a record is unknown. */
 export function readSubjects(file: string, mapping: Mapping, options: ReadOptions): Subject[] {
   const text = readText(file);
   if (text.trimStart().startsWith("<")) {
@@ -98,7 +98,7 @@ function parseFile(file: string, text: string): Item[] {
   }
 }
 
-/** An answer of a CRM's API that lists records is as good as the list. */
+/** The list inside a response of a CRM's API. */
 function listOf(value: unknown): unknown {
   if (!isObject(value) || "specversion" in value) return value;
   const lists = LIST_KEYS.map((key) => value[key]).filter((inner) => Array.isArray(inner));
@@ -123,7 +123,7 @@ function parseLines(file: string, text: string, whole: Error): Item[] {
 
 const FORM = "JSON (one record, or a list of them) or JSON lines";
 
-/** What is laid out over many lines is one JSON text: its parser says where the slip is. */
+/** JSON over many lines is one text, and its parser says where the fault is. */
 function slipOf(file: string, lines: readonly string[], index: number, whole: Error): string {
   const [first = ""] = lines;
   if (/^\s*[[{]\s*$/.test(first)) return `${file} is not JSON: ${whole.message}`;
@@ -132,7 +132,7 @@ function slipOf(file: string, lines: readonly string[], index: number, whole: Er
   return `${file}, line ${index + 1} is not JSON (the file must be ${FORM})${looks}`;
 }
 
-/** The object is part of an event's subject; a record alone does not say it. */
+/** An event's subject names its object; a record alone does not always. */
 function objectOf(record: CrmRecord, mapping: Mapping, label: string): string {
   const { attributes } = record;
   const told = isObject(attributes) ? attributes["type"] : undefined;

@@ -1,17 +1,18 @@
-/** Bodies of webhooks among what is previewed: told by what is in them, translated as at the door. */
-import { CONNECTORS } from "../http/webhooks.ts";
-import { WebhookBodyError, type WebhookEvent } from "../crm/connector.ts";
+/** Recognises bodies of webhooks in a previewed file and translates them as HTTP intake does. */
+import type { WebhookEvent } from "../crm/connector.ts";
+import { CONNECTORS } from "../crm/connectors.ts";
+import { WebhookBodyError } from "../crm/webhook-body.ts";
 
-/** @returns undefined when no CRM's webhook sends such a thing. */
+/** @returns undefined when the value is no webhook body of a known CRM. */
 export function eventsOfBody(value: unknown): readonly WebhookEvent[] | undefined {
-  // Some send lists, of which this may be one item.
+  // Some CRMs send lists: the value may be one item of such a list.
   return eventsOfText(JSON.stringify(value)) ?? eventsOfText(JSON.stringify([value]));
 }
 
 /** @param text as it was sent; outbound messages are XML. */
 export function eventsOfText(text: string): readonly WebhookEvent[] | undefined {
   const request = {
-    // EspoCRM's bodies do not say what they are, so none is taken for one.
+    // EspoCRM's bodies do not say what they are about, so none is recognised.
     path: "",
     urls: [],
     query: new URLSearchParams(),
@@ -19,10 +20,10 @@ export function eventsOfText(text: string): readonly WebhookEvent[] | undefined 
     body: Buffer.from(text),
     receivedAt: Date.now(),
   };
-  for (const webhook of CONNECTORS) {
+  for (const connector of CONNECTORS) {
     try {
-      // As much of the record as the event brings: nothing is fetched here.
-      return webhook.toEvents(request, false).events;
+      // Nothing is fetched here: the event has only what its body brings.
+      return connector.toEvents(request, false).events;
     } catch (error) {
       if (!(error instanceof WebhookBodyError)) throw error;
     }

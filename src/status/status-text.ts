@@ -1,7 +1,7 @@
-/** The status as people read it: one line each, what needs them first. */
+/** The status as text: one line each, findings first. */
 import type { Status } from "./status.ts";
 
-/** A style's name and the text; a stream without colours leaves the text as it is. */
+/** Styles a text; a stream without colours leaves it as it is. */
 export type Paint = (style: "bold" | "dim" | "red" | "yellow" | "green", text: string) => string;
 
 const BAR_CELLS = 24;
@@ -25,7 +25,7 @@ export interface View {
   readonly paint: Paint;
   /** Whether bars are drawn. */
   readonly bars: boolean;
-  /** The most records that waited while this was watched; undefined when it is shown once. */
+  /** The most changes that waited while the status was watched; undefined when shown once. */
   readonly peak: number | undefined;
 }
 
@@ -48,7 +48,7 @@ export function statusLines(status: Status, view: View): string[] {
     line("quota", quotaText(status, view)),
     line("last hour", countsText(status.outcomesOfLastHour) || "nothing ended"),
     line("dead", deadText(status)),
-    line("door", doorText(status)),
+    line("denial", denialText(status)),
     line(
       "ledger",
       `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${status.ledger.relations} relations listed`,
@@ -59,7 +59,7 @@ export function statusLines(status: Status, view: View): string[] {
 }
 
 function processesText({ processes }: Status): string {
-  if (processes.length === 0) return "no process runs";
+  if (processes.length === 0) return "no process is running";
   const versions = new Set(processes.map(({ version }) => version));
   const mixed = versions.size > 1 ? ` of versions ${[...versions].join(" and ")}` : "";
   const roles = processes.map(({ roles }) => roles.join("+")).join(", ");
@@ -69,8 +69,8 @@ function processesText({ processes }: Status): string {
 function calmText({ backlog }: Status): string {
   const waiting = waitingIn(backlog);
   return waiting === 0
-    ? "✓ nothing needs you"
-    : `✓ nothing needs you; ${waiting} on ${waiting === 1 ? "its" : "their"} way`;
+    ? "✓ nothing needs attention"
+    : `✓ nothing needs attention; ${waiting} ${waiting === 1 ? "change is" : "changes are"} on the way`;
 }
 
 export const waitingIn = ({ live, bulk, inbox, toFetch }: Status["backlog"]): number =>
@@ -85,8 +85,8 @@ function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
     `${done}live ${live.records}${age(live.oldestAgeSeconds)}`,
     `bulk ${bulk.records}${age(bulk.oldestAgeSeconds)}`,
     `inbox ${inbox}`,
-    ...(toFetch > 0 ? [`${toFetch} to be asked of the CRM`] : []),
-    ...(retrying > 0 ? [`${retrying} to be tried again`] : []),
+    ...(toFetch > 0 ? [`${toFetch} to fetch from the CRM`] : []),
+    ...(retrying > 0 ? [`${retrying} to retry`] : []),
   ].join(" · ");
 }
 
@@ -95,7 +95,7 @@ function drainedText({ at, backlog }: Status): string {
   if (drainedAt !== null) {
     return `${time(drainedAt)} (in ${duration((Date.parse(drainedAt) - Date.parse(at)) / 1000)})`;
   }
-  return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while stopped";
+  return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while sending is stopped";
 }
 
 function quotaText({ quota }: Status, { bars }: View): string {
@@ -103,7 +103,9 @@ function quotaText({ quota }: Status, { bars }: View): string {
   const spent = remaining < limit;
   return [
     `${bars ? `${bar(remaining / limit)} ` : ""}${remaining} of ${limit} left`,
-    ...(spent ? [`next returns ${time(quota.nextReturnAt)}`, `whole ${time(quota.wholeAt)}`] : []),
+    ...(spent
+      ? [`next returns ${time(quota.nextReturnAt)}`, `all back ${time(quota.allReturnedAt)}`]
+      : []),
     `pacing ${pacing}`,
   ].join(" · ");
 }
@@ -112,17 +114,17 @@ function deadText({ deadLetters: { total, byReason } }: Status): string {
   return total === 0 ? "none" : `${total}: ${countsText(byReason)}`;
 }
 
-function doorText({ door, token }: Status): string {
-  const age = token.ageDays === null ? "issue date not told" : `${token.ageDays} days old`;
-  const state = door.state.replace("_", " ");
-  return `${state}${door.since === null ? "" : ` since ${time(door.since)}`} · token ${age}`;
+function denialText({ denial, token }: Status): string {
+  const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;
+  const state = denial.state.replace("_", " ");
+  return `${state}${denial.since === null ? "" : ` since ${time(denial.since)}`} · token ${age}`;
 }
 
 function sourcesText({ at, sources }: Status): string {
   const known = Object.entries(sources).map(([name, { lastEventAt }]) => {
     return `${name} ${duration((Date.parse(at) - Date.parse(lastEventAt)) / 1000)} ago`;
   });
-  return known.length === 0 ? "none heard of" : known.join(" · ");
+  return known.length === 0 ? "none so far" : known.join(" · ");
 }
 
 function redisText({ redis }: Status): string {
@@ -151,7 +153,7 @@ function duration(seconds: number): string {
   return s < 172_800 ? `${(s / 3600).toFixed(1)} h` : `${Math.round(s / 86_400)} days`;
 }
 
-/** Clock time where the reader is; the date only when it is another one. */
+/** Clock time in the reader's zone, with the date when it is not today. */
 function time(isoTime: string): string {
   const date = new Date(isoTime);
   const sameDay = date.toDateString() === new Date().toDateString();

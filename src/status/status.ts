@@ -1,11 +1,12 @@
-/** How everything stands, for people: the JSON of GET /status and of `crmsync status`. */
+/** The status document: the JSON of GET /status and of `crmsync status --json`. */
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
-import { CHANGE_OUTCOMES } from "../ops/metrics.ts";
 import type { Lane } from "../sync/lane.ts";
+import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
-import { findingsOf, type Finding } from "./findings.ts";
+import { unfinished } from "./backlog.ts";
+import { findingsIn, type Finding } from "./findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
-import { drainedAt, pending, stopsOf } from "./stops.ts";
+import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";
 
 interface LaneBacklog {
@@ -14,7 +15,7 @@ interface LaneBacklog {
   readonly oldestAgeSeconds: number;
 }
 
-/** Times are ISO 8601 in UTC; null: not known, or there is none. */
+/** Times are ISO 8601 in UTC; null: not known, or none. */
 export interface Status {
   readonly at: string;
   readonly version: string;
@@ -24,18 +25,18 @@ export interface Status {
     readonly roles: readonly string[];
     readonly startedAt: string;
   }[];
-  /** What keeps changes from moving, or needs a person; empty when all is well. */
+  /** What holds changes up or needs a person, most pressing first; empty when all is well. */
   readonly findings: readonly Finding[];
   readonly backlog: {
     readonly live: LaneBacklog;
     readonly bulk: LaneBacklog;
-    /** Events that intake has not worked on yet. */
+    /** Events that intake has not processed yet. */
     readonly inbox: number;
-    /** Records whose CRM has told only that they changed, and which are to be asked of it. */
+    /** Records that must be fetched from their CRM first. */
     readonly toFetch: number;
-    /** Records that wait for another try. */
+    /** Records that wait for a retry. */
     readonly retrying: number;
-    /** null while nothing waits, and while nobody can tell: sending is stopped. */
+    /** null while nothing waits, and while sending is stopped and the end is unknown. */
     readonly drainedAt: string | null;
   };
   readonly sendingStopped: readonly string[];
@@ -44,16 +45,17 @@ export interface Status {
     readonly remaining: number;
     /** When the next spent request returns, and when all have. */
     readonly nextReturnAt: string;
-    readonly wholeAt: string;
+    readonly allReturnedAt: string;
     readonly pacing: string;
     readonly stoppedUntil: string | null;
   };
   readonly outcomesOfLastHour: Readonly<Record<string, number>>;
   readonly deadLetters: { readonly total: number; readonly byReason: Record<string, number> };
-  readonly door: {
-    readonly state: "open" | "token_denied" | "address_denied";
+  /** Whether the service denies us access. */
+  readonly denial: {
+    readonly state: "none" | "token_denied" | "address_denied";
     readonly since: string | null;
-    /** Our address, as the service named it when it refused it. */
+    /** Our address, as the service named it in its 403. */
     readonly address: string | null;
     readonly nextProbeAt: string | null;
   };
@@ -72,49 +74,52 @@ const DAY_MS = 86_400_000;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-export async function readStatus(stored: Stores, version: string): Promise<Status> {
+export async function readStatus(stores: Stores, version: string): Promise<Status> {
   const [readings, outcomes, reasons] = await Promise.all([
-    takeReadings(stored),
-    stored.outcomes.lastHour(Date.now()),
-    stored.deadLetters.reasons(),
+    takeReadings(stores),
+    stores.outcomes.lastHour(Date.now()),
+    stores.deadLetters.reasons(),
   ]);
   const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs } = readings;
-  const issuedAt = stored.config.SERVICE_TOKEN_ISSUED_AT;
+  const { tokenIssuedAt } = readings;
   const ageDays =
-    issuedAt === undefined ? undefined : Math.floor((now - Date.parse(issuedAt)) / DAY_MS);
+    tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
   return {
     at: iso(now),
     version,
     processes: readings.processes.map(({ id, version, roles, startedAt }) => {
       return { id, version, roles, startedAt: iso(startedAt) };
     }),
-    findings: findingsOf(readings, { tokenAgeDays: ageDays, outcomes }),
+    findings: findingsIn(readings, { tokenAgeDays: ageDays, outcomes }),
     backlog: {
       live: laneOf(readings, "live"),
       bulk: laneOf(readings, "bulk"),
-      inbox: pending(inboxJobs),
-      toFetch: pending(readings.fetchJobs),
+      inbox: unfinished(inboxJobs),
+      toFetch: unfinished(readings.fetchJobs),
       retrying: syncJobs["delayed"] ?? 0,
-      drainedAt: doneAt(readings),
+      drainedAt: drainTime(readings),
     },
-    sendingStopped: [...stopsOf(readings)],
+    sendingStopped: [...stopReasonsIn(readings)],
     quota: {
       limit: quota.limit,
       remaining: quota.remaining,
       nextReturnAt: iso(quota.resetAt),
-      wholeAt: iso(quota.wholeAt),
+      allReturnedAt: iso(quota.allReturnedAt),
       pacing: quota.pacing,
       stoppedUntil: quota.until === undefined ? null : iso(quota.until),
     },
     outcomesOfLastHour: inOrder(CHANGE_OUTCOMES, outcomes),
     deadLetters: { total: readings.deadLetters, byReason: inOrder(DEAD_REASONS, reasons) },
-    door: {
-      state: denial === undefined ? "open" : `${denial.cause}_denied`,
+    denial: {
+      state: denial === undefined ? "none" : `${denial.cause}_denied`,
       since: denial === undefined ? null : iso(denial.since),
       address: denial?.address || null,
       nextProbeAt: denial === undefined ? null : iso(denial.nextProbeAt),
     },
-    token: { issuedAt: issuedAt ?? null, ageDays: ageDays ?? null },
+    token: {
+      issuedAt: stores.config.SERVICE_TOKEN_ISSUED_AT ?? null,
+      ageDays: ageDays ?? null,
+    },
     ledger: { state: warmUp.state, relations: warmUp.relations },
     sources: Object.fromEntries(
       Object.entries(readings.sources).map(([name, at]) => [name, { lastEventAt: iso(at) }]),
@@ -136,12 +141,12 @@ function laneOf({ now, oldest, unsynced }: Readings, lane: Lane): LaneBacklog {
   };
 }
 
-function doneAt(readings: Readings): string | null {
+function drainTime(readings: Readings): string | null {
   const at = drainedAt(readings);
   return at === undefined || at === readings.now ? null : iso(at);
 }
 
-/** Every name of the closed set, so that who reads the JSON need not care which ones are there. */
+/** Every name of the closed set, 0 included, so that readers of the JSON find all of them. */
 function inOrder(names: readonly string[], counts: Readonly<Record<string, number>>) {
   return Object.fromEntries(names.map((name) => [name, counts[name] ?? 0]));
 }

@@ -1,52 +1,165 @@
-/** What the readings mean: what holds changes back, how many wait, and until when. Pure. */
-import type { StopReason } from "../ops/metrics.ts";
+/**
+ * What keeps all changes from being sent now: the one table of stops. Each row gives the reason (a
+ * label of `crmsync_sending_stopped`), the sentence for people and the section of the runbook, most
+ * pressing first. Pure.
+ */
 import { isFull } from "../state/redis-health.ts";
+import { missingRoles, waitingIn } from "./backlog.ts";
+import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
 
-/** Everything that keeps all changes from being sent now, whatever the quota says. */
-export function stopsOf(readings: Readings): ReadonlySet<StopReason> {
-  const { quota, denial, outage, warmUp, paused, redis } = readings;
-  const stops = new Set<StopReason>();
-  if (quota.stopped !== undefined) stops.add(quota.stopped);
-  if (denial !== undefined) stops.add(`${denial.cause}_denied`);
-  if (outage !== undefined) stops.add("unavailable");
-  if (warmUp.state === "new" || warmUp.state === "running") stops.add("warming_up");
-  if (paused.length > 0) stops.add("queue_paused");
-  if (isFull(redis)) stops.add("redis_full");
-  return stops;
+export const STOP_REASONS = [
+  "redis_full",
+  "queue_paused",
+  "token_denied",
+  "address_denied",
+  "unavailable",
+  "throttled",
+  "warming_up",
+] as const;
+export type StopReason = (typeof STOP_REASONS)[number];
+
+/** A stop as it stands. */
+export interface Stop {
+  /** Undefined for a missing process: no process is there to export the metric. */
+  readonly reason: StopReason | undefined;
+  readonly says: string;
+  /** Section of docs/runbook.md; the alerts name the same ones. */
+  readonly runbook: string;
+  /** Whether it ends by itself at a time that can be estimated. */
+  readonly endsByItself: boolean;
+  /** False while it holds nothing back: it is counted, but no finding. */
+  readonly isFinding: boolean;
 }
 
-/** When the backlog will be done, ms; undefined while nobody can tell. */
-export function drainedAt(readings: Readings): number | undefined {
-  const { now, quota, warmUp, fetchTrouble } = readings;
-  const waiting = waitingIn(readings);
-  if (waiting === 0) return now;
-  const stops = stopsOf(readings);
-  const unknown =
-    UNTIL_SOMEBODY_ACTS.some((reason) => stops.has(reason)) ||
-    (stops.has("warming_up") && warmUp.failure !== undefined) ||
-    fetchTrouble !== undefined ||
-    missingRoles(readings).length > 0;
-  return unknown ? undefined : quota.drainedAt(waiting);
+interface StopRow {
+  readonly reason: StopReason | undefined;
+  readonly runbook: string;
+  readonly endsByItself: boolean | ((readings: Readings) => boolean);
+  readonly isFinding?: (readings: Readings) => boolean;
+  /** The sentence; undefined while this stop does not hold. */
+  readonly says: (readings: Readings) => string | undefined;
 }
 
-/** Stops whose end nobody here can tell. */
-const UNTIL_SOMEBODY_ACTS = [
-  ...(["token_denied", "address_denied", "unavailable"] as const),
-  ...(["queue_paused", "redis_full"] as const),
+const STOPS: readonly StopRow[] = [
+  {
+    reason: "redis_full",
+    runbook: "crmsyncredisnearlyfull",
+    endsByItself: false,
+    says: ({ redis }) =>
+      isFull(redis)
+        ? "Redis is full (100 % of its memory): it accepts no events, and nothing is sent."
+        : undefined,
+  },
+  {
+    reason: undefined,
+    runbook: "crmsyncdown",
+    endsByItself: false,
+    says: ({ processes }) =>
+      processes.length === 0 ? "No process of crmsync is running." : undefined,
+  },
+  {
+    reason: undefined,
+    runbook: "crmsyncrolemissing",
+    endsByItself: false,
+    says: (readings) => {
+      const missing = readings.processes.length === 0 ? [] : missingRoles(readings);
+      return missing.length === 0
+        ? undefined
+        : `No running process has the role ${missing.join(", and none has the role ")}.`;
+    },
+  },
+  {
+    reason: "queue_paused",
+    runbook: "crmsyncqueuepaused",
+    endsByItself: false,
+    says: ({ paused }) =>
+      paused.length === 0
+        ? undefined
+        : `Somebody has paused the queue ${paused.join(" and ")} through BullMQ; crmsync itself never does.`,
+  },
+  {
+    reason: "token_denied",
+    runbook: "crmsynctokendenied",
+    endsByItself: false,
+    says: ({ denial }) =>
+      denial?.cause === "token"
+        ? `The service denies the token (401) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}, or at once when the token file changes.`
+        : undefined,
+  },
+  {
+    reason: "address_denied",
+    runbook: "crmsyncaddressdenied",
+    endsByItself: false,
+    says: ({ denial }) =>
+      denial?.cause === "address"
+        ? `The service denies our address ${denial.address || "(not named)"} (403) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}.`
+        : undefined,
+  },
+  {
+    reason: "unavailable",
+    runbook: "crmsyncserviceunavailable",
+    endsByItself: false,
+    says: ({ outage }) =>
+      outage === undefined
+        ? undefined
+        : `The service gives no usable reply (${outage.reason}) since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`,
+  },
+  {
+    reason: "throttled",
+    runbook: "crmsyncthrottled",
+    endsByItself: true,
+    says: ({ quota: { until, remaining } }) => {
+      if (until === undefined) return undefined;
+      const unexplained =
+        remaining > 0
+          ? `, although our own count has ${remaining} requests left: another program may use this token`
+          : "";
+      return `The service asked us to wait (429) until ${clockTime(until)}${unexplained}.`;
+    },
+  },
+  {
+    reason: "warming_up",
+    runbook: "the-ledger-is-cold-or-being-warmed",
+    endsByItself: ({ warmUp }) => warmUp.failure === undefined,
+    isFinding: (readings) => waitingIn(readings) > 0,
+    says: ({ warmUp: { state, relations, failure } }) => {
+      if (state !== "new" && state !== "running") return undefined;
+      return failure === undefined
+        ? `The ledger is being warmed (${relations} relations so far); changes are sent after that.`
+        : `The service cannot be listed (${failure}); changes are sent once it can, or after five tries.`;
+    },
+  },
 ];
 
-/** Everything accepted that is not on the service: records, events of the inbox, records to be fetched. */
-export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number {
-  return unsynced.live + unsynced.bulk + pending(inboxJobs) + pending(fetchJobs);
+/** Every stop that holds now, most pressing first. */
+export function stopsIn(readings: Readings): Stop[] {
+  return STOPS.flatMap(({ reason, runbook, endsByItself, isFinding, says }) => {
+    const sentence = says(readings);
+    if (sentence === undefined) return [];
+    return [
+      {
+        reason,
+        runbook,
+        says: sentence,
+        endsByItself: typeof endsByItself === "function" ? endsByItself(readings) : endsByItself,
+        isFinding: isFinding?.(readings) ?? true,
+      },
+    ];
+  });
 }
 
-export const pending = (jobs: Readings["inboxJobs"]): number =>
-  ["wait", "prioritized", "active", "delayed"].reduce((sum, name) => sum + (jobs[name] ?? 0), 0);
+/** The reasons that hold now, as the metric and the status name them. */
+export function stopReasonsIn(readings: Readings): ReadonlySet<StopReason> {
+  return new Set(stopsIn(readings).flatMap(({ reason }) => (reason === undefined ? [] : [reason])));
+}
 
-/** Roles without which nothing moves, and which nobody plays. */
-export function missingRoles({ processes }: Readings): ("intake" | "sync")[] {
-  return (["sync", "intake"] as const).filter(
-    (role) => !processes.some(({ roles }) => roles.includes(role)),
-  );
+/** When the backlog will be drained, ms; undefined while that cannot be estimated. */
+export function drainedAt(readings: Readings): number | undefined {
+  const waiting = waitingIn(readings);
+  if (waiting === 0) return readings.now;
+  const isUnknown =
+    readings.fetchFailure !== undefined ||
+    stopsIn(readings).some(({ endsByItself }) => !endsByItself);
+  return isUnknown ? undefined : readings.quota.drainedAt(waiting);
 }

@@ -1,10 +1,11 @@
-/** All that lies in Redis, for the daemon and for commands that look at it from outside. */
+/** Everything of one tenant in Redis, for the daemon and for the commands. */
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { Inbox } from "../event/inbox.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { createDemand, type Demand } from "../quota/demand.ts";
 import { createQuotaReader, type QuotaState } from "../quota/quota.ts";
+import { quotaLimits } from "../service/open-service.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
 import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
@@ -19,7 +20,7 @@ import { StagedStates } from "../state/staged-state.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { ThinEvents } from "../state/thin-events.ts";
 
-/** A closed door is knocked on at most this often: twelve times an hour window. */
+/** Probes of a service that denies access, at most: twelve in one hour window. */
 const PROBES_PER_HOUR = 12;
 
 export interface Stores {
@@ -39,39 +40,30 @@ export interface Stores {
   readonly tenantLists: StoredTenantLists;
   readonly heartbeats: Heartbeats;
   readonly outcomes: Outcomes;
-  /** Counts what is coming, and says who of those that wait goes first. */
   readonly demand: Demand;
-  /** How the quota stands, for processes that spend of it and others alike. */
+  /** Reads the quota without taking part in it. */
   readonly quotaState: () => Promise<QuotaState>;
+  /** Closes the queues and the connection. */
+  close(): Promise<void>;
 }
 
-/** The quota's own words for what the configuration says. */
-export function quotaOptions(config: Config) {
-  return {
-    prefix: config.QUEUE_PREFIX,
-    perHour: config.QUOTA_PER_HOUR,
-    hourMs: config.QUOTA_HOUR_MS,
-    burst: config.QUOTA_BURST,
-    burstMs: config.QUOTA_BURST_MS,
-    pacing: config.QUOTA_PACING,
-    liveReserve: config.QUOTA_LIVE_RESERVE,
-  };
-}
-
-/** @param redis stays the caller's to close, after `inbox` and `pointers`. */
+/** @param redis closed with the stores. */
 export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_TRACING): Stores {
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
   const encryption = createEncryption(config.stateKey);
+  const inbox = new Inbox(redis, prefix, tracing.bullmq);
+  const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
+  const thinEvents = new ThinEvents(redis, prefix, keys, tracing.bullmq);
   return {
     config,
     redis,
     keys,
     encryption,
-    inbox: new Inbox(redis, prefix, tracing.bullmq),
+    inbox,
+    pointers,
+    thinEvents,
     staged: new StagedStates(redis, keys, encryption),
-    pointers: new PointerQueue(redis, prefix, keys, tracing.bullmq),
-    thinEvents: new ThinEvents(redis, prefix, keys, tracing.bullmq),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, encryption),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
@@ -81,6 +73,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     heartbeats: new Heartbeats(redis, keys),
     outcomes: new Outcomes(redis, keys, config.QUOTA_HOUR_MS),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
-    quotaState: createQuotaReader(redis, quotaOptions(config)),
+    quotaState: createQuotaReader(redis, quotaLimits(config)),
+    async close() {
+      await Promise.all([inbox.close(), pointers.close(), thinEvents.close()]);
+      redis.disconnect();
+    },
   };
 }

@@ -1,48 +1,30 @@
 /**
- * The first half of a change's way: check the envelope, map the record, validate the payload,
- * stage the newest state. What cannot go on becomes a dead letter, named and kept.
+ * THE PATH, first half: check the envelope, map the record, validate the payload, stage the newest
+ * state. A change that cannot continue becomes a dead letter that names the reason.
  */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
 import { eventOrder, normalTime } from "../event/event-order.ts";
-import { variantOf } from "../service-spec/business-relation.ts";
-import type { Lane } from "./lane.ts";
-import type { Problem } from "./problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import { deadIdOf, deadIdOfEvent, type DeadLetter, type DeadReason } from "./dead-letter.ts";
-import { bodyOf } from "./decide.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import { createDeadLetter, type DeadLetter, type DeadReason } from "./dead-letter.ts";
+import type { Lane } from "./lane.ts";
+import type { Mapped } from "./mapped.ts";
+import { crmToFetchFrom, planChange, type Plan, type RecordChange } from "./plan-change.ts";
+import type { Problem } from "./problem.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
-import { validatePayload } from "./validate.ts";
-
-/** What a mapping makes of one record of an event. */
-export type Mapped =
-  | {
-      readonly kind: "mapped";
-      readonly crmCode: string;
-      /** Absent when the event brought no record. */
-      readonly candidate: Readonly<Record<string, unknown>> | undefined;
-    }
-  /** None of the service's business. */
-  | { readonly kind: "ignored" }
-  | {
-      readonly kind: "unmappable";
-      readonly crmCode: string | undefined;
-      readonly problems: readonly Problem[];
-    };
 
 export interface AcceptPorts {
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
   /**
-   * Has the event's record fetched from the CRM; it comes back as an event of its own.
-   * @returns why it cannot be, undefined when it will.
+   * Requests the event's record from the CRM; it returns as an event of its own.
+   * @returns why it cannot be fetched; undefined when it will be.
    */
   fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
   lists(): TenantLists;
   isSeen(eventKey: string): Promise<boolean>;
-  stage(state: StateToStage, deadId: string): Promise<StageResult>;
-  /** Keeps a letter; `superseded` when something newer of that record is known. */
+  stage(state: StateToStage): Promise<StageResult>;
+  /** Stores a dead letter; `superseded` when something newer of that record is known. */
   storeDeadLetter(letter: DeadLetter): Promise<"stored" | "superseded">;
 }
 
@@ -72,26 +54,34 @@ export async function acceptEvent(
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
   const parsed = parseEvent(value, arrival.at);
   if (!parsed.ok) {
-    return {
-      event: undefined,
-      records: [await buryEnvelope(value, parsed.problems, arrival, ports)],
-    };
+    const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
+    return { event: undefined, records };
   }
   const { event } = parsed;
   const key = eventKey(event);
-  // Staging tells a duplicate by itself; what takes more than that step asks before.
+  // Staging recognises a duplicate by itself; merges and fetches do more than that, so they ask first.
   const { merged, fetch } = event.data ?? {};
   if ((merged !== undefined || fetch !== undefined) && (await ports.isSeen(key))) {
     return { event, records: [ended("duplicate", event.lane)] };
   }
 
-  // Losers of a merge first: the event counts as seen once its own record is staged.
+  // The merged records first: the event counts as seen once its own record is staged.
   const records: Accepted[] = [];
-  for (const loser of merged ?? []) {
-    records.push(await acceptRecord(event, loser, "", arrival, ports));
+  for (const mergedSubject of merged ?? []) {
+    records.push(await acceptRecord(event, mergedSubject, "", arrival, ports));
   }
   records.push(await acceptRecord(event, event.subject, key, arrival, ports));
   return { event, records };
+}
+
+/** One record of an event, with all that later steps need to know of it. */
+interface RecordToAccept extends RecordChange {
+  readonly event: CrmEvent;
+  /** The event's key; "" for a merged record, which is not the last one of its event. */
+  readonly key: string;
+  readonly time: string;
+  readonly order: string;
+  readonly arrival: Arrival;
 }
 
 async function acceptRecord(
@@ -103,97 +93,103 @@ async function acceptRecord(
 ): Promise<Accepted> {
   const time = event.time ?? new Date(arrival.at).toISOString();
   const order = eventOrder({ time, sequence: event.sequence }, arrival.number);
-  const serialised = JSON.stringify(event);
-  const bury = async (
-    reason: DeadReason,
-    crmCode: string | undefined,
-    problems: readonly Problem[],
-  ) => {
-    if (await ports.isSeen(eventKey(event))) return ended("duplicate", event.lane);
-    const id = crmCode === undefined ? deadIdOfEvent(eventKey(event)) : deadIdOf(crmCode);
-    const end = await ports.storeDeadLetter({
-      id,
-      reason,
-      problems,
-      crmCode,
-      order,
-      event: serialised,
-      source: event.source,
-      at: arrival.at,
-    });
-    return end === "superseded"
-      ? { ...ended("superseded", event.lane), crmCode }
-      : { ...ended("rejected", event.lane), crmCode, reason, problems };
-  };
-
-  const crm = event.data?.fetch;
-  if (crm !== undefined && event.data?.record === undefined && subject === event.subject) {
+  const record: RecordToAccept = { event, subject, key, time, order, arrival };
+  const crm = crmToFetchFrom(record);
+  if (crm !== undefined) {
     const problem = await ports.fetch(event, crm, order);
     return problem === undefined
       ? ended("fetching", event.lane)
-      : bury("not_fetched", undefined, [problem]);
+      : reject(record, { reason: "not_fetched", crmCode: undefined, problems: [problem] }, ports);
   }
-  const mapped = await ports.map(event, subject);
-  if (mapped.kind === "ignored") return ended("ignored", event.lane);
-  const { crmCode } = mapped;
-  const isMapped = mapped.kind === "mapped";
-  const deleted = event.type === "crm.record.deleted" || subject !== event.subject;
-  if (crmCode === undefined || (!isMapped && !deleted)) {
-    return bury("unmappable", crmCode, isMapped ? [] : mapped.problems);
+  const plan = planChange(record, await ports.map(event, subject), ports.lists());
+  switch (plan.kind) {
+    case "ignore":
+      return ended("ignored", event.lane);
+    case "reject":
+      return reject(record, plan, ports);
+    case "stage":
+      return stage(record, plan, ports);
   }
-  const candidate = isMapped ? mapped.candidate : undefined;
-  const validated = candidate && validatePayload(candidate, ports.lists());
-  // What is deleted may be as wrong as it likes: the service's own fields do to terminate it.
-  if (validated?.ok === false && !deleted) return bury("invalid", crmCode, validated.problems);
-
-  const payload = validated?.ok === true ? validated.payload : undefined;
-  const status = deleted
-    ? "terminated"
-    : event.type === "crm.record.restored" && payload === undefined
-      ? "active"
-      : "mapped";
-  const state: StateToStage = {
-    crmCode,
-    eventKey: key,
-    order,
-    status,
-    payload: payload && JSON.stringify(payload),
-    fingerprint: payload && fingerprintOf(bodyOf(payload, status)),
-    variant: payload && variantOf(payload.type),
-    lane: event.lane,
-    time: Date.parse(normalTime(time) ?? ""),
-    event: serialised,
-  };
-  const staged = await ports.stage(state, deadIdOf(crmCode));
-  return { ...staged, crmCode, lane: event.lane };
 }
 
-async function buryEnvelope(
+async function stage(
+  { event, key, order, time }: RecordToAccept,
+  plan: Extract<Plan, { kind: "stage" }>,
+  ports: AcceptPorts,
+): Promise<Accepted> {
+  const { kind: _, payload, ...state } = plan;
+  const staged = await ports.stage({
+    ...state,
+    payload: payload && JSON.stringify(payload),
+    eventKey: key,
+    order,
+    lane: event.lane,
+    time: Date.parse(normalTime(time) ?? ""),
+    event: JSON.stringify(event),
+  });
+  return { ...staged, crmCode: plan.crmCode, lane: event.lane };
+}
+
+interface Rejection {
+  readonly reason: DeadReason;
+  readonly crmCode: string | undefined;
+  readonly problems: readonly Problem[];
+}
+
+async function reject(
+  { event, order, arrival }: RecordToAccept,
+  { reason, crmCode, problems }: Rejection,
+  ports: AcceptPorts,
+): Promise<Accepted> {
+  const key = eventKey(event);
+  if (await ports.isSeen(key)) return ended("duplicate", event.lane);
+  const stored = await ports.storeDeadLetter(
+    createDeadLetter(crmCode === undefined ? { eventKey: key } : { crmCode }, {
+      reason,
+      problems,
+      order,
+      event: JSON.stringify(event),
+      source: event.source,
+      at: arrival.at,
+    }),
+  );
+  return stored === "superseded"
+    ? { ...ended("superseded", event.lane), crmCode }
+    : { ...ended("rejected", event.lane), crmCode, reason, problems };
+}
+
+async function rejectEnvelope(
   value: unknown,
   problems: readonly Problem[],
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<Accepted> {
+  const { source, key } = identityOf(value, `arrival-${arrival.number}`);
+  const deadLetter = createDeadLetter(
+    { eventKey: key },
+    { reason: "bad_event", problems, event: serialise(value), source, at: arrival.at },
+  );
+  await ports.storeDeadLetter(deadLetter);
+  return { ...ended("rejected", "live"), reason: "bad_event", problems };
+}
+
+/** Source and key of something that may not be an event. */
+export function identityOf(
+  value: unknown,
+  fallbackKey: string,
+): { source: string | undefined; key: string } {
   const { source, id } = (typeof value === "object" && value !== null ? value : {}) as {
     source?: unknown;
     id?: unknown;
   };
   const known = typeof source === "string" && typeof id === "string";
-  const key = known ? eventKey({ source, id }) : `arrival-${arrival.number}`;
-  await ports.storeDeadLetter({
-    id: deadIdOfEvent(key),
-    reason: "bad_event",
-    problems,
-    event: serialise(value),
+  return {
     source: typeof source === "string" ? source : undefined,
-    crmCode: undefined,
-    order: undefined,
-    at: arrival.at,
-  });
-  return { ...ended("rejected", "live"), reason: "bad_event", problems };
+    key: known ? eventKey({ source, id }) : fallbackKey,
+  };
 }
 
-/** What is nested too deep to be written is not kept: there is no use in reading it either. */
+/** Values nested too deep for JSON.stringify are not kept: they could not be read either. */
 function serialise(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "";

@@ -1,41 +1,62 @@
 import type { Problem } from "./problem.ts";
 
-/** Why a change cannot go on by itself, and what a person does about it. */
+/** Why a change cannot continue by itself, and what a person does about it. */
 export const REMEDIES = {
   bad_event:
-    "Correct the producer: the event must be CloudEvents 1.0 as the documentation shows; then send it again.",
+    "Correct the producer: the event must be a CloudEvent 1.0 as documented. Then send it again.",
   unmappable:
-    "Correct the record in the CRM or the mapping; then send the record again or redrive.",
+    "Correct the record in the CRM, or the mapping. Then send the record again, or redrive.",
   not_fetched:
-    "The CRM did not give the record: see that its address and credentials are right; then redrive.",
+    "The CRM did not return the record: check its address and credentials. Then redrive.",
   invalid:
-    "Correct the named fields in the CRM or the mapping; then send the record again or redrive.",
+    "Correct the named fields in the CRM, or the mapping. Then send the record again, or redrive.",
   service_rejected:
-    "Read the service's own words, correct the record or the mapping; then redrive.",
+    "Read the service's own words and correct the record or the mapping. Then redrive.",
   variant_changed:
-    "The service holds this crmCode as the other kind (person or company) and cannot turn one into the other: give the record a new crmCode, and terminate the old one.",
+    "The service holds this crmCode as the other variant (person or company) and cannot change that: give the record a new crmCode and terminate the old one.",
   nothing_to_restore:
-    "The service does not have this relation and the event brought no record: send the whole record.",
-  given_up: "The service failed for too long: see that it is well again; then redrive.",
-  defect: "This is a defect of crmsync: report it with the log line; redrive once it is mended.",
+    "The service does not have this relation, and the event brought no record: send the whole record.",
+  given_up: "The service was unavailable for too long: check that it has recovered. Then redrive.",
+  defect: "This is a defect of crmsync: report it with the log line. Redrive once it is fixed.",
 } as const;
 
 export type DeadReason = keyof typeof REMEDIES;
 export const DEAD_REASONS = Object.keys(REMEDIES) as readonly DeadReason[];
 
 export interface DeadLetter {
-  /** One letter per record, or per event where no record is known. */
+  /** One dead letter per record, or per event where no record is known. */
   readonly id: string;
   readonly reason: DeadReason;
   readonly problems: readonly Problem[];
-  /** The event as it came, serialised; personal data, so sealed at rest. */
+  /** The event as it came, serialised. Personal data: encrypted at rest. */
   readonly event: string;
   readonly source: string | undefined;
   readonly crmCode: string | undefined;
-  /** Order of the event among those of its record; undefined when that is not known. */
+  /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
+  /** When the event arrived or the change was given up, ms. */
   readonly at: number;
 }
 
-export const deadIdOf = (crmCode: string): string => `c:${crmCode}`;
-export const deadIdOfEvent = (key: string): string => `e:${key}`;
+/** What a dead letter is about: a record, or an event whose record is unknown. */
+export type DeadSubject = { readonly crmCode: string } | { readonly eventKey: string };
+
+/** The one constructor of dead letters. */
+export function createDeadLetter(
+  about: DeadSubject,
+  letter: Pick<DeadLetter, "reason" | "problems" | "event" | "at"> & {
+    readonly source?: string | undefined;
+    readonly order?: string | undefined;
+  },
+): DeadLetter {
+  const crmCode = "crmCode" in about ? about.crmCode : undefined;
+  return {
+    source: undefined,
+    order: undefined,
+    ...letter,
+    crmCode,
+    id: "crmCode" in about ? deadLetterId(about.crmCode) : `e:${about.eventKey}`,
+  };
+}
+
+export const deadLetterId = (crmCode: string): string => `c:${crmCode}`;

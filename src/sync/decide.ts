@@ -1,6 +1,7 @@
 /**
- * What to do about one taken state, from the ledger's row alone.
- * Source of the table: the spec's answers (404 on PUT means create, 409 on POST means update).
+ * What one taken state needs, decided from the ledger's row alone. Staging decides the same for the
+ * cases that need no request (src/state/lua/stage.lua).
+ * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
 import { fingerprintOf } from "./fingerprint.ts";
@@ -10,7 +11,7 @@ import type { WantedStatus } from "./staged-state.ts";
 /** What the ledger knows of the record. */
 export type Known = Omit<LedgerRow, "watermark" | "provedAt">;
 
-/** What the record shall become. `payload` is absent when the event brought no record. */
+/** What the relation must become. `payload` is absent when the event brought no record. */
 export interface Wanted {
   readonly payload: Readonly<Record<string, unknown>> | undefined;
   readonly status: WantedStatus;
@@ -18,10 +19,13 @@ export interface Wanted {
 
 export type Decision =
   | { readonly kind: "create" | "update"; readonly body: Readonly<Record<string, unknown>> }
-  /** The record's fields are not at hand: fetch them, so that a PUT can carry them all. */
+  /** Read the relation first: a PUT must carry all of its fields. */
   | { readonly kind: "fetch" }
   | { readonly kind: "skip"; readonly why: "unchanged" | "nothing_to_terminate" }
   | { readonly kind: "reject"; readonly why: "variant_changed" | "nothing_to_restore" };
+
+/** Decisions that need one request. */
+export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }>;
 
 export function decide(wanted: Wanted, known: Known): Decision {
   const absent = known.exists === false && !known.uncertain;
@@ -44,7 +48,7 @@ export function decide(wanted: Wanted, known: Known): Decision {
   }
   if (present && known.fingerprint === fingerprintOf(body))
     return { kind: "skip", why: "unchanged" };
-  // To terminate never creates: should it turn out absent, there is nothing to terminate.
+  // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";
   return { kind: update ? "update" : "create", body };
 }

@@ -1,4 +1,4 @@
-/** How urgent a change is: `live` ones go first, `bulk` ones (imports, backfills) fill what is left. */
+/** How urgent a change is: `live` goes first, `bulk` (imports, backfills) takes what is left. */
 export const LANES = ["live", "bulk"] as const;
 
 export type Lane = (typeof LANES)[number];

@@ -35,4 +35,3 @@ export const PAUSE_REASONS = [
   "address_denied",
   "unavailable",
 ] as const;
-export type PauseReason = (typeof PAUSE_REASONS)[number];

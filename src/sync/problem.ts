@@ -2,19 +2,19 @@ import type { z } from "zod";
 import { characters } from "../service-spec/characters.ts";
 
 /**
- * One thing that is wrong with a payload or an event. It says where, which rule, and of which
- * kind the value was, and never the value itself: that may be personal.
+ * One fault of an event or a candidate: where, which rule, and which kind of value was found. Never
+ * the value itself: it may be personal data.
  */
 export interface Problem {
   /** Path of the field, for instance `wealthSource[1]`; "" for the whole. */
   readonly field: string;
   /** What the value must be, for instance `must be one of active, terminated`. */
   readonly rule: string;
-  /** Of which kind the value was, for instance `a string of 3 characters`. */
+  /** The kind of value found, for instance `a string of 3 characters`. */
   readonly kind: string;
 }
 
-/** Names what sort of value it is, without telling the value. */
+/** Names the kind of a value without the value. */
 export function kindOf(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
@@ -68,10 +68,10 @@ function ruleText(issue: z.core.$ZodIssue, value: unknown): string {
   }
 }
 
-/** At most this many problems of one value are told; more would only hide the first ones. */
+/** At most so many problems of one value are listed: more would hide the first ones. */
 const MAX_PROBLEMS = 50;
 
-/** Turns what zod found in `root` into problems that may be logged and shown. */
+/** Turns zod's issues about `root` into problems that may be logged and shown. */
 export function problemsOf(error: z.ZodError, root: unknown): Problem[] {
   return error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => {
     const paths =

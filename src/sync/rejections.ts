@@ -1,6 +1,6 @@
 import type { Problem } from "./problem.ts";
 
-/** What is wrong with a change that is refused before a request is spent. */
+/** The problems of changes that decide() rejects before a request is spent. */
 export const REJECTIONS: Record<"variant_changed" | "nothing_to_restore", readonly Problem[]> = {
   variant_changed: [
     {

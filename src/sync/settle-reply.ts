@@ -1,33 +1,34 @@
 /**
- * What each answer of the service leads to: the one table between a reply and its outcome.
- * Source: spec, "Errors" and the responses of each endpoint; DESIGN §3.
+ * What each reply of the service leads to: the one table from a reply to its outcome.
+ * Source: spec, "Errors" and the responses of each endpoint.
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { Problem } from "./problem.ts";
 import type { DeadReason } from "./dead-letter.ts";
+import type { Sendable } from "./decide.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
+import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
-import type { Sendable, SyncEnd } from "./sync-relation.ts";
 
 export interface RetryPolicy {
   readonly baseMs: number;
-  /** After this long of `unavailable` a change becomes a dead letter, ms. */
+  /** A change that has been `unavailable` for this long becomes a dead letter, ms. */
   readonly giveUpMs: number;
-  /** How long an ambiguous request may still arrive, ms. */
+  /** For how long an ambiguous request may still arrive, ms. */
   readonly holdMs: number;
   readonly random: () => number;
 }
 
 interface Settled {
   readonly settlement: Settlement;
-  readonly end: SyncEnd;
+  readonly end: RunEnd;
   readonly dead?: { readonly reason: DeadReason; readonly problems: readonly Problem[] };
 }
 
-/** A record that keeps changing its mind between 404 and 409 is left alone for a while. */
+/** A record that still alternates between 404 and 409 after so many runs is delayed. */
 const MAX_HEALS = 3;
 
 const COMPLETE = { kind: "complete" } as const;
@@ -41,7 +42,7 @@ export function settleReply(
   now: number,
   retry: RetryPolicy,
 ): Settled {
-  const learned = { ...known, uncertain: false, provedAt: now };
+  const proven = { ...known, uncertain: false, provedAt: now };
   switch (reply.kind) {
     case "created":
     case "updated": {
@@ -60,11 +61,11 @@ export function settleReply(
       };
     }
     case "exists": {
-      const row = { ...learned, exists: true, fingerprint: undefined, terminated: false };
+      const row = { ...proven, exists: true, fingerprint: undefined, terminated: false };
       return heal(state, row, "exists", now, retry);
     }
     case "missing": {
-      const row = { ...learned, exists: false, fingerprint: undefined, terminated: false };
+      const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {
           settlement: { row: { ...row, watermark: state.order }, finished: true },
@@ -82,7 +83,7 @@ export function settleReply(
         dead: { reason: "service_rejected", problems },
       };
     }
-    // The pause that a 429 or a closed door brings lies in shared state, not in the job.
+    // The pause after a 429 or a denial is shared state; the job only goes back to the front.
     case "throttled":
     case "denied":
       return {
@@ -119,7 +120,7 @@ function unavailable(
   const row = reply.ambiguous ? "uncertain" : "before";
   const { reason } = reply;
   if (now - (state.firstTryAt ?? now) > retry.giveUpMs) {
-    const rule = `the service gave no usable answer for too long, ${state.tries + 1} times (${reason})`;
+    const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
     const problems = [{ field: "", rule, kind: "the service" }];
     return {
       settlement: { row, finished: true, holdMs },
@@ -138,7 +139,7 @@ function unavailable(
   };
 }
 
-/** The row that a body on the service leads to. */
+/** The ledger's row for a body that the service holds. */
 export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerRow {
   return {
     exists: true,
@@ -151,7 +152,7 @@ export function rowOf(body: Readonly<Record<string, unknown>>, now: number): Led
   };
 }
 
-/** Only what the spec lets a client send back; the service may tell more of a relation. */
+/** The fields that a client may send back (spec); the service may return more. */
 function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const variant = variantOf(body["type"]);
   if (variant === undefined) return { ...body };

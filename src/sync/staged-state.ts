@@ -31,7 +31,7 @@ export interface StageResult {
   readonly expedite: boolean;
 }
 
-/** A state that one worker has taken; nobody else may take the record until it is settled. */
+/** A state that one worker has taken; no other may take the record until it is settled. */
 export interface TakenState {
   readonly crmCode: string;
   /** Identifies the worker that took it. */
@@ -67,7 +67,7 @@ export interface Settlement {
   readonly row: LedgerRow | "before" | "uncertain";
   /** Whether this state is finished: sent, or given up. */
   readonly finished: boolean;
-  /** For how long nobody may take the record, because a request may still arrive, ms. */
+  /** For how long no worker may take the record, because a request may still arrive, ms. */
   readonly holdMs?: number;
   /** Payload that was fetched from the service for a state that had none. */
   readonly payload?: string;

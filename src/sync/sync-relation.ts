@@ -1,38 +1,21 @@
 /**
- * THE PATH, second half: one record whose turn has come, with a permit for one request.
+ * THE PATH, second half: one record, with a permit for one request.
  *
  *   take the newest state ► decide from the ledger ► send at most one request ► settle
  *
- * What a surprising answer teaches (409: it exists; 404: it does not) is written to the ledger,
- * and the record comes again with a permit of its own; nothing waits for quota while it holds
- * a record.
+ * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
+ * runs again with a permit of its own: no record is held while it waits for quota.
  */
-import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
-import type { Outcome } from "./outcomes.ts";
-import type { ServiceReply } from "./service-reply.ts";
-import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
-import { decide, type Decision } from "./decide.ts";
 import type { DeadReason } from "./dead-letter.ts";
+import { decide, type Decision, type Sendable } from "./decide.ts";
+import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
+import type { Problem } from "./problem.ts";
 import { REJECTIONS } from "./rejections.ts";
 import { retryDelay } from "./retry-delay.ts";
+import type { RunEnd } from "./run-end.ts";
+import type { ServiceReply } from "./service-reply.ts";
 import { settleReply, type RetryPolicy } from "./settle-reply.ts";
-import type { Problem } from "./problem.ts";
-
-/** What the pointer job does next. */
-export type Next =
-  | { readonly kind: "complete" }
-  /** Comes again at once, in front; no attempt is consumed. */
-  | { readonly kind: "again" }
-  | { readonly kind: "later"; readonly at: number };
-
-export interface SyncEnd {
-  readonly next: Next;
-  /** Absent when nothing ended yet: the record was healed, held by another, or not there. */
-  readonly outcome?: Outcome;
-  /** Finer than the outcome, for counters and the log. */
-  readonly reason?: string;
-  readonly problems?: readonly Problem[];
-}
+import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
 
 export interface SyncPorts {
   take(crmCode: string): Promise<Take>;
@@ -48,12 +31,10 @@ export interface SyncPorts {
   readonly retry: RetryPolicy;
 }
 
-export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }>;
-
 export async function syncRelation(
   crmCode: string,
   ports: SyncPorts,
-): Promise<{ end: SyncEnd; state: TakenState | undefined }> {
+): Promise<{ end: RunEnd; state: TakenState | undefined }> {
   const taken = await ports.take(crmCode);
   if (taken.kind === "nothing") return { end: { next: { kind: "complete" } }, state: undefined };
   if (taken.kind === "busy") {
@@ -74,38 +55,39 @@ async function carryOut(
   state: TakenState,
   known: LedgerRow,
   ports: SyncPorts,
-): Promise<SyncEnd> {
-  const done = { next: { kind: "complete" } } as const;
+): Promise<RunEnd> {
+  const complete = { next: { kind: "complete" } } as const;
   switch (decision.kind) {
     case "skip":
       await ports.settle(state, { row: { ...known, watermark: state.order }, finished: true });
-      return { ...done, outcome: "skipped", reason: decision.why };
+      return { ...complete, outcome: "skipped", reason: decision.why };
     case "reject": {
       const problems = REJECTIONS[decision.why];
       await ports.storeDeadLetter(state, decision.why, problems);
       await ports.settle(state, { row: "before", finished: true });
-      return { ...done, outcome: "rejected", reason: decision.why, problems };
+      return { ...complete, outcome: "rejected", reason: decision.why, problems };
     }
     case "create":
     case "update":
     case "fetch": {
       const reply = await ports.send(decision, state);
       const settled = settleReply(reply, decision, state, known, ports.now(), ports.retry);
-      const { dead } = settled;
+      const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
-      const left = await ports.settle(state, settled.settlement);
-      return left === "more" ? hastened(settled.end, settled.settlement, ports) : settled.end;
+      const result = await ports.settle(state, settlement);
+      return result === "more" ? withoutOldDelay(end, settlement, ports) : end;
     }
   }
 }
 
-/** A newer state that came meanwhile does not wait out the failures of the older one. */
-function hastened(
-  end: SyncEnd,
+/** A newer state has come meanwhile: it does not wait as long as the failures of the older one. */
+function withoutOldDelay(
+  end: RunEnd,
   settlement: Settlement,
   { now, retry }: Pick<SyncPorts, "now" | "retry">,
-): SyncEnd {
+): RunEnd {
   if (end.next.kind !== "later") return end;
-  const at = now() + Math.max(settlement.holdMs ?? 0, retryDelay(1, retry.baseMs, retry.random));
+  const firstDelay = retryDelay(1, retry.baseMs, retry.random);
+  const at = now() + Math.max(settlement.holdMs ?? 0, firstDelay);
   return { ...end, next: { kind: "later", at: Math.min(at, end.next.at) } };
 }

@@ -6,17 +6,18 @@ import {
   type Variant,
 } from "../service-spec/business-relation.ts";
 import { kindOf, problemsOf, type Problem } from "./problem.ts";
-import { tenantProblems, type TenantLists } from "../service-spec/tenant-lists.ts";
-import { FIELD_MAX_LENGTH } from "../service-spec/limits.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
+import { FIELD_MAX_LENGTH } from "./limits.ts";
+import { tenantProblems } from "./tenant-problems.ts";
 
 export type Validated =
   | { readonly ok: true; readonly payload: BusinessRelation; readonly variant: Variant }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /**
- * Checks a candidate payload against the spec and the tenant's lists, before a request is spent.
- * The payload that comes back carries the spec's defaults: a PUT that omits them might reset them.
+ * Checks a candidate against the specification and the tenant's value lists, before a request is
+ * spent. The payload carries the specification's defaults: a PUT that omits them might reset them.
  */
 export function validatePayload(
   candidate: Readonly<Record<string, unknown>>,

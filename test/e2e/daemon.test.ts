@@ -4,14 +4,14 @@ import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
 import {
-  envFor,
-  personEvent,
   type SandboxProcess,
   startDaemon,
   startSandbox,
-  tempDir,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -22,7 +22,7 @@ async function writes(sandbox: SandboxProcess): Promise<number> {
     .reduce((sum, [, count]) => sum + count, 0);
 }
 
-describe("the way of a change", () => {
+describe("the path of a change", () => {
   it("created, updated, deleted and restored records arrive", async () => {
     await using sandbox = await startSandbox();
     await using daemon = await startDaemon(envFor(sandbox));
@@ -45,7 +45,7 @@ describe("the way of a change", () => {
     await arrives("2", { relationStatus: "active", lastName: "Muster" });
   });
 
-  it("takes a job of any BullMQ client", async () => {
+  it("accepts a job of any BullMQ client", async () => {
     await using sandbox = await startSandbox();
     const env = envFor(sandbox);
     await using daemon = await startDaemon(env);
@@ -53,7 +53,9 @@ describe("the way of a change", () => {
     const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
     const { time: _, ...timeless } = personEvent("foreign");
     await queue.add("anything", timeless);
-    await waitFor(async () => (await sandbox.relations()).has("foreign"), { what: "it arrives" });
+    await waitFor(async () => (await sandbox.relations()).has("foreign"), {
+      what: "the record arrives",
+    });
     await queue.close();
     connection.disconnect();
     await waitUntilSettled(daemon);
@@ -74,14 +76,14 @@ describe("the way of a change", () => {
     expect(await writes(sandbox)).toBe(0);
     await daemon.push([personEvent("1", { birthDate: "1980-02-28" })]);
     await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
-      what: "the corrected record clears its letter",
+      what: "the corrected record removes its dead letter",
     });
     await queue.close();
     connection.disconnect();
   });
 });
 
-describe("what it costs", () => {
+describe("cost in requests", () => {
   it("two thousand updates of 300 known records cost at most one request per net change", async () => {
     await using sandbox = await startSandbox();
     const env = envFor(sandbox, { QUOTA_PER_HOUR: "1000", QUOTA_BURST: "20" });
@@ -108,7 +110,7 @@ describe("what it costs", () => {
     expect((await sandbox.requests())["update 429"] ?? 0).toBe(0);
   });
 
-  it("knows at a first start what the service holds already", async () => {
+  it("knows after its first warm-up what the service has", async () => {
     await using sandbox = await startSandbox();
     await using first = await startDaemon(envFor(sandbox));
     await first.push([personEvent("1"), personEvent("2")]);
@@ -122,8 +124,8 @@ describe("what it costs", () => {
   });
 });
 
-describe("crashes and ends", () => {
-  it("loses nothing by kill -9 in the middle of its load", async () => {
+describe("crashes and shutdown", () => {
+  it("loses nothing when it is killed with SIGKILL under load", async () => {
     await using sandbox = await startSandbox();
     await using dir = await tempDir();
     const { REDIS_URL: _, ...env } = envFor(sandbox, {
@@ -136,13 +138,15 @@ describe("crashes and ends", () => {
     const events = Array.from({ length: 600 }, (_, n) =>
       personEvent(`r${n % 200}`, { firstName: `version ${n}` }),
     );
-    const victim = await startDaemon(env);
-    expect((await victim.push(events)).status).toBe(202);
-    await waitFor(async () => (await sandbox.relations()).size > 20, { what: "it is at work" });
-    victim.process.kill("SIGKILL");
-    await victim.process.ended;
-    await using heir = await startDaemon(env);
-    await waitUntilSettled(heir, 90_000);
+    const killed = await startDaemon(env);
+    expect((await killed.push(events)).status).toBe(202);
+    await waitFor(async () => (await sandbox.relations()).size > 20, {
+      what: "the first records arrive",
+    });
+    killed.process.kill("SIGKILL");
+    await killed.process.ended;
+    await using next = await startDaemon(env);
+    await waitUntilSettled(next, 90_000);
     const relations = await sandbox.relations();
     expect(relations.size).toBe(200);
     for (let n = 400; n < 600; n += 1) {
@@ -158,13 +162,13 @@ describe("crashes and ends", () => {
     await waitFor(async () => (await daemon.metric("crmsync_quota_remaining")) === 0, {
       what: "the quota is spent",
     });
-    const told = performance.now();
+    const signalledAt = performance.now();
     daemon.process.kill("SIGTERM");
     expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
-    expect(performance.now() - told).toBeLessThan(5000);
+    expect(performance.now() - signalledAt).toBeLessThan(5000);
   });
 
-  it("refuses a second daemon on the same DATA_DIR", async () => {
+  it("does not start a second daemon on the same DATA_DIR", async () => {
     await using dir = await tempDir();
     await using first = await startDaemon({ DATA_DIR: dir.path }, ["--sandbox"]);
     await using second = spawnCrmsync(["start", "--sandbox"], {
@@ -174,7 +178,7 @@ describe("crashes and ends", () => {
     expect(second.stderr.join("\n")).toContain(String(first.process.pid));
   });
 
-  it("says all that is wrong with its configuration at once, and exits with 78", async () => {
+  it("lists all problems of its configuration at once, and exits with 78", async () => {
     await using dir = await tempDir();
     await mkdir(join(dir.path, "empty"));
     await using daemon = spawnCrmsync(["start"], {

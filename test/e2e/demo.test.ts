@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { tempDir } from "../support/crmsync.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { spawnCrmsync, spawnNode, type TestProcess } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -11,18 +11,18 @@ const PROJECT_DIR = join(import.meta.dirname, "../..");
 const READY_MS = 120_000;
 const END_MS = 120_000;
 
-/** What must not be there any more when a test ends. */
+/** Processes that must have exited when a test ends. */
 let family: number[] = [];
 
 afterEach(async () => {
   await waitFor(async () => (await Promise.all(family.map(runs))).every((alive) => !alive), {
     deadlineMs: 60_000,
-    what: "all processes of the demo have ended",
+    what: "all processes of the demo have exited",
   });
   family = [];
 });
 
-/** An ended process whose parent has not looked yet still has its number. */
+/** An exited process keeps its pid until its parent has read its exit code (Z). */
 async function runs(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
   return stat !== "" && !/\) Z /.test(stat);
@@ -34,10 +34,10 @@ async function childrenOf(pid: number): Promise<number[]> {
   return [...children, ...(await Promise.all(children.map(childrenOf))).flat()];
 }
 
-/** Starts it and waits until the CRM's hour begins. */
+/** Starts the demo and waits until the CRM's hour begins. */
 async function startDemo(args: string[], env: Record<string, string> = {}): Promise<TestProcess> {
   const demo = spawnCrmsync(["demo", ...args], { env });
-  await demo.line(/A CRM with \d+ clients begins its hour/, READY_MS);
+  await demo.line(/The hour of a CRM with \d+ clients begins/, READY_MS);
   family.push(demo.pid, ...(await childrenOf(demo.pid)));
   return demo;
 }
@@ -54,7 +54,7 @@ const leftDirs = async (): Promise<string[]> =>
   (await readdir(tmpdir())).filter((name) => name.startsWith("crmsync-demo-"));
 
 describe("crmsync demo", () => {
-  it("ends with all equal, with its own Redis, and leaves nothing behind", async () => {
+  it("ends with EQUAL on its own Redis and leaves nothing behind", async () => {
     const before = await leftDirs();
     await using demo = await startDemo(["--seconds", "5", "--clients", "40"]);
     expect(family).toHaveLength(5); // demo, service, daemon, redis-server and its watcher
@@ -64,19 +64,19 @@ describe("crmsync demo", () => {
     expect((await leftDirs()).filter((dir) => !before.includes(dir))).toEqual([]);
   });
 
-  it("loses nothing when the daemon is killed in the middle", async () => {
+  it("loses no change when the daemon is killed", async () => {
     const redisUrl = inject("redisUrl");
     await using demo = await startDemo(
       ["--seconds", "15", "--clients", "60", "--seed", "7", "--json"],
       { REDIS_URL: redisUrl },
     );
     process.kill(await daemonPid(demo), "SIGKILL");
-    await demo.line(/the daemon ended \(SIGKILL\)/);
+    await demo.line(/the daemon exited \(SIGKILL\)/);
     family.push(...(await childrenOf(demo.pid)));
     expect(await demo.ended).toEqual({ code: 0, signal: null });
     expect(resultOf(demo)).toMatchObject({
       equal: true,
-      faults: [],
+      failures: [],
       throttled: 0,
       daemonRestarts: 1,
     });
@@ -85,7 +85,7 @@ describe("crmsync demo", () => {
     redis.disconnect();
   });
 
-  it("names what differs, and fails", async () => {
+  it("lists the differences and fails", async () => {
     await using dir = await tempDir();
     const args = ["--seconds", "5", "--clients", "20", "--data-dir", dir.path, "--json"];
     await using demo = await startDemo(args);
@@ -108,7 +108,7 @@ describe("crmsync demo", () => {
     expect(again.stderr.join("\n")).toContain("is not empty");
   });
 
-  it("--keep leaves everything running: a producer without our code pushes, and it arrives", async () => {
+  it("--keep keeps everything running: an event of a producer without our code arrives", async () => {
     await using demo = await startDemo(["--seconds", "5", "--clients", "10", "--keep"]);
     const [, redisUrl = "", prefix = ""] = await demo.line(
       /REDIS_URL='([^']+)' QUEUE_PREFIX='([^']+)' node examples/,
@@ -120,7 +120,7 @@ describe("crmsync demo", () => {
       { env: { REDIS_URL: redisUrl, QUEUE_PREFIX: prefix } },
     );
     expect(await producer.ended).toEqual({ code: 0, signal: null });
-    // The sandbox's page, unlike its API, takes nothing from the quota that the daemon needs.
+    // The sandbox's page, unlike its API, spends nothing of the quota that the daemon needs.
     const url = `${service}/page/relation?crmCode=${encodeURIComponent("by a stranger/1")}`;
     const arrived = async (): Promise<boolean> =>
       (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).ok;
@@ -129,7 +129,7 @@ describe("crmsync demo", () => {
     expect(await demo.ended).toEqual({ code: 0, signal: null });
   });
 
-  it("ends within five seconds of a signal, with all its processes", async () => {
+  it("exits within five seconds of a signal, with all its processes", async () => {
     await using demo = await startDemo(["--seconds", "30"]);
     const started = performance.now();
     demo.kill("SIGTERM");
@@ -137,7 +137,7 @@ describe("crmsync demo", () => {
     expect(performance.now() - started).toBeLessThan(5000);
   });
 
-  it("takes its processes along when it is killed itself", async () => {
+  it("its processes exit when it is killed", async () => {
     await using dir = await tempDir();
     await using demo = await startDemo(["--seconds", "30", "--data-dir", dir.path]);
     demo.kill("SIGKILL");

@@ -1,12 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
-import { personEvent, startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 async function doctor(env: Record<string, string>) {
   await using command = spawnCrmsync(["doctor", "--json"], { env });
@@ -17,7 +17,7 @@ async function doctor(env: Record<string, string>) {
   return { code, checks, of };
 }
 
-it("finds all in order, with one request", async () => {
+it("finds no fault, with one request", async () => {
   await using sandbox = await startSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
@@ -28,8 +28,12 @@ it("finds all in order, with one request", async () => {
     STATE_KEY: Buffer.alloc(32, 1).toString("base64"),
     INGEST_TOKEN: "secret",
   };
-  await using daemon = await startDaemon(env, []);
-  await waitUntilSettled(daemon);
+  await using daemon = await startDaemon(env);
+  const requested = async (operation: string) =>
+    (await daemon.metric("crmsync_service_requests_total", { operation })) > 0;
+  await waitFor(async () => (await requested("list")) && (await requested("schema-config")), {
+    what: "the daemon has sent its own first requests",
+  });
   const total = async () =>
     Object.values(await sandbox.requests()).reduce((sum, count) => sum + count, 0);
   const before = await total();
@@ -59,7 +63,7 @@ it("finds all in order, with one request", async () => {
 
 it("names what is wrong: Redis, token, age, mapping, roles", async () => {
   await using sandbox = await startSandbox();
-  await using redis = await ownRedis(["--maxmemory-policy", "allkeys-lru"]);
+  await using redis = await ownRedis({ "maxmemory-policy": "allkeys-lru" });
   await redis.client.config("SET", "appendonly", "no");
   const { code, of } = await doctor({
     REDIS_URL: redis.url,
@@ -81,7 +85,7 @@ it("names what is wrong: Redis, token, age, mapping, roles", async () => {
   }
 });
 
-it("tells the address that the service refuses", async () => {
+it("names the address that the service denies", async () => {
   await using sandbox = await startSandbox();
   await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
@@ -99,21 +103,17 @@ it("tells the address that the service refuses", async () => {
   expect(of("address")?.says).toMatch(/127\.0\.0\.1|::1/);
 });
 
-it("sees through the network what a request would only call unavailable", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "crmsync-test-"));
-  try {
-    const common = { DATA_DIR: dir, SERVICE_TOKEN: "any" };
-    const nameless = await doctor({ ...common, SERVICE_BASE_URL: "https://nothing.invalid" });
-    expect(nameless.of("name of the service")?.result).toBe("fail");
-    expect(nameless.of("redis")?.says).toContain("no daemon runs");
-    const closed = await doctor({ ...common, SERVICE_BASE_URL: "http://127.0.0.1:1" });
-    expect(closed.of("connection to the service")?.says).toContain("ECONNREFUSED");
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
+it("names the fault of the network that a request only calls unavailable", async () => {
+  await using dir = await tempDir();
+  const common = { DATA_DIR: dir.path, SERVICE_TOKEN: "any" };
+  const unknownName = await doctor({ ...common, SERVICE_BASE_URL: "https://nothing.invalid" });
+  expect(unknownName.of("name of the service")?.result).toBe("fail");
+  expect(unknownName.of("redis")?.says).toContain("no daemon is running");
+  const closedPort = await doctor({ ...common, SERVICE_BASE_URL: "http://127.0.0.1:1" });
+  expect(closedPort.of("connection to the service")?.says).toContain("ECONNREFUSED");
 });
 
-it("lets the daemon go on when it finds the door open again", async () => {
+it("ends a denial when the service accepts its request", async () => {
   await using sandbox = await startSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),

@@ -1,8 +1,8 @@
 /**
- * What an operator sees who knows only that nothing moves: each incident is staged for real, and
- * `status` and `doctor` must name its cause and a section of the runbook that is there. A token
- * refused, the hour spent and Redis away are in status.test.ts, a disk's and a replica's troubles
- * in redis-trouble.test.ts.
+ * What an operator sees who only knows that no change arrives. Each incident happens for real, and
+ * `status` and `doctor` must name its cause and an existing section of the runbook. A denied token,
+ * an exhausted hour and an unreachable Redis are in status.test.ts; a read-only replica is in
+ * redis-trouble.test.ts.
  */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
@@ -15,14 +15,14 @@ import { expect, inject, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
 import type { Status } from "../../src/status/status.ts";
 import {
-  personEvent,
   startDaemon,
   startSandbox,
-  tempDir,
   waitUntilSettled,
   type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -35,7 +35,7 @@ const anchors = new Set(
   ),
 );
 
-interface World {
+interface Setup {
   readonly env: Readonly<Record<string, string>>;
   readonly sandbox: SandboxProcess;
   readonly daemon: DaemonProcess;
@@ -45,13 +45,13 @@ interface Incident {
   readonly what: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly args?: readonly string[];
-  /** Whether the ledger is warm before it happens. */
+  /** The ledger cannot be warmed before the incident. */
   readonly cold?: true;
-  stage(world: World): Promise<unknown>;
-  /** Section of the runbook, and what the finding says. */
+  cause(setup: Setup): Promise<unknown>;
+  /** Section of the runbook, and the sentence of the finding. */
   readonly section: string;
   readonly says: RegExp;
-  /** What else the status must say. */
+  /** What else the status must contain. */
   readonly status?: object;
   readonly doctor?: readonly [check: string, says: RegExp];
 }
@@ -68,7 +68,7 @@ async function fault(sandbox: SandboxProcess, body: object): Promise<void> {
   expect(armed.status).toBe(201);
 }
 
-async function pause(name: string, { daemon, env }: World): Promise<void> {
+async function pause(name: string, { daemon, env }: Setup): Promise<void> {
   const prefix = env["QUEUE_PREFIX"] ?? "";
   const queue = new Queue(name, { connection: { url: daemon.redisUrl }, prefix });
   await queue.pause();
@@ -83,7 +83,7 @@ const HUBSPOT = {
 };
 
 /** A webhook as HubSpot signs it. */
-function hubspot({ daemon }: World, secret: string): Promise<Response> {
+function hubspot({ daemon }: Setup, secret: string): Promise<Response> {
   const body = JSON.stringify([
     {
       eventId: 1,
@@ -109,19 +109,19 @@ function hubspot({ daemon }: World, secret: string): Promise<Response> {
 
 const INCIDENTS: readonly Incident[] = [
   {
-    what: "the service does not admit our address",
-    async stage({ sandbox, daemon }) {
+    what: "the service denies our address",
+    async cause({ sandbox, daemon }) {
       await fault(sandbox, { fault: "blocked" });
       await daemon.push(people(5));
     },
     section: "crmsyncaddressdenied",
-    says: /refuses our address \S+ \(403\)/,
+    says: /denies our address \S+ \(403\)/,
     status: { backlog: { drainedAt: null }, sendingStopped: ["address_denied"] },
-    doctor: ["address", /refused \(403\)/],
+    doctor: ["address", /denied \(403\)/],
   },
   {
-    what: "the service asks for half an hour, although the hour is not spent",
-    async stage({ sandbox, daemon }) {
+    what: "the service asks for a pause of half an hour, although quota is left",
+    async cause({ sandbox, daemon }) {
       await fault(sandbox, { fault: "rate-limit", seconds: 1800 });
       await daemon.push(people(5));
     },
@@ -130,41 +130,41 @@ const INCIDENTS: readonly Incident[] = [
     doctor: ["token", /the service answered 429, until/],
   },
   {
-    what: "a foreign program spends of the same token",
-    async stage({ sandbox, daemon }) {
+    what: "another program uses the same token",
+    async cause({ sandbox, daemon }) {
       await fault(sandbox, { fault: "rate-limit", seconds: 1, rateHeaders: false, times: 1 });
       await daemon.push(people(20));
     },
     section: "crmsyncpacingsteady",
-    says: /429 that our own count did not foresee/,
+    says: /429 that our own count did not expect/,
     status: { quota: { pacing: "steady" } },
   },
   {
-    what: "the service is gone",
-    async stage({ sandbox, daemon }) {
+    what: "the service is down",
+    async cause({ sandbox, daemon }) {
       sandbox.process.kill("SIGKILL");
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
-    says: /no usable answer \((refused|reset)\) since/,
+    says: /no usable reply \((connection_refused|reset)\) since/,
     status: { backlog: { drainedAt: null }, sendingStopped: ["unavailable"] },
     doctor: ["connection to the service", /ECONNREFUSED/],
   },
   {
-    what: "a page answers in the service's place",
-    async stage({ sandbox, daemon }) {
+    what: "an HTML page answers instead of the service",
+    async cause({ sandbox, daemon }) {
       await fault(sandbox, { fault: "error", status: 503, body: "html" });
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
-    says: /no usable answer \(server_error\) since/,
+    says: /no usable reply \(server_error\) since/,
     doctor: ["service", /server_error, 503/],
   },
   {
-    what: "the service's name was never right",
+    what: "the service's name is wrong",
     env: { SERVICE_BASE_URL: "https://nothing.invalid", RETRY_BASE_MS: "600000" },
     cold: true,
-    stage: ({ daemon }) => daemon.push(people(5)),
+    cause: ({ daemon }) => daemon.push(people(5)),
     section: "the-ledger-is-cold-or-being-warmed",
     says: /cannot be listed \(dns\)/,
     status: { backlog: { drainedAt: null }, sendingStopped: ["warming_up"] },
@@ -174,16 +174,16 @@ const INCIDENTS: readonly Incident[] = [
     what: "only half of the roles were started",
     args: ["--roles", "http,intake"],
     cold: true,
-    stage: ({ daemon }) => daemon.push(people(5)),
+    cause: ({ daemon }) => daemon.push(people(5)),
     section: "crmsyncrolemissing",
-    says: /No running process plays the role sync/,
+    says: /No running process has the role sync/,
     status: { backlog: { drainedAt: null } },
-    doctor: ["processes", /nobody plays sync/],
+    doctor: ["processes", /no process has the role sync/],
   },
   {
     what: "the mapping is for another CRM",
     env: { MAPPING: "hubspot" },
-    stage: ({ daemon }) => daemon.push(people(5)),
+    cause: ({ daemon }) => daemon.push(people(5)),
     section: "crmsyncdeadletters",
     says: /^5 dead letters wait/,
     status: { deadLetters: { byReason: { unmappable: 5 } } },
@@ -192,15 +192,15 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "a CRM signs with an old secret",
     env: HUBSPOT,
-    stage: async (world) => expect((await hubspot(world, "another")).status).toBe(401),
+    cause: async (setup) => expect((await hubspot(setup, "another")).status).toBe(401),
     section: "crmsyncsendererrors",
-    says: /refused in the last hour: 1 on \/webhooks with 401/,
+    says: /not accepted in the last hour: 1 on \/webhooks with 401/,
   },
   {
-    what: "somebody has paused what is sent",
-    async stage(world) {
-      await pause("sync", world);
-      await world.daemon.push(people(5));
+    what: "somebody has paused the queue sync",
+    async cause(setup) {
+      await pause("sync", setup);
+      await setup.daemon.push(people(5));
     },
     section: "crmsyncqueuepaused",
     says: /paused the queue sync/,
@@ -209,9 +209,9 @@ const INCIDENTS: readonly Incident[] = [
   },
   {
     what: "somebody has paused the inbox",
-    async stage(world) {
-      await pause("crm-events", world);
-      await world.daemon.push(people(5));
+    async cause(setup) {
+      await pause("crm-events", setup);
+      await setup.daemon.push(people(5));
     },
     section: "crmsyncqueuepaused",
     says: /paused the queue crm-events/,
@@ -232,22 +232,22 @@ async function cli(env: Readonly<Record<string, string>>, ...args: string[]) {
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }
 
-/** That status names the incident, and doctor too, where it can. */
+/** Checks that status names the incident, and doctor too, where it can. */
 async function expectNamed(
-  world: World,
-  incident: Omit<Incident, "what" | "stage">,
+  setup: Setup,
+  incident: Omit<Incident, "what" | "cause">,
 ): Promise<void> {
   const { section, says, status, doctor } = incident;
   expect(anchors).toContain(section);
   const seen = await waitFor(
     async () => {
-      const now = await statusOver(world.daemon);
+      const now = await statusOver(setup.daemon);
       return says.test(findingOf(now, section)?.says ?? "") && now;
     },
     { deadlineMs: 60_000, what: `status says ${says}` },
   );
   if (status !== undefined) expect(seen).toMatchObject(status);
-  const ready = (await (await fetch(`${world.daemon.url}/readyz`)).json()) as {
+  const ready = (await (await fetch(`${setup.daemon.url}/readyz`)).json()) as {
     reasons: string[];
     notSending: string[];
   };
@@ -255,7 +255,7 @@ async function expectNamed(
     expect([...ready.reasons, ...ready.notSending]).not.toEqual([]);
   }
   if (doctor === undefined) return;
-  const { out } = await cli(world.env, "doctor", "--json");
+  const { out } = await cli(setup.env, "doctor", "--json");
   const check = (JSON.parse(out) as Check[]).find(({ name }) => name === doctor[0]);
   expect(check?.result).toMatch(/warn|fail/);
   expect(check?.says).toMatch(doctor[1]);
@@ -277,14 +277,14 @@ it.for(INCIDENTS)("$what", async (incident) => {
   const env = { ...envFor(sandbox, inject("redisUrl")), ...incident.env };
   await using daemon = await startDaemon(env, incident.args);
   if (incident.cold === undefined) await waitFor(async () => isWarm(daemon), { what: "warm" });
-  const world = { env, sandbox, daemon };
-  await incident.stage(world);
-  await expectNamed(world, incident);
+  const setup = { env, sandbox, daemon };
+  await incident.cause(setup);
+  await expectNamed(setup, incident);
 });
 
 const isWarm = async (daemon: DaemonProcess) => (await statusOver(daemon)).ledger.state === "done";
 
-it("a CRM does not give its records", async () => {
+it("a CRM does not return its records", async () => {
   const crm = createServer((_, response) => response.writeHead(401).end("{}"));
   await once(crm.listen(0, "127.0.0.1"), "listening");
   try {
@@ -293,11 +293,11 @@ it("a CRM does not give its records", async () => {
     const api = { HUBSPOT_API_URL: `http://127.0.0.1:${port}` };
     const env = { ...envFor(sandbox, inject("redisUrl")), ...HUBSPOT, ...api };
     await using daemon = await startDaemon(env);
-    const world = { env, sandbox, daemon };
-    expect((await hubspot(world, HUBSPOT.HUBSPOT_WEBHOOK_SECRET)).ok).toBe(true);
-    await expectNamed(world, {
+    const setup = { env, sandbox, daemon };
+    expect((await hubspot(setup, HUBSPOT.HUBSPOT_WEBHOOK_SECRET)).ok).toBe(true);
+    await expectNamed(setup, {
       section: "crmsyncrecordsnotfetched",
-      says: /hubspot does not give 1 of its records \(HTTP 401\)/,
+      says: /hubspot does not return 1 of its records \(HTTP 401\)/,
       status: { backlog: { toFetch: 1, drainedAt: null } },
       doctor: ["records of the CRM", /HTTP 401/],
     });
@@ -307,10 +307,10 @@ it("a CRM does not give its records", async () => {
 });
 
 async function withOwnRedis(
-  args: readonly string[],
-  work: (world: World & { redis: OwnRedis }) => Promise<void>,
+  settings: Readonly<Record<string, string>>,
+  work: (setup: Setup & { redis: OwnRedis }) => Promise<void>,
 ): Promise<void> {
-  await using redis = await ownRedis(args);
+  await using redis = await ownRedis(settings);
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, redis.url);
   await using daemon = await startDaemon(env);
@@ -319,21 +319,21 @@ async function withOwnRedis(
 }
 
 it("Redis is full", () =>
-  withOwnRedis(["--maxmemory-policy", "noeviction"], async (world) => {
-    await world.redis.client.config("SET", "maxmemory", "1mb");
-    await expectNamed(world, {
+  withOwnRedis({}, async (setup) => {
+    await setup.redis.client.config("SET", "maxmemory", "1mb");
+    await expectNamed(setup, {
       section: "crmsyncredisnearlyfull",
       says: /^Redis is full/,
       status: { sendingStopped: ["redis_full"] },
       doctor: ["redis memory", /of 1 MiB/],
     });
-    // Room to stop in.
-    await world.redis.client.config("SET", "maxmemory", "0");
+    // The shutdown needs memory.
+    await setup.redis.client.config("SET", "maxmemory", "0");
   }));
 
-it("Redis may throw changes away", () =>
-  withOwnRedis(["--maxmemory-policy", "allkeys-lru"], (world) =>
-    expectNamed(world, {
+it("Redis may evict changes", () =>
+  withOwnRedis({ "maxmemory-policy": "allkeys-lru" }, (setup) =>
+    expectNamed(setup, {
       section: "crmsyncredisnotdurable",
       says: /maxmemory-policy is allkeys-lru/,
       status: { redis: { durable: false } },
@@ -341,7 +341,7 @@ it("Redis may throw changes away", () =>
     }),
   ));
 
-it("every process was killed: who asks Redis is told, and what waits is kept", async () => {
+it("every process was killed: the status in Redis says so, and the changes still wait", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, inject("redisUrl"));
   await using daemon = await startDaemon(env);
@@ -352,29 +352,29 @@ it("every process was killed: who asks Redis is told, and what waits is kept", a
     what: "staged",
   });
   daemon.process.kill("SIGKILL");
-  const told = await waitFor(
+  const seen = await waitFor(
     async () => {
       const now = JSON.parse((await cli(env, "status", "--json")).out) as Status;
       return findingOf(now, "crmsyncdown") && now;
     },
-    { deadlineMs: 60_000, what: "status says that the process is not heard of" },
+    { deadlineMs: 60_000, what: "status says that the process sends no heartbeat" },
   );
-  expect(findingOf(told, "crmsyncdown")?.says).toMatch(/not been heard of|No process/);
-  expect(told.backlog.live.records).toBe(5);
+  expect(findingOf(seen, "crmsyncdown")?.says).toMatch(/has sent no heartbeat|No process/);
+  expect(seen.backlog.live.records).toBe(5);
   expect(anchors).toContain("crmsyncdown");
 });
 
-it("Redis is not there at all: status and doctor say where it was sought, and why it is not", async () => {
-  const env = { REDIS_URL: "redis://:not-to-be-told@127.0.0.1:1" };
+it("no Redis at all: status and doctor name its address and the error", async () => {
+  const env = { REDIS_URL: "redis://:a-password@127.0.0.1:1" };
   const { code, err } = await cli(env, "status");
   expect(code).toBe(1);
   expect(err).toMatch(/Redis at 127\.0\.0\.1:1 cannot be reached: .*ECONNREFUSED/);
   expect(err).toContain("docs/runbook.md#crmsyncredisaway");
-  expect(err).not.toContain("not-to-be-told");
+  expect(err).not.toContain("a-password");
   expect((await cli(env, "doctor")).out).toMatch(/✗ fail redis .*ECONNREFUSED/);
 });
 
-it("the embedded Redis is down while its daemon runs: that is told apart from no daemon", async () => {
+it("the embedded Redis is down while its daemon runs: status tells this from a missing daemon", async () => {
   await using dir = await tempDir();
   await using sandbox = await startSandbox();
   const env = { DATA_DIR: dir.path, SERVICE_BASE_URL: sandbox.url, SERVICE_TOKEN: sandbox.token };
@@ -388,7 +388,7 @@ it("the embedded Redis is down while its daemon runs: that is told apart from no
         const { err } = await cli(env, "status");
         return err.includes("does not answer") && err;
       },
-      { deadlineMs: 30_000, what: "status says that its redis-server is down" },
+      { deadlineMs: 30_000, what: "status says that the redis-server is down" },
     );
     expect(down).toContain(`the daemon ${daemon.process.pid} runs on DATA_DIR ${dir.path}`);
     expect(down).toContain("docs/runbook.md#crmsyncredisaway");
@@ -396,7 +396,7 @@ it("the embedded Redis is down while its daemon runs: that is told apart from no
   } finally {
     daemon.process.kill("SIGCONT");
   }
-  // It starts its redis-server again by itself.
+  // The daemon starts its redis-server again.
   await waitFor(async () => (await cli(env, "status")).code === 0, {
     deadlineMs: 60_000,
     what: "status answers again",

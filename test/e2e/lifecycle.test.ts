@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import {
-  envFor,
-  personEvent,
   type SandboxProcess,
   startDaemon,
   startSandbox,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -21,7 +21,7 @@ async function tenantOn(sandbox: SandboxProcess, prefix = uniquePrefix()): Promi
     async () =>
       (await daemon.metric("crmsync_service_requests_total", { operation: "list" })) > 0 &&
       (await daemon.metric("crmsync_service_requests_total", { operation: "schema-config" })) > 0,
-    { what: "it knows what the service holds and allows" },
+    { what: "the ledger is warm and the value lists are known" },
   );
   return env;
 }
@@ -33,21 +33,21 @@ async function syncAll(env: Env, events: readonly unknown[]): Promise<void> {
   await waitUntilSettled(daemon);
 }
 
-/** Stages all events by a process that does not send; then another one sends. */
+/** Stages all events in a process without the role sync; then another process sends them. */
 async function stageThenSync(env: Env, events: readonly unknown[]): Promise<void> {
   {
     await using intake = await startDaemon(env, ["--roles", "http,intake"]);
     expect((await intake.push(events)).status).toBe(202);
     await waitFor(
       async () => (await intake.metric("crmsync_events_received_total")) === events.length,
-      { what: "all events are taken in" },
+      { what: "all events are staged" },
     );
   }
   await using sync = await startDaemon(env, ["--roles", "sync"]);
   await waitUntilSettled(sync);
 }
 
-/** What a piece of work costs, by operation and status. */
+/** The requests that some work costs, by operation and status. */
 async function cost(
   sandbox: SandboxProcess,
   work: () => Promise<void>,
@@ -67,7 +67,7 @@ const deleted = (crmCode: string) =>
 const restored = (crmCode: string) =>
   personEvent(crmCode, {}, { type: "crm.record.restored", data: undefined });
 
-describe("lifecycle, to the request", () => {
+describe("exact number of requests", () => {
   it("many changes of one record before the first is sent: one create", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
@@ -79,14 +79,14 @@ describe("lifecycle, to the request", () => {
     expect((await sandbox.relations()).get("1")).toMatchObject({ firstName: "v29" });
   });
 
-  it("created and deleted before it was sent, or never there: no request", async () => {
+  it("created and deleted before it was sent, or never on the service: no request", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     const events = [personEvent("1"), deleted("1"), deleted("2")];
     expect(await cost(sandbox, () => stageThenSync(env, events))).toEqual({});
   });
 
-  it("deleted: the service's fields stay, terminated; twice costs nothing more", async () => {
+  it("deleted: the relation keeps its fields and is terminated; a second deletion costs nothing", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1", { city: "Bern" })]);
@@ -103,7 +103,7 @@ describe("lifecycle, to the request", () => {
     expect((await sandbox.relations()).get("1")).toMatchObject({ relationStatus: "active" });
   });
 
-  it("deleted with its record at hand: one request; created again: one request", async () => {
+  it("deleted with its record: one request; created again: one request", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1")]);
@@ -114,7 +114,7 @@ describe("lifecycle, to the request", () => {
     expect((await sandbox.relations()).get("1")).toMatchObject({ relationStatus: "active" });
   });
 
-  it("merged: the survivor is updated, the losers are terminated", async () => {
+  it("merged: the survivor is updated, the merged records are terminated", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1"), personEvent("2"), personEvent("3")]);
@@ -128,7 +128,7 @@ describe("lifecycle, to the request", () => {
     expect(relations.has("4")).toBe(false);
   });
 
-  it("heals in place what others changed on the service, one request more each", async () => {
+  it("heals a relation that another program created, with one more request", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     const other = await tenantOn(sandbox);
@@ -139,7 +139,7 @@ describe("lifecycle, to the request", () => {
     });
   });
 
-  it("a person that becomes a company is a dead letter, with its remedy and no request", async () => {
+  it("a person that becomes a company is a dead letter with a remedy, without a request", async () => {
     await using sandbox = await startSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1")]);

@@ -6,20 +6,21 @@ import { Queue } from "bullmq";
 import { expect, it } from "vitest";
 import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
 import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
-import { personEvent, startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** In every personal value, so that one look finds any of them. */
+/** Every personal value contains it, so one search finds any of them. */
 const MARK = "Xq7Leak";
 const CODE = "Zw3Code";
 
 const marked = (fields: Iterable<string>): Record<string, string> =>
   Object.fromEntries([...fields].map((field) => [field, `${MARK} ${field}`]));
 
-/** Good where the spec asks for a form, marked everywhere else. */
-const goodPerson = (crmCode: string) => ({
+/** Valid where the specification demands a format, marked in all other fields. */
+const validPerson = (crmCode: string) => ({
   type: "Person",
   crmCode,
   ...marked("firstName lastName maidenName address city placeOfBirth phoneNumber".split(" ")),
@@ -37,29 +38,28 @@ async function arm(faultsUrl: string, fault: Record<string, unknown>): Promise<v
   expect(armed.ok).toBe(true);
 }
 
-/** The sandbox behind a server that refuses one write by quoting all that it was sent. */
+/** A server before the sandbox. It rejects one write and quotes the whole request in the error. */
 async function quotingService(target: string) {
   let quotes = 0;
-  async function answerTo(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
     const { host: _, ...headers } = request.headers as Record<string, string>;
     if (quotes > 0 && request.method !== "GET") {
       quotes -= 1;
-      const said = {
-        error: `not good: ${body.toString()} (${headers["authorization"]})`,
-        code: 400,
-      };
-      response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(said));
+      const error = `rejected: ${body.toString()} (${headers["authorization"]})`;
+      response
+        .writeHead(400, { "content-type": "application/json" })
+        .end(JSON.stringify({ error, code: 400 }));
       return;
     }
     const { method = "GET", url = "/" } = request;
     const sent = method === "GET" ? {} : { body };
-    const answer = await fetch(target + url, { method, headers, ...sent }).catch(() => undefined);
-    if (answer === undefined) return void request.socket.destroy();
-    const type = { "content-type": answer.headers.get("content-type") ?? "" };
-    response.writeHead(answer.status, type).end(Buffer.from(await answer.arrayBuffer()));
+    const served = await fetch(target + url, { method, headers, ...sent }).catch(() => undefined);
+    if (served === undefined) return void request.socket.destroy();
+    const type = { "content-type": served.headers.get("content-type") ?? "" };
+    response.writeHead(served.status, type).end(Buffer.from(await served.arrayBuffer()));
   }
-  const server = createServer((request, response) => void answerTo(request, response));
+  const server = createServer((request, response) => void handle(request, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
@@ -77,7 +77,7 @@ async function text(url: string, init?: RequestInit): Promise<string> {
   return (await fetch(url, init)).text();
 }
 
-it("no personal value leaves, whatever becomes of a record", async () => {
+it("no output contains a personal value, however a change ends", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using service = await quotingService(sandbox.url);
@@ -90,7 +90,7 @@ it("no personal value leaves, whatever becomes of a record", async () => {
     RETRY_BASE_MS: "20",
     OPERATOR_TOKEN: "operator",
   };
-  const answers: string[] = [];
+  const outputs: string[] = [];
   await using daemon = await startDaemon({ ...env, LOG_LEVEL: "trace" });
   const ended = (outcome: string, count: number) =>
     waitFor(async () => (await daemon.metric("crmsync_changes_total", { outcome })) >= count, {
@@ -98,20 +98,20 @@ it("no personal value leaves, whatever becomes of a record", async () => {
       what: `${count} ${outcome}`,
     });
 
-  // Arrives, is changed, is taken back before it was sent, is terminated.
+  // Created, changed, terminated.
   await daemon.push([person(1), person(2)]);
   await ended("created", 2);
   await daemon.push([person(1, { city: `${MARK} elsewhere` }), person(2, {}, "deleted")]);
   await ended("updated", 2);
 
-  // Cannot go on: every field wrong, no crmCode, names of fields that say something.
+  // Dead letters: every field invalid, no crmCode, names of fields that contain personal data.
   const person3 = { ...marked(FIELDS_OF.Person), type: "Person", crmCode: `${CODE}3` };
   const company = { ...marked(FIELDS_OF.Company), type: COMPANY_TYPES[0], crmCode: `${CODE}4` };
   const queue = new Queue("crm-events", { connection: redis.client, prefix: "{crmsync}" });
   await daemon.push([
     personEvent(`${CODE}3`, person3),
     personEvent(`${CODE}4`, company),
-    personEvent(`${CODE}5`, { ...goodPerson(`${CODE}5`), [`${MARK} as a name`]: MARK }),
+    personEvent(`${CODE}5`, { ...validPerson(`${CODE}5`), [`${MARK} as a name`]: MARK }),
     personEvent(`${CODE}6`, { type: MARK }),
     personEvent(`${CODE}7`, { crmCode: { first: MARK } }),
   ]);
@@ -125,7 +125,7 @@ it("no personal value leaves, whatever becomes of a record", async () => {
   await redis.client.lpush("{crmsync}:crm-events:wait", "99999");
   await ended("rejected", 7);
 
-  // The service refuses it, quoting it; fails; closes its doors.
+  // The service rejects a change and quotes it; fails; denies access.
   service.quoteOnce();
   await daemon.push([person(8)]);
   await ended("rejected", 8);
@@ -136,12 +136,12 @@ it("no personal value leaves, whatever becomes of a record", async () => {
   await arm(sandbox.faultsUrl, { fault: "revoked", times: 1 });
   await daemon.push([person(10)]);
   await waitFor(async () => (await daemon.metric("crmsync_auth_state", { state: "ok" })) === 0, {
-    what: "the door is closed",
+    what: "access is denied",
   });
 
-  // Redis refuses what it is given: its errors carry the arguments of the command.
+  // Redis is full: its errors contain the arguments of the command.
   await redis.client.config("SET", "maxmemory", "1");
-  answers.push(await (await daemon.push([person(11)])).text());
+  outputs.push(await (await daemon.push([person(11)])).text());
   await waitFor(() => daemon.process.stderr.some((line) => line.includes("OOM")), { what: "OOM" });
   await redis.client.config("SET", "maxmemory", "0");
 
@@ -152,25 +152,25 @@ it("no personal value leaves, whatever becomes of a record", async () => {
     JSON.stringify({ id: MARK, data: MARK }),
     `"${MARK}"`,
   ]) {
-    answers.push(await text(`${daemon.url}/events`, { method: "POST", headers: json, body }));
+    outputs.push(await text(`${daemon.url}/events`, { method: "POST", headers: json, body }));
   }
-  answers.push(await text(`${daemon.url}/events?${MARK}`, { headers: { cookie: MARK } }));
-  answers.push(await text(`${daemon.url}/readyz`), await text(`${daemon.url}/status`));
-  answers.push(await text(`${daemon.url}/metrics`));
-  answers.push(await commandOutput(env, "status"), await commandOutput(env, "doctor"));
-  const told = [...daemon.process.stdout, ...daemon.process.stderr, ...answers].join("\n");
-  expect(told.length).toBeGreaterThan(20_000);
-  expect(linesWith(told, MARK)).toEqual([]);
-  expect(linesWith(told, CODE)).toEqual([]);
-  expect(told).not.toContain(sandbox.token);
-  // Whoever looks into a dead letter's reasons sees no value either.
+  outputs.push(await text(`${daemon.url}/events?${MARK}`, { headers: { cookie: MARK } }));
+  outputs.push(await text(`${daemon.url}/readyz`), await text(`${daemon.url}/status`));
+  outputs.push(await text(`${daemon.url}/metrics`));
+  outputs.push(await commandOutput(env, "status"), await commandOutput(env, "doctor"));
+  const all = [...daemon.process.stdout, ...daemon.process.stderr, ...outputs].join("\n");
+  expect(all.length).toBeGreaterThan(20_000);
+  expect(linesWith(all, MARK)).toEqual([]);
+  expect(linesWith(all, CODE)).toEqual([]);
+  expect(all).not.toContain(sandbox.token);
+  // The reasons of dead letters contain no value either.
   expect(linesWith(await commandOutput(env, "dead", "list"), `${MARK} `)).toEqual([]);
   await queue.close();
 });
 
 function person(n: number, fields: Record<string, unknown> = {}, what = "updated") {
   const code = `${CODE}${n}`;
-  return personEvent(code, { ...goodPerson(code), ...fields }, { type: `crm.record.${what}` });
+  return personEvent(code, { ...validPerson(code), ...fields }, { type: `crm.record.${what}` });
 }
 
 async function commandOutput(env: Record<string, string>, ...args: string[]): Promise<string> {
@@ -187,7 +187,7 @@ const linesOf = (daemon: DaemonProcess, message: string): Record<string, unknown
     .map((line) => JSON.parse(line) as Record<string, unknown>)
     .filter(({ msg }) => msg === message);
 
-it("one line per settled change; crmCodes are named when asked for; SIGUSR2 tells more", async () => {
+it("one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switches to debug", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon({
@@ -222,7 +222,7 @@ it("one line per settled change; crmCodes are named when asked for; SIGUSR2 tell
   daemon.process.kill("SIGUSR2");
   await daemon.process.line(/"level_now":"debug"/);
   await daemon.push([personEvent("c")]);
-  await daemon.process.line(/"level":20.*change\.put_off/);
+  await daemon.process.line(/"level":20.*change\.retry_scheduled/);
   daemon.process.kill("SIGUSR2");
   await daemon.process.line(/"level_now":"info"/);
 });

@@ -1,13 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import {
-  personEvent,
-  startDaemon,
-  startSandbox,
-  tempDir,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 
@@ -29,10 +25,10 @@ test("mapping init writes a file that check accepts and preview uses", async () 
     expect(await crmsync(["mapping", "check", file])).toMatchObject({ code: 0 });
     const again = await crmsync(["mapping", "init", "--from", preset, file]);
     expect(again).toMatchObject({ code: 1 });
-    expect(again.err).toContain("is there already");
+    expect(again.err).toContain("already exists");
   }
   const unknown = await crmsync(["mapping", "init", "--from", "hubspt", "-"]);
-  expect(unknown.err).toContain("there is no preset hubspt; there are dynamics, espocrm");
+  expect(unknown.err).toContain("there is no preset hubspt; the presets are dynamics, espocrm");
   const record = join(FIXTURES, "hubspot/records/contact-512840017733.json");
   const mapping = ["--mapping", join(dir.path, "hubspot.yaml")];
   expect((await crmsync(["preview", record, ...mapping])).err).toContain(
@@ -43,7 +39,7 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   expect(previewed.out).toContain("Schmit-Weber");
 });
 
-test("mapping check tells every fault, and the daemon does not start on one", async () => {
+test("mapping check reports every mistake, and the daemon does not start with one", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "bad.yaml");
   await writeFile(
@@ -65,7 +61,7 @@ objects:
   expect(started.err).toContain(`${file}:7: contact, fields.fristName`);
 });
 
-test("preview tells of one record what becomes of it, by what the daemon knows", async () => {
+test("preview shows what would be done with one record, from what the daemon knows", async () => {
   await using sandbox = await startSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
@@ -117,7 +113,7 @@ test("preview tells of one record what becomes of it, by what the daemon knows",
   expect(await preview(personEvent("known", {}, gone))).toMatchObject({ status: "terminated" });
 });
 
-test("preview of an export counts what passes, and which values no table translates", async () => {
+test("preview of an export counts the records that pass and the values that no table translates", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "export.ndjson");
   const lines = Array.from({ length: 60 }, (_, n) => ({
@@ -130,11 +126,13 @@ test("preview of an export counts what passes, and which values no table transla
   }));
   await writeFile(file, lines.map((line) => JSON.stringify(line)).join("\n"));
   const args = ["preview", file, "--mapping", "generic", "--object", "person"];
-  const told = await crmsync(args);
-  expect(told.code).toBe(1);
-  expect(told.out).toContain("60 records: 54 pass (90 %), 6 would be dead letters, 0 ignored");
-  expect(told.out).toContain("Those that pass would be created or updated; the daemon's Redis");
-  expect(told.out).toMatch(/30 × relationshipStatus +"whatever" {2}the table has no entry/);
+  const result = await crmsync(args);
+  expect(result.code).toBe(1);
+  expect(result.out).toContain("60 records: 54 pass (90 %), 6 would be dead letters, 0 ignored");
+  expect(result.out).toContain(
+    "Those that pass would be created or updated; which of them is not known",
+  );
+  expect(result.out).toMatch(/30 × relationshipStatus +"whatever" {2}the table has no entry/);
   const { out } = await crmsync([...args, "--json"]);
   expect(JSON.parse(out)).toMatchObject({
     records: 60,
@@ -147,7 +145,7 @@ test("preview of an export counts what passes, and which values no table transla
   });
 });
 
-test("preview takes what the CRMs' webhooks send", async () => {
+test("preview accepts the bodies of the CRMs' webhooks", async () => {
   const preview = async (preset: string, file: string) => {
     const path = join(FIXTURES, preset, file);
     const { out } = await crmsync(["preview", path, "--mapping", preset, "--json"]);
@@ -187,7 +185,7 @@ test.for([
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
   const service = { SERVICE_BASE_URL: "http://127.0.0.1:9", SERVICE_TOKEN: "x" };
   const args = ["preview", file, "--mapping", "generic", "--object", "person", "--ask"];
-  const told = await crmsync(args, { ...env, ...service });
-  expect(told.code).toBe(1);
-  expect(told.err).toContain(expected);
+  const result = await crmsync(args, { ...env, ...service });
+  expect(result.code).toBe(1);
+  expect(result.err).toContain(expected);
 });

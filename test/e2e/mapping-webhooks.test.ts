@@ -1,4 +1,4 @@
-/** CRMs as they are: signed webhooks in, records fetched, mapped relations on the service. */
+/** Real webhooks of the CRMs: verified, records fetched, and relations mapped to the service. */
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,24 +7,24 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   type DaemonProcess,
-  envFor,
   type SandboxProcess,
   startDaemon,
   startSandbox,
-  tempDir,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { fixture, fixtureText } from "../support/fixtures.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 interface StandIn extends AsyncDisposable {
   readonly url: string;
   readonly requests: IncomingMessage[];
-  /** Answers in place of the records, first to last; then the records again. */
+  /** Responses instead of the records, first to last; then the records again. */
   readonly faults: { status: number; headers?: Record<string, string> }[];
 }
 
-/** A CRM's read endpoint: answers by the end of the path, and hands out OAuth tokens. */
+/** A CRM's API: finds records by the end of the path, and issues OAuth tokens. */
 async function standIn(records: Record<string, unknown>): Promise<StandIn> {
   const requests: IncomingMessage[] = [];
   const faults: StandIn["faults"] = [];
@@ -124,7 +124,7 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
   expect(first?.headers.authorization).toBe("Bearer pat-1");
   expect(first?.url).toContain("marital_status");
 
-  // The record went into one that the CRM does not show to us.
+  // The survivor of the merge is a record that the CRM does not return.
   expect((await sendHubspot(daemon, fixtureText("hubspot/04-contact-merge.json"))).status).toBe(
     200,
   );
@@ -136,7 +136,7 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
   );
   await waitFor(
     async () => (await daemon.metric("crmsync_record_fetches_total", { outcome: "missing" })) === 1,
-    { what: "the survivor is asked for" },
+    { what: "a request for the survivor" },
   );
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
 });
@@ -180,7 +180,7 @@ test("Salesforce: change events with OAuth, outbound messages with their acknowl
   expect(await soap.text()).toContain("<Ack>true</Ack>");
 });
 
-test("what only names a change, and cannot be fetched, becomes a dead letter that says what to set", async () => {
+test("a thin event whose CRM is not configured becomes a dead letter", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, { MAPPING: "hubspot", HUBSPOT_WEBHOOK_SECRET: "client-secret" });
   await using daemon = await startDaemon(env);
@@ -192,7 +192,7 @@ test("what only names a change, and cannot be fetched, becomes a dead letter tha
   expect(await daemon.metric("crmsync_rejected_total", { reason: "not_fetched" })).toBe(2);
 });
 
-test("Pipedrive, EspoCRM, Twenty and Dynamics send what is needed", async () => {
+test("Pipedrive, EspoCRM, Twenty and Dynamics send whole records", async () => {
   await using sandbox = await startSandbox();
   await using dir = await tempDir();
   const mapping = join(dir.path, "all.yaml");

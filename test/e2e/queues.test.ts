@@ -2,7 +2,8 @@ import { execFileSync } from "node:child_process";
 import { Queue } from "bullmq";
 import { chromium } from "playwright-core";
 import { expect, it } from "vitest";
-import { personEvent, startDaemon, startSandbox } from "../support/crmsync.ts";
+import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { requireTool } from "../support/requirements.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -14,9 +15,9 @@ const CHROMIUM = {
 };
 const MARK = "Xq7Leak";
 const TOKEN = "operator-token";
-const basic = `Basic ${Buffer.from(`anybody:${TOKEN}`).toString("base64")}`;
+const basic = `Basic ${Buffer.from(`any-user:${TOKEN}`).toString("base64")}`;
 
-it("is not there without a token", async () => {
+it("/queues is not served without OPERATOR_TOKEN", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon({
@@ -27,7 +28,7 @@ it("is not there without a token", async () => {
   expect((await fetch(`${daemon.url}/queues`)).status).toBe(404);
 });
 
-it("shows queues to the operator only, changes nothing, and holds nothing personal", async (context) => {
+it("/queues is for the operator only, read-only, and shows no personal data", async (context) => {
   const command = await requireTool(context, CHROMIUM);
   const found = execFileSync("sh", ["-c", 'command -v "$1"', "sh", command], { encoding: "utf8" });
   const executablePath = found.trim();
@@ -37,7 +38,7 @@ it("shows queues to the operator only, changes nothing, and holds nothing person
     { REDIS_URL: redis.url, OPERATOR_TOKEN: TOKEN, SERVICE_BASE_URL: sandbox.url },
     ["--roles", "http"],
   );
-  // Nobody takes them: they wait, with everything that a foreign client may give a job.
+  // No worker runs: the jobs wait, with personal data in every field that a client may set.
   await daemon.push([personEvent(`${MARK}1`, { firstName: MARK }, { subject: `contact/${MARK}` })]);
   const inbox = new Queue("crm-events", { connection: redis.client, prefix: "{crmsync}" });
   const sync = new Queue("sync", { connection: redis.client, prefix: "{crmsync}" });
@@ -64,7 +65,7 @@ it("shows queues to the operator only, changes nothing, and holds nothing person
   }
   expect(await inbox.count()).toBe(2);
 
-  const answers = await Promise.all(
+  const bodies = await Promise.all(
     [
       `${api}?activeQueue=crm-events&status=latest&page=1`,
       `${api}?activeQueue=sync&status=latest&page=1`,
@@ -76,13 +77,13 @@ it("shows queues to the operator only, changes nothing, and holds nothing person
       "/queues/api/redis/stats",
       "/queues/api/job-schedulers",
     ].map(async (path) => {
-      const answer = await get(path, basic);
-      expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
-      return answer.text();
+      const response = await get(path, basic);
+      expect(response.headers.get("content-security-policy")).toContain("default-src 'none'");
+      return response.text();
     }),
   );
-  expect(answers.join("\n")).toContain("crm.record.updated");
-  expect(answers.join("\n")).not.toContain(MARK);
+  expect(bodies.join("\n")).toContain("crm.record.updated");
+  expect(bodies.join("\n")).not.toContain(MARK);
 
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
   try {
@@ -90,19 +91,21 @@ it("shows queues to the operator only, changes nothing, and holds nothing person
       httpCredentials: { username: "operator", password: TOKEN },
     });
     const page = await browserContext.newPage();
-    const troubles: string[] = [];
+    const errors: string[] = [];
     const hosts = new Set<string>();
-    page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
-    page.on("pageerror", (error) => troubles.push(error.message));
+    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+    page.on("pageerror", (error) => errors.push(error.message));
     page.on("request", (request) => hosts.add(new URL(request.url()).host));
     await page.goto(`${daemon.url}/queues/queue/crm-events`);
     await page.getByText("crm.record.updated").first().waitFor();
     const text = await page.locator("body").innerText();
     expect(text).toContain("sync");
     expect(text).not.toContain(MARK);
-    await waitFor(async () => (await page.getByText("crm-events").count()) > 0, { what: "queues" });
+    await waitFor(async () => (await page.getByText("crm-events").count()) > 0, {
+      what: "the list of queues",
+    });
     expect([...hosts]).toEqual([new URL(daemon.url).host]);
-    expect(troubles).toEqual([]);
+    expect(errors).toEqual([]);
   } finally {
     await browser.close();
   }

@@ -1,18 +1,17 @@
-/** CRMs that tell what changed and leave the record out: one daemon, a stand-in of each API. */
+/** Thin events of each CRM that leaves the record out: one daemon, a stand-in of each API. */
 import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   type DaemonProcess,
-  envFor,
   type SandboxProcess,
   startDaemon,
   startSandbox,
-  tempDir,
-  type TempDir,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { tempDir, type TempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
 import {
   CRM_APIS,
   LONG_NUMBER,
@@ -34,7 +33,7 @@ objects:
       taxIdentificationNumber: { from: long_number, fallback: properties.long_number }
 `;
 
-/** Any number of changes of the one record, as the CRM sends them. */
+/** Sends change number `n` of the record as the CRM does. */
 const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => Promise<Response>> =
   {
     hubspot(daemon, n) {
@@ -128,11 +127,11 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
       ({ crmCode }) => String(crmCode).includes(crm.name) && String(crmCode).endsWith(crm.recordId),
     );
 
-  // While the CRM is away, whatever comes waits for one fetch.
+  // While the credentials are wrong, all events of the record wait for one fetch.
   await writeFile(join(dir.path, Object.keys(crm.secrets)[0] ?? ""), "wrong");
   await send(0);
   await waitFor(async () => (await fetches(crm.name, "client_error")) >= 1, {
-    what: "wrong credentials are refused",
+    what: "a client_error because of wrong credentials",
     deadlineMs: 30_000,
   });
   for (let n = 1; n <= 10; n += 1) await send(n);
@@ -141,7 +140,7 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
       (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "wait" })) +
         (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "active" })) ===
       0,
-    { what: "all ten are taken in", deadlineMs: 30_000 },
+    { what: "intake of all ten events", deadlineMs: 30_000 },
   );
   standIn.faults.push({ status: 503 });
   for (const [name, secret] of Object.entries(crm.secrets)) {
@@ -155,7 +154,7 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
     crm.header[1](`token-${standIn.tokens}`),
   );
 
-  // Deleted before it could be read: nothing is changed, and nothing waits for it for ever.
+  // A record that was deleted before it could be read changes nothing, and nothing waits for it.
   standIn.isDeleted = true;
   await send(11);
   await waitFor(async () => (await fetches(crm.name, "missing")) >= 1, {
@@ -166,6 +165,6 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
   expect(await relation()).toMatchObject({ relationStatus: "active" });
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
   const secrets = Object.values(crm.secrets);
-  const said = [...daemon.process.stdout, ...daemon.process.stderr].join("\n");
-  for (const secret of [...secrets, "webhook-secret"]) expect(said).not.toContain(`"${secret}"`);
+  const output = [...daemon.process.stdout, ...daemon.process.stderr].join("\n");
+  for (const secret of [...secrets, "webhook-secret"]) expect(output).not.toContain(`"${secret}"`);
 });

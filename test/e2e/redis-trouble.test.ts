@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import {
-  personEvent,
   startDaemon,
   startSandbox,
   waitUntilSettled,
   type SandboxProcess,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -26,7 +26,7 @@ const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
     what: `${crmCode} arrives as ${firstName}`,
   });
 
-it("away at the start: waits, says so in few lines, and goes on when it comes", async () => {
+it("unreachable at the start: the daemon waits, logs few lines, and starts when Redis is up", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await redis.kill();
@@ -41,7 +41,7 @@ it("away at the start: waits, says so in few lines, and goes on when it comes", 
   await waitFor(async () => (await fetch(`${url}/readyz`)).ok, { what: "ready" });
 });
 
-it("killed in the middle and back: 503 meanwhile, nothing accepted is lost", async () => {
+it("killed and restarted: 503 meanwhile, and no accepted event is lost", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
@@ -50,16 +50,16 @@ it("killed in the middle and back: 503 meanwhile, nothing accepted is lost", asy
 
   await daemon.push(Array.from({ length: 50 }, (_, n) => personEvent(`b${n}`)));
   await redis.kill();
-  const refused = await daemon.push([personEvent("1", { firstName: "Lost" })]);
-  expect(refused.status).toBe(503);
-  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  const unavailable = await daemon.push([personEvent("1", { firstName: "Lost" })]);
+  expect(unavailable.status).toBe(503);
+  expect(Number(unavailable.headers.get("retry-after"))).toBeGreaterThan(0);
   expect((await fetch(`${daemon.url}/livez`)).status).toBe(200);
   expect((await fetch(`${daemon.url}/readyz`)).status).toBe(503);
   expect((await fetch(`${daemon.url}/metrics`)).status).toBe(200);
 
   await redis.start();
   await waitFor(async () => (await daemon.push([personEvent("1", { firstName: "Eda" })])).ok, {
-    what: "events are taken again",
+    what: "events are accepted again",
   });
   await arrives(sandbox, "1", "Eda");
   await waitUntilSettled(daemon);
@@ -67,21 +67,21 @@ it("killed in the middle and back: 503 meanwhile, nothing accepted is lost", asy
   expect(daemon.process.stderr.length).toBeLessThan(60);
 });
 
-it("full: 503 instead of accepting what it cannot keep, and on again when there is room", async () => {
-  await using redis = await ownRedis(["--maxmemory-policy", "noeviction"]);
+it("full: 503, and events are accepted again when there is memory", async () => {
+  await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
   await daemon.push([personEvent("1")]);
   await arrives(sandbox, "1", "Ada");
   await redis.client.config("SET", "maxmemory", "1mb");
-  const refused = await daemon.push([personEvent("1", { firstName: "Lost" })]);
-  expect(refused.status).toBe(503);
+  const full = await daemon.push([personEvent("1", { firstName: "Lost" })]);
+  expect(full.status).toBe(503);
   await redis.client.config("SET", "maxmemory", "0");
   expect((await daemon.push([personEvent("1", { firstName: "Eda" })])).status).toBe(202);
   await arrives(sandbox, "1", "Eda");
 });
 
-it("a read-only replica: 503, and on again when it is promoted", async () => {
+it("a read-only replica: 503, and events are accepted again when it is promoted", async () => {
   await using primary = await ownRedis();
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
@@ -92,18 +92,18 @@ it("a read-only replica: 503, and on again when it is promoted", async () => {
   await waitFor(
     async () => (await redis.client.info("replication")).includes("master_link_status:up"),
     {
-      what: "it follows",
+      what: "the replica is in sync",
     },
   );
   expect((await daemon.push([personEvent("1", { firstName: "Lost" })])).status).toBe(503);
   await redis.client.call("REPLICAOF", "NO", "ONE");
   await waitFor(async () => (await daemon.push([personEvent("1", { firstName: "Eda" })])).ok, {
-    what: "events are taken again",
+    what: "events are accepted again",
   });
   await arrives(sandbox, "1", "Eda");
 });
 
-it("emptied by a failover: the ledger is warmed again, and no create meets a 409", async () => {
+it("emptied by a failover: the ledger is warmed again, and no create is answered 409", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
@@ -112,7 +112,7 @@ it("emptied by a failover: the ledger is warmed again, and no create meets a 409
   const lists = (await sandbox.requests())["list 200"] ?? 0;
   await redis.client.flushall();
   await waitFor(async () => ((await sandbox.requests())["list 200"] ?? 0) > lists, {
-    what: "listed again",
+    what: "the service is listed again",
   });
   await daemon.push(
     Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`, { firstName: "Eda" })),

@@ -1,6 +1,11 @@
 import { expect, inject, it } from "vitest";
-import { personEvent, startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
-import type { SandboxProcess } from "../support/crmsync.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -25,7 +30,7 @@ async function status(env: Record<string, string>, ...args: string[]): Promise<s
 const statusOf = async (env: Record<string, string>): Promise<Status> =>
   JSON.parse(await status(env, "--json")) as Status;
 
-it("tells what ended, what is dead, and who runs; the same over HTTP", async () => {
+it("shows outcomes, dead letters and processes; the same over HTTP", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, { SERVICE_TOKEN_ISSUED_AT: "2020-01-01" });
   await using daemon = await startDaemon(env);
@@ -36,14 +41,14 @@ it("tells what ended, what is dead, and who runs; the same over HTTP", async () 
       const now = await statusOf(env);
       return now.outcomesOfLastHour["created"] === 2 && now;
     },
-    { what: "the outcomes are told" },
+    { what: "the outcomes are shown" },
   );
   expect(seen).toMatchObject({
     sendingStopped: [],
     backlog: { live: { records: 0, oldestAgeSeconds: 0 }, inbox: 0, drainedAt: null },
     outcomesOfLastHour: { created: 2, rejected: 1, updated: 0 },
-    deadLetters: { total: 1, byReason: { invalid: 1, refused: 0 } },
-    door: { state: "open", since: null },
+    deadLetters: { total: 1, byReason: { invalid: 1, service_rejected: 0 } },
+    denial: { state: "none", since: null },
     ledger: { state: "done" },
     redis: { durable: true },
   });
@@ -58,7 +63,7 @@ it("tells what ended, what is dead, and who runs; the same over HTTP", async () 
   expect(await status(env)).toMatch(/dead +1: invalid 1\n/);
 });
 
-it("names the closed door and the exhausted hour, and when things move on", async () => {
+it("names the exhausted hour and the denial, and when changes are sent again", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, { QUOTA_PER_HOUR: "4", QUOTA_LIVE_RESERVE: "1" });
   await using daemon = await startDaemon(env);
@@ -74,31 +79,31 @@ it("names the closed door and the exhausted hour, and when things move on", asyn
   expect(Date.parse(exhausted.backlog.drainedAt ?? "")).toBeGreaterThan(Date.now() + 3_000_000);
 
   const other = envFor(sandbox);
-  await using refused = await startDaemon(other);
+  await using denied = await startDaemon(other);
   await waitFor(async () => (await statusOf(other)).ledger.state === "done", { what: "warm" });
   await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ fault: "revoked" }),
   });
-  await refused.push([personEvent("1")]);
+  await denied.push([personEvent("1")]);
   const stopped = await waitFor(
     async () => {
       const now = await statusOf(other);
-      return now.door.state === "token_denied" && now.backlog.live.records === 1 && now;
+      return now.denial.state === "token_denied" && now.backlog.live.records === 1 && now;
     },
-    { what: "the door is found closed" },
+    { what: "the denial is shown" },
   );
   expect(stopped.findings[0]).toMatchObject({ severity: "stopped" });
-  // Senders are not turned away, and whoever looks is told.
-  const ready = await fetch(`${refused.url}/readyz`);
+  // The daemon still accepts events; /readyz names the reason why none is sent.
+  const ready = await fetch(`${denied.url}/readyz`);
   expect(ready.status).toBe(200);
-  expect(await ready.text()).toMatch(/refuses the token \(401\)/);
+  expect(await ready.text()).toMatch(/denies the token \(401\)/);
   expect(stopped.backlog.drainedAt).toBeNull();
-  expect(await status(other)).toMatch(/drained +unknown while stopped/);
+  expect(await status(other)).toMatch(/drained +unknown while sending is stopped/);
 });
 
-it("says that it cannot know while Redis is away", async () => {
+it("answers 503 and exports no shared state while Redis is down", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(sandbox, { REDIS_URL: redis.url }));

@@ -1,4 +1,4 @@
-/** What the daemon tells a collector of traces, and what it never tells anybody. */
+/** What the daemon exports to a trace collector, and what it never exports. */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
@@ -11,13 +11,13 @@ import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
 import {
   type DaemonProcess,
-  envFor,
-  personEvent,
   startDaemon,
   startSandbox,
-  tempDir,
   waitUntilSettled,
 } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
 import { fixture } from "../support/fixtures.ts";
 import { otlpReceiver, type ReceivedSpan } from "../support/otlp-receiver.ts";
@@ -25,7 +25,7 @@ import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** In every personal value and in every crmCode. */
+/** Every personal value and every crmCode contains it. */
 const MARK = "Xq7Leak";
 const FOREIGN_TRACE = "0af7651916cd43dd8448eb211c80319c";
 
@@ -40,12 +40,15 @@ objects:
       city: city
 `;
 
-/** All that the two systems are ever sent beside the request itself. */
+/** The only headers that the service and the CRM may receive. */
 const PLAIN_HEADERS = new Set(
   "accept authorization connection content-length content-type host".split(" "),
 );
 
-/** The service, seen from the wire; refuses one write by quoting all that it was sent. */
+/**
+ * A server before the sandbox that records the headers of every request. It rejects one write and
+ * quotes the whole request in the error.
+ */
 async function recordingService(target: string) {
   const headers: IncomingHttpHeaders[] = [];
   let quotes = 0;
@@ -56,23 +59,22 @@ async function recordingService(target: string) {
       const { method = "GET", url = "" } = request;
       if (quotes > 0 && method !== "GET") {
         quotes -= 1;
-        const said = {
-          error: `no: ${body.toString()} ${request.headers.authorization}`,
-          code: 400,
-        };
-        response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(said));
+        const error = `rejected: ${body.toString()} ${request.headers.authorization}`;
+        response
+          .writeHead(400, { "content-type": "application/json" })
+          .end(JSON.stringify({ error, code: 400 }));
         return;
       }
       const { authorization = "", "content-type": type = "application/json" } = request.headers;
-      const answer = await fetch(target + url, {
+      const served = await fetch(target + url, {
         method,
         headers: { authorization, "content-type": type },
         ...(method !== "GET" && { body }),
       });
-      response.writeHead(answer.status, {
-        "content-type": answer.headers.get("content-type") ?? "",
+      response.writeHead(served.status, {
+        "content-type": served.headers.get("content-type") ?? "",
       });
-      response.end(Buffer.from(await answer.arrayBuffer()));
+      response.end(Buffer.from(await served.arrayBuffer()));
     })().catch(() => request.socket.destroy());
   });
   server.listen(0, "127.0.0.1");
@@ -90,17 +92,17 @@ async function recordingService(target: string) {
 }
 
 const change = (n: number, record: Record<string, unknown> = {}, envelope = {}) => {
-  const good = { firstName: MARK, lastName: MARK, city: `${MARK} ${n}` };
-  const data = { record: { ...good, ...record } };
+  const valid = { firstName: MARK, lastName: MARK, city: `${MARK} ${n}` };
+  const data = { record: { ...valid, ...record } };
   return personEvent(`${MARK}${n}`, {}, { source: `/crm/${MARK}`, data, ...envelope });
 };
 
-async function hubspotCalls(daemon: DaemonProcess): Promise<void> {
+async function sendHubspotWebhook(daemon: DaemonProcess): Promise<void> {
   const [, created] = fixture("hubspot/01-contact-creation.json") as object[];
   const body = JSON.stringify([created]);
   const at = String(Date.now());
   const signed = `POST${daemon.url}/webhooks/hubspot${body}${at}`;
-  const answer = await fetch(`${daemon.url}/webhooks/hubspot`, {
+  const response = await fetch(`${daemon.url}/webhooks/hubspot`, {
     method: "POST",
     headers: {
       "content-type": "application/json",
@@ -109,7 +111,7 @@ async function hubspotCalls(daemon: DaemonProcess): Promise<void> {
     },
     body,
   });
-  expect(answer.status).toBe(200);
+  expect(response.status).toBe(200);
 }
 
 const ended = (daemon: DaemonProcess, outcome: string, count: number) =>
@@ -123,13 +125,13 @@ async function stop({ process }: DaemonProcess): Promise<void> {
   expect(await process.ended).toEqual({ code: 0, signal: null });
 }
 
-/** Names from the root down to this span. */
-function wayTo(span: ReceivedSpan, all: readonly ReceivedSpan[]): string[] {
+/** The names of all spans from the root to this one. */
+function pathTo(span: ReceivedSpan, all: readonly ReceivedSpan[]): string[] {
   const parent = all.find(({ spanId }) => spanId === span.parentSpanId);
-  return [...(parent === undefined ? [] : wayTo(parent, all)), span.name];
+  return [...(parent === undefined ? [] : pathTo(parent, all)), span.name];
 }
 
-test("a change is one trace from the door to the service, and says nothing of whom it is about", async () => {
+test("a change is one trace from HTTP intake to the service, without personal data", async () => {
   const [hubspot] = CRM_APIS;
   if (hubspot === undefined) throw new Error("no HubSpot");
   const properties = { firstname: MARK, lastname: MARK, city: MARK };
@@ -167,7 +169,7 @@ test("a change is one trace from the door to the service, and says nothing of wh
   await ended(daemon, "created", 1);
   await daemon.push([change(1, { city: `${MARK} elsewhere` })]);
   await ended(daemon, "updated", 1);
-  await hubspotCalls(daemon);
+  await sendHubspotWebhook(daemon);
   await ended(daemon, "created", 2);
   await daemon.push([change(2), change(3, { lastName: "" })]);
   await ended(daemon, "created", 3);
@@ -176,7 +178,7 @@ test("a change is one trace from the door to the service, and says nothing of wh
   await daemon.push([change(4)]);
   await ended(daemon, "rejected", 2);
 
-  // Other clients: traced, traced in a way nobody understands, not at all, not an event at all.
+  // Other clients: traced, with unreadable metadata, with empty metadata, and with no valid event.
   const client = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
   const queue = new Queue("crm-events", { connection: client, prefix: env.QUEUE_PREFIX });
   const traced = {
@@ -197,9 +199,9 @@ test("a change is one trace from the door to the service, and says nothing of wh
   client.disconnect();
 
   const spans = collector.spans();
-  const ways = spans.map((span) => wayTo(span, spans).join(" > "));
+  const paths = spans.map((span) => pathTo(span, spans).join(" > "));
   const sync = "process crm-events > add sync.sync > process sync";
-  for (const way of [
+  for (const path of [
     "POST /events > add crm-events.event > process crm-events > map",
     "POST /events > add crm-events.event > process crm-events > stage",
     `POST /events > add crm-events.event > ${sync} > permit`,
@@ -213,8 +215,8 @@ test("a change is one trace from the door to the service, and says nothing of wh
     "GET /business-relations/schema-config",
   ]) {
     expect(
-      ways.filter((one) => one.endsWith(way)),
-      `${way} of\n${ways.toSorted().join("\n")}`,
+      paths.filter((one) => one.endsWith(path)),
+      `${path} of\n${paths.toSorted().join("\n")}`,
     ).not.toEqual([]);
   }
   for (const span of spans) {
@@ -223,8 +225,8 @@ test("a change is one trace from the door to the service, and says nothing of wh
     expect(span.end).toBeGreaterThanOrEqual(span.start);
     expect(span.events).toEqual([]);
   }
-  const hooked = spans.find(({ name }) => name === "POST /webhooks/hubspot");
-  expect(spans.filter(({ traceId }) => traceId === hooked?.traceId).length).toBeGreaterThan(8);
+  const webhook = spans.find(({ name }) => name === "POST /webhooks/hubspot");
+  expect(spans.filter(({ traceId }) => traceId === webhook?.traceId).length).toBeGreaterThan(8);
   expect(spans.filter(({ traceId }) => traceId === FOREIGN_TRACE).length).toBeGreaterThan(4);
   const runs = spans.filter(({ name }) => name === "process sync");
   expect(new Set(runs.map(({ attributes }) => attributes["crmsync.outcome"]))).toEqual(
@@ -248,14 +250,14 @@ test("a change is one trace from the door to the service, and says nothing of wh
   for (const secret of [MARK, sandbox.token, "pat-1", "512840017733", "pageSize"]) {
     expect(sent).not.toContain(secret);
   }
-  const told = [...service.headers, ...crm.reads.map(({ headers }) => headers)];
-  expect(told.length).toBeGreaterThan(8);
+  const received = [...service.headers, ...crm.reads.map(({ headers }) => headers)];
+  expect(received.length).toBeGreaterThan(8);
   expect(
-    told.flatMap((one) => Object.keys(one)).filter((name) => !PLAIN_HEADERS.has(name)),
+    received.flatMap((one) => Object.keys(one)).filter((name) => !PLAIN_HEADERS.has(name)),
   ).toEqual([]);
 });
 
-test("protobuf unless told otherwise; a name and a share as the standard variables say", async () => {
+test("protobuf by default; service name and sampling as the standard variables say", async () => {
   await using collector = await otlpReceiver();
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
@@ -299,13 +301,13 @@ test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
   expect(loaded.length).toBeGreaterThan(20);
 });
 
-test("a collector that is away, or never answers, costs one line and no change", async () => {
+test("a collector that is down, or never answers, costs one log line and no change", async () => {
   await using sandbox = await startSandbox();
-  const gone = await otlpReceiver();
-  await gone[Symbol.asyncDispose]();
+  const down = await otlpReceiver();
+  await down[Symbol.asyncDispose]();
   await using daemon = await startDaemon(
     envFor(sandbox, {
-      OTEL_EXPORTER_OTLP_ENDPOINT: gone.url,
+      OTEL_EXPORTER_OTLP_ENDPOINT: down.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       OTEL_EXPORTER_OTLP_TIMEOUT: "2000",
       LOG_LEVEL: "info",
@@ -314,20 +316,20 @@ test("a collector that is away, or never answers, costs one line and no change",
   const lines = () => daemon.process.stderr.filter((line) => line.includes("tracing."));
   await daemon.push([personEvent("d")]);
   await ended(daemon, "created", 1);
-  await daemon.process.line(/tracing\.away/, 60_000);
-  // More than the SDK keeps: what is too much is dropped, and nobody waits.
+  await daemon.process.line(/tracing\.unavailable/, 60_000);
+  // More spans than the SDK keeps: it drops the rest, and no change waits.
   await daemon.push(Array.from({ length: 700 }, (_, n) => personEvent("d", { city: `${n}` })));
   await waitUntilSettled(daemon);
   expect(lines()).toHaveLength(1);
   expect(lines()[0]).toContain("ECONNREFUSED");
 
-  await using back = await otlpReceiver({ port: Number(new URL(gone.url).port) });
+  await using back = await otlpReceiver({ port: Number(new URL(down.url).port) });
   await waitFor(
     async () => {
       await daemon.push([personEvent("d", { city: String(Math.random()) })]);
       return lines().some((line) => line.includes("tracing.recovered"));
     },
-    { what: "the collector is back", deadlineMs: 60_000 },
+    { what: "the collector answers again", deadlineMs: 60_000 },
   );
   expect(back.spans().length).toBeGreaterThan(0);
   expect(lines()).toHaveLength(2);
@@ -342,7 +344,7 @@ test("a collector that is away, or never answers, costs one line and no change",
   expect(stuck.process.stderr.filter((line) => line.includes("daemon.stop_timed_out"))).toEqual([]);
 });
 
-test("variables that cannot work are named, each with what to do", async () => {
+test("each invalid variable is named, with its remedy", async () => {
   const env = {
     SERVICE_BASE_URL: "http://127.0.0.1:1",
     SERVICE_TOKEN: "t",

@@ -1,15 +1,16 @@
 import { assert as check, asyncProperty, boolean, record, type Arbitrary } from "fast-check";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
-import { FOUND_BEFORE } from "./found-before.ts";
-import { disturbed, peaceful, stormy, type Action } from "./schedules.ts";
+import { ModelCrm } from "./model-crm.ts";
+import { bodyOf, COMPANY } from "./records.ts";
+import { REGRESSIONS } from "./regressions.ts";
+import { withFaults, withForeignWrites, withoutFaults, type Action } from "./schedules.ts";
 import { Simulation } from "./simulation.ts";
-import { bodyOf, COMPANY, Truth } from "./truth.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
-/** `PROPERTY_RUNS=5000 PROPERTY_SEED=7` searches longer, or the same way once more. */
+/** `PROPERTY_RUNS=5000` searches longer; `PROPERTY_SEED=7` repeats one search. */
 const { PROPERTY_RUNS = "300", PROPERTY_SEED } = process.env;
 const settings = {
   numRuns: Number(PROPERTY_RUNS),
@@ -18,75 +19,76 @@ const settings = {
 const TIMEOUT_MS = 60_000 + settings.numRuns * 200;
 
 interface Start {
-  /** Whether a record is on the service already. */
-  readonly found: boolean;
-  /** Whether the ledger was warmed before the first event. */
+  /** Whether the service has a record before the first event. */
+  readonly existsBefore: boolean;
+  /** Whether the ledger is warmed before the first event. */
   readonly warm: boolean;
 }
-const start: Arbitrary<Start> = record({ found: boolean(), warm: boolean() });
+const start: Arbitrary<Start> = record({ existsBefore: boolean(), warm: boolean() });
 
-async function play(
+async function runSchedule(
   actions: readonly Action[],
   start: Start,
-  atRest: (sim: Simulation, truth: Truth) => Promise<void>,
+  checkEnd: (simulation: Simulation, crm: ModelCrm) => Promise<void>,
 ): Promise<void> {
-  const sim = new Simulation(redis);
-  const truth = new Truth();
+  const simulation = new Simulation(redis);
+  const crm = new ModelCrm();
   try {
-    if (start.found) sim.service.found("r0", bodyOf("r0", 0));
-    if (start.warm) await sim.warm();
-    for (const action of actions) await act(sim, truth, action);
-    await sim.rest();
-    await atRest(sim, truth);
+    if (start.existsBefore) simulation.service.addExisting("r0", bodyOf("r0", 0));
+    if (start.warm) await simulation.warm();
+    for (const action of actions) await carryOut(action, simulation, crm);
+    await simulation.finish();
+    await checkEnd(simulation, crm);
   } finally {
-    await sim.forget();
+    await simulation.deleteKeys();
   }
 }
 
-async function act(sim: Simulation, truth: Truth, action: Action): Promise<void> {
+async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): Promise<void> {
   switch (action.do) {
     case "event":
-      return sim.accept(truth.add(action.change));
+      return simulation.accept(crm.add(action.change));
     case "repeat": {
-      const event = truth.events[action.earlier];
-      return event && sim.accept(event);
+      const event = crm.events[action.earlier];
+      return event && simulation.accept(event);
     }
     case "start":
-      return sim.start(action.worker, action.record);
+      return simulation.start(action.worker, action.record);
     case "step":
-      return sim.step(action.worker, action);
+      return simulation.step(action.worker, action);
     case "crash":
-      return sim.crash(action.worker);
-    case "pass":
-      return sim.pass(action.record, action.arrives);
+      return simulation.crash(action.worker);
+    case "pass_time":
+      return simulation.passTime(action.record, action.arrives);
     case "list":
-      return sim.list();
+      return simulation.list();
     case "warm":
-      return sim.warm();
+      return simulation.warm();
     case "foreign": {
       const { record, content } = action;
-      return sim.service.foreign(
-        record,
-        content === undefined ? undefined : bodyOf(record, content),
-      );
+      const body = content === undefined ? undefined : bodyOf(record, content);
+      return simulation.service.writeForeign(record, body);
     }
   }
 }
 
-const faultsOf = async (sim: Simulation, truth: Truth) => [
-  ...sim.service.violations,
-  ...(await truth.faults(sim)),
+const mistakesOf = async (simulation: Simulation, crm: ModelCrm) => [
+  ...simulation.service.violations,
+  ...(await crm.differences(simulation)),
 ];
 
 it(
-  "nothing goes wrong: one request per net change",
+  "without faults: one request per net change",
   () =>
     check(
-      asyncProperty(peaceful, boolean(), (actions, found) =>
-        play(actions, { found, warm: true }, async (sim, truth) => {
-          expect(await faultsOf(sim, truth)).toEqual([]);
-          const { requests, netChanges, fetches, surprises } = sim.service;
-          expect({ surprises, requests }).toEqual({ surprises: 0, requests: netChanges + fetches });
+      asyncProperty(withoutFaults, boolean(), (actions, existsBefore) =>
+        runSchedule(actions, { existsBefore, warm: true }, async (simulation, crm) => {
+          expect(await mistakesOf(simulation, crm)).toEqual([]);
+          const { requests, netChanges, fetches, unexpectedReplies } = simulation.service;
+          expect({ unexpectedReplies, requests }).toEqual({
+            unexpectedReplies: 0,
+            requests: netChanges + fetches,
+          });
         }),
       ),
       settings,
@@ -95,32 +97,32 @@ it(
 );
 
 it(
-  "whatever fails or crashes: each record ends on its newest state, and never goes back",
+  "with any failures and crashes: each record ends in its newest state, and never goes back",
   () =>
     check(
-      asyncProperty(stormy, start, (actions, start) =>
-        play(actions, start, async (sim, truth) => {
-          expect(await faultsOf(sim, truth)).toEqual([]);
-          expect(await sim.wrongRows()).toEqual([]);
+      asyncProperty(withFaults, start, (actions, start) =>
+        runSchedule(actions, start, async (simulation, crm) => {
+          expect(await mistakesOf(simulation, crm)).toEqual([]);
+          expect(await simulation.wrongRows()).toEqual([]);
         }),
       ),
-      { ...settings, examples: FOUND_BEFORE },
+      { ...settings, examples: REGRESSIONS },
     ),
   TIMEOUT_MS,
 );
 
 it(
-  "whoever else writes to the service: the next event of a record puts it right",
+  "after another program has written to the service: the next event of a record corrects it",
   () =>
     check(
-      asyncProperty(disturbed, start, (actions, start) =>
-        play(actions, start, async (sim, truth) => {
-          for (const record of sim.service.disturbed) {
-            const fresh = { record, kind: "upsert", content: COMPANY + 1 } as const;
-            await sim.accept(truth.add({ ...fresh, time: 9, sequence: 0 }));
+      asyncProperty(withForeignWrites, start, (actions, start) =>
+        runSchedule(actions, start, async (simulation, crm) => {
+          for (const record of simulation.service.foreignWrites) {
+            const newest = { record, kind: "upsert", content: COMPANY + 1 } as const;
+            await simulation.accept(crm.add({ ...newest, time: 9, sequence: 0 }));
           }
-          await sim.rest();
-          expect(await faultsOf(sim, truth)).toEqual([]);
+          await simulation.finish();
+          expect(await mistakesOf(simulation, crm)).toEqual([]);
         }),
       ),
       settings,

@@ -1,13 +1,13 @@
-/** The service as a map: what is on it, who is talking to it, and what may still arrive. */
+/** A model of the service: its relations, its open requests, and requests that may still arrive. */
+import type { Sendable } from "../../../src/sync/decide.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import type { Sendable } from "../../../src/sync/sync-relation.ts";
-import type { Code } from "./truth.ts";
+import type { Code } from "./records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** How the service, or the network in front of it, answers one request. */
-export type Answer =
+/** What the schedule makes of one request: the service's reply, or a fault of the network. */
+export type ScriptedReply =
   | "ok"
   | "rejected"
   | "throttled"
@@ -15,40 +15,40 @@ export type Answer =
   | "unreachable"
   | "error_before"
   | "error_after"
-  /** No answer in time; the request lies somewhere on the way. */
+  /** No reply in time; the request is still under way. */
   | "late";
 
 interface Request {
   readonly crmCode: Code;
   readonly order: string;
-  readonly what: Sendable;
+  readonly decision: Sendable;
   readonly sender: string;
 }
 
-interface Held {
+interface StoredRelation {
   body: Body;
   /** Order of the event whose state was written last; "" after a foreign write. */
   order: string;
 }
 
 export class ModelService {
-  readonly relations = new Map<Code, Held>();
-  /** What must never happen, in words. */
+  readonly relations = new Map<Code, StoredRelation>();
+  /** What happened and must never happen, one text each. */
   readonly violations: string[] = [];
-  /** Records on which someone else wrote since our last write. */
-  readonly disturbed = new Set<Code>();
+  /** Records that another program wrote since our last write. */
+  readonly foreignWrites = new Set<Code>();
   requests = 0;
   /** Requests that only read. */
   fetches = 0;
   /** Writes that changed something. */
   netChanges = 0;
-  /** Answers that were not foreseen: 409, 404. */
-  surprises = 0;
+  /** Replies 409 and 404. */
+  unexpectedReplies = 0;
   readonly #open = new Map<Code, Request>();
   readonly #late: Request[] = [];
 
-  /** What a request meets, and what its sender is told. */
-  request(request: Request, answer: Answer): ServiceReply {
+  /** Carries out one request. @returns the reply that its sender gets. */
+  request(request: Request, scripted: ScriptedReply): ServiceReply {
     this.requests += 1;
     const other = this.#open.get(request.crmCode) ?? this.#lateOf(request.crmCode)[0];
     if (other !== undefined) {
@@ -57,16 +57,16 @@ export class ModelService {
       );
     }
     this.#open.set(request.crmCode, request);
-    const writes = request.what.kind !== "fetch";
+    const writes = request.decision.kind !== "fetch";
     const lost = { kind: "unavailable", reason: "timeout", ambiguous: writes } as const;
-    switch (answer) {
+    switch (scripted) {
       case "ok":
         return this.#apply(request);
       case "rejected":
         return { kind: "rejected", status: 400, error: "no" };
       case "throttled":
       case "denied":
-        return { kind: answer };
+        return { kind: scripted };
       case "unreachable":
         return { ...lost, ambiguous: false };
       case "error_before":
@@ -81,13 +81,13 @@ export class ModelService {
     }
   }
 
-  /** Its sender has the answer, gave up, or died. */
+  /** The sender has its reply, gave up, or crashed. */
   ended(crmCode: Code, sender: string): void {
     if (this.#open.get(crmCode)?.sender === sender) this.#open.delete(crmCode);
   }
 
-  /** Time enough for everything under way to arrive, or to be lost for good. */
-  settleLate(crmCode: Code, arrives: boolean): void {
+  /** So much time passes that every late request arrives, or is lost for good. */
+  endLateRequests(crmCode: Code, arrives: boolean): void {
     this.#open.delete(crmCode);
     for (const request of this.#lateOf(crmCode)) {
       this.#late.splice(this.#late.indexOf(request), 1);
@@ -95,15 +95,15 @@ export class ModelService {
     }
   }
 
-  /** A relation that was there before anything else. */
-  found(crmCode: Code, body: Body): void {
+  /** Adds a relation that existed before the schedule began. */
+  addExisting(crmCode: Code, body: Body): void {
     this.relations.set(crmCode, { body, order: "" });
   }
 
-  /** Someone else writes: the relation appears, changes or is gone. */
-  foreign(crmCode: Code, body: Body | undefined): void {
+  /** Another program creates, changes or deletes the relation. */
+  writeForeign(crmCode: Code, body: Body | undefined): void {
     if (this.relations.get(crmCode)?.body["type"] === "Company" && body !== undefined) return;
-    this.disturbed.add(crmCode);
+    this.foreignWrites.add(crmCode);
     if (body === undefined) this.relations.delete(crmCode);
     else {
       const order = this.relations.get(crmCode)?.order ?? "";
@@ -115,41 +115,41 @@ export class ModelService {
     return this.#late.filter((request) => request.crmCode === crmCode);
   }
 
-  #apply({ crmCode, order, what }: Request): ServiceReply {
-    const held = this.relations.get(crmCode);
-    switch (what.kind) {
+  #apply({ crmCode, order, decision }: Request): ServiceReply {
+    const stored = this.relations.get(crmCode);
+    switch (decision.kind) {
       case "fetch":
         this.fetches += 1;
-        return held === undefined ? { kind: "missing" } : { kind: "found", body: held.body };
+        return stored === undefined ? { kind: "missing" } : { kind: "found", body: stored.body };
       case "create":
-        if (held !== undefined) return this.#surprise("exists");
-        this.#write(crmCode, order, what.body);
+        if (stored !== undefined) return this.#unexpected("exists");
+        this.#write(crmCode, order, decision.body);
         return { kind: "created" };
       case "update": {
-        if (held === undefined) return this.#surprise("missing");
-        if ((held.body["type"] === "Person") !== (what.body["type"] === "Person")) {
+        if (stored === undefined) return this.#unexpected("missing");
+        if ((stored.body["type"] === "Person") !== (decision.body["type"] === "Person")) {
           return { kind: "rejected", status: 400, error: "other variant" };
         }
-        this.#write(crmCode, order, what.body);
+        this.#write(crmCode, order, decision.body);
         return { kind: "updated" };
       }
     }
   }
 
-  #surprise(kind: "exists" | "missing"): ServiceReply {
-    this.surprises += 1;
+  #unexpected(kind: "exists" | "missing"): ServiceReply {
+    this.unexpectedReplies += 1;
     return { kind };
   }
 
   #write(crmCode: Code, order: string, body: Body): void {
-    const held = this.relations.get(crmCode);
-    if (held !== undefined && order < held.order) {
-      this.violations.push(`${crmCode} went back from ${held.order} to ${order}`);
+    const stored = this.relations.get(crmCode);
+    if (stored !== undefined && order < stored.order) {
+      this.violations.push(`${crmCode} went back from ${stored.order} to ${order}`);
     }
-    if (held === undefined || fingerprintOf(held.body) !== fingerprintOf(body)) {
+    if (stored === undefined || fingerprintOf(stored.body) !== fingerprintOf(body)) {
       this.netChanges += 1;
     }
-    this.disturbed.delete(crmCode);
+    this.foreignWrites.delete(crmCode);
     this.relations.set(crmCode, { body, order });
   }
 }

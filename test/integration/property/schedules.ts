@@ -1,4 +1,4 @@
-/** Arbitrary schedules: what happens, in which order, to whom. */
+/** Arbitrary schedules: which actions happen, in which order, to which record. */
 import {
   array,
   boolean,
@@ -10,22 +10,23 @@ import {
   type Arbitrary,
   type WeightedArbitrary,
 } from "fast-check";
-import type { Answer } from "./model-service.ts";
-import { CODES, COMPANY, KINDS, type Change, type Code } from "./truth.ts";
+import type { ScriptedReply } from "./model-service.ts";
+import { CODES, COMPANY, KINDS, type Change, type Code } from "./records.ts";
 
 export type Action =
   | { readonly do: "event"; readonly change: Change }
-  /** An event is delivered once more. */
+  /** An earlier event is delivered again. */
   | { readonly do: "repeat"; readonly earlier: number }
   | { readonly do: "start"; readonly worker: number; readonly record: Code }
   | {
       readonly do: "step";
       readonly worker: number;
-      readonly answer: Answer;
+      readonly reply: ScriptedReply;
       readonly giveUp: boolean;
     }
   | { readonly do: "crash"; readonly worker: number }
-  | { readonly do: "pass"; readonly record: Code; readonly arrives: boolean }
+  /** So much time passes that every hold on the record expires. */
+  | { readonly do: "pass_time"; readonly record: Code; readonly arrives: boolean }
   | { readonly do: "list" }
   | { readonly do: "warm" }
   | { readonly do: "foreign"; readonly record: Code; readonly content: number | undefined };
@@ -43,20 +44,20 @@ const change = record({
 
 type Weighted = WeightedArbitrary<Action>;
 
-const step = (weight: number, answer: Arbitrary<Answer>, giveUp: Arbitrary<boolean>) => ({
+const step = (weight: number, reply: Arbitrary<ScriptedReply>, giveUp: Arbitrary<boolean>) => ({
   weight,
-  arbitrary: record({ do: constant("step" as const), worker, answer, giveUp }),
+  arbitrary: record({ do: constant("step" as const), worker, reply, giveUp }),
 });
-const calm: Weighted[] = [
+const ordinary: Weighted[] = [
   { weight: 4, arbitrary: record({ do: constant("event" as const), change }) },
   { weight: 1, arbitrary: record({ do: constant("repeat" as const), earlier: nat(9) }) },
   { weight: 4, arbitrary: record({ do: constant("start" as const), worker, record: code }) },
 ];
-const troubles: Weighted[] = [
+const faults: Weighted[] = [
   { weight: 2, arbitrary: record({ do: constant("crash" as const), worker }) },
   {
     weight: 2,
-    arbitrary: record({ do: constant("pass" as const), record: code, arrives: boolean() }),
+    arbitrary: record({ do: constant("pass_time" as const), record: code, arrives: boolean() }),
   },
   { weight: 1, arbitrary: constantFrom({ do: "list" as const }, { do: "warm" as const }) },
 ];
@@ -68,19 +69,33 @@ const foreign: Weighted = {
     content: constantFrom(undefined, 0, 1),
   }),
 };
-const anyAnswer = constantFrom<Answer[]>(
-  ...(["ok", "ok", "ok", "rejected", "throttled", "denied", "unreachable"] as const),
-  ...(["error_before", "error_after", "late", "late"] as const),
+const anyReply = constantFrom<ScriptedReply[]>(
+  "ok",
+  "ok",
+  "ok",
+  "rejected",
+  "throttled",
+  "denied",
+  "unreachable",
+  "error_before",
+  "error_after",
+  "late",
+  "late",
 );
 
 const schedule = (...actions: Weighted[]): Arbitrary<Action[]> =>
   array(oneof(...actions), { minLength: 1, maxLength: 60, size: "max" });
 
-/** Nothing goes wrong; only the order is anybody's. */
-export const peaceful = schedule(step(8, constant("ok"), constant(false)), ...calm);
+/** No faults; any order of actions. */
+export const withoutFaults = schedule(step(8, constant("ok"), constant(false)), ...ordinary);
 
-/** Every answer, late arrivals, crashes between any two steps. */
-export const stormy = schedule(step(12, anyAnswer, boolean()), ...calm, ...troubles);
+/** Every reply, late requests, crashes between any two steps. */
+export const withFaults = schedule(step(12, anyReply, boolean()), ...ordinary, ...faults);
 
-/** Likewise, and somebody else writes to the service too. */
-export const disturbed = schedule(step(12, anyAnswer, boolean()), ...calm, ...troubles, foreign);
+/** The same, and another program writes to the service too. */
+export const withForeignWrites = schedule(
+  step(12, anyReply, boolean()),
+  ...ordinary,
+  ...faults,
+  foreign,
+);

@@ -1,53 +1,56 @@
-import type { Answer } from "./model-service.ts";
-import type { Code } from "./truth.ts";
+import type { ScriptedReply } from "./model-service.ts";
+import type { Code } from "./records.ts";
 
 export interface StepChoice {
-  readonly answer: Answer;
+  readonly reply: ScriptedReply;
   /** Whether an `unavailable` counts as having lasted too long. */
   readonly giveUp: boolean;
 }
 
-export const WELL: StepChoice = { answer: "ok", giveUp: false };
+export const NO_FAULT: StepChoice = { reply: "ok", giveUp: false };
 
-/** Work that waits at each of its gates until it is told to go on; left waiting, it has crashed. */
+/**
+ * A run that stops at each of its checkpoints until the next step. A worker that is never stepped
+ * again has crashed.
+ */
 export class SteppedRun {
   readonly crmCode: Code;
   readonly token: string;
-  /** Told with the last step. */
-  choice: StepChoice = WELL;
-  /** From taking its record until the hold has passed to another. */
-  holds = false;
-  /** Its hold has run out while it waited. */
+  /** Set by the last step. */
+  choice: StepChoice = NO_FAULT;
+  /** It has taken its record. */
+  hasTaken = false;
+  /** Its hold on the record has expired while it was stopped. */
   slept = false;
-  over = false;
+  isOver = false;
   #resume: () => void = () => {};
-  #moved: PromiseWithResolvers<void> = Promise.withResolvers();
+  #stopped: PromiseWithResolvers<void> = Promise.withResolvers();
 
   constructor(crmCode: Code, token: string) {
     this.crmCode = crmCode;
     this.token = token;
   }
 
-  /** Runs until the first gate. */
+  /** Runs until the first checkpoint. */
   begin(work: () => Promise<unknown>): Promise<void> {
-    const ended = () => {
-      this.over = true;
-      this.#moved.resolve();
+    const end = () => {
+      this.isOver = true;
+      this.#stopped.resolve();
     };
-    work().then(ended, (error: unknown) => this.#moved.reject(error));
-    return this.#moved.promise;
+    work().then(end, (error: unknown) => this.#stopped.reject(error));
+    return this.#stopped.promise;
   }
 
-  /** Runs until the next gate, or the end. */
+  /** Runs until the next checkpoint, or the end. */
   step(choice: StepChoice): Promise<void> {
     this.choice = choice;
-    this.#moved = Promise.withResolvers();
+    this.#stopped = Promise.withResolvers();
     this.#resume();
-    return this.#moved.promise;
+    return this.#stopped.promise;
   }
 
-  gate(): Promise<void> {
-    this.#moved.resolve();
+  checkpoint(): Promise<void> {
+    this.#stopped.resolve();
     return new Promise((resolve) => {
       this.#resume = resolve;
     });

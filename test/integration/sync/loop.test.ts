@@ -3,8 +3,8 @@ import { readConfig } from "../../../src/config.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { createLog } from "../../../src/ops/log.ts";
 import { Permit } from "../../../src/quota/permit.ts";
+import type { Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import type { Sendable } from "../../../src/sync/sync-relation.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSync } from "../../../workers/sync.ts";
@@ -24,21 +24,26 @@ function newRuntime(): Runtime {
     QUEUE_PREFIX: uniquePrefix(),
     RETRY_BASE_MS: "10",
   });
-  const runtime = createRuntime(
-    ...([config, redisUrl, "test", createLog("silent"), businessRelationMapping] as const),
-  );
+  const runtime = createRuntime({
+    config,
+    redisUrl,
+    version: "test",
+    log: createLog("silent"),
+    mapping: businessRelationMapping,
+  });
   closing.push(() => runtime.close());
   return runtime;
 }
 
-/** What no test here touches. */
+/** The parts that no test here uses. */
 const UNUSED = { quota: {} } as ServiceAccess;
 
-/** A service whose answers the test gives, one by one. */
-class HeldService {
-  readonly asked: { readonly what: Sendable; answer(reply: ServiceReply): void }[] = [];
+/** A service whose replies the test gives, one by one. */
+class ScriptedService {
+  readonly requests: { readonly decision: Sendable; reply(reply: ServiceReply): void }[] = [];
   permits = Number.POSITIVE_INFINITY;
-  wanted = 0;
+  /** How many permits were requested. */
+  permitRequests = 0;
 
   access(): ServiceAccess {
     return {
@@ -46,20 +51,20 @@ class HeldService {
       quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
       isReady: async () => true,
       mayTry: async () => true,
-      send: (_permit, what) =>
-        new Promise((answer) => {
-          this.asked.push({ what, answer });
+      send: (_permit, decision) =>
+        new Promise((reply) => {
+          this.requests.push({ decision, reply });
         }),
     };
   }
 
-  /** The nth request, once it is there. */
+  /** The nth request, from 1; waits for it. */
   async nth(n: number) {
-    return waitFor(() => this.asked[n - 1], { what: `request ${n}` });
+    return waitFor(() => this.requests[n - 1], { what: `request ${n}` });
   }
 
   async #permit(lane: "live" | "bulk", signal: AbortSignal | undefined): Promise<Permit> {
-    this.wanted += 1;
+    this.permitRequests += 1;
     const noHook = () => {};
     while (this.permits <= 0) {
       signal?.throwIfAborted();
@@ -74,10 +79,10 @@ class HeldService {
   }
 }
 
-function startLoop(runtime: Runtime, service: HeldService): void {
+function startLoop(runtime: Runtime, service: ScriptedService): void {
   const sync = startSync(runtime, service.access());
   closing.push(() => {
-    for (const request of service.asked) request.answer({ kind: "throttled" });
+    for (const request of service.requests) request.reply({ kind: "throttled" });
     return sync.close();
   });
 }
@@ -86,68 +91,65 @@ let order = 0;
 async function stage({ staged }: Runtime, crmCode: string, firstName: string): Promise<void> {
   order += 1;
   const payload = JSON.stringify({ type: "Person", crmCode, firstName, lastName: "Muster" });
-  await staged.stage(
-    {
-      crmCode,
-      payload,
-      eventKey: `key ${order}`,
-      order: `order ${String(order).padStart(4, "0")}`,
-      fingerprint: `fingerprint ${order}`,
-      variant: "Person",
-      status: "mapped",
-      lane: "live",
-      time: Date.now(),
-      event: "{}",
-    },
-    `c:${crmCode}`,
-  );
+  await staged.stage({
+    crmCode,
+    payload,
+    eventKey: `key ${order}`,
+    order: `order ${String(order).padStart(4, "0")}`,
+    fingerprint: `fingerprint ${order}`,
+    variant: "Person",
+    status: "mapped",
+    lane: "live",
+    time: Date.now(),
+    event: "{}",
+  });
 }
 
-const point = (runtime: Runtime, crmCode: string) =>
+const addPointer = (runtime: Runtime, crmCode: string) =>
   runtime.pointers.add([{ crmCode, lane: "live" }]);
 
-const nameSent = ({ what }: { what: Sendable }) =>
-  what.kind === "fetch" ? undefined : what.body["firstName"];
+const nameSent = ({ decision }: { decision: Sendable }) =>
+  decision.kind === "fetch" ? undefined : decision.body["firstName"];
 
-it("an event that arrives when its record is settled and its job not yet ended leads to a run", async () => {
+it("an event that arrives after its record was settled and before its job ended gets a run", async () => {
   const runtime = newRuntime();
-  const service = new HeldService();
+  const service = new ScriptedService();
   const settle = runtime.staged.settle.bind(runtime.staged);
   vi.spyOn(runtime.staged, "settle").mockImplementationOnce(async (...how) => {
     const result = await settle(...how);
     await stage(runtime, "completing", "version 2");
-    await point(runtime, "completing");
+    await addPointer(runtime, "completing");
     return result;
   });
   startLoop(runtime, service);
   await stage(runtime, "completing", "version 1");
-  await point(runtime, "completing");
-  (await service.nth(1)).answer({ kind: "created" });
+  await addPointer(runtime, "completing");
+  (await service.nth(1)).reply({ kind: "created" });
   expect(nameSent(await service.nth(2))).toBe("version 2");
 });
 
-it("an event that arrives while the request is under way leads to a run, and not before its end", async () => {
+it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime();
-  const service = new HeldService();
+  const service = new ScriptedService();
   startLoop(runtime, service);
   await stage(runtime, "active", "version 1");
-  await point(runtime, "active");
+  await addPointer(runtime, "active");
   const first = await service.nth(1);
   await stage(runtime, "active", "version 2");
-  await point(runtime, "active");
-  // A job that no deduplication knows of, as after the loss of its key.
+  await addPointer(runtime, "active");
+  // A second job, which BullMQ's deduplication allows after the loss of its key.
   await runtime.pointers.queue.add("sync", { crmCode: "active" });
   await waitFor(async () => (await runtime.pointers.queue.getDelayedCount()) === 1, {
-    what: "the second job of the record is put off",
+    what: "the second job of the record is delayed",
   });
-  expect(service.asked.length).toBe(1);
-  first.answer({ kind: "created" });
+  expect(service.requests.length).toBe(1);
+  first.reply({ kind: "created" });
   expect(nameSent(await service.nth(2))).toBe("version 2");
 });
 
-it("a worker that slept between taking a record and sending it gives it back", async () => {
+it("a worker that was frozen between taking a record and sending gives the record back", async () => {
   const runtime = newRuntime();
-  const service = new HeldService();
+  const service = new ScriptedService();
   const take = runtime.staged.take.bind(runtime.staged);
   const now = performance.now.bind(performance);
   vi.spyOn(runtime.staged, "take").mockImplementationOnce(async (...what) => {
@@ -158,21 +160,21 @@ it("a worker that slept between taking a record and sending it gives it back", a
   const settled = vi.spyOn(runtime.staged, "settle");
   startLoop(runtime, service);
   await stage(runtime, "slept", "version 1");
-  await point(runtime, "slept");
-  await waitFor(() => settled.mock.calls.length > 0, { what: "it is settled" });
+  await addPointer(runtime, "slept");
+  await waitFor(() => settled.mock.calls.length > 0, { what: "the record is settled" });
   expect(settled.mock.calls[0]?.[1]).toMatchObject({ row: "before", finished: false });
   expect(nameSent(await service.nth(1))).toBe("version 1");
   expect(settled.mock.calls.length).toBe(1);
 });
 
-it("no job is taken before there is a permit for it", async () => {
+it("no job is taken without a permit", async () => {
   const runtime = newRuntime();
-  const service = new HeldService();
+  const service = new ScriptedService();
   service.permits = 0;
   startLoop(runtime, service);
   await stage(runtime, "no permit", "version 1");
-  await point(runtime, "no permit");
-  await waitFor(() => service.wanted > 0, { what: "a permit is asked for" });
+  await addPointer(runtime, "no permit");
+  await waitFor(() => service.permitRequests > 0, { what: "a permit is requested" });
   expect(await runtime.pointers.queue.getJobCounts("active", "wait")).toEqual({
     active: 0,
     wait: 1,

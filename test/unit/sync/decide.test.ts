@@ -33,26 +33,26 @@ const restore: Wanted = { payload: undefined, status: "active" };
 describe("decide", () => {
   it.each([
     ["a new record is created", upsert, absent, "create"],
-    ["one that nobody knows is created", upsert, unknown, "create"],
+    ["one without a row is created", upsert, unknown, "create"],
     ["one whose creation is uncertain is created", upsert, maybeAbsent, "create"],
     ["a changed one is updated", upsert, different, "update"],
     ["an equal one is skipped", upsert, present, "skip"],
     ["an equal one that is uncertain is sent", upsert, maybeSame, "update"],
     ["a deletion without its record fetches it", remove, different, "fetch"],
-    ["a deletion of what is not there is skipped", remove, absent, "skip"],
-    ["a deletion of what may be there looks", remove, maybeAbsent, "fetch"],
-    ["a deletion of what is terminated is skipped", remove, ended, "skip"],
-    ["a deletion with its record updates at once", removeWith, different, "update"],
+    ["a deletion of a missing relation is skipped", remove, absent, "skip"],
+    ["a deletion of a relation that may exist fetches it", remove, maybeAbsent, "fetch"],
+    ["a deletion of a terminated relation is skipped", remove, ended, "skip"],
+    ["a deletion with its record updates without a fetch", removeWith, different, "update"],
     ["a deletion never creates", removeWith, unknown, "update"],
-    ["a restoration fetches what is terminated", restore, ended, "fetch"],
-    ["a restoration of what is active is skipped", restore, different, "skip"],
-    ["a restoration of what is not there is rejected", restore, absent, "reject"],
+    ["a restoration of a terminated relation fetches it", restore, ended, "fetch"],
+    ["a restoration of an active relation is skipped", restore, different, "skip"],
+    ["a restoration of a missing relation is rejected", restore, absent, "reject"],
     ["a person does not become a company", upsert, { ...different, variant: "Company" }, "reject"],
   ] as const)("%s", (_title, wanted, known, kind) => {
     expect(decide(wanted, known).kind).toBe(kind);
   });
 
-  it("forces the status that a deletion wants on the body", () => {
+  it("gives the body the status that a deletion forces", () => {
     expect(decide(removeWith, different)).toMatchObject({
       kind: "update",
       body: { firstName: "Ada", relationStatus: "terminated" },

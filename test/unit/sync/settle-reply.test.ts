@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { settleReply } from "../../../src/sync/settle-reply.ts";
+import type { Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import type { Sendable } from "../../../src/sync/sync-relation.ts";
+import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
 
 const body = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M" };
@@ -35,8 +35,8 @@ const known: LedgerRow = {
 const NOW = 1_000_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
-const settle = (reply: ServiceReply, change: Partial<TakenState> = {}, what: Sendable = sent) =>
-  settleReply(reply, what, { ...state, ...change }, known, NOW, retry);
+const settle = (reply: ServiceReply, change: Partial<TakenState> = {}, decision: Sendable = sent) =>
+  settleReply(reply, decision, { ...state, ...change }, known, NOW, retry);
 
 describe("settleReply", () => {
   it.each(["created", "updated"] as const)("%s proves the body and moves the watermark", (kind) => {
@@ -45,7 +45,7 @@ describe("settleReply", () => {
     expect(settlement).toMatchObject({ finished: true, row: { exists: true, watermark: "o2" } });
   });
 
-  it("exists: learns it and comes again, with the old watermark", () => {
+  it("exists: corrects the row, keeps the watermark and runs again", () => {
     const { settlement, end } = settle({ kind: "exists" });
     expect(end.next).toEqual({ kind: "again" });
     expect(settlement).toMatchObject({
@@ -54,45 +54,45 @@ describe("settleReply", () => {
     });
   });
 
-  it("missing: learns it and comes again; a deletion is then done", () => {
+  it("missing: corrects the row and runs again; a deletion is finished", () => {
     expect(settle({ kind: "missing" }).end.next).toEqual({ kind: "again" });
     const deletion = settle({ kind: "missing" }, { status: "terminated" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
     expect(deletion.settlement).toMatchObject({ finished: true, row: { exists: false } });
   });
 
-  it("a record that never stops healing is put off", () => {
+  it("a record that was healed too often is delayed", () => {
     expect(settle({ kind: "exists" }, { heals: 3 }).end.next.kind).toBe("later");
   });
 
-  it("found: keeps the fetched fields for the update to come", () => {
+  it("found: keeps the fetched fields for the update", () => {
     const found = { ...body, createdAt: "x", email: null };
     const { settlement, end } = settle({ kind: "found", body: found }, {}, { kind: "fetch" });
     expect(end.next).toEqual({ kind: "again" });
     expect(JSON.parse(settlement.payload ?? "")).toEqual(body);
   });
 
-  it("rejected: a dead letter in the service's words, and the ledger as it was", () => {
+  it("rejected: a dead letter with the service's message, and the row as before", () => {
     const settled = settle({ kind: "rejected", status: 400, error: "bad name" });
     expect(settled.dead?.reason).toBe("service_rejected");
     expect(settled.dead?.problems[0]?.rule).toBe("the service answered 400: bad name");
     expect(settled.settlement).toEqual({ row: "before", finished: true });
   });
 
-  it.each(["throttled", "denied"] as const)("%s: keeps the change, consumes no try", (kind) => {
+  it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {
     expect(settle({ kind })).toEqual({
       settlement: { row: "before", finished: false },
       end: { next: { kind: "again" }, outcome: kind },
     });
   });
 
-  it("unavailable for certain: the ledger as it was, later again", () => {
+  it("unavailable and not applied: the row as before, and a retry later", () => {
     const settled = settle({ kind: "unavailable", reason: "connection_refused", ambiguous: false });
     expect(settled.settlement).toMatchObject({ row: "before", failed: true, holdMs: 0 });
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 1000 });
   });
 
-  it("unavailable, perhaps applied: uncertain, and held until it can no longer arrive", () => {
+  it("unavailable and ambiguous: uncertain, and held until the request can no longer arrive", () => {
     const settled = settle({ kind: "unavailable", reason: "timeout", ambiguous: true });
     expect(settled.settlement).toMatchObject({ row: "uncertain", failed: true, holdMs: 3000 });
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 3000 });

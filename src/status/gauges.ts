@@ -1,0 +1,191 @@
+/**
+ * The gauges of shared state, one row each. They are read from Redis at each scrape and so equal in
+ * every process: take their max over processes, never their sum. A gauge whose value is not known
+ * now (Redis is away, the end of a stop is unknown) has no sample: an old value would be wrong.
+ */
+import { Gauge, type Registry } from "prom-client";
+import { INBOX_QUEUE } from "../event/inbox.ts";
+import { ROLES } from "../state/heartbeats.ts";
+import { SYNC_QUEUE } from "../state/pointer-queue.ts";
+import { durabilityProblems } from "../state/redis-health.ts";
+import { FETCH_QUEUE } from "../state/thin-events.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import { DENIAL_CAUSES } from "../sync/outcomes.ts";
+import { QUEUE_STATES, type Readings } from "./readings.ts";
+import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
+
+/** Sources with a series of their own, to keep the label bounded. */
+const MAX_SOURCES = 50;
+
+/** `fallback`: steady pacing that was not configured, after an unexplained 429. */
+const PACINGS = ["probing", "free", "steady", "fallback"] as const;
+
+type Labels = Readonly<Record<string, string>>;
+type Sample = readonly [labels: Labels, value: number];
+
+interface SharedGauge {
+  /** Without the prefix `crmsync_`. */
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly string[];
+  /** A number for a gauge without labels; undefined: not known now. */
+  read(readings: Readings): number | undefined | readonly Sample[];
+}
+
+const GAUGES: readonly SharedGauge[] = [
+  {
+    name: "queue_jobs",
+    help: "Jobs in each queue, by state.",
+    labels: ["queue", "state"],
+    read: ({ inboxJobs, syncJobs, fetchJobs }) =>
+      Object.entries({
+        [INBOX_QUEUE]: inboxJobs,
+        [SYNC_QUEUE]: syncJobs,
+        [FETCH_QUEUE]: fetchJobs,
+      }).flatMap(([queue, jobs]) =>
+        QUEUE_STATES.map((state): Sample => [{ queue, state }, jobs[state] ?? 0]),
+      ),
+  },
+  {
+    name: "oldest_unsynced_age_seconds",
+    help: "Age of the oldest change that is not yet on the service; 0 when there is none.",
+    labels: ["lane"],
+    read: ({ now, oldest }) => byLane((lane) => ageSeconds(now, oldest[lane])),
+  },
+  {
+    name: "unsynced_records",
+    help: "Records with a change that is not yet on the service.",
+    labels: ["lane"],
+    read: ({ unsynced }) => byLane((lane) => unsynced[lane]),
+  },
+  {
+    name: "dead_letters",
+    help: "Changes that wait for a person.",
+    read: ({ deadLetters }) => deadLetters,
+  },
+  {
+    name: "quota_limit",
+    help: "Requests allowed in one hour window.",
+    read: ({ quota }) => quota.limit,
+  },
+  {
+    name: "quota_remaining",
+    help: "Requests that may still start now in this hour window.",
+    read: ({ quota }) => quota.remaining,
+  },
+  {
+    name: "quota_reset_timestamp_seconds",
+    help: "When the next spent request of the hour returns.",
+    read: ({ quota }) => quota.resetAt / 1000,
+  },
+  {
+    name: "quota_pacing",
+    help: "1 for the current pacing; fallback: steady after an unexplained 429.",
+    labels: ["mode"],
+    read: ({ fallback, quota }) => oneOf("mode", PACINGS, fallback ? "fallback" : quota.pacing),
+  },
+  {
+    name: "backlog_drained_timestamp_seconds",
+    help: "When the backlog will be drained at the quota's rate; no sample while that is unknown.",
+    read: (readings) => seconds(drainedAt(readings)),
+  },
+  {
+    name: "sending_stopped",
+    help: "1 while all sending is stopped for this reason.",
+    labels: ["reason"],
+    read: (readings) => {
+      const stopped = stopReasonsIn(readings);
+      return STOP_REASONS.map((reason): Sample => [{ reason }, stopped.has(reason) ? 1 : 0]);
+    },
+  },
+  {
+    name: "auth_state",
+    help: "1 for the current state of the service's access check.",
+    labels: ["state"],
+    read: ({ denial }) => {
+      const states = ["ok", ...DENIAL_CAUSES.map((cause) => `${cause}_denied`)];
+      return oneOf("state", states, denial === undefined ? "ok" : `${denial.cause}_denied`);
+    },
+  },
+  {
+    name: "token_issued_timestamp_seconds",
+    help: "When the service token was issued; 0 if SERVICE_TOKEN_ISSUED_AT is not set.",
+    read: ({ tokenIssuedAt }) => seconds(tokenIssuedAt) ?? 0,
+  },
+  {
+    name: "source_last_event_timestamp_seconds",
+    help: "When the newest event of a source arrived.",
+    labels: ["source"],
+    read: ({ sources }) =>
+      Object.entries(sources)
+        .slice(0, MAX_SOURCES)
+        .map(([source, at]): Sample => [{ source }, at / 1000]),
+  },
+  {
+    name: "processes",
+    help: "Running processes that have each role.",
+    labels: ["role"],
+    read: ({ processes }) =>
+      ROLES.map((role): Sample => {
+        return [{ role }, processes.filter(({ roles }) => roles.includes(role)).length];
+      }),
+  },
+  {
+    name: "redis_durable",
+    help: "1 when Redis has AOF on, can write it, and evicts nothing.",
+    read: ({ redis }) => (durabilityProblems(redis).length === 0 ? 1 : 0),
+  },
+  {
+    name: "redis_memory_used_bytes",
+    help: "Memory that Redis uses.",
+    read: ({ redis }) => redis.usedBytes,
+  },
+  {
+    name: "redis_memory_limit_bytes",
+    help: "Memory that Redis may use; 0: no limit.",
+    read: ({ redis }) => redis.limitBytes,
+  },
+];
+
+export interface SharedGauges {
+  /** Shows these readings; undefined when Redis did not answer: no gauge has a sample then. */
+  show(readings: Readings | undefined): void;
+}
+
+export function createGauges(registry: Registry, version: string): SharedGauges {
+  const registers = [registry];
+  const define = (name: string, help: string, labelNames: readonly string[] = []) =>
+    new Gauge({ name: `crmsync_${name}`, help, labelNames, registers });
+  const gauges = GAUGES.map((row) => ({ row, gauge: define(row.name, row.help, row.labels) }));
+  const redisUp = define("redis_up", "1 when Redis answered this scrape of this process.");
+  define("build_info", "Version of crmsync; always 1.", ["version"]).set({ version }, 1);
+  return {
+    show(readings) {
+      redisUp.set(readings === undefined ? 0 : 1);
+      for (const { row, gauge } of gauges) {
+        clear(gauge, row);
+        const value = readings && row.read(readings);
+        if (typeof value === "number") gauge.set(value);
+        else for (const [labels, sample] of value ?? []) gauge.set(labels, sample);
+      }
+    },
+  };
+}
+
+/** `reset` would leave a gauge without labels at 0. */
+function clear(gauge: Gauge, { labels }: SharedGauge): void {
+  if (labels === undefined) gauge.remove();
+  else gauge.reset();
+}
+
+const byLane = (read: (lane: Lane) => number): Sample[] =>
+  LANES.map((lane) => [{ lane }, read(lane)]);
+
+const oneOf = (label: string, values: readonly string[], current: string): Sample[] =>
+  values.map((value) => [{ [label]: value }, value === current ? 1 : 0]);
+
+const seconds = (ms: number | undefined): number | undefined =>
+  ms === undefined ? undefined : ms / 1000;
+
+const ageSeconds = (now: number, since: number | undefined): number =>
+  since === undefined ? 0 : Math.max(0, (now - since) / 1000);

@@ -1,0 +1,88 @@
+/**
+ * What intake does with one record of an event: fetch it first, ignore it, reject it or stage it.
+ * Pure; `crmsync preview` shows the same plan.
+ */
+import type { CrmEvent } from "../event/crm-event.ts";
+import {
+  variantOf,
+  type BusinessRelation,
+  type Variant,
+} from "../service-spec/business-relation.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { bodyOf } from "./decide.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import type { Mapped } from "./mapped.ts";
+import type { Problem } from "./problem.ts";
+import type { WantedStatus } from "./staged-state.ts";
+import { validatePayload } from "./validate.ts";
+
+/** One record that an event is about: its own subject, or one that was merged into it. */
+export interface RecordChange {
+  readonly event: {
+    readonly type: string;
+    readonly subject: string;
+    readonly data?: Pick<NonNullable<CrmEvent["data"]>, "record" | "fetch"> | undefined;
+  };
+  readonly subject: string;
+}
+
+export type Plan =
+  | { readonly kind: "ignore" }
+  | {
+      readonly kind: "reject";
+      readonly reason: "unmappable" | "invalid";
+      readonly crmCode: string | undefined;
+      readonly problems: readonly Problem[];
+    }
+  | {
+      readonly kind: "stage";
+      readonly crmCode: string;
+      readonly status: WantedStatus;
+      /** Undefined when the event brought no usable record: its crmCode and status are enough. */
+      readonly payload: BusinessRelation | undefined;
+      readonly fingerprint: string | undefined;
+      readonly variant: Variant | undefined;
+    };
+
+/** The CRM from which the record must be fetched first; undefined when the event needs no fetch. */
+export function crmToFetchFrom({ event, subject }: RecordChange): string | undefined {
+  const isOwnRecord = subject === event.subject;
+  return isOwnRecord && event.data?.record === undefined ? event.data?.fetch : undefined;
+}
+
+export function planChange(change: RecordChange, mapped: Mapped, lists: TenantLists): Plan {
+  if (mapped.kind === "ignored") return { kind: "ignore" };
+  const { crmCode } = mapped;
+  const terminates = isTermination(change);
+  const problems = mapped.kind === "unmappable" ? mapped.problems : [];
+  if (crmCode === undefined || (mapped.kind === "unmappable" && !terminates)) {
+    return { kind: "reject", reason: "unmappable", crmCode, problems };
+  }
+  const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
+  const validated = candidate && validatePayload(candidate, lists);
+  // The fields of a deleted record may be invalid: the service's own do to terminate it.
+  if (validated?.ok === false && !terminates) {
+    return { kind: "reject", reason: "invalid", crmCode, problems: validated.problems };
+  }
+  const payload = validated?.ok === true ? validated.payload : undefined;
+  const status = terminates ? "terminated" : wantedStatus(change, payload);
+  return {
+    kind: "stage",
+    crmCode,
+    status,
+    payload,
+    fingerprint: payload && fingerprintOf(bodyOf(payload, status)),
+    variant: payload && variantOf(payload.type),
+  };
+}
+
+/** A record that was deleted, or merged into another one, ends as a terminated relation. */
+const isTermination = ({ event, subject }: RecordChange): boolean =>
+  event.type === "crm.record.deleted" || subject !== event.subject;
+
+/** A restored record without fields only gets its status back. */
+const wantedStatus = (
+  { event }: RecordChange,
+  payload: BusinessRelation | undefined,
+): WantedStatus =>
+  event.type === "crm.record.restored" && payload === undefined ? "active" : "mapped";

@@ -1,0 +1,18 @@
+/** How one run of a record ended, and what its pointer job does next. */
+import type { Outcome } from "./outcomes.ts";
+import type { Problem } from "./problem.ts";
+
+export type Next =
+  | { readonly kind: "complete" }
+  /** Runs again at once, first of all; no attempt is counted. */
+  | { readonly kind: "again" }
+  | { readonly kind: "later"; readonly at: number };
+
+export interface RunEnd {
+  readonly next: Next;
+  /** Absent when the change did not end: the record was healed, is held by another, or is gone. */
+  readonly outcome?: Outcome;
+  /** Finer than the outcome, for counters and the log. */
+  readonly reason?: string;
+  readonly problems?: readonly Problem[];
+}

@@ -1,0 +1,30 @@
+/** Checks a payload against the tenant's value lists (spec: "Per-client value lists"). */
+import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { kindOf, type Problem } from "./problem.ts";
+
+/** Values of the payload that the tenant's lists do not allow. Skips fields of the other variant. */
+export function tenantProblems(
+  payload: Readonly<Record<string, unknown>>,
+  variant: Variant,
+  lists: TenantLists,
+): Problem[] {
+  const problems: Problem[] = [];
+  for (const [field, config] of lists) {
+    if (!FIELDS_OF[variant].has(field)) continue;
+    const value = payload[field];
+    const items = value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value];
+    const problem = (at: string, rule: string, found: unknown) =>
+      problems.push({ field: at, rule, kind: kindOf(found) });
+    if (config.isRequired && items.length === 0) problem(field, "is required by the tenant", value);
+    if (!config.multiSelect && items.length > 1) {
+      problem(field, "must hold one value (the tenant's list is single-select)", value);
+    }
+    for (const [index, item] of items.entries()) {
+      if (config.values === undefined || config.values.has(String(item))) continue;
+      const at = Array.isArray(value) ? `${field}[${index}]` : field;
+      problem(at, "must be one of the tenant's values (see schema-config)", item);
+    }
+  }
+  return problems;
+}

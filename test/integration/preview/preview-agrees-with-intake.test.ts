@@ -1,0 +1,201 @@
+/** `crmsync preview` must show what intake and sync do with the same event. */
+import { writeFileSync } from "node:fs";
+import { afterEach, expect, inject, it } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { loadMapping } from "../../../src/mapping/load-mapping.ts";
+import { createLog } from "../../../src/ops/log.ts";
+import { NO_TRACING, type Note } from "../../../src/ops/tracing.ts";
+import { previewOne, type Body, type Preview } from "../../../src/preview/preview-one.ts";
+import { readSubjects } from "../../../src/preview/read-records.ts";
+import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
+import { bodyOf } from "../../../src/sync/decide.ts";
+import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { rowOf } from "../../../src/sync/settle-reply.ts";
+import { syncRelation } from "../../../src/sync/sync-relation.ts";
+import { startIntake } from "../../../workers/intake.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { temporaryFile } from "../../support/temporary-file.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+type Event = ReturnType<typeof personEvent>;
+
+interface Case {
+  readonly what: string;
+  readonly mapping: string;
+  readonly event: Event;
+  /** The ledger's row of the record; the ledger is warm. */
+  readonly row?: LedgerRow;
+  /** What both must show. */
+  readonly expected: Partial<Preview>;
+}
+
+const event = (what: string, subject: string, data: object | undefined): Event =>
+  personEvent("1", {}, { type: `crm.record.${what}`, subject, data });
+
+const ada = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
+
+const CASES: readonly Case[] = [
+  {
+    what: "a deletion with a leftover record without a key: the subject gives the key",
+    mapping: "business-relation",
+    event: event("deleted", "contact/1", { record: { deletedBy: "somebody" } }),
+    row: rowOf(ada, 1),
+    expected: { result: "passes", crmCode: "1", status: "terminated", payload: undefined },
+  },
+  {
+    what: "a deletion with a leftover record without a required field",
+    mapping: "generic",
+    event: event("deleted", "person/1", { record: { first_name: "Ada" } }),
+    row: rowOf({ ...ada, crmCode: "person-1" }, 1),
+    expected: { result: "passes", crmCode: "person-1", status: "terminated", payload: undefined },
+  },
+  {
+    what: "a deletion with its whole record",
+    mapping: "business-relation",
+    event: event("deleted", "contact/1", { record: ada }),
+    row: rowOf(ada, 1),
+    expected: { result: "passes", crmCode: "1", status: "terminated", decision: "update" },
+  },
+  {
+    what: "a deletion that the service does not need",
+    mapping: "business-relation",
+    event: event("deleted", "contact/1", undefined),
+    expected: { result: "passes", decision: "skip", why: "nothing_to_terminate" },
+  },
+  {
+    what: "a thin deletion",
+    mapping: "hubspot",
+    event: event("deleted", "contact/1", { fetch: "hubspot" }),
+    expected: { result: "to fetch", why: "hubspot" },
+  },
+  {
+    what: "a record without a required field",
+    mapping: "generic",
+    event: event("updated", "person/1", { record: { first_name: "Ada", last_name: "Muster" } }),
+    expected: { result: "dead letter", crmCode: "person-1" },
+  },
+  {
+    what: "an invalid payload",
+    mapping: "business-relation",
+    event: event("updated", "contact/1", { record: { ...ada, lastName: "" } }),
+    expected: { result: "dead letter", crmCode: "1" },
+  },
+  {
+    what: "a person that the service has as a company",
+    mapping: "business-relation",
+    event: event("updated", "contact/1", { record: ada }),
+    row: rowOf({ type: "Company", crmCode: "1", name: "Muster & Co" }, 1),
+    expected: { result: "dead letter", decision: "reject", why: "variant_changed" },
+  },
+  {
+    what: "a restored record without fields that the service does not have",
+    mapping: "business-relation",
+    event: event("restored", "contact/1", undefined),
+    expected: { result: "dead letter", decision: "reject", why: "nothing_to_restore" },
+  },
+];
+
+type Outcome = Note["crmsync.outcome"];
+
+/** A runtime whose ledger is warm, and the outcomes that it reports. */
+async function createTestRuntime({ mapping, row, expected }: Case) {
+  const outcomes: Outcome[] = [];
+  const runtime = createRuntime({
+    config: readConfig({ QUEUE_PREFIX: uniquePrefix(), HUBSPOT_TOKEN: "any" }),
+    redisUrl: inject("redisUrl"),
+    version: "test",
+    log: createLog("silent"),
+    mapping: await loadMapping(mapping),
+    tracing: { ...NO_TRACING, note: (note) => outcomes.push(note["crmsync.outcome"]) },
+  });
+  closing.push(() => runtime.close());
+  const rows = row === undefined ? [] : [[expected.crmCode ?? "1", row] as const];
+  await runtime.ledger.writePage(rows, undefined);
+  return { runtime, outcomes };
+}
+
+async function preview({ mapping, tenantLists, ledger }: Runtime, event: Event): Promise<Preview> {
+  await using file = await temporaryFile("event.json");
+  writeFileSync(file.path, JSON.stringify(event));
+  const [subject] = readSubjects(file.path, mapping, {});
+  if (subject === undefined) throw new Error("the file has no event");
+  return previewOne(subject, mapping, {
+    lists: tenantLists.current(),
+    known: async (crmCode) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
+    ask: undefined,
+  });
+}
+
+/** Passes the event through intake, and runs its record until a request would be sent. */
+async function processEvent(
+  runtime: Runtime,
+  event: Event,
+  outcomes: readonly Outcome[],
+): Promise<Partial<Preview>> {
+  const intake = startIntake(runtime);
+  closing.push(() => intake.close());
+  await runtime.inbox.push([event]);
+  await waitFor(
+    async () => (await runtime.inbox.queue.getJobCountByTypes("wait", "active")) === 0,
+    {
+      what: "intake has processed the event",
+    },
+  );
+  const [outcome] = outcomes;
+  if (outcome === "staged") return runRecord(runtime);
+  if (outcome === "rejected") {
+    const { crmCode, problems } = await firstDeadLetter(runtime);
+    return { result: "dead letter", crmCode, problems };
+  }
+  if (outcome !== undefined) return { result: "passes", decision: "skip", why: String(outcome) };
+  const [job] = await runtime.thinEvents.queue.getJobs();
+  return { result: "to fetch", why: job?.data.crm };
+}
+
+async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
+  const [crmCode = ""] = await runtime.redis.zrange(runtime.keys.unsynced("live"), "0", "-1");
+  const shown: { -readonly [Key in keyof Preview]?: Preview[Key] } = { result: "passes", crmCode };
+  await syncRelation(crmCode, {
+    async take() {
+      const taken = await runtime.staged.take(crmCode, "test", 60_000);
+      if (taken.kind !== "taken") throw new Error("the record is not staged");
+      const { payload, status } = taken.state;
+      shown.status = status;
+      shown.payload =
+        payload === undefined ? undefined : bodyOf(JSON.parse(payload) as Body, status);
+      return taken;
+    },
+    async send(decision) {
+      shown.decision = decision.kind;
+      return { kind: "throttled" };
+    },
+    async storeDeadLetter(_state, why, problems) {
+      Object.assign(shown, { result: "dead letter", decision: "reject", why, problems });
+    },
+    settle: (state, how) => runtime.staged.settle(state, how),
+    now: Date.now,
+    retry: { baseMs: 1000, giveUpMs: 1000, holdMs: 1000, random: Math.random },
+  });
+  return shown;
+}
+
+async function firstDeadLetter({ deadLetters }: Runtime): Promise<DeadLetter> {
+  for await (const deadLetter of deadLetters.all()) return deadLetter;
+  throw new Error("there is no dead letter");
+}
+
+it.for(CASES)("$what", async (one) => {
+  const { runtime, outcomes } = await createTestRuntime(one);
+  const previewed = await preview(runtime, one.event);
+  const done = await processEvent(runtime, one.event, outcomes);
+  expect(previewed).toMatchObject(done);
+  expect({ ...previewed, ...done }).toMatchObject(one.expected);
+  expect(done.result).toBe(one.expected.result);
+});

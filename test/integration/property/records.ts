@@ -1,0 +1,54 @@
+/** The two records of the simulated CRM: how they change, and the events and bodies that follow. */
+export const CODES = ["r0", "r1"] as const;
+export type Code = (typeof CODES)[number];
+
+export const KINDS = ["upsert", "delete", "restore", "bare_restore", "merge"] as const;
+
+export interface Change {
+  readonly record: Code;
+  readonly kind: (typeof KINDS)[number];
+  /** There are few contents, so that two changes may be equal; COMPANY has the other variant. */
+  readonly content: number;
+  /** Second of the change; changes of the same second differ in sequence, or in arrival. */
+  readonly time: number;
+  readonly sequence: number;
+}
+
+export const COMPANY = 3;
+
+const TYPES = {
+  upsert: "crm.record.updated",
+  delete: "crm.record.deleted",
+  restore: "crm.record.restored",
+  bare_restore: "crm.record.restored",
+  merge: "crm.record.merged",
+} as const;
+
+export const otherRecord = (code: Code): Code => (code === "r0" ? "r1" : "r0");
+
+export function bodyOf(crmCode: string, content: number): Record<string, unknown> {
+  return content === COMPANY
+    ? { type: "Company", crmCode, name: "Muster & Co" }
+    : { type: "Person", crmCode, firstName: `version ${content}`, lastName: "Muster" };
+}
+
+/** @param number which event of the schedule it is; becomes its id. */
+export function eventOf(
+  { record, kind, content, time, sequence }: Change,
+  number: number,
+): Record<string, unknown> {
+  const hasRecord = kind !== "delete" && kind !== "bare_restore";
+  return {
+    specversion: "1.0",
+    source: "/crm",
+    id: String(number),
+    type: TYPES[kind],
+    subject: `contact/${record}`,
+    time: `2026-01-01T00:00:0${time}.000Z`,
+    sequence: String(sequence),
+    data: {
+      ...(hasRecord && { record: bodyOf(record, content) }),
+      ...(kind === "merge" && { merged: [`contact/${otherRecord(record)}`] }),
+    },
+  };
+}

@@ -1,0 +1,23 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const PAGES = ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: ROOT })];
+
+/** Paths of the repository in code spans, such as `src/sync/decide.ts` or `workers/sync.ts`. */
+const PATH = /`((?:src|workers|test|bench|deploy|docs|mappings|examples)\/[\w./-]*)/g;
+
+it.for(PAGES)("every file that %s names exists", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const missing = [...text.matchAll(PATH)]
+    .map(([, path = ""]) => path)
+    // A pattern such as `src/crm/<name>.ts` ends where its placeholder begins.
+    .filter((path) => !/[/-]$/.test(path) && !existsSync(join(ROOT, path)));
+  expect(missing).toEqual([]);
+});
+
+it("the pages name files", () => {
+  const text = readFileSync(join(ROOT, "docs/glossary.md"), "utf8");
+  expect([...text.matchAll(PATH)].length).toBeGreaterThan(50);
+});

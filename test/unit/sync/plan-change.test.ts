@@ -1,0 +1,133 @@
+import { describe, expect, it } from "vitest";
+import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
+import { bodyOf } from "../../../src/sync/decide.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import type { Mapped } from "../../../src/sync/mapped.ts";
+import {
+  crmToFetchFrom,
+  planChange,
+  type Plan,
+  type RecordChange,
+} from "../../../src/sync/plan-change.ts";
+
+const SUBJECT = "contact/1";
+
+/** A change of the record `contact/1`, or of a record that was merged into it (`subject`). */
+const change = (
+  what: "created" | "updated" | "deleted" | "restored" | "merged",
+  data: RecordChange["event"]["data"] = {},
+  subject = SUBJECT,
+): RecordChange => ({ event: { type: `crm.record.${what}`, subject: SUBJECT, data }, subject });
+
+const updated = change("updated");
+const deleted = change("deleted");
+const restored = change("restored");
+const mergedAway = change("merged", {}, "contact/2");
+
+const candidate = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
+const payload = {
+  ...candidate,
+  relationshipStatus: "Client",
+  relationStatus: "active",
+  amlFrequency: "ongoing",
+};
+const problem = { field: "crmCode", rule: "is required", kind: "nothing" };
+
+const ignored: Mapped = { kind: "ignored" };
+const withoutRecord: Mapped = { kind: "mapped", crmCode: "1", candidate: undefined };
+const valid: Mapped = { kind: "mapped", crmCode: "1", candidate };
+const invalid: Mapped = { kind: "mapped", crmCode: "1", candidate: { ...candidate, lastName: "" } };
+const noKey: Mapped = { kind: "unmappable", crmCode: undefined, problems: [problem] };
+const onlyKey: Mapped = { kind: "unmappable", crmCode: "1", problems: [problem] };
+
+const staged = (
+  status: "mapped" | "terminated" | "active",
+  body: typeof payload | undefined,
+): Plan => ({
+  kind: "stage",
+  crmCode: "1",
+  status,
+  payload: body as Extract<Plan, { kind: "stage" }>["payload"],
+  fingerprint: body && fingerprintOf(bodyOf(body, status)),
+  variant: body && "Person",
+});
+const unmappable = (crmCode: string | undefined): Plan => {
+  return { kind: "reject", reason: "unmappable", crmCode, problems: [problem] };
+};
+const invalidName: Plan = {
+  kind: "reject",
+  reason: "invalid",
+  crmCode: "1",
+  problems: [{ field: "lastName", rule: "must not be empty", kind: "an empty string" }],
+};
+
+describe("planChange", () => {
+  it.each<[string, RecordChange, Mapped, Plan]>([
+    ["a record that the mapping ignores", updated, ignored, { kind: "ignore" }],
+    ["a deletion that the mapping ignores", deleted, ignored, { kind: "ignore" }],
+    ["a valid record", updated, valid, staged("mapped", payload)],
+    ["an unmappable record without a key", updated, noKey, unmappable(undefined)],
+    ["an unmappable record with a key", updated, onlyKey, unmappable("1")],
+    ["an unmappable deletion without a key", deleted, noKey, unmappable(undefined)],
+    ["an unmappable deletion with a key", deleted, onlyKey, staged("terminated", undefined)],
+    ["an invalid payload", updated, invalid, invalidName],
+    ["an invalid payload of a deletion", deleted, invalid, staged("terminated", undefined)],
+    ["a deletion with its record", deleted, valid, staged("terminated", payload)],
+    ["a deletion without its record", deleted, withoutRecord, staged("terminated", undefined)],
+    ["a restored record without fields", restored, withoutRecord, staged("active", undefined)],
+    ["a restored record with its fields", restored, valid, staged("mapped", payload)],
+    ["an invalid payload of a restored record", restored, invalid, invalidName],
+    ["the surviving record of a merge", change("merged"), valid, staged("mapped", payload)],
+    ["a record that was merged away", mergedAway, withoutRecord, staged("terminated", undefined)],
+    [
+      "an unmappable record with a key that was merged away",
+      mergedAway,
+      onlyKey,
+      staged("terminated", undefined),
+    ],
+    [
+      "an unmappable record without a key that was merged away",
+      mergedAway,
+      noKey,
+      unmappable(undefined),
+    ],
+  ])("%s", (_title, change, mapped, plan) => {
+    expect(planChange(change, mapped, DEFAULT_TENANT_LISTS)).toEqual(plan);
+  });
+
+  it("the fingerprint of a deletion with its record is that of the terminated body", () => {
+    const plan = planChange(deleted, valid, DEFAULT_TENANT_LISTS);
+    const terminated = { ...payload, relationStatus: "terminated" };
+    expect(plan).toMatchObject({ fingerprint: fingerprintOf(terminated) });
+    expect(fingerprintOf(terminated)).not.toBe(fingerprintOf(payload));
+  });
+});
+
+describe("crmToFetchFrom", () => {
+  const fetch = "hubspot";
+  const record = { id: "1" };
+  it.each<[string, RecordChange, string | undefined]>([
+    ["a thin event", change("updated", { fetch }), fetch],
+    ["a thin deletion", change("deleted", { fetch }), fetch],
+    ["the surviving record of a thin merge", change("merged", { fetch }), fetch],
+    ["an event with its record", change("updated", { record }), undefined],
+    [
+      "an event with its record that also names a CRM",
+      change("updated", { record, fetch }),
+      undefined,
+    ],
+    [
+      "an event without data",
+      { event: { ...updated.event, data: undefined }, subject: SUBJECT },
+      undefined,
+    ],
+    ["a deletion without a record that names no CRM", deleted, undefined],
+    [
+      "a record that was merged away by a thin merge",
+      change("merged", { fetch }, "contact/2"),
+      undefined,
+    ],
+  ])("%s", (_title, change, crm) => {
+    expect(crmToFetchFrom(change)).toBe(crm);
+  });
+});
