@@ -1,6 +1,7 @@
 /**
  * Probes a service that denies access: one cheap request, at growing pauses and at once when the
- * token has changed, until the service grants access again.
+ * token has changed, until the service grants access again. A single record that is answered 403
+ * leads to one probe too: only if it is refused as well is everything denied.
  */
 import type { Permit } from "../src/quota/permit.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -18,7 +19,8 @@ export function startProbing(runtime: Runtime, access: ServiceAccess): Polling {
     async step(signal) {
       const changed = access.token() !== token;
       token = access.token();
-      if ((await denial.current()) === undefined || !(await denial.claimProbe(changed))) return;
+      const denied = (await denial.current()) !== undefined;
+      if (!(await (denied ? denial.claimProbe(changed) : denial.claimAskedProbe()))) return;
       await probe(runtime, access, await access.quota.acquire("live", signal));
     },
     onError: (error) =>
@@ -36,9 +38,12 @@ async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): P
     case "rejected":
       if (await denial.end()) log.info({}, "service.accepted_again");
       return;
-    // These say nothing about the denial.
-    case "throttled":
     case "unavailable":
+      // Every 403 to a probe denies all: it asks for nothing but access.
+      if (reply.status === 403) return access.denied({ kind: "denied", cause: "address" });
+      return;
+    // This says nothing about the denial.
+    case "throttled":
       return;
   }
 }

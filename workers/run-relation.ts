@@ -22,24 +22,28 @@ const STALE_AFTER_MS = 5000;
 
 const HOUR_MS = 3_600_000;
 
+/** @returns what the job does next; undefined when the run was cut short. */
 export async function runRelation(
   job: Job<Pointer>,
   token: string,
   permit: Permit,
   runtime: Runtime,
   access: ServiceAccess,
-): Promise<void> {
+): Promise<Next | undefined> {
   const { log, throttle } = runtime;
   try {
     const ports = syncPorts(runtime, access, token, permit);
     const { end, state } = await syncRelation(job.data.crmCode, ports);
+    if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
     if (state !== undefined) report(runtime, state, end);
     await endJob(job, token, end.next);
+    return end.next;
   } catch (error) {
     // The record is held and its job locked until both expire; then it is run again.
     throttle("sync.run", (suppressed) =>
       log.error({ err: error, suppressed }, "change.interrupted"),
     );
+    return undefined;
   } finally {
     // Has no effect on a permit that was used.
     permit.cancel();
@@ -80,6 +84,12 @@ function syncPorts(
       random: Math.random,
     },
   };
+}
+
+/** Whether the service has lost a relation that the ledger knew. */
+function isGone({ row }: TakenState, { reason }: RunEnd): boolean {
+  if (row?.exists !== true) return false;
+  return reason === "missing" || (reason === "nothing_to_terminate" && !row.terminated);
 }
 
 /** Ends the job as the path says. */
@@ -124,7 +134,7 @@ function report(runtime: Runtime, state: TakenState, end: RunEnd): void {
 
 /** The run ended, the change did not: it is retried later, or sent again at once. */
 function reportUnfinished(
-  { log, metrics, recordName, tracing }: Runtime,
+  { log, metrics, recordName, throttle, tracing }: Runtime,
   { crmCode, lane, tries }: TakenState,
   { outcome, reason }: RunEnd,
 ): void {
@@ -141,5 +151,10 @@ function reportUnfinished(
     return;
   }
   metrics.countRetry(reason ?? "other");
+  if (reason === "forbidden") {
+    throttle("change.forbidden", (suppressed) =>
+      log.warn({ ...line, suppressed }, "change.forbidden"),
+    );
+  }
   log.debug(line, "change.retry_scheduled");
 }

@@ -45,6 +45,9 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       const denial = denials.met();
       if (denial !== undefined) return denial;
       const reply = await sendDecision(service.client, permit, decision, crmCode);
+      if (reply.kind === "unavailable" && reply.reason === "forbidden") {
+        await runtime.denial.askForProbe();
+      }
       if (reply.kind === "denied") await denials.begin(reply);
       else if (reply.kind === "unavailable") {
         if (await outage.failed(reply.reason)) {
@@ -110,6 +113,7 @@ function sendDecision(
       return client.create(permit, decision.body);
     case "update":
       return client.update(permit, crmCode, decision.body);
+    case "check":
     case "fetch":
       return client.get(permit, crmCode);
   }

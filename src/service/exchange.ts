@@ -11,7 +11,7 @@ export interface ExchangeOptions {
   /** Limit for the whole exchange, from the connection to the last byte of the response, ms. */
   readonly timeoutMs: number;
   readonly connections?: number;
-  /** Proxies, if there are any. This module never reads them from the environment. */
+  /** Proxies, if there are any. This module never reads them from environment variables. */
   readonly proxy?: {
     readonly httpProxy?: string | undefined;
     readonly httpsProxy?: string | undefined;
@@ -47,7 +47,7 @@ export function createExchange(options: ExchangeOptions) {
   const base = new URL(options.baseUrl);
   const prefix = base.pathname.replace(/\/+$/, "") + API_PREFIX;
   const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy ?? {};
-  // Without the empty texts the agent would read the environment.
+  // Without the empty texts the agent would read environment variables.
   const agent = new EnvHttpProxyAgent({
     httpProxy,
     httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
@@ -85,7 +85,7 @@ export function createExchange(options: ExchangeOptions) {
         const type = Array.isArray(contentType) ? contentType[0] : contentType;
         return { status, headers, contentType: type, body };
       } catch (error) {
-        // The status is known, and for 3xx to 5xx it is enough to classify the response.
+        // Without its body, a response with such a status is classified as not the service's.
         if (status >= 300) return { status, headers, contentType: undefined, body: "" };
         const reason = bodyReason(error);
         return { failure: { kind: "unavailable", reason, ambiguous: writes, status } };

@@ -1,7 +1,8 @@
 /**
  * The one table from the service's HTTP responses to a closed set of replies.
- * Source: spec, "Endpoints" and "Errors". A response that the spec does not declare becomes
- * `unavailable` with its reason: only another try can show what it meant.
+ * Source: spec, "Endpoints" and "Errors". A status is believed only with the service's own kind of
+ * body: anything between here and the service can answer with a page and a status of its own. What
+ * is not believed becomes `unavailable` with its reason: only another try can show what it meant.
  */
 import { isIP } from "node:net";
 import type { DenialCause } from "../sync/outcomes.ts";
@@ -11,7 +12,10 @@ import { scrub } from "./scrub.ts";
 export type Relation = Readonly<Record<string, unknown>>;
 export type Operation = "create" | "update" | "get" | "list" | "schema-config";
 
-/** 401 denies the token, 403 denies our address. `ip`: our address as the service saw it. */
+/**
+ * 401 denies the token, 403 with IP_WHITELIST_BLOCKED our address. `ip`: our address as the service
+ * saw it.
+ */
 export interface Denied {
   readonly kind: "denied";
   readonly cause: DenialCause;
@@ -27,6 +31,13 @@ export interface Unavailable {
   readonly reason: UnavailableReason;
   readonly ambiguous: boolean;
   readonly status?: number;
+  /** Of `forbidden`: the service's error text, as in Rejected. */
+  readonly error?: string;
+}
+
+/** A success whose response does not prove it: the relation must be read before it is believed. */
+export interface Accepted {
+  readonly kind: "accepted";
 }
 
 /** Rejected by the service; the same request would be rejected again. */
@@ -43,8 +54,16 @@ export interface Throttled {
 }
 
 export type Failure = Denied | Unavailable | Rejected | Throttled;
-export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | Failure;
-export type UpdateReply = { readonly kind: "updated" } | { readonly kind: "missing" } | Failure;
+export type CreateReply =
+  | { readonly kind: "created" }
+  | { readonly kind: "exists" }
+  | Accepted
+  | Failure;
+export type UpdateReply =
+  | { readonly kind: "updated" }
+  | { readonly kind: "missing" }
+  | Accepted
+  | Failure;
 export type GetReply =
   | { readonly kind: "found"; readonly body: Relation }
   | { readonly kind: "missing" }
@@ -80,53 +99,86 @@ export interface SentRequest {
   readonly secrets: readonly string[];
 }
 
-const SUCCESS: Readonly<Record<Operation, number>> = {
-  create: 201,
-  update: 200,
-  get: 200,
-  list: 200,
-  "schema-config": 200,
-};
-
 type Success = Exclude<CreateReply | UpdateReply | GetReply | ListReply | SchemaReply, Failure>;
 
 export function classify(response: HttpResponse, sent: SentRequest): Success | Failure {
   const { status } = response;
-  const writes = sent.operation === "create" || sent.operation === "update";
+  if (status >= 200 && status < 300) return classifySuccess(response, sent);
   const unavailable = (reason: UnavailableReason, ambiguous: boolean): Unavailable => {
     return { kind: "unavailable", reason, ambiguous, status };
   };
-  if (status === SUCCESS[sent.operation]) {
-    const parsed = parseBody(response);
-    if ("reason" in parsed) return unavailable(parsed.reason, writes);
-    return replyOf(parsed.body, sent) ?? unavailable("unexpected_body", writes);
-  }
-  if (status >= 200 && status < 300) return unavailable("undeclared_success", writes);
+  // Obeyed whatever its body: it says only that we must wait.
+  if (status === 429) return { kind: "throttled" };
   if (status >= 300 && status < 400) return unavailable("redirect", false);
-  if (status >= 500) return unavailable("server_error", writes);
+  if (status === 502 || status === 504) return unavailable("gateway_error", isWrite(sent));
+  if (status >= 500) return unavailable("server_error", isWrite(sent));
+  if (status === 407) return unavailable("proxy", false);
+  if (!REFUSALS.has(status)) return unavailable("undeclared_status", false);
+  if (status === 403) return classifyForbidden(response, sent);
+  const error = errorOf(response, sent);
+  if (error === undefined) return unavailable("foreign_refusal", isWrite(sent));
   switch (status) {
-    case 400:
-    // Not declared by the spec, but the same body would be too large again.
-    case 413:
-    case 422:
-      return { kind: "rejected", status, error: errorText(response, sent) };
     case 401:
       return { kind: "denied", cause: "token" };
-    case 403:
-      return { kind: "denied", cause: "address", ...blockedIp(response) };
     case 404:
       if (sent.operation === "get" || sent.operation === "update") return { kind: "missing" };
-      break;
-    case 407:
-      return unavailable("proxy", false);
+      return unavailable("undeclared_status", false);
     case 409:
       if (sent.operation === "create") return { kind: "exists" };
-      break;
-    case 429:
-      return { kind: "throttled" };
+      return unavailable("undeclared_status", false);
+    default:
+      return { kind: "rejected", status, error };
   }
-  return unavailable("undeclared_status", false);
 }
+
+/** Statuses that refuse a request. 413 is not declared, but the same body would be too large again. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 401, 403, 404, 409, 413, 422]);
+
+const isWrite = ({ operation }: SentRequest): boolean =>
+  operation === "create" || operation === "update";
+
+/**
+ * 200 and 201 are believed with a body that names our crmCode, whichever of the two the spec
+ * declares. A write whose success comes without a body, or with another status of success (202: not
+ * carried out yet), may be true and proves nothing.
+ */
+function classifySuccess(response: HttpResponse, sent: SentRequest): Success | Unavailable {
+  const { status } = response;
+  const parsed = parseBody(response);
+  const reply = "body" in parsed ? replyOf(parsed.body, sent) : undefined;
+  const declared = isWrite(sent) ? status === 200 || status === 201 : status === 200;
+  if (reply !== undefined && declared) return reply;
+  const isEmpty = "reason" in parsed && parsed.reason === "empty_body";
+  if (isWrite(sent) && (reply !== undefined || isEmpty)) return { kind: "accepted" };
+  const reason =
+    "reason" in parsed ? parsed.reason : declared ? "unexpected_body" : "undeclared_success";
+  return { kind: "unavailable", reason, ambiguous: isWrite(sent), status };
+}
+
+/** Only IP_WHITELIST_BLOCKED is about our address; every other 403 is about this request. */
+function classifyForbidden(response: HttpResponse, sent: SentRequest): Denied | Unavailable {
+  const parsed = parseBody(response);
+  const body = "body" in parsed ? parsed.body : {};
+  const { code, ip, error, message } = body;
+  if (code === BLOCKED && typeof error === "string" && typeof message === "string") {
+    return {
+      kind: "denied",
+      cause: "address",
+      ...(typeof ip === "string" && isIP(ip) !== 0 && { ip }),
+    };
+  }
+  const said = errorOf(response, sent);
+  const ambiguous = said === undefined && isWrite(sent);
+  return {
+    kind: "unavailable",
+    reason: "forbidden",
+    ambiguous,
+    status: 403,
+    ...(said !== undefined && { error: said }),
+  };
+}
+
+const BLOCKED = "IP_WHITELIST_BLOCKED";
 
 type Body = { readonly body: Relation } | { readonly reason: UnavailableReason };
 
@@ -167,18 +219,13 @@ function replyOf(body: Relation, sent: SentRequest): Success | undefined {
   }
 }
 
-function errorText(response: HttpResponse, sent: SentRequest): string {
+/** The text of an ErrorResponse (spec: Errors); undefined when the body is none. */
+function errorOf(response: HttpResponse, sent: SentRequest): string | undefined {
   const parsed = parseBody(response);
-  const said = "body" in parsed ? parsed.body["error"] : undefined;
-  return typeof said === "string" && said !== ""
-    ? scrub(said, sent.payload ?? {}, sent.secrets)
-    : "no reason given";
-}
-
-function blockedIp(response: HttpResponse): { ip?: string } {
-  const parsed = parseBody(response);
-  const ip = "body" in parsed ? parsed.body["ip"] : undefined;
-  return typeof ip === "string" && isIP(ip) !== 0 ? { ip } : {};
+  if (!("body" in parsed)) return undefined;
+  const { error, code } = parsed.body;
+  if (typeof error !== "string" || !Number.isInteger(code)) return undefined;
+  return error === "" ? "no reason given" : scrub(error, sent.payload ?? {}, sent.secrets);
 }
 
 function isObject(value: unknown): value is Relation {

@@ -3,7 +3,7 @@
  * one denied request stops every process; kept, so that a restart does not probe at once.
  */
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { DenialCause } from "../sync/outcomes.ts";
 import type { Keys } from "./keys.ts";
 
@@ -31,6 +31,8 @@ const LONGEST_PAUSE = 6;
 export class ServiceDenial {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #askedKey: string;
+  readonly #write: ReturnType<typeof redisWrite>;
   readonly #pauseMs: number;
   readonly #begin: RedisScript<number>;
   readonly #claimProbe: RedisScript<number>;
@@ -39,6 +41,8 @@ export class ServiceDenial {
   constructor(redis: Redis, keys: Keys, pauseMs: number) {
     this.#redis = redis;
     this.#key = keys.denial;
+    this.#askedKey = keys.probeAsked;
+    this.#write = redisWrite(redis);
     this.#pauseMs = pauseMs;
     this.#begin = redisScript(redis, new URL("./lua/begin-denial.lua", import.meta.url));
     this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
@@ -55,6 +59,21 @@ export class ServiceDenial {
   /** @returns whether a denial of this cause begins with this reply. */
   async begin(cause: DenialCause, address: string): Promise<boolean> {
     return (await this.#begin([this.#key], [cause, address, this.#pauseMs])) === 1;
+  }
+
+  /**
+   * One record was answered 403, and perhaps all would be: asks for a probe, at most one per pause.
+   * It is no denial yet.
+   */
+  async askForProbe(): Promise<void> {
+    await this.#write("SET", this.#askedKey, "due", "PX", Math.ceil(this.#pauseMs), "NX");
+  }
+
+  /** Whether a probe was asked for, and this process is the one that makes it. */
+  async claimAskedProbe(): Promise<boolean> {
+    if ((await this.#redis.get(this.#askedKey)) !== "due") return false;
+    // Another process may have come first, or the time be over.
+    return (await this.#write("SET", this.#askedKey, "made", "KEEPTTL", "XX", "GET")) === "due";
   }
 
   /** @param force probe although the pause is not over, because the token has changed. */

@@ -2,9 +2,26 @@
  * A service that is unavailable for every record. Shared, so that all processes together try it
  * once per pause instead of spending the quota on it.
  */
+import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { UnavailableReason } from "../sync/service-reply.ts";
 import type { Keys } from "./keys.ts";
+
+/** These say nothing about the service: this process was too slow, or one record has a problem. */
+const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([
+  "stale_permit",
+  "slept",
+  "closed",
+  "forbidden",
+  "unconfirmed",
+]);
+
+/** The way from here to the service: another process may have another one. */
+const FAILURES_HERE: ReadonlySet<string> = new Set<UnavailableReason>(["dns", "proxy"]);
+
+/** For how long such a failure of one process counts, ms. */
+const HERE_MS = 120_000;
 
 /** Failures in a row, over all records and processes, that make an outage. */
 const FAILURES = 5;
@@ -23,25 +40,46 @@ export interface OutageView {
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #process: string = randomUUID();
   readonly #failed: RedisScript<number>;
   readonly #try: RedisScript<number>;
+  readonly #hereKey: string;
+  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #runningProcesses: () => Promise<number>;
+  readonly #now: () => number;
+  /** Failures of this process alone, in a row, and until when it makes no request for them, ms. */
+  #failuresHere = 0;
+  #pausedUntil = 0;
   /** Whether this process knows of a failure (its own or another's) since the last usable reply. */
   #failing = true;
 
-  constructor(redis: Redis, keys: Keys) {
+  /** @param runningProcesses how many processes send requests at present. */
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    runningProcesses: () => Promise<number> = async () => 1,
+    now: () => number = () => performance.now(),
+  ) {
     this.#redis = redis;
+    this.#hereKey = keys.outageHere;
+    this.#write = redisWrite(redis);
+    this.#runningProcesses = runningProcesses;
+    this.#now = now;
     this.#key = keys.outage;
     this.#failed = redisScript(redis, new URL("./lua/outage-failed.lua", import.meta.url));
     this.#try = redisScript(redis, new URL("./lua/outage-try.lua", import.meta.url));
   }
 
   /**
-   * Counts an unavailable reply.
+   * Counts an unavailable reply. One about the way from this process pauses this process; it counts
+   * for all only when every process has such failures.
    * @param reason as the client names it.
    * @returns whether an outage begins with this failure.
    */
   async failed(reason: string): Promise<boolean> {
+    if (NO_FAILURE.has(reason)) return false;
     this.#failing = true;
+    if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return false;
     const args = [FAILURES, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, reason];
     return (await this.#failed([this.#key], args)) === 1;
   }
@@ -52,17 +90,37 @@ export class Outage {
     if (!this.#failing) return false;
     const [until] = await this.#redis.hmget(this.#key, "until");
     await this.#redis.del(this.#key);
+    await this.#redis.hdel(this.#hereKey, this.#process);
+    this.#failuresHere = 0;
+    this.#pausedUntil = 0;
     this.#failing = false;
     return until !== null && until !== undefined;
   }
 
   /** How long to wait before a request may be tried, ms; 0: this process may make the try now. */
   async waitMs(): Promise<number> {
+    const here = this.#pausedUntil - this.#now();
+    if (here > 0) return Math.ceil(here);
     const wait = await this.#try([this.#key]);
     if (wait >= 0) return wait;
     // The failures may all be of other processes, which may have ended since.
     this.#failing = true;
     return 0;
+  }
+
+  /** Pauses this process, and tells whether all processes have such failures. */
+  async #failsEverywhere(): Promise<boolean> {
+    this.#failuresHere += 1;
+    const tooMany = this.#failuresHere - FAILURES;
+    if (tooMany >= 0) {
+      const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tooMany, 20));
+      this.#pausedUntil = this.#now() + pause;
+    }
+    await this.#write("HSET", this.#hereKey, this.#process, Date.now());
+    await this.#redis.pexpire(this.#hereKey, HERE_MS);
+    const times = Object.values(await this.#redis.hgetall(this.#hereKey));
+    const failing = times.filter((at) => Date.now() - Number(at) < HERE_MS).length;
+    return failing >= (await this.#runningProcesses());
   }
 
   /** Reads the outage without claiming a try; undefined when there is none. */

@@ -8,6 +8,8 @@ import type { Variant } from "../service-spec/business-relation.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type {
+  Doubt,
+  RunCount,
   SettleResult,
   Settlement,
   StageResult,
@@ -19,10 +21,11 @@ import type {
 import type { Encryption } from "./encryption.ts";
 import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
+import { proofToVerify } from "./verifications.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Days for which (source, id) is remembered (DESIGN: 7); today counts as an eighth. */
+/** Days for which (`source`, `id`) is remembered; today counts as an eighth. */
 const SEEN_DAYS = 7;
 const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
 
@@ -32,19 +35,37 @@ const SEEN_MAX_PER_DAY = 500_000;
 /** Event keys in one script call; Lua's stack has room for some thousands. */
 const SEEN_BATCH = 1000;
 
+/** After how long a proof is verified when an earlier request may still take effect, ms. */
+const VERIFY_AFTER_MS = 300_000;
+
+/** The field of a staged hash that counts each of them. */
+const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
+  tries: "n",
+  heals: "h",
+  forbidden: "b",
+  unconfirmed: "c",
+};
+
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #encryption: Encryption;
+  readonly #verifyAfterMs: number;
   readonly #stage: RedisScript<[StageResult["result"], number, number]>;
   readonly #seen: RedisScript<number[]>;
   readonly #take: RedisScript<string[]>;
   readonly #settle: RedisScript<SettleResult>;
 
-  constructor(redis: Redis, keys: Keys, encryption: Encryption) {
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    encryption: Encryption,
+    verifyAfterMs: number = VERIFY_AFTER_MS,
+  ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#encryption = encryption;
+    this.#verifyAfterMs = verifyAfterMs;
     this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
     this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url));
@@ -101,7 +122,12 @@ export class StagedStates {
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
-    const keys = [this.#keys.staged(crmCode), this.#keys.ledger, this.#keys.warmUp];
+    const keys = [
+      this.#keys.staged(crmCode),
+      this.#keys.ledger,
+      this.#keys.warmUp,
+      this.#keys.verify,
+    ];
     const [kind, second = "", warmUp = "", ...flat] = await this.#take(keys, [
       crmCode,
       token,
@@ -123,6 +149,8 @@ export class StagedStates {
       this.#keys.staged(taken.crmCode),
       this.#keys.ledger,
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
+      this.#keys.verify,
+      this.#keys.verifyProofs,
     ];
     return this.#settle(keys, [
       taken.crmCode,
@@ -131,8 +159,11 @@ export class StagedStates {
       how.finished ? "1" : "",
       Math.ceil(how.holdMs ?? 0),
       this.#encryption.encrypt(how.payload ?? ""),
-      how.failed === true ? "+" : "",
-      how.healed === true ? "+" : "",
+      (how.counts ?? []).map((count) => COUNT_FIELDS[count]).join(""),
+      how.doubt ?? "",
+      how.late === true ? "1" : "",
+      proofToVerify(taken, how, this.#encryption) ?? "",
+      Math.ceil(this.#verifyAfterMs),
     ]);
   }
 
@@ -152,6 +183,10 @@ export class StagedStates {
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
       heals: Number(field["h"] ?? 0),
+      forbidden: Number(field["b"] ?? 0),
+      unconfirmed: Number(field["c"] ?? 0),
+      doubt: field["d"] as Doubt | undefined,
+      late: field["lt"] === "1",
     };
   }
 

@@ -4,14 +4,17 @@
  */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
-import { eventOrder, normalTime } from "../event/event-order.ts";
+import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { createDeadLetter, type DeadLetter, type DeadReason } from "./dead-letter.ts";
 import type { Lane } from "./lane.ts";
-import type { Mapped } from "./mapped.ts";
+import type { IgnoreReason, Mapped } from "./mapped.ts";
 import { crmToFetchFrom, planChange, type Plan, type RecordChange } from "./plan-change.ts";
 import type { Problem } from "./problem.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
+import { needsTenantLists } from "./tenant-problems.ts";
+
+const NO_LISTS: TenantLists = new Map();
 
 export interface AcceptPorts {
   /** @param subject whose record: the event's own, or one that was merged into it. */
@@ -21,30 +24,47 @@ export interface AcceptPorts {
    * @returns why it cannot be fetched; undefined when it will be.
    */
   fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
-  lists(): TenantLists;
+  /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
+  lists(): TenantLists | undefined;
   isSeen(eventKey: string): Promise<boolean>;
   stage(state: StateToStage): Promise<StageResult>;
   /** Stores a dead letter; `superseded` when something newer of that record is known. */
   storeDeadLetter(letter: DeadLetter): Promise<"stored" | "superseded">;
+  /**
+   * Drops the dead letter of a record that is ignored by now, unless it is newer than this order.
+   * @returns whether there was one.
+   */
+  dropDeadLetter(crmCode: string, order: string): Promise<boolean>;
 }
 
 /** How an event arrived. */
 export interface Arrival {
-  /** When it was received, ms; stands in for a `time` that the event lacks. */
+  /** When it arrived by the clock of Redis, ms: its order is never later than that. */
   readonly at: number;
+  /** When its sender says that it was sent, ms; stands in for a `time` that the event lacks. */
+  readonly sentAt?: number;
   /** Grows with every event received. */
   readonly number: number;
+  /** Of a redriven event: the order that it had when it came, and the present time, ms. */
+  readonly order?: string | undefined;
+  readonly redrivenAt?: number;
 }
 
-/** What became of one record of an event. */
+const presentOf = ({ at, redrivenAt }: Arrival): number => redrivenAt ?? at;
+
+/** What became of one record of an event; `waiting`: accept the event again, with the tenant's lists. */
 export interface Accepted {
-  readonly result: StageResult["result"] | "rejected" | "ignored" | "fetching";
+  readonly result: StageResult["result"] | "rejected" | "ignored" | "fetching" | "waiting";
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
   readonly expedite: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
+  /** Of a record that is ignored, or whose relation is terminated for that. */
+  readonly ignored?: IgnoreReason;
+  /** An ignored record had a dead letter, which was dropped. */
+  readonly dropped?: boolean;
 }
 
 export async function acceptEvent(
@@ -52,7 +72,7 @@ export async function acceptEvent(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
-  const parsed = parseEvent(value, arrival.at);
+  const parsed = parseEvent(value, presentOf(arrival));
   if (!parsed.ok) {
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };
@@ -91,8 +111,8 @@ async function acceptRecord(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const time = event.time ?? new Date(arrival.at).toISOString();
-  const order = eventOrder({ time, sequence: event.sequence }, arrival.number);
+  const time = believableTime(event.time, arrival.sentAt ?? arrival.at, arrival.at);
+  const order = arrival.order ?? eventOrder({ time, sequence: event.sequence }, arrival.number);
   const record: RecordToAccept = { event, subject, key, time, order, arrival };
   const crm = crmToFetchFrom(record);
   if (crm !== undefined) {
@@ -101,10 +121,16 @@ async function acceptRecord(
       ? ended("fetching", event.lane)
       : reject(record, { reason: "not_fetched", crmCode: undefined, problems: [problem] }, ports);
   }
-  const plan = planChange(record, await ports.map(event, subject), ports.lists());
+  const lists = ports.lists();
+  const mapped = await ports.map(event, subject);
+  const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
+  if (lists === undefined && candidate !== undefined && needsTenantLists(candidate)) {
+    return ended("waiting", event.lane);
+  }
+  const plan = planChange(record, mapped, lists ?? NO_LISTS);
   switch (plan.kind) {
     case "ignore":
-      return ended("ignored", event.lane);
+      return ignore(record, plan, ports);
     case "reject":
       return reject(record, plan, ports);
     case "stage":
@@ -117,7 +143,7 @@ async function stage(
   plan: Extract<Plan, { kind: "stage" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { kind: _, payload, ...state } = plan;
+  const { kind: _, payload, leaves, ...state } = plan;
   const staged = await ports.stage({
     ...state,
     payload: payload && JSON.stringify(payload),
@@ -127,7 +153,18 @@ async function stage(
     time: Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
   });
-  return { ...staged, crmCode: plan.crmCode, lane: event.lane };
+  const accepted = { ...staged, crmCode: plan.crmCode, lane: event.lane };
+  return leaves === undefined ? accepted : { ...accepted, ignored: leaves };
+}
+
+/** Nothing is wrong with a record that is ignored: an earlier dead letter of it tells nothing now. */
+async function ignore(
+  { event, order }: RecordToAccept,
+  { reason, crmCode }: Extract<Plan, { kind: "ignore" }>,
+  ports: AcceptPorts,
+): Promise<Accepted> {
+  const dropped = crmCode !== undefined && (await ports.dropDeadLetter(crmCode, order));
+  return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
 
 interface Rejection {
@@ -150,7 +187,7 @@ async function reject(
       order,
       event: JSON.stringify(event),
       source: event.source,
-      at: arrival.at,
+      at: presentOf(arrival),
     }),
   );
   return stored === "superseded"
@@ -167,7 +204,14 @@ async function rejectEnvelope(
   const { source, key } = identityOf(value, `arrival-${arrival.number}`);
   const deadLetter = createDeadLetter(
     { eventKey: key },
-    { reason: "bad_event", problems, event: serialise(value), source, at: arrival.at },
+    {
+      reason: "bad_event",
+      problems,
+      event: serialise(value),
+      source,
+      at: presentOf(arrival),
+      arrival: { at: arrival.at, number: arrival.number },
+    },
   );
   await ports.storeDeadLetter(deadLetter);
   return { ...ended("rejected", "live"), reason: "bad_event", problems };

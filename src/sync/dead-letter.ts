@@ -16,6 +16,8 @@ export const REMEDIES = {
     "The service holds this crmCode as the other variant (person or company) and cannot change that: give the record a new crmCode and terminate the old one.",
   nothing_to_restore:
     "The service does not have this relation, and the event brought no record: send the whole record.",
+  contradiction:
+    "The service contradicts itself about this crmCode, as the rule says: it may compare codes without case, or hide a relation that this token may not see. Ask its support, or give the record another crmCode. Then redrive.",
   given_up: "The service was unavailable for too long: check that it has recovered. Then redrive.",
   defect: "This is a defect of crmsync: report it with the log line. Redrive once it is fixed.",
 } as const;
@@ -34,6 +36,8 @@ export interface DeadLetter {
   readonly crmCode: string | undefined;
   /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
+  /** How the event arrived, for a redrive; only where its order is unknown. */
+  readonly arrival?: { readonly at: number; readonly number: number } | undefined;
   /** When the event arrived or the change was given up, ms. */
   readonly at: number;
 }
@@ -47,6 +51,7 @@ export function createDeadLetter(
   letter: Pick<DeadLetter, "reason" | "problems" | "event" | "at"> & {
     readonly source?: string | undefined;
     readonly order?: string | undefined;
+    readonly arrival?: DeadLetter["arrival"];
   },
 ): DeadLetter {
   const crmCode = "crmCode" in about ? about.crmCode : undefined;

@@ -6,7 +6,7 @@
 import { variantOf } from "../service-spec/business-relation.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import type { LedgerRow } from "./ledger-row.ts";
-import type { WantedStatus } from "./staged-state.ts";
+import type { Doubt, WantedStatus } from "./staged-state.ts";
 
 /** What the ledger knows of the record. */
 export type Known = Omit<LedgerRow, "watermark" | "provedAt">;
@@ -15,6 +15,8 @@ export type Known = Omit<LedgerRow, "watermark" | "provedAt">;
 export interface Wanted {
   readonly payload: Readonly<Record<string, unknown>> | undefined;
   readonly status: WantedStatus;
+  /** What the last reply left open. */
+  readonly doubt?: Doubt | undefined;
 }
 
 export type Decision =
@@ -24,8 +26,14 @@ export type Decision =
   | { readonly kind: "skip"; readonly why: "unchanged" | "nothing_to_terminate" }
   | { readonly kind: "reject"; readonly why: "variant_changed" | "nothing_to_restore" };
 
-/** Decisions that need one request. */
-export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }>;
+/** Read the relation: a write of this body was accepted without proof. */
+export interface Check {
+  readonly kind: "check";
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** What needs one request. */
+export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }> | Check;
 
 export function decide(wanted: Wanted, known: Known): Decision {
   const absent = known.exists === false && !known.uncertain;
@@ -43,14 +51,26 @@ export function decide(wanted: Wanted, known: Known): Decision {
   }
   const body = bodyOf(wanted.payload, wanted.status);
   const variant = variantOf(body["type"]);
-  if (known.exists === true && known.variant !== undefined && known.variant !== variant) {
-    return { kind: "reject", why: "variant_changed" };
+  const isOther = known.exists === true && known.variant !== undefined && known.variant !== variant;
+  // A termination needs no fields of the record: the service's own do.
+  if (wanted.status === "terminated" && (isOther || wanted.doubt === "variant")) {
+    return { kind: "fetch" };
   }
-  if (present && known.fingerprint === fingerprintOf(body))
+  if (isOther) return { kind: "reject", why: "variant_changed" };
+  const fingerprint = fingerprintOf(body);
+  if (present && fingerprint !== undefined && known.fingerprint === fingerprint) {
     return { kind: "skip", why: "unchanged" };
+  }
   // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";
   return { kind: update ? "update" : "create", body };
+}
+
+/** Whether the write that was decided must be looked for first: it may have been carried out. */
+export function checkFirst(decision: Decision, doubt: Doubt | undefined): Decision | Check {
+  if (doubt !== "accepted") return decision;
+  const writes = decision.kind === "create" || decision.kind === "update";
+  return writes ? { kind: "check", body: decision.body } : decision;
 }
 
 /** The payload with the status that an event forces on it. */

@@ -1,5 +1,15 @@
 import type { Problem } from "./problem.ts";
 
+/** Why a mapping leaves a record out, with the text that commands show. */
+export const IGNORE_REASONS = {
+  object: "the mapping lists its object under `ignore`",
+  when: "no rule's `when` is true for it",
+  when_undecided:
+    "a rule's `when` is neither true nor false for it, because a field is missing; that counts as false",
+  module: "the mapping's module returned nothing for it",
+} as const;
+export type IgnoreReason = keyof typeof IGNORE_REASONS;
+
 /** What a mapping makes of one record of an event. */
 export type Mapped =
   | {
@@ -9,7 +19,14 @@ export type Mapped =
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
     }
   /** The mapping says that the service does not need this record. */
-  | { readonly kind: "ignored" }
+  | {
+      readonly kind: "ignored";
+      readonly reason: IgnoreReason;
+      /** Absent where it cannot be made. */
+      readonly crmCode?: string | undefined;
+      /** What becomes of a relation that the service has from an earlier time. */
+      readonly onLeave?: "keep" | "terminate" | undefined;
+    }
   | {
       readonly kind: "unmappable";
       readonly crmCode: string | undefined;

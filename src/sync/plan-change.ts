@@ -11,7 +11,7 @@ import {
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "./decide.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import type { Mapped } from "./mapped.ts";
+import type { IgnoreReason, Mapped } from "./mapped.ts";
 import type { Problem } from "./problem.ts";
 import type { WantedStatus } from "./staged-state.ts";
 import { validatePayload } from "./validate.ts";
@@ -27,7 +27,11 @@ export interface RecordChange {
 }
 
 export type Plan =
-  | { readonly kind: "ignore" }
+  | {
+      readonly kind: "ignore";
+      readonly reason: IgnoreReason;
+      readonly crmCode: string | undefined;
+    }
   | {
       readonly kind: "reject";
       readonly reason: "unmappable" | "invalid";
@@ -42,6 +46,8 @@ export type Plan =
       readonly payload: BusinessRelation | undefined;
       readonly fingerprint: string | undefined;
       readonly variant: Variant | undefined;
+      /** Set when the mapping ignores the record by now, and its relation ends for that. */
+      readonly leaves?: IgnoreReason;
     };
 
 /** The CRM from which the record must be fetched first; undefined when the event needs no fetch. */
@@ -51,7 +57,7 @@ export function crmToFetchFrom({ event, subject }: RecordChange): string | undef
 }
 
 export function planChange(change: RecordChange, mapped: Mapped, lists: TenantLists): Plan {
-  if (mapped.kind === "ignored") return { kind: "ignore" };
+  if (mapped.kind === "ignored") return planIgnored(mapped);
   const { crmCode } = mapped;
   const terminates = isTermination(change);
   const problems = mapped.kind === "unmappable" ? mapped.problems : [];
@@ -74,6 +80,13 @@ export function planChange(change: RecordChange, mapped: Mapped, lists: TenantLi
     fingerprint: payload && fingerprintOf(bodyOf(payload, status)),
     variant: payload && variantOf(payload.type),
   };
+}
+
+/** A record that left its rule's `when` ends as a terminated relation, if the mapping says so. */
+function planIgnored({ reason, crmCode, onLeave }: Extract<Mapped, { kind: "ignored" }>): Plan {
+  if (onLeave !== "terminate" || crmCode === undefined) return { kind: "ignore", reason, crmCode };
+  const nothing = { payload: undefined, fingerprint: undefined, variant: undefined };
+  return { kind: "stage", crmCode, status: "terminated", leaves: reason, ...nothing };
 }
 
 /** A record that was deleted, or merged into another one, ends as a terminated relation. */

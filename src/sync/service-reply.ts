@@ -3,6 +3,8 @@
 /** Why a reply tells nothing about the request. Few enough to be labels of a metric. */
 export const UNAVAILABLE_REASONS = [
   "server_error",
+  /** 502 and 504: the service behind the gateway may still be at work. */
+  "gateway_error",
   "timeout",
   "connect_timeout",
   "connection_refused",
@@ -20,6 +22,12 @@ export const UNAVAILABLE_REASONS = [
   "undeclared_success",
   "redirect",
   "undeclared_status",
+  /** A 4xx without the body that the service gives it: a proxy's page. */
+  "foreign_refusal",
+  /** 403 for this request, while others may pass. */
+  "forbidden",
+  /** A success without proof, and reading the relation did not show the change. */
+  "unconfirmed",
   "stale_permit",
   "closed",
   /** This process stood still between taking the record and sending. */
@@ -28,7 +36,17 @@ export const UNAVAILABLE_REASONS = [
 export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
 
 export type ServiceReply =
-  | { readonly kind: "created" | "updated" | "exists" | "missing" | "throttled" | "denied" }
+  | {
+      readonly kind:
+        | "created"
+        | "updated"
+        /** A success without proof: the relation must be read. */
+        | "accepted"
+        | "exists"
+        | "missing"
+        | "throttled"
+        | "denied";
+    }
   | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
   | { readonly kind: "rejected"; readonly status: number; readonly error: string }
   /** No usable reply. `ambiguous`: the request may have been applied, or may yet be. */
@@ -36,4 +54,6 @@ export type ServiceReply =
       readonly kind: "unavailable";
       readonly reason: UnavailableReason;
       readonly ambiguous: boolean;
+      /** What the service said, without personal data. */
+      readonly error?: string;
     };

@@ -31,6 +31,17 @@ export interface StageResult {
   readonly expedite: boolean;
 }
 
+/**
+ * What the last reply left open, so that the next run finds it out:
+ *   missing   a relation that the ledger knows was answered 404 once
+ *   accepted  a success without proof
+ *   variant   a termination was rejected, and the service may hold the other variant
+ */
+export type Doubt = "missing" | "accepted" | "variant";
+
+/** What a record's runs are counted by while its state waits. */
+export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed";
+
 /** A state that one worker has taken; no other may take the record until it is settled. */
 export interface TakenState {
   readonly crmCode: string;
@@ -49,6 +60,13 @@ export interface TakenState {
   readonly firstTryAt: number | undefined;
   /** How many unexpected replies (409, 404) were healed since it was staged. */
   readonly heals: number;
+  /** How often the service answered 403 for this record alone. */
+  readonly forbidden: number;
+  /** How often a success without proof was not found on the service afterwards. */
+  readonly unconfirmed: number;
+  readonly doubt: Doubt | undefined;
+  /** Whether an earlier request of this record may still take effect. */
+  readonly late: boolean;
   /** The ledger's row before it was taken; undefined when there was none. */
   readonly row: LedgerRow | undefined;
   /** Whether the ledger is warm: without a row, the relation is then not on the service. */
@@ -69,12 +87,26 @@ export interface Settlement {
   readonly finished: boolean;
   /** For how long no worker may take the record, because a request may still arrive, ms. */
   readonly holdMs?: number;
-  /** Payload that was fetched from the service for a state that had none. */
+  /** Payload that was fetched from the service: it replaces that of this state. */
   readonly payload?: string;
-  /** Counts one more try that ended in `unavailable`. */
-  readonly failed?: boolean;
-  /** Counts one more healed reply. */
-  readonly healed?: boolean;
+  /** Counts one more of each. */
+  readonly counts?: readonly RunCount[];
+  readonly doubt?: Doubt;
+  /** The request had no answer: it may take effect at any later time. */
+  readonly late?: boolean;
+}
+
+/** What is needed to stage a state once more. */
+export type WantedState = Pick<StateToStage, "order" | "payload" | "variant" | "status" | "event">;
+
+/** A proof that one process verifies: an earlier request may have taken effect after it. */
+export interface DueProof {
+  readonly crmCode: string;
+  /** What the service must have. */
+  readonly row: LedgerRow;
+  /** When it was proven, ms. */
+  readonly at: number;
+  readonly wanted: WantedState;
 }
 
 /** `more`: a newer state waits. `lost`: another worker has taken the record over. */

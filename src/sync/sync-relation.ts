@@ -4,10 +4,11 @@
  *   take the newest state ► decide from the ledger ► send at most one request ► settle
  *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
- * runs again with a permit of its own: no record is held while it waits for quota.
+ * runs again with a permit of its own: no record is held while it waits for quota. So does a record
+ * whose reply must be confirmed before it is believed.
  */
 import type { DeadReason } from "./dead-letter.ts";
-import { decide, type Decision, type Sendable } from "./decide.ts";
+import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "./problem.ts";
 import { REJECTIONS } from "./rejections.ts";
@@ -46,12 +47,12 @@ export async function syncRelation(
     state.payload === undefined
       ? undefined
       : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
-  const decision = decide({ payload, status: state.status }, known);
-  return { end: await carryOut(decision, state, known, ports), state };
+  const decision = decide({ payload, status: state.status, doubt: state.doubt }, known);
+  return { end: await carryOut(checkFirst(decision, state.doubt), state, known, ports), state };
 }
 
 async function carryOut(
-  decision: Decision,
+  decision: Decision | Check,
   state: TakenState,
   known: LedgerRow,
   ports: SyncPorts,
@@ -69,6 +70,7 @@ async function carryOut(
     }
     case "create":
     case "update":
+    case "check":
     case "fetch": {
       const reply = await ports.send(decision, state);
       const settled = settleReply(reply, decision, state, known, ports.now(), ports.retry);

@@ -1,7 +1,13 @@
 /** Checks a payload against the tenant's value lists (spec: "Per-client value lists"). */
 import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import { kindOf, type Problem } from "./problem.ts";
+
+/** Whether a payload can only be checked with the tenant's lists, because it has values for them. */
+export const needsTenantLists = (payload: Readonly<Record<string, unknown>>): boolean =>
+  [...DEFAULT_TENANT_LISTS.keys()].some((field) =>
+    [payload[field]].flat().some((value) => value !== undefined),
+  );
 
 /** Values of the payload that the tenant's lists do not allow. Skips fields of the other variant. */
 export function tenantProblems(

@@ -1,13 +1,17 @@
 -- Gives a taken state back.
 --
--- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk
--- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 failed  8 healed
+-- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
+-- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
+--       10 proof  11 verifyMs
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
---   payload   fetched from the service for a state that had none; '' none
---   failed    '+' counts one more try that ended in `unavailable`
---   healed    '+' counts one more healed reply
+--   payload   fetched from the service, replaces that of the state; '' none
+--   counts    fields of the staged hash to count up, one letter each
+--   doubt     what the reply left open; '' nothing
+--   late      '1' when the request may still take effect
+--   proof     what to verify later, if an earlier request may still take effect; '' nothing
+--   verifyMs  after how long it is verified
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
 local crmCode, token, row, finished = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -18,14 +22,24 @@ if s.tt ~= token then return 'lost' end
 
 if row ~= 'before' and row ~= '' then
   redis.call('HSET', KEYS[2], crmCode, row)
-elseif row == 'before' and s.lr == '' then
-  redis.call('HDEL', KEYS[2], crmCode)
 elseif row == 'before' then
-  redis.call('HSET', KEYS[2], crmCode, s.lr)
+  -- The ledger may have been forgotten meanwhile: the old row must not come back then.
+  local held = redis.call('HGET', KEYS[2], crmCode)
+  if held and cjson.decode(held).u then
+    if s.lr == '' then redis.call('HDEL', KEYS[2], crmCode)
+    else redis.call('HSET', KEYS[2], crmCode, s.lr) end
+  end
 end
 
 local newer = s.v ~= s.tv
+local late = s.lt or ARGV[9] == '1'
 if finished and not newer then
+  if late then
+    redis.call('ZADD', KEYS[5], now + ARGV[11], crmCode)
+    -- Without a proof only the mark is kept, for the next state of the record.
+    if ARGV[10] == '' then redis.call('HDEL', KEYS[6], crmCode)
+    else redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
+  end
   redis.call('DEL', KEYS[1])
   if holdMs > 0 then
     redis.call('HSET', KEYS[1], 'tt', '', 'tu', now + holdMs)
@@ -37,6 +51,7 @@ if finished and not newer then
 end
 
 redis.call('HDEL', KEYS[1], 'tv', 'lr')
+if late then redis.call('HSET', KEYS[1], 'lt', '1') end
 if holdMs > 0 then
   redis.call('HSET', KEYS[1], 'tt', '', 'tu', now + holdMs)
 else
@@ -44,14 +59,15 @@ else
 end
 if finished then
   redis.call('HSET', KEYS[1], 't0', s.t1 or s.t)
-  redis.call('HDEL', KEYS[1], 't1', 'n', 'n0', 'h')
-  redis.call('ZADD', s.l == 'live' and KEYS[3] or KEYS[4], s.t1 or s.t, crmCode)
+  redis.call('HDEL', KEYS[1], 't1', 'a1', 'n', 'n0', 'h', 'b', 'c', 'd')
+  redis.call('ZADD', s.l == 'live' and KEYS[3] or KEYS[4], s.a1 or now, crmCode)
   return 'more'
 end
-if ARGV[6] ~= '' and s.p == '' then redis.call('HSET', KEYS[1], 'p', ARGV[6]) end
-if ARGV[7] == '+' then
-  redis.call('HINCRBY', KEYS[1], 'n', 1)
-  redis.call('HSETNX', KEYS[1], 'n0', now)
+if ARGV[6] ~= '' and (s.p == '' or not newer) then redis.call('HSET', KEYS[1], 'p', ARGV[6]) end
+for field in string.gmatch(ARGV[7], '.') do
+  redis.call('HINCRBY', KEYS[1], field, 1)
+  if field == 'n' then redis.call('HSETNX', KEYS[1], 'n0', now) end
 end
-if ARGV[8] == '+' then redis.call('HINCRBY', KEYS[1], 'h', 1) end
+if ARGV[8] ~= '' and not newer then redis.call('HSET', KEYS[1], 'd', ARGV[8])
+else redis.call('HDEL', KEYS[1], 'd') end
 return newer and 'more' or 'settled'

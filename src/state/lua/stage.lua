@@ -14,6 +14,7 @@ local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
+--- @include "count-out.lua"
 
 if eventKey ~= '' then
   for i = 8, #KEYS do
@@ -37,8 +38,11 @@ end
 local deadLetter = redis.call('HGET', KEYS[7], ARGV[12])
 if deadLetter and not older(order, cjson.decode(deadLetter).order) then
   redis.call('HDEL', KEYS[7], ARGV[12])
+  countOut(KEYS[7], deadLetter)
 end
+local ofEvent = redis.call('HGET', KEYS[7], 'e:' .. eventKey)
 redis.call('HDEL', KEYS[7], 'e:' .. eventKey)
+countOut(KEYS[7], ofEvent)
 
 local taken = s.tv ~= nil
 local pending = s.v ~= nil and s.v ~= s.tv
@@ -47,7 +51,8 @@ if held == '' and s.v then held = s.p end
 
 -- A state that the ledger proves needs no request, however long the quota is exhausted.
 local absent = (row and row.e == 0) or (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
-local certain = (row and row.e ~= -1 and not row.u) or (not row and absent)
+-- While an earlier request may still take effect (lt), what is proven must be verified later: take.
+local certain = not s.lt and ((row and row.e ~= -1 and not row.u) or (not row and absent))
 local settled = nil
 if certain then
   if status == 'terminated' and (absent or row.x) then
@@ -75,10 +80,12 @@ local expedite = promoted or s.n
 redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', fingerprint,
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
   't', time, 'ev', event)
-redis.call('HDEL', KEYS[1], 'n', 'n0', 'h')
+redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'd')
 redis.call('PERSIST', KEYS[1])
 if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
-if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time) end
+if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time, 'a1', now) end
+-- A change waits from its arrival: its time may lie years back, or be that of a wrong clock.
+local since = redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode)
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
-redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', s.t0 or time, crmCode)
+redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
 return { 'staged', pending and 1 or 0, expedite and 1 or 0 }

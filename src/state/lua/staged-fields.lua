@@ -11,15 +11,21 @@
 --   t   time of the newest event
 --   t0  time of the first unsynced event
 --   t1  time of the first event after the state was taken
+--   a1  when that event arrived
 --   ev  the event itself, encrypted
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended
 --   h   unexpected replies (409, 404) healed since this state was staged
+--   b   tries that were answered 403
+--   c   successes without proof that were not found on the service afterwards
+--   d   what the last reply left open: missing | accepted | variant
+--   lt  '1': an earlier request of the record may still take effect
 --   tv  number of the state that was taken
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev and t1, take.lua writes tv to lr, settle.lua writes n to h.
+-- stage.lua writes v to ev, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d. take.lua
+-- and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])

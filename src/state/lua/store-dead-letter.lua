@@ -2,11 +2,13 @@
 --
 -- KEYS  1 dead-letters  2 ledger  3 staged
 -- ARGV  1 id  2 crmCode  3 order ('': unknown)  4 at, ms  5 details, JSON  6 event, encrypted
+--       7 reason
 -- Returns 'stored' | 'superseded'.
 local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
 --- @include "older.lua"
-local kept = redis.call('HGET', KEYS[1], id)
-kept = kept and cjson.decode(kept) or nil
+--- @include "count-out.lua"
+local before = redis.call('HGET', KEYS[1], id)
+local kept = before and cjson.decode(before) or nil
 if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
   local watermark = row and cjson.decode(row).w
@@ -20,4 +22,6 @@ redis.call('HSET', KEYS[1], id, cjson.encode({
   details = ARGV[5], event = ARGV[6], order = order,
   first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
 }))
+countOut(KEYS[1], before)
+redis.call('HINCRBY', KEYS[1] .. ':reasons', ARGV[7], 1)
 return 'stored'

@@ -1,6 +1,6 @@
 -- Takes the staged state of one record for one worker.
 --
--- KEYS  1 staged  2 ledger  3 warm-up
+-- KEYS  1 staged  2 ledger  3 warm-up  4 verify
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
 -- Returns {} when nothing is staged, { 'busy', until } while another worker holds the record, or
 -- { 'taken', row ('': none), state of the warm-up ('done': warm), field, value, ... }.
@@ -22,7 +22,14 @@ row.u = 1
 row.w = s.o
 redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
-redis.call('HDEL', KEYS[1], 't1')
+redis.call('HDEL', KEYS[1], 't1', 'a1')
 local reply = { 'taken', before or '', warm }
 for _, value in ipairs(flat) do reply[#reply + 1] = value end
+-- A worker that never settled may have left a request behind, and what is to be verified may still
+-- be overwritten.
+if not s.lt and (s.tv or redis.call('ZSCORE', KEYS[4], crmCode)) then
+  redis.call('HSET', KEYS[1], 'lt', '1')
+  reply[#reply + 1] = 'lt'
+  reply[#reply + 1] = '1'
+end
 return reply

@@ -60,6 +60,8 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
       return simulation.crash(action.worker);
     case "pass_time":
       return simulation.passTime(action.record, action.arrives);
+    case "verify":
+      return simulation.verify(action.worker);
     case "list":
       return simulation.list();
     case "warm":

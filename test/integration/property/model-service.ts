@@ -15,8 +15,23 @@ export type ScriptedReply =
   | "unreachable"
   | "error_before"
   | "error_after"
+  /** A proxy's page, with the status of a refusal. */
+  | "foreign_refusal"
+  /** 404 in the service's own form, about a relation that it has; believed only if repeated. */
+  | "false_missing"
+  /** 403 for this record. */
+  | "forbidden"
+  /** A success without a body, true … */
+  | "empty"
+  /** … or not. */
+  | "empty_before"
   /** No reply in time; the request is still under way. */
   | "late";
+
+export type Arrival = "yes" | "no" | "very_late";
+
+const accepted = (reply: ServiceReply): ServiceReply =>
+  reply.kind === "created" || reply.kind === "updated" ? { kind: "accepted" } : reply;
 
 interface Request {
   readonly crmCode: Code;
@@ -46,6 +61,8 @@ export class ModelService {
   unexpectedReplies = 0;
   readonly #open = new Map<Code, Request>();
   readonly #late: Request[] = [];
+  /** Late requests that arrive after the record may have been settled. */
+  readonly #veryLate: Request[] = [];
 
   /** Carries out one request. @returns the reply that its sender gets. */
   request(request: Request, scripted: ScriptedReply): ServiceReply {
@@ -57,7 +74,8 @@ export class ModelService {
       );
     }
     this.#open.set(request.crmCode, request);
-    const writes = request.decision.kind !== "fetch";
+    const { kind } = request.decision;
+    const writes = kind === "create" || kind === "update";
     const lost = { kind: "unavailable", reason: "timeout", ambiguous: writes } as const;
     switch (scripted) {
       case "ok":
@@ -67,6 +85,19 @@ export class ModelService {
       case "throttled":
       case "denied":
         return { kind: scripted };
+      case "foreign_refusal":
+        return { ...lost, reason: "foreign_refusal" };
+      case "false_missing":
+        if (request.decision.kind === "create") return this.#apply(request);
+        return { kind: "missing" };
+      case "forbidden":
+        return { ...lost, reason: "forbidden", ambiguous: false };
+      case "empty":
+        if (!writes) return this.#apply(request);
+        // 409 and 404 have a body.
+        return accepted(this.#apply(request));
+      case "empty_before":
+        return writes ? { kind: "accepted" } : this.#apply(request);
       case "unreachable":
         return { ...lost, ambiguous: false };
       case "error_before":
@@ -86,13 +117,32 @@ export class ModelService {
     if (this.#open.get(crmCode)?.sender === sender) this.#open.delete(crmCode);
   }
 
-  /** So much time passes that every late request arrives, or is lost for good. */
-  endLateRequests(crmCode: Code, arrives: boolean): void {
+  /** So much time passes that every late request arrives, is lost for good, or is very late. */
+  endLateRequests(crmCode: Code, arrives: Arrival): void {
     this.#open.delete(crmCode);
     for (const request of this.#lateOf(crmCode)) {
       this.#late.splice(this.#late.indexOf(request), 1);
-      if (arrives) this.#apply(request);
+      if (arrives === "yes") this.#apply(request);
+      if (arrives === "very_late") this.#veryLate.push(request);
     }
+  }
+
+  /** The very late requests arrive: nothing may be newer on the service than what they carry. */
+  endVeryLateRequests(): void {
+    for (const request of this.#veryLate.splice(0)) {
+      const { crmCode } = request;
+      const stored = this.relations.get(crmCode);
+      // This is the fault itself, not a mistake.
+      if (stored !== undefined) stored.order = "";
+      this.#apply(request);
+    }
+  }
+
+  /** Reads a relation beside the requests of its own record, to verify it. */
+  read(crmCode: Code): ServiceReply {
+    this.requests += 1;
+    const stored = this.relations.get(crmCode);
+    return stored === undefined ? { kind: "missing" } : { kind: "found", body: stored.body };
   }
 
   /** Adds a relation that existed before the schedule began. */
@@ -118,6 +168,7 @@ export class ModelService {
   #apply({ crmCode, order, decision }: Request): ServiceReply {
     const stored = this.relations.get(crmCode);
     switch (decision.kind) {
+      case "check":
       case "fetch":
         this.fetches += 1;
         return stored === undefined ? { kind: "missing" } : { kind: "found", body: stored.body };

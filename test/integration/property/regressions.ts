@@ -46,9 +46,79 @@ const reversed: Action[] = [
   change("r0", "upsert", 3),
 ];
 
+/** One whole run with one request. */
+const attempt = (record: Code, reply: ScriptedReply = "ok"): Action[] =>
+  run(record, step(), step(reply), step(), step());
+const veryLate: Action = { do: "pass_time", record: "r0", arrives: "very_late" };
+
+/** An update took effect after the newer state had been proven. */
+const overwritten: Action[] = [
+  change("r0", "upsert", 1, 1),
+  ...attempt("r0", "late"),
+  veryLate,
+  change("r0", "upsert", 2, 2),
+  ...attempt("r0"),
+];
+
+/** The same, and a third state was proven before the late one arrived. */
+const overwrittenLater: Action[] = [
+  ...overwritten,
+  change("r0", "upsert", 3, 1),
+  change("r0", "upsert", 4, 0),
+  ...attempt("r0"),
+];
+
+/** The same, after a worker had died during its request. */
+const overwrittenAfterCrash: Action[] = [
+  change("r0", "upsert", 1, 1),
+  ...run("r0", step(), step("late"), { do: "crash", worker: 1 }),
+  veryLate,
+  change("r0", "upsert", 2, 2),
+  ...attempt("r0"),
+];
+
+/** The same, when staging found that nothing was to be sent. */
+const overwrittenUnchanged: Action[] = [
+  change("r0", "upsert", 1, 1),
+  ...run("r0", step(), step("late"), step("ok", true), step(), step()),
+  veryLate,
+  change("r0", "delete", 2),
+  ...attempt("r0"),
+  change("r0", "upsert", 3, 0),
+];
+
+/** An update was verified while a newer state was on its way. */
+const verifiedMeanwhile: Action[] = [
+  ...overwritten,
+  { do: "verify", worker: 2 },
+  { do: "step", worker: 2, reply: "ok", giveUp: false },
+  change("r0", "upsert", 3, 1),
+  ...run("r0", step(), step(), { do: "step", worker: 2, reply: "ok", giveUp: false }),
+  step("ok"),
+  step("ok"),
+];
+
+/** A proxy's page, a false 404, and a success that was none. */
+const falseReplies: Action[] = [
+  change("r0", "delete", 1),
+  ...attempt("r0", "foreign_refusal"),
+  ...attempt("r0", "false_missing"),
+  ...attempt("r0"),
+  ...attempt("r0", "empty_before"),
+  ...attempt("r0"),
+];
+
+const WARM = { existsBefore: true, warm: true };
+
 export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][] = [
   [olderAfterGivenUp, COLD],
   [nextAfterGivenUp, COLD],
   [listedWhileTaken, { ...COLD, existsBefore: true }],
   [reversed, COLD],
+  [overwritten, WARM],
+  [overwrittenLater, WARM],
+  [overwrittenAfterCrash, WARM],
+  [overwrittenUnchanged, WARM],
+  [verifiedMeanwhile, WARM],
+  [falseReplies, WARM],
 ];

@@ -10,7 +10,7 @@ import {
   type Arbitrary,
   type WeightedArbitrary,
 } from "fast-check";
-import type { ScriptedReply } from "./model-service.ts";
+import type { Arrival, ScriptedReply } from "./model-service.ts";
 import { CODES, COMPANY, KINDS, type Change, type Code } from "./records.ts";
 
 export type Action =
@@ -26,7 +26,9 @@ export type Action =
     }
   | { readonly do: "crash"; readonly worker: number }
   /** So much time passes that every hold on the record expires. */
-  | { readonly do: "pass_time"; readonly record: Code; readonly arrives: boolean }
+  | { readonly do: "pass_time"; readonly record: Code; readonly arrives: Arrival }
+  /** A due proof is verified; before that, every very late request arrives. */
+  | { readonly do: "verify"; readonly worker: number }
   | { readonly do: "list" }
   | { readonly do: "warm" }
   | { readonly do: "foreign"; readonly record: Code; readonly content: number | undefined };
@@ -53,12 +55,14 @@ const ordinary: Weighted[] = [
   { weight: 1, arbitrary: record({ do: constant("repeat" as const), earlier: nat(9) }) },
   { weight: 4, arbitrary: record({ do: constant("start" as const), worker, record: code }) },
 ];
+const arrival = constantFrom<Arrival[]>("yes", "no", "very_late");
 const faults: Weighted[] = [
   { weight: 2, arbitrary: record({ do: constant("crash" as const), worker }) },
   {
     weight: 2,
-    arbitrary: record({ do: constant("pass_time" as const), record: code, arrives: boolean() }),
+    arbitrary: record({ do: constant("pass_time" as const), record: code, arrives: arrival }),
   },
+  { weight: 1, arbitrary: record({ do: constant("verify" as const), worker }) },
   { weight: 1, arbitrary: constantFrom({ do: "list" as const }, { do: "warm" as const }) },
 ];
 const foreign: Weighted = {
@@ -79,6 +83,12 @@ const anyReply = constantFrom<ScriptedReply[]>(
   "unreachable",
   "error_before",
   "error_after",
+  "foreign_refusal",
+  "false_missing",
+  "forbidden",
+  "empty",
+  "empty",
+  "empty_before",
   "late",
   "late",
 );

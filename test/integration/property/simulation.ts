@@ -11,15 +11,18 @@ import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { readRow } from "../../../src/state/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
+import { Verifications } from "../../../src/state/verifications.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { LANES } from "../../../src/sync/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/settle-reply.ts";
+import type { TakenState } from "../../../src/sync/staged-state.ts";
 import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
+import { verifyProof } from "../../../src/sync/verify-proof.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
-import { ModelService } from "./model-service.ts";
+import { ModelService, type Arrival, type ScriptedReply } from "./model-service.ts";
 import { CODES, type Code } from "./records.ts";
 import { NO_FAULT, SteppedRun, type StepChoice } from "./stepped-run.ts";
 
@@ -33,6 +36,7 @@ export class Simulation {
   readonly service = new ModelService();
   readonly deadLetters: DeadLetters;
   readonly #staged: StagedStates;
+  readonly #verifications: Verifications;
   readonly #ledger: Ledger;
   readonly #keys: Keys;
   readonly #redis: Redis;
@@ -46,7 +50,8 @@ export class Simulation {
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
     const encryption = createEncryption(undefined);
-    this.#staged = new StagedStates(redis, this.#keys, encryption);
+    this.#staged = new StagedStates(redis, this.#keys, encryption, 0);
+    this.#verifications = new Verifications(redis, this.#keys, encryption);
     this.deadLetters = new DeadLetters(redis, this.#keys, encryption);
     this.#ledger = new Ledger(redis, this.#keys);
     this.#intake = {
@@ -56,6 +61,7 @@ export class Simulation {
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state) => this.#staged.stage(state),
       storeDeadLetter: (deadLetter) => this.deadLetters.store(deadLetter),
+      dropDeadLetter: async () => false,
     };
   }
 
@@ -93,7 +99,7 @@ export class Simulation {
   }
 
   /** So much time passes that every hold on the record expires, after its late requests have ended. */
-  async passTime(crmCode: Code, arrives: boolean): Promise<void> {
+  async passTime(crmCode: Code, arrives: Arrival): Promise<void> {
     this.service.endLateRequests(crmCode, arrives);
     for (const run of this.#runs.values()) {
       if (run.crmCode === crmCode && run.hasTaken) run.slept = true;
@@ -102,6 +108,38 @@ export class Simulation {
     if (await this.#redis.hexists(key, "tu")) await this.#redis.hset(key, "tu", 0);
     // A key without a state exists only for its hold, and expires with it.
     if (!(await this.#redis.hexists(key, "v"))) await this.#redis.del(key);
+  }
+
+  /** Has no effect on a worker that is busy, or when nothing is due. */
+  async verify(worker: number): Promise<void> {
+    if (this.#runs.has(worker)) return;
+    this.service.endVeryLateRequests();
+    const due = await this.#verifications.claim(0);
+    if (due === undefined) return;
+    const crmCode = due.crmCode as Code;
+    const run = new SteppedRun(crmCode, "verify");
+    this.#runs.set(worker, run);
+    const ports = {
+      get: async () => {
+        await run.checkpoint();
+        return this.service.read(crmCode);
+      },
+      withdraw: async () => {
+        await run.checkpoint();
+        return this.#verifications.withdraw(due);
+      },
+      stage: async (state: Parameters<StagedStates["stage"]>[0]) => {
+        await run.checkpoint();
+        return this.#staged.stage(state);
+      },
+      finish: async () => {
+        await run.checkpoint();
+        return this.#verifications.finish(due);
+      },
+      isTooOld: () => false,
+      now: Date.now,
+    };
+    await run.begin(() => verifyProof(due, ports));
   }
 
   /** The warm-up requests one page with all relations. */
@@ -119,14 +157,26 @@ export class Simulation {
   /** Ends all runs without faults, and sends everything that waits. */
   async finish(): Promise<void> {
     for (const [worker, run] of this.#runs) while (!run.isOver) await this.step(worker, NO_FAULT);
-    for (const crmCode of CODES) await this.passTime(crmCode, true);
+    for (const crmCode of CODES) await this.passTime(crmCode, "yes");
+    await this.#sendAll();
+    for (let n = 0; n < MAX_RUNS_TO_END; n += 1) {
+      await this.verify(0);
+      if (!this.#runs.has(0)) return;
+      while (this.#runs.has(0)) await this.step(0, NO_FAULT);
+      await this.#sendAll();
+    }
+    this.service.violations.push("no end: proofs are still to be verified");
+  }
+
+  /** Sends everything that waits, without faults. */
+  async #sendAll(): Promise<void> {
     for (let n = 0; n < MAX_RUNS_TO_END; n += 1) {
       const waiting = await this.#waiting();
       if (waiting.length === 0) return;
       for (const crmCode of waiting) {
         await this.start(0, crmCode);
         while (this.#runs.has(0)) await this.step(0, NO_FAULT);
-        await this.passTime(crmCode, true);
+        await this.passTime(crmCode, "yes");
       }
     }
     this.service.violations.push(`no end: ${(await this.#waiting()).join(", ")} still wait`);
@@ -155,6 +205,8 @@ export class Simulation {
       keys.warmUp,
       keys.versions,
       keys.deadLetters,
+      keys.verify,
+      keys.verifyProofs,
       keys.seen(today),
       ...LANES.map((lane) => keys.unsynced(lane)),
       ...CODES.map((crmCode) => keys.staged(crmCode)),
@@ -187,11 +239,12 @@ export class Simulation {
         run.hasTaken = taken.kind === "taken";
         return taken;
       },
-      send: async (decision, { order }) => {
+      send: async (decision, state) => {
+        const { order } = state;
         await run.checkpoint();
         if (run.slept) return { kind: "unavailable", reason: "slept", ambiguous: false };
         const request = { crmCode, order, decision, sender: token };
-        const reply = this.service.request(request, run.choice.reply);
+        const reply = this.service.request(request, possible(run.choice.reply, state));
         await run.checkpoint();
         this.service.ended(crmCode, token);
         return reply;
@@ -217,6 +270,12 @@ export class Simulation {
       },
     };
   }
+}
+
+/** A false 404 is believed if the ledger does not know better, or if it is repeated. */
+function possible(reply: ScriptedReply, { doubt, row }: TakenState): ScriptedReply {
+  if (reply !== "false_missing") return reply;
+  return row?.exists === true && doubt !== "missing" ? reply : "ok";
 }
 
 async function mapEvent(event: CrmEvent, subject: string) {

@@ -42,3 +42,42 @@ it("ends with the first usable reply, even of a process that never failed itself
   expect(await healthy.current()).toBeUndefined();
   expect(await healthy.waitMs()).toBe(0);
 });
+
+it.each(["stale_permit", "slept", "closed", "forbidden", "unconfirmed"])(
+  "%s says nothing about the service",
+  async (reason) => {
+    const outage = new Outage(redis, keys);
+    for (let n = 0; n < 9; n += 1) expect(await outage.failed(reason)).toBe(false);
+    expect(await outage.waitMs()).toBe(0);
+    expect(await outage.current()).toBeUndefined();
+  },
+);
+
+it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (reason) => {
+  const now = { ms: 0 };
+  const two = async () => 2;
+  const failing = new Outage(redis, keys, two, () => now.ms);
+  const healthy = new Outage(redis, keys, two);
+  for (let n = 1; n <= 6; n += 1) {
+    expect(await failing.waitMs()).toBe(n <= 5 ? 0 : 1000);
+    await failing.failed(reason);
+  }
+  expect(await failing.waitMs()).toBe(2000);
+  expect(await healthy.waitMs()).toBe(0);
+  expect(await healthy.current()).toBeUndefined();
+  now.ms = 2000;
+  expect(await failing.waitMs()).toBe(0);
+  await failing.succeeded();
+  for (let n = 1; n <= 4; n += 1) await failing.failed(reason);
+  expect(await failing.waitMs()).toBe(0);
+});
+
+it("the same trouble of every process is an outage, so that status names it", async () => {
+  const two = async () => 2;
+  const [first, second] = [new Outage(redis, keys, two), new Outage(redis, keys, two)];
+  await first.failed("dns");
+  for (let failure = 1; failure <= 5; failure += 1) {
+    expect(await second.failed("dns")).toBe(failure === 5);
+  }
+  expect(await first.current()).toMatchObject({ reason: "dns" });
+});

@@ -16,6 +16,7 @@ const response = (
   contentType,
   body: typeof body === "string" ? body : JSON.stringify(body),
 });
+const BLOCKED = { error: "FORBIDDEN", message: "no", code: "IP_WHITELIST_BLOCKED" };
 const sent = (operation: Operation, payload = {}): SentRequest => ({
   operation,
   crmCode: "4711",
@@ -23,14 +24,16 @@ const sent = (operation: Operation, payload = {}): SentRequest => ({
   secrets: ["token-1"],
 });
 const done = { crmCode: "4711", status: "ok" };
+const refusal = (code: number) => response(code, { error: "no", code });
+const HTML = ["<html>no</html>", "text/html"] as const;
 
 test.for<[string, Operation, HttpResponse, object]>([
   ["201 on create", "create", response(201, done), { kind: "created" }],
-  ["409 on create", "create", response(409), { kind: "exists" }],
+  ["409 on create", "create", refusal(409), { kind: "exists" }],
   ["200 on update", "update", response(200, done), { kind: "updated" }],
-  ["404 on update", "update", response(404), { kind: "missing" }],
+  ["404 on update", "update", refusal(404), { kind: "missing" }],
   ["200 on get", "get", response(200, done), { kind: "found", body: done }],
-  ["404 on get", "get", response(404), { kind: "missing" }],
+  ["404 on get", "get", refusal(404), { kind: "missing" }],
   [
     "a page before the last",
     "list",
@@ -55,33 +58,60 @@ test.for<[string, Operation, HttpResponse, object]>([
     response(400, { error: "no", code: 1 }),
     { kind: "rejected", status: 400, error: "no" },
   ],
-  ["422", "list", response(422, { error: "no" }), { kind: "rejected", status: 422, error: "no" }],
+  ["422", "list", refusal(422), { kind: "rejected", status: 422, error: "no" }],
+  ["413", "update", refusal(413), { kind: "rejected", status: 413, error: "no" }],
   [
     "400 without a reason",
     "create",
-    response(400, "<html>", "text/html"),
+    response(400, { error: "", code: 400 }),
     { kind: "rejected", status: 400, error: "no reason given" },
   ],
-  ["401", "get", response(401), { kind: "denied", cause: "token" }],
+  ["401", "get", refusal(401), { kind: "denied", cause: "token" }],
   [
     "403 with our address",
     "get",
-    response(403, { code: "IP_WHITELIST_BLOCKED", ip: "2001:db8::1" }),
+    response(403, { ...BLOCKED, ip: "2001:db8::1" }),
     { kind: "denied", cause: "address", ip: "2001:db8::1" },
-  ],
-  [
-    "403 of a proxy before the service",
-    "get",
-    response(403, "no"),
-    { kind: "denied", cause: "address" },
   ],
   [
     "403 with no address in it",
     "get",
-    response(403, { ip: "<b>" }),
+    response(403, { ...BLOCKED, ip: "<b>" }),
     { kind: "denied", cause: "address" },
   ],
+  [
+    "403 of the service for one record",
+    "update",
+    response(403, { error: "not 4711", code: 403 }),
+    {
+      kind: "unavailable",
+      reason: "forbidden",
+      ambiguous: false,
+      status: 403,
+      error: "not [value]",
+    },
+  ],
+  [
+    "403 of a firewall for one record",
+    "update",
+    response(403, ...HTML),
+    { kind: "unavailable", reason: "forbidden", ambiguous: true, status: 403 },
+  ],
+  [
+    "403 that only looks like a blocked address",
+    "get",
+    response(403, JSON.stringify(BLOCKED), "text/plain"),
+    { kind: "unavailable", reason: "forbidden", ambiguous: false, status: 403 },
+  ],
   ["429", "create", response(429), { kind: "throttled" }],
+  ["429 with a page", "create", response(429, ...HTML), { kind: "throttled" }],
+  ["200 on create", "create", response(200, done), { kind: "created" }],
+  ["201 on update", "update", response(201, done), { kind: "updated" }],
+  ["201 on create without a body", "create", response(201, ""), { kind: "accepted" }],
+  ["200 on update without a body", "update", response(200, "", ""), { kind: "accepted" }],
+  ["204 on update", "update", response(204, ""), { kind: "accepted" }],
+  ["202 on create", "create", response(202, done), { kind: "accepted" }],
+  ["202 on create without a body", "create", response(202, ""), { kind: "accepted" }],
 ])("%s", ([, operation, raw, reply]) => {
   expect(classify(raw, sent(operation))).toEqual(reply);
 });
@@ -89,18 +119,35 @@ test.for<[string, Operation, HttpResponse, object]>([
 test.for<[Operation, HttpResponse, string, boolean]>([
   ["create", response(500), "server_error", true],
   ["get", response(503), "server_error", false],
-  ["create", response(202, done), "undeclared_success", true],
-  ["update", response(204, ""), "undeclared_success", true],
-  ["create", response(200, done), "undeclared_success", true],
+  ["create", response(502), "gateway_error", true],
+  ["get", response(504, ...HTML), "gateway_error", false],
+  ["create", response(202, {}), "undeclared_success", true],
+  ["update", response(204, "<html>ok</html>", "text/html"), "wrong_content_type", true],
+  ["get", response(204, ""), "empty_body", false],
+  ["get", response(206, done), "undeclared_success", false],
+  // A proxy's page, or a body that is not the service's.
+  ...[400, 401, 404, 409, 413, 422].flatMap((status) =>
+    [
+      response(status, ...HTML),
+      response(status, ""),
+      response(status, { error: "no" }),
+      response(status, { error: "no", code: "NOT_FOUND" }),
+      response(status, { code: status }),
+      response(status, [{ error: "no", code: status }]),
+      response(status, JSON.stringify({ error: "no", code: status }), "text/plain"),
+    ].map((raw): [Operation, HttpResponse, string, boolean] => {
+      return [status === 409 ? "create" : "update", raw, "foreign_refusal", true];
+    }),
+  ),
+  ["get", response(404, ...HTML), "foreign_refusal", false],
   ["get", response(302), "redirect", false],
   ["update", response(308), "redirect", false],
-  ["create", response(404), "undeclared_status", false],
-  ["update", response(409), "undeclared_status", false],
+  ["create", refusal(404), "undeclared_status", false],
+  ["update", refusal(409), "undeclared_status", false],
   ["update", response(405), "undeclared_status", false],
   ["create", response(415), "undeclared_status", false],
   ["get", response(418), "undeclared_status", false],
   ["create", response(407), "proxy", false],
-  ["create", response(201, ""), "empty_body", true],
   ["update", response(200, "<html>ok</html>", "text/html"), "wrong_content_type", true],
   ["update", response(200, "{"), "not_json", true],
   ["create", response(201, []), "unexpected_body", true],
@@ -119,7 +166,7 @@ test.for<[Operation, HttpResponse, string, boolean]>([
 });
 
 function errorOf(text: string, payload: object): string {
-  const reply = classify(response(400, { error: text }), sent("update", payload));
+  const reply = classify(response(400, { error: text, code: 400 }), sent("update", payload));
   return reply.kind === "rejected" ? reply.error : "";
 }
 

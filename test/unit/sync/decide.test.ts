@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { decide, type Known, type Wanted } from "../../../src/sync/decide.ts";
+import { checkFirst, decide, type Known, type Wanted } from "../../../src/sync/decide.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 
 const payload = {
@@ -47,9 +47,36 @@ describe("decide", () => {
     ["a restoration of a terminated relation fetches it", restore, ended, "fetch"],
     ["a restoration of an active relation is skipped", restore, different, "skip"],
     ["a restoration of a missing relation is rejected", restore, absent, "reject"],
+    [
+      "a deletion with the fields of the other variant fetches the service's own",
+      removeWith,
+      { ...different, variant: "Company" },
+      "fetch",
+    ],
+    [
+      "a deletion whose fields may be of the other variant fetches them",
+      { ...removeWith, doubt: "variant" },
+      different,
+      "fetch",
+    ],
+    [
+      "a relation of an unknown type is not equal to another one",
+      { payload: { ...payload, type: "?" }, status: "mapped" },
+      { ...present, fingerprint: undefined, variant: undefined },
+      "update",
+    ],
     ["a person does not become a company", upsert, { ...different, variant: "Company" }, "reject"],
   ] as const)("%s", (_title, wanted, known, kind) => {
     expect(decide(wanted, known).kind).toBe(kind);
+  });
+
+  it("looks for a write that was accepted without proof", () => {
+    expect(checkFirst(decide(upsert, different), "accepted")).toEqual({
+      kind: "check",
+      body: payload,
+    });
+    expect(checkFirst(decide(upsert, different), undefined).kind).toBe("update");
+    expect(checkFirst(decide(upsert, present), "accepted").kind).toBe("skip");
   });
 
   it("gives the body the status that a deletion forces", () => {

@@ -33,7 +33,9 @@ const payload = {
 };
 const problem = { field: "crmCode", rule: "is required", kind: "nothing" };
 
-const ignored: Mapped = { kind: "ignored" };
+const ignored: Mapped = { kind: "ignored", reason: "when", crmCode: "1" };
+const left: Mapped = { ...ignored, onLeave: "terminate" };
+const leftWithoutKey: Mapped = { kind: "ignored", reason: "when", onLeave: "terminate" };
 const withoutRecord: Mapped = { kind: "mapped", crmCode: "1", candidate: undefined };
 const valid: Mapped = { kind: "mapped", crmCode: "1", candidate };
 const invalid: Mapped = { kind: "mapped", crmCode: "1", candidate: { ...candidate, lastName: "" } };
@@ -51,6 +53,10 @@ const staged = (
   fingerprint: body && fingerprintOf(bodyOf(body, status)),
   variant: body && "Person",
 });
+const leaving = { ...staged("terminated", undefined), leaves: "when" } as Plan;
+const ignore = (crmCode: string | undefined): Plan => {
+  return { kind: "ignore", reason: "when", crmCode };
+};
 const unmappable = (crmCode: string | undefined): Plan => {
   return { kind: "reject", reason: "unmappable", crmCode, problems: [problem] };
 };
@@ -63,8 +69,16 @@ const invalidName: Plan = {
 
 describe("planChange", () => {
   it.each<[string, RecordChange, Mapped, Plan]>([
-    ["a record that the mapping ignores", updated, ignored, { kind: "ignore" }],
-    ["a deletion that the mapping ignores", deleted, ignored, { kind: "ignore" }],
+    ["a record that the mapping ignores", updated, ignored, ignore("1")],
+    ["a deletion that the mapping ignores", deleted, ignored, ignore("1")],
+    [
+      "a record that leaves, and keeps its relation",
+      updated,
+      { ...ignored, onLeave: "keep" },
+      ignore("1"),
+    ],
+    ["a record that leaves", updated, left, leaving],
+    ["a record that leaves, without a key", updated, leftWithoutKey, ignore(undefined)],
     ["a valid record", updated, valid, staged("mapped", payload)],
     ["an unmappable record without a key", updated, noKey, unmappable(undefined)],
     ["an unmappable record with a key", updated, onlyKey, unmappable("1")],

@@ -20,6 +20,10 @@ const state: TakenState = {
   tries: 0,
   firstTryAt: undefined,
   heals: 0,
+  forbidden: 0,
+  unconfirmed: 0,
+  doubt: undefined,
+  late: false,
   row: undefined,
   warm: true,
 };
@@ -54,15 +58,112 @@ describe("settleReply", () => {
     });
   });
 
-  it("missing: corrects the row and runs again; a deletion is finished", () => {
-    expect(settle({ kind: "missing" }).end.next).toEqual({ kind: "again" });
-    const deletion = settle({ kind: "missing" }, { status: "terminated" });
+  it("missing, although the ledger knows it: asked once more before it is believed", () => {
+    for (const status of ["mapped", "terminated"] as const) {
+      const { settlement, end } = settle({ kind: "missing" }, { status });
+      expect(settlement).toEqual({ row: "before", finished: false, doubt: "missing" });
+      expect(end).toEqual({ next: { kind: "later", at: NOW + 1000 }, reason: "missing_once" });
+    }
+  });
+
+  it("missing twice: corrects the row and runs again; a deletion is finished", () => {
+    const again = settle({ kind: "missing" }, { doubt: "missing" });
+    expect(again.end.next).toEqual({ kind: "again" });
+    expect(again.settlement).toMatchObject({ row: { exists: false }, counts: ["heals"] });
+    const deletion = settle({ kind: "missing" }, { status: "terminated", doubt: "missing" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
     expect(deletion.settlement).toMatchObject({ finished: true, row: { exists: false } });
   });
 
   it("a record that was healed too often is delayed", () => {
     expect(settle({ kind: "exists" }, { heals: 3 }).end.next.kind).toBe("later");
+  });
+
+  it("404 and 409 for one code again and again: a dead letter that says so", () => {
+    expect(settle({ kind: "exists" }, { heals: 5 }).dead).toBeUndefined();
+    for (const kind of ["exists", "missing"] as const) {
+      const { dead, settlement } = settle({ kind }, { heals: 6, doubt: "missing" });
+      expect(dead?.reason).toBe("contradiction");
+      expect(dead?.problems[0]?.rule).toMatch(/exists \(409\) and that it does not \(404\)/);
+      expect(settlement).toEqual({ row: "before", finished: true });
+    }
+  });
+
+  it("accepted without proof: uncertain, and looked for", () => {
+    expect(settle({ kind: "accepted" })).toEqual({
+      settlement: { row: "uncertain", finished: false, doubt: "accepted" },
+      end: { next: { kind: "again" }, reason: "accepted" },
+    });
+  });
+
+  it("accepted and found as wanted: done", () => {
+    const check: Sendable = { kind: "check", body };
+    const found = { kind: "found", body: { ...body, relationStatus: "active" } } as const;
+    const { settlement, end } = settle(found, { doubt: "accepted" }, check);
+    expect(end).toEqual({ next: { kind: "complete" }, outcome: "updated" });
+    expect(settlement).toMatchObject({ finished: true, row: { exists: true, watermark: "o2" } });
+  });
+
+  it.each([{ kind: "found", body: { ...body, lastName: "Other" } }, { kind: "missing" }] as const)(
+    "accepted and $kind otherwise: sent again, and at last a dead letter",
+    (reply) => {
+      const check: Sendable = { kind: "check", body };
+      const { settlement, end } = settle(reply, { doubt: "accepted" }, check);
+      expect(end).toMatchObject({ next: { kind: "later" }, reason: "unconfirmed" });
+      expect(settlement).toMatchObject({ finished: false, counts: ["tries", "unconfirmed"] });
+      expect(settlement.doubt).toBeUndefined();
+      const last = settle(reply, { doubt: "accepted", unconfirmed: 5 }, check);
+      expect(last.dead?.reason).toBe("contradiction");
+    },
+  );
+
+  it("403 for this record: retried, then a dead letter that names it; never given up at once", () => {
+    const reply = {
+      kind: "unavailable",
+      reason: "forbidden",
+      ambiguous: false,
+      error: "no",
+    } as const;
+    const first = settle(reply, { tries: 30 });
+    expect(first.end).toMatchObject({ outcome: "unavailable", reason: "forbidden" });
+    expect(first.settlement).toMatchObject({ row: "before", counts: ["tries", "forbidden"] });
+    expect(settle(reply, { forbidden: 8 }).dead).toBeUndefined();
+    const { dead } = settle(reply, { forbidden: 9 });
+    expect(dead?.reason).toBe("service_rejected");
+    expect(dead?.problems[0]?.rule).toBe("the service answered 403 for this record, 10 times: no");
+    expect(settle(reply, { firstTryAt: NOW - 10_001 }).dead?.reason).toBe("service_rejected");
+  });
+
+  it("a termination that is rejected while the variant is unknown reads the relation, once", () => {
+    const reply = { kind: "rejected", status: 400, error: "no" } as const;
+    const unknown = { ...known, variant: undefined };
+    const deletion: TakenState = { ...state, status: "terminated" };
+    const { settlement, dead } = settleReply(reply, sent, deletion, unknown, NOW, retry);
+    expect(dead).toBeUndefined();
+    expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
+    const healed = { ...deletion, heals: 1 };
+    expect(settleReply(reply, sent, healed, unknown, NOW, retry).dead).toBeDefined();
+  });
+
+  it.each([
+    ["timeout", true],
+    ["reset", true],
+    ["gateway_error", true],
+    ["server_error", false],
+    ["foreign_refusal", false],
+  ] as const)("ambiguous by %s: may take effect late: %s", (reason, late) => {
+    expect(settle({ kind: "unavailable", reason, ambiguous: true }).settlement.late).toBe(late);
+    expect(settle({ kind: "unavailable", reason, ambiguous: false }).settlement.late).toBe(false);
+  });
+
+  it("what was open stays open while replies tell nothing", () => {
+    const doubt = "accepted";
+    for (const reply of [
+      { kind: "throttled" },
+      { kind: "unavailable", reason: "timeout", ambiguous: false },
+    ] as const) {
+      expect(settle(reply, { doubt }).settlement.doubt).toBe(doubt);
+    }
   });
 
   it("found: keeps the fetched fields for the update", () => {
@@ -88,13 +189,21 @@ describe("settleReply", () => {
 
   it("unavailable and not applied: the row as before, and a retry later", () => {
     const settled = settle({ kind: "unavailable", reason: "connection_refused", ambiguous: false });
-    expect(settled.settlement).toMatchObject({ row: "before", failed: true, holdMs: 0 });
+    expect(settled.settlement).toMatchObject({
+      row: "before",
+      counts: ["tries"],
+      holdMs: 0,
+    });
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 1000 });
   });
 
   it("unavailable and ambiguous: uncertain, and held until the request can no longer arrive", () => {
     const settled = settle({ kind: "unavailable", reason: "timeout", ambiguous: true });
-    expect(settled.settlement).toMatchObject({ row: "uncertain", failed: true, holdMs: 3000 });
+    expect(settled.settlement).toMatchObject({
+      row: "uncertain",
+      counts: ["tries"],
+      holdMs: 3000,
+    });
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 3000 });
   });
 

@@ -1,0 +1,31 @@
+-- Writes one listed page into the ledger. Rows that exist are newer than the listing and stay, but
+-- rows that say "unknown" take over what the listing says.
+--
+-- KEYS  1 ledger  2 warm-up  3 warm-up:owner
+-- ARGV  1 cursor of this page ('': the first)  2 cursor of the next page ('': this was the last)
+--       3 for how long the caller goes on as the only one that lists, ms
+--       4... crmCode, row, crmCode, row, ...
+-- Returns 1; 0 when the ledger was forgotten meanwhile, or another process has listed this page.
+if (redis.call('HGET', KEYS[2], 'cursor') or '') ~= ARGV[1] then return 0 end
+for i = 4, #ARGV, 2 do
+  local known = redis.call('HGET', KEYS[1], ARGV[i])
+  local row = known and cjson.decode(known)
+  if not row then
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  elseif row.e == -1 and not row.u then
+    local listed = cjson.decode(ARGV[i + 1])
+    listed.w = row.w
+    redis.call('HSET', KEYS[1], ARGV[i], cjson.encode(listed))
+  end
+end
+redis.call('HINCRBY', KEYS[2], 'relations', (#ARGV - 3) / 2)
+redis.call('HDEL', KEYS[2], 'failure')
+if ARGV[2] == '' then
+  redis.call('HSET', KEYS[2], 'state', 'done')
+  redis.call('HDEL', KEYS[2], 'cursor', 'cold')
+else
+  redis.call('HSET', KEYS[2], 'cursor', ARGV[2])
+  redis.call('HSETNX', KEYS[2], 'state', 'running')
+end
+redis.call('PEXPIRE', KEYS[3], ARGV[3])
+return 1

@@ -1,0 +1,64 @@
+/**
+ * Verifies one proof: reads the relation once, and sends the state again when the service has
+ * something else. An older request without an answer has then taken effect late.
+ */
+import { fingerprintOf } from "./fingerprint.ts";
+import type { ServiceReply } from "./service-reply.ts";
+import type { DueProof, StateToStage } from "./staged-state.ts";
+
+export interface VerifyPorts {
+  /** Reads the relation. */
+  get(): Promise<ServiceReply>;
+  /** Makes the ledger's row uncertain. @returns false when the record has changed meanwhile. */
+  withdraw(): Promise<boolean>;
+  stage(state: StateToStage): Promise<unknown>;
+  /** Forgets the proof. */
+  finish(): Promise<void>;
+  /** Whether a proof of this age is left unverified when no reply tells anything. */
+  isTooOld(provenAt: number): boolean;
+  readonly now: () => number;
+}
+
+export type Verified = "same" | "sent_again" | "unknown";
+
+export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Verified> {
+  const said = compare(await ports.get(), due);
+  if (said === "unknown") {
+    if (ports.isTooOld(due.at)) await ports.finish();
+    return said;
+  }
+  const isSentAgain = said === "something_else" && (await ports.withdraw());
+  // With the order of its own event: whatever is newer stays newer.
+  if (isSentAgain) {
+    await ports.stage({
+      ...due.wanted,
+      crmCode: due.crmCode,
+      eventKey: "",
+      fingerprint: undefined,
+      lane: "bulk",
+      time: ports.now(),
+    });
+  }
+  await ports.finish();
+  return isSentAgain ? "sent_again" : "same";
+}
+
+function compare(reply: ServiceReply, { row }: DueProof): "same" | "something_else" | "unknown" {
+  switch (reply.kind) {
+    case "found":
+      return row.exists === true && fingerprintOf(reply.body) === row.fingerprint
+        ? "same"
+        : "something_else";
+    case "missing":
+      return row.exists === false ? "same" : "something_else";
+    case "created":
+    case "updated":
+    case "accepted":
+    case "exists":
+    case "rejected":
+    case "throttled":
+    case "denied":
+    case "unavailable":
+      return "unknown";
+  }
+}

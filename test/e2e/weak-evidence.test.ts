@@ -1,0 +1,299 @@
+/**
+ * Replies that are not what they seem: pages of a proxy, refusals of one record, successes without a
+ * body, requests that take effect late. A daemon believes none of them without proof, and loses
+ * nothing.
+ */
+import { expect, it } from "vitest";
+import type { DeadLetter } from "../../src/sync/dead-letter.ts";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import {
+  errorResponse,
+  htmlPage,
+  startServiceProxy,
+  type ProxiedRequest,
+  type ServiceProxy,
+} from "../support/service-proxy.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+type Env = Record<string, string>;
+
+interface Setup {
+  readonly sandbox: SandboxProcess;
+  readonly proxy: ServiceProxy;
+  readonly daemon: DaemonProcess;
+  readonly env: Env;
+}
+
+async function withProxy(extra: Env, work: (setup: Setup) => Promise<void>): Promise<void> {
+  await using sandbox = await startSandbox();
+  await using proxy = await startServiceProxy(sandbox.url);
+  const service = { url: proxy.url, token: sandbox.token };
+  const env = envFor(service, { SERVICE_TIMEOUT_MS: "1000", RETRY_BASE_MS: "20", ...extra });
+  await using daemon = await startDaemon(env);
+  await waitUntilReady(daemon);
+  await work({ sandbox, proxy, daemon, env });
+}
+
+const statusOf = async (daemon: DaemonProcess) =>
+  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+
+const waitUntilReady = (daemon: DaemonProcess) =>
+  waitFor(
+    async () =>
+      (await statusOf(daemon)).ledger.state === "done" &&
+      (await daemon.metric("crmsync_service_requests_total", { operation: "schema-config" })) > 0,
+    { what: "the ledger is warm and the value lists are known" },
+  );
+
+async function push(daemon: DaemonProcess, events: readonly unknown[]): Promise<void> {
+  expect((await daemon.push(events)).status).toBe(202);
+}
+
+async function deadLetters(env: Env): Promise<DeadLetter[]> {
+  await using list = spawnCrmsync(["dead", "list", "--json"], { env });
+  await list.ended;
+  return list.stdout.map((line) => JSON.parse(line) as DeadLetter);
+}
+
+const deleted = (crmCode: string) =>
+  personEvent(crmCode, {}, { type: "crm.record.deleted", data: undefined });
+
+/** Whether a request is about this record, and which. */
+const isAbout = (crmCode: string, { body, path }: ProxiedRequest): boolean =>
+  path.endsWith(`/${crmCode}`) || body.includes(`"crmCode":"${crmCode}"`);
+
+const countOf = ({ requests }: ServiceProxy, crmCode: string, method?: string): number =>
+  requests.filter((one) => isAbout(crmCode, one) && (method ?? one.method) === one.method).length;
+
+const CODES = ["a", "b", "c"];
+
+it("a proxy's 404 pages lose no deletion and no change", () =>
+  withProxy({}, async ({ sandbox, proxy, daemon, env }) => {
+    await push(
+      daemon,
+      [...CODES, "changed"].map((code) => personEvent(code)),
+    );
+    await waitUntilSettled(daemon);
+    let pages = 0;
+    proxy.answer = ({ method, path }) => {
+      if (method === "POST" || path.includes("?") || path.endsWith("schema-config")) return;
+      pages += 1;
+      return htmlPage(404);
+    };
+    await push(daemon, [...CODES.map(deleted), personEvent("changed", { city: "Bern" })]);
+    await waitFor(() => pages >= 6, { what: "pages were served" });
+    proxy.answer = () => undefined;
+    await waitUntilSettled(daemon);
+    const relations = await sandbox.relations();
+    for (const code of CODES) {
+      expect(relations.get(code)).toMatchObject({ relationStatus: "terminated" });
+    }
+    expect(relations.get("changed")).toMatchObject({ city: "Bern", relationStatus: "active" });
+    expect(await deadLetters(env)).toEqual([]);
+    expect(countOf(proxy, "changed", "POST")).toBe(1);
+  }));
+
+it("one false 404 in the service's own form loses no deletion", () =>
+  withProxy({}, async ({ sandbox, proxy, daemon }) => {
+    await push(daemon, [personEvent("a"), personEvent("b")]);
+    await waitUntilSettled(daemon);
+    const lied = new Set<string>();
+    proxy.answer = ({ method, path }) => {
+      if (method === "POST" || path.includes("?") || lied.has(path)) return;
+      lied.add(path);
+      return errorResponse(404);
+    };
+    await push(daemon, [deleted("a"), personEvent("b", { city: "Bern" })]);
+    await waitUntilSettled(daemon);
+    const relations = await sandbox.relations();
+    expect(relations.get("a")).toMatchObject({ relationStatus: "terminated" });
+    expect(relations.get("b")).toMatchObject({ city: "Bern" });
+    // No 409 on the way: the 404 was not believed.
+    expect(countOf(proxy, "b", "POST")).toBe(1);
+  }));
+
+it.each([
+  ["a firewall's page", htmlPage(403)],
+  ["an ErrorResponse", errorResponse(403)],
+])("one record that is answered 403 with %s stops nothing but itself", (_what, refusal) =>
+  withProxy(
+    { SERVICE_TIMEOUT_MS: "300", RETRY_BASE_MS: "5" },
+    async ({ sandbox, proxy, daemon, env }) => {
+      proxy.answer = (request) => (isAbout("bad", request) ? refusal : undefined);
+      const probes = () => proxy.requests.filter(({ path }) => path.endsWith("schema-config"));
+      const before = probes().length;
+      await push(daemon, [personEvent("bad")]);
+      await waitFor(() => countOf(proxy, "bad") >= 2, { what: "the record is tried again" });
+      await push(
+        daemon,
+        CODES.map((code) => personEvent(code)),
+      );
+      await waitFor(async () => (await sandbox.relations()).size === CODES.length, {
+        what: "the other records are sent",
+        deadlineMs: 10_000,
+      });
+      await waitUntilSettled(daemon);
+      expect(countOf(proxy, "bad")).toBe(10);
+      const [letter, ...others] = await deadLetters(env);
+      expect(others).toEqual([]);
+      expect(letter).toMatchObject({ crmCode: "bad", reason: "service_rejected" });
+      expect(letter?.problems[0]?.rule).toMatch(/answered 403 for this record, 10 times/);
+      expect(probes().length - before).toBe(1);
+      expect(await daemon.metric("crmsync_pauses_total")).toBe(0);
+      const line = daemon.process.stderr.find((one) => one.includes("change.forbidden"));
+      expect(line).toMatch(/"record":"[0-9a-f]{12}"/);
+    },
+  ),
+);
+
+it("403 to everything, a probe included, stops all sending", () =>
+  withProxy({ QUOTA_HOUR_MS: "12000" }, async ({ proxy, daemon, sandbox }) => {
+    proxy.answer = () => htmlPage(403);
+    await push(
+      daemon,
+      CODES.map((code) => personEvent(code)),
+    );
+    await waitFor(async () => (await statusOf(daemon)).sendingStopped.includes("address_denied"), {
+      what: "sending has stopped",
+    });
+    proxy.answer = () => undefined;
+    await waitUntilSettled(daemon);
+    expect((await sandbox.relations()).size).toBe(CODES.length);
+  }));
+
+it("404 to every PUT and 409 to every POST of one code ends as a dead letter that says so", () =>
+  withProxy({}, async ({ proxy, daemon, env }) => {
+    proxy.answer = (request) =>
+      isAbout("A", request) ? errorResponse(request.method === "POST" ? 409 : 404) : undefined;
+    await push(daemon, [personEvent("A"), personEvent("b")]);
+    await waitUntilSettled(daemon);
+    const letters = await deadLetters(env);
+    expect(letters).toMatchObject([{ crmCode: "A", reason: "contradiction" }]);
+    expect(countOf(proxy, "A")).toBeLessThanOrEqual(12);
+  }));
+
+it("a deletion is a deletion, also when its record has become the other variant", () =>
+  withProxy({}, async ({ sandbox, daemon, env }) => {
+    await push(daemon, [personEvent("a", { city: "Bern" })]);
+    await waitUntilSettled(daemon);
+    const company = { type: "Fund", crmCode: "a", name: "Fund One" };
+    const type = "crm.record.deleted";
+    await push(daemon, [personEvent("a", {}, { type, data: { record: company } })]);
+    await waitUntilSettled(daemon);
+    expect((await sandbox.relations()).get("a")).toMatchObject({
+      type: "Person",
+      city: "Bern",
+      relationStatus: "terminated",
+    });
+    expect(await deadLetters(env)).toEqual([]);
+  }));
+
+it("a success is a success, whichever: no request is repeated, and nothing stops", () =>
+  withProxy({}, async ({ sandbox, proxy, daemon }) => {
+    // 200 to a POST, 204 to a PUT.
+    proxy.answer = async ({ method, pass }) => {
+      if (method === "GET") return undefined;
+      const answer = await pass();
+      return method === "POST" ? { ...answer, status: 200 } : { status: 204, body: "" };
+    };
+    await push(
+      daemon,
+      CODES.map((code) => personEvent(code)),
+    );
+    await waitUntilSettled(daemon);
+    await push(
+      daemon,
+      CODES.map((code) => personEvent(code, { city: "Bern" })),
+    );
+    await waitUntilSettled(daemon);
+    const relations = await sandbox.relations();
+    for (const code of CODES) {
+      expect(relations.get(code)).toMatchObject({ city: "Bern" });
+      const counts = ["POST", "PUT", "GET"].map((method) => countOf(proxy, code, method));
+      expect(counts).toEqual([1, 1, 1]);
+    }
+    expect(await daemon.metric("crmsync_retries_total")).toBe(0);
+    expect(await daemon.metric("crmsync_pauses_total")).toBe(0);
+    expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(3);
+    expect(await daemon.metric("crmsync_changes_total", { outcome: "updated" })).toBe(3);
+  }));
+
+it("a success without proof that was none is sent again", () =>
+  withProxy({}, async ({ sandbox, proxy, daemon }) => {
+    let lies = 2;
+    proxy.answer = ({ method }) => {
+      if (method !== "POST" || lies === 0) return undefined;
+      lies -= 1;
+      return { status: 202, body: "" };
+    };
+    await push(daemon, [personEvent("a")]);
+    await waitUntilSettled(daemon);
+    expect((await sandbox.relations()).has("a")).toBe(true);
+    expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
+  }));
+
+it("a request that takes effect after a newer state was proven is found out and corrected", () =>
+  withProxy(
+    // Verified after a twelfth of it.
+    { SERVICE_TIMEOUT_MS: "300", QUOTA_HOUR_MS: "36000" },
+    async ({ sandbox, proxy, daemon }) => {
+      await push(daemon, [personEvent("a"), personEvent("other")]);
+      await waitUntilSettled(daemon);
+      const kept: ProxiedRequest[] = [];
+      proxy.answer = (request) => {
+        if (request.method !== "PUT" || kept.length > 0) return undefined;
+        kept.push(request);
+        return new Promise(() => {});
+      };
+      await push(daemon, [personEvent("a", { city: "Old" })]);
+      await waitFor(() => kept.length > 0, { what: "a request is kept back" });
+      await push(daemon, [personEvent("a", { city: "New" }), personEvent("other", { city: "X" })]);
+      await waitUntilSettled(daemon);
+      expect((await sandbox.relations()).get("a")).toMatchObject({ city: "New" });
+      await kept[0]?.pass();
+      expect((await sandbox.relations()).get("a")).toMatchObject({ city: "Old" });
+      await waitFor(async () => (await sandbox.relations()).get("a")?.["city"] === "New", {
+        what: "the newest state is there again",
+      });
+      await daemon.process.line(/change\.overwritten/);
+      // One GET to verify; a record without such a request costs none.
+      expect(countOf(proxy, "a", "GET")).toBe(1);
+      expect(countOf(proxy, "other", "GET")).toBe(0);
+    },
+  ));
+
+it("one process that cannot resolve the service's name does not stop the others", () =>
+  withProxy({}, async ({ sandbox, daemon, env }) => {
+    await using lost = await startDaemon({ ...env, SERVICE_BASE_URL: "http://nothing.invalid" }, [
+      "--roles",
+      "sync",
+    ]);
+    daemon.process.kill("SIGSTOP");
+    try {
+      await using intake = await startDaemon(env, ["--roles", "http,intake"]);
+      await push(
+        intake,
+        Array.from({ length: 8 }, (_, n) => personEvent(`r${n}`)),
+      );
+      await waitFor(
+        async () => (await lost.metric("crmsync_retries_total", { reason: "dns" })) >= 6,
+        { what: "the process has failed often enough for an outage" },
+      );
+      expect((await statusOf(intake)).sendingStopped).not.toContain("unavailable");
+    } finally {
+      daemon.process.kill("SIGCONT");
+    }
+    await waitFor(async () => (await sandbox.relations()).size === 8, {
+      what: "the healthy process sends everything",
+    });
+  }));

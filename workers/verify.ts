@@ -1,0 +1,86 @@
+/**
+ * Verifies proofs that an earlier request may have overwritten since (src/state/verifications.ts):
+ * one GET each, in the bulk lane, by any one process. What the service does not have is staged and
+ * sent again.
+ */
+import type { Permit } from "../src/quota/permit.ts";
+import type { ClaimedProof } from "../src/state/verifications.ts";
+import { verifyProof } from "../src/sync/verify-proof.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+import type { ServiceAccess } from "./service-access.ts";
+
+/** How often it is checked whether a proof is due, ms. */
+const CHECK_MS = 1000;
+
+/** A GET without a usable reply is repeated after this part of the hour window, … */
+const PAUSES_PER_HOUR = 12;
+
+/** … but not before this much longer than its request may take, ms. */
+const PAUSE_MARGIN_MS = 10_000;
+
+/** A proof for which no reply came in so many hour windows is left unverified. */
+const GIVE_UP_AFTER_HOURS = 24;
+
+export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {
+  const { log, throttle } = runtime;
+  return startPolling({
+    everyMs: CHECK_MS,
+    async step(signal) {
+      while (await verifyNext(runtime, access, signal));
+    },
+    onError: (error) =>
+      throttle("verify", (suppressed) => log.warn({ err: error, suppressed }, "verify.failed")),
+  });
+}
+
+/** @returns whether a proof was verified, and another one may be due. */
+async function verifyNext(
+  runtime: Runtime,
+  access: ServiceAccess,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { config, verifications } = runtime;
+  if (!(await verifications.anyDue()) || !(await maySend(runtime, access))) return false;
+  const permit = await access.quota.acquire("bulk", signal);
+  try {
+    // Checked after the wait, which may have been long.
+    if (!(await maySend(runtime, access))) return false;
+    const pauseMs = Math.max(
+      config.QUOTA_HOUR_MS / PAUSES_PER_HOUR,
+      config.SERVICE_TIMEOUT_MS + PAUSE_MARGIN_MS,
+    );
+    const due = await verifications.claim(Math.ceil(pauseMs));
+    return due !== undefined && (await verify(runtime, access, permit, due));
+  } finally {
+    // Has no effect on a permit that was used.
+    permit.cancel();
+  }
+}
+
+/** No verification is the one try during an outage. */
+const maySend = async ({ outage }: Runtime, access: ServiceAccess): Promise<boolean> =>
+  (await access.isReady()) && (await outage.current()) === undefined;
+
+async function verify(
+  runtime: Runtime,
+  access: ServiceAccess,
+  permit: Permit,
+  due: ClaimedProof,
+): Promise<boolean> {
+  const { config, log, pointers, recordName, staged, verifications } = runtime;
+  const { crmCode } = due;
+  const verified = await verifyProof(due, {
+    get: () => access.send(permit, { kind: "fetch" }, crmCode),
+    withdraw: () => verifications.withdraw(due),
+    async stage(state) {
+      log.warn({ record: recordName(crmCode) }, "change.overwritten");
+      await staged.stage(state);
+      await pointers.add([state]);
+    },
+    finish: () => verifications.finish(due),
+    isTooOld: (provenAt) => Date.now() - provenAt > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS,
+    now: Date.now,
+  });
+  return verified !== "unknown";
+}
