@@ -29,12 +29,13 @@ export function serveHttpIntake(app: HttpServer, runtime: Runtime): void {
   serveCrmWebhooks(app, runtime, ports);
 }
 
-function intakePorts({ intakeClient, log, throttle }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, log, throttle }: Runtime): IntakePorts {
   return {
+    now: () => clock.now(),
     push: (events) => intakeClient.push(events),
     seen: (keys) => intakeClient.seen(keys),
-    claim: (request, forSeconds) => intakeClient.claim(request, forSeconds),
-    unclaim: (request) => intakeClient.unclaim(request),
+    isRemembered: (request) => intakeClient.isRemembered(request),
+    remember: (request, forSeconds) => intakeClient.remember(request, forSeconds),
     unavailable: (error) =>
       throttle("intake", (suppressed) =>
         log.warn({ err: error, suppressed }, "intake.unavailable"),

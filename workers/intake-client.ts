@@ -9,6 +9,7 @@ import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
 import type { Encryption } from "../src/state/encryption.ts";
 import type { Keys } from "../src/state/keys.ts";
+import { MemoryGate } from "../src/state/redis-health.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
@@ -26,6 +27,7 @@ export interface IntakeClientOptions {
 export class IntakeClient {
   readonly #redis: Redis;
   readonly #inbox: Inbox;
+  readonly #memory: MemoryGate;
   readonly #staged: StagedStates;
   readonly #keys: Keys;
 
@@ -36,13 +38,20 @@ export class IntakeClient {
       commandTimeout: COMMAND_TIMEOUT_MS,
     });
     this.#redis.on("error", onError);
+    this.#memory = new MemoryGate(this.#redis);
     this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, prefix, tracing.bullmq);
     this.#staged = new StagedStates(this.#redis, keys, encryption);
   }
 
-  push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
+  /** @throws when Redis is nearly full: what is left of its memory is for sync. */
+  async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
+    if (await this.#memory.isClosed()) throw new Error("Redis is nearly full");
     return this.#inbox.push(events);
+  }
+
+  isNearlyFull(): Promise<boolean> {
+    return this.#memory.isClosed();
   }
 
   /** Which of these event keys were processed within the last seven days. */
@@ -50,13 +59,14 @@ export class IntakeClient {
     return this.#staged.seen(eventKeys);
   }
 
-  /** Remembers a signed request for so many seconds. @returns whether it is new. */
-  async claim(request: string, forSeconds: number): Promise<boolean> {
-    return (await this.#redis.set(this.#requestKey(request), "1", "EX", forSeconds, "NX")) === "OK";
+  /** Whether a signed request was accepted before. */
+  async isRemembered(request: string): Promise<boolean> {
+    return (await this.#redis.exists(this.#requestKey(request))) === 1;
   }
 
-  async unclaim(request: string): Promise<void> {
-    await this.#redis.del(this.#requestKey(request));
+  /** Remembers a signed request for so many seconds. */
+  async remember(request: string, forSeconds: number): Promise<void> {
+    await this.#redis.set(this.#requestKey(request), "1", "EX", forSeconds);
   }
 
   #requestKey(request: string): string {

@@ -1,20 +1,23 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, Worker, type Job } from "bullmq";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
-import { INBOX_QUEUE } from "../src/event/inbox.ts";
+import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS } from "../src/mapping/mapping.ts";
+import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
 import {
   acceptEvent,
   identityOf,
-  type Accepted,
   type AcceptPorts,
+  type Arrival,
 } from "../src/sync/accept-event.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 import { fetchRecord } from "./fetch.ts";
-import { hashOf } from "./log-names.ts";
+import { redriveDeadLetter } from "./redrive.ts";
+import { addPointers, reportAccepted } from "./report-accepted.ts";
+import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -30,6 +33,18 @@ const STALLED_CHECK_MS = 5000;
 
 /** How long an event waits that failed for a reason that may pass, ms. */
 const RETRY_MS = 5000;
+
+/**
+ * How long an event waits for the tenant's value lists before it is tried again: longer when many
+ * wait, so that their tries leave room for the other events, ms.
+ */
+const LISTS_WAIT_MS = 4000;
+const LISTS_WAIT_PER_EVENT_MS = 5;
+
+/** An event cannot be accepted before the tenant's value lists are known. */
+class ListsUnknown extends Error {}
+
+const NO_LISTS: TenantLists = new Map();
 
 /** Records may hold fields of any name; those unknown to the service share this label. */
 const OTHER_FIELD = "other";
@@ -47,6 +62,12 @@ export function startIntake(runtime: Runtime): Intake {
     try {
       await accept(runtime, job, ports);
     } catch (error) {
+      if (error instanceof ListsUnknown) {
+        const others = await runtime.inbox.queue.getDelayedCount();
+        const waitMs = LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS;
+        await job.moveToDelayed(Date.now() + waitMs, token);
+        throw new DelayedError();
+      }
       if (isDefect(error)) {
         log.error({ err: error, record: runtime.recordName(job.id) }, "event.defect");
         await rejectDefect(runtime, job);
@@ -77,7 +98,13 @@ export function startIntake(runtime: Runtime): Intake {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  return { close: () => worker.close() };
+  const holding = holdIntakeBack(runtime, worker);
+  return {
+    async close() {
+      await holding.close();
+      await worker.close();
+    },
+  };
 }
 
 function startWarningsAtZero({ metrics }: Runtime): void {
@@ -93,22 +120,42 @@ function acceptPorts(runtime: Runtime): AcceptPorts {
   return {
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
-    lists: () => tenantLists.current(),
+    lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
     isSeen: async (key) => (await staged.seen([key])).has(key),
     stage: (state) => tracing.span("stage", {}, () => staged.stage(state)),
     storeDeadLetter: (letter) => deadLetters.store(letter),
+    dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
   };
 }
 
 async function accept(runtime: Runtime, job: Job, ports: AcceptPorts): Promise<void> {
-  const { metrics } = runtime;
-  const arrival = { at: job.timestamp, number: await arrivalNumber(job, runtime) };
+  const letterId = redriveOf(job);
+  if (letterId !== undefined) {
+    if ((await redriveDeadLetter(runtime, letterId, ports)) === "waiting") throw new ListsUnknown();
+    return;
+  }
+  const arrival = await arrivalOf(job, runtime);
   const { event, records } = await acceptEvent(job.data, arrival, ports);
-  const source = metrics.sourceLabel(event?.source ?? "unknown");
-  metrics.eventsReceived.inc({ source });
-  await runtime.sources.heard(source, job.timestamp);
   await addPointers(runtime, records);
-  for (const record of records) report(runtime, record, event, source);
+  if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
+  const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
+  runtime.metrics.eventsReceived.inc({ source });
+  await runtime.sources.heard(source, arrival.at);
+  if (event !== undefined) {
+    const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
+    await runtime.sources.dated(source, time, arrival.at);
+  }
+  for (const record of records) reportAccepted(runtime, record, event, source);
+}
+
+/** Only Redis' clock is believed; it is asked for the events whose own time cannot stand alone. */
+async function arrivalOf(job: Job, runtime: Runtime): Promise<Arrival> {
+  const { clock } = runtime;
+  const number = await arrivalNumber(job, runtime);
+  const { time } = (job.data ?? {}) as { time?: unknown };
+  const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
+  const at = isPast ? clock.now() : await clock.arrival(number);
+  return { at, sentAt: job.timestamp, number };
 }
 
 /**
@@ -126,63 +173,13 @@ async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Pr
   const context = { type: event.type, source: event.source, subject, object, recordId };
   // The record is the event's own: a record that was merged into it comes without one.
   const record = subject === event.subject ? event.data?.record : undefined;
-  const mapped = await mapEventRecord(mapping, context, record, tenantLists.current());
+  const lists = tenantLists.areKnown() ? tenantLists.current() : NO_LISTS;
+  const mapped = await mapEventRecord(mapping, context, record, lists);
   for (const { field, reason } of mapped.kind === "ignored" ? [] : mapped.warnings) {
     const label = FIELD_NAMES.includes(field) ? field : OTHER_FIELD;
     metrics.mappingWarnings.inc({ field: label, reason });
   }
   return mapped;
-}
-
-/**
- * Adds pointer jobs for what was staged; a state that replaced a waiting one has its job already.
- * If this process dies before, the sweep adds them.
- */
-async function addPointers(runtime: Runtime, records: readonly Accepted[]): Promise<void> {
-  const staged = records.flatMap(({ crmCode, lane, result, coalesced }) =>
-    crmCode !== undefined && result === "staged" ? [{ crmCode, lane, coalesced }] : [],
-  );
-  const pointers = staged.filter(({ coalesced }) => !coalesced);
-  // Demand first: a fast worker must find the entry that it is going to remove.
-  if (staged.length > 0) await runtime.demand.changed(staged);
-  if (pointers.length > 0) await runtime.pointers.add(pointers);
-  for (const { crmCode, expedite } of records) {
-    if (expedite && crmCode !== undefined) await runtime.pointers.expedite(crmCode);
-  }
-}
-
-function report(
-  runtime: Runtime,
-  record: Accepted,
-  event: CrmEvent | undefined,
-  source: string,
-): void {
-  const { coalesced, crmCode, lane, problems, reason, result } = record;
-  const common = { crmCode, lane, source };
-  if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
-  switch (result) {
-    case "fetching":
-      return;
-    case "staged":
-      if (coalesced) return;
-      runtime.tracing.note({
-        "crmsync.outcome": "staged",
-        "crmsync.lane": lane,
-        "crmsync.record": crmCode && hashOf(crmCode),
-      });
-      return;
-    case "unchanged":
-    case "nothing_to_terminate": {
-      const happenedAt = event?.time === undefined ? Date.now() : Date.parse(event.time);
-      reportOutcome(runtime, { ...common, outcome: result, happenedAt });
-      return;
-    }
-    case "superseded":
-    case "duplicate":
-    case "ignored":
-    case "rejected":
-      reportOutcome(runtime, { ...common, outcome: result, reason, problems });
-  }
 }
 
 /** Redis errors pass; anything else that is thrown here is a fault of the code. */
@@ -199,10 +196,11 @@ async function rejectDefect(runtime: Runtime, job: Job): Promise<void> {
   const { source, key } = identityOf(job.data, `job-${job.id}`);
   const reason = "defect";
   const problems = [{ field: "", rule: "could not be processed", kind: "an event" }];
+  const arrival = { at: job.timestamp, number: Number(job.id) || 0 };
   await runtime.deadLetters.store(
     createDeadLetter(
       { eventKey: key },
-      { reason, problems, source, event: JSON.stringify(job.data), at: Date.now() },
+      { reason, problems, source, event: JSON.stringify(job.data), at: Date.now(), arrival },
     ),
   );
   reportOutcome(runtime, { outcome: "rejected", reason, problems });

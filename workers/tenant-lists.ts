@@ -12,8 +12,11 @@ const CHECK_MS = 5000;
 /** For how long one process may be busy requesting before another one may, ms. */
 const CLAIM_MS = 60_000;
 
-/** How long intake waits at its first start for the lists, ms. */
-const FIRST_WAIT_MS = 15_000;
+/** While no list is known, a failed request is repeated after this pause, doubled up to CLAIM_MS, ms. */
+const FIRST_PAUSE_MS = 4000;
+
+/** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
+const FIRST_WAIT_MS = 3000;
 
 /** After a rejected payload they are requested earlier, but at most this often per hour window. */
 const REQUESTS_PER_HOUR = 12;
@@ -32,14 +35,19 @@ export function keepTenantLists(
   const { tenantLists, log, throttle } = runtime;
   const known = Promise.withResolvers<void>();
   const late = setTimeout(() => {
-    log.warn({}, "value_lists.defaults_used");
+    log.warn({}, "value_lists.unknown");
     known.resolve();
   }, FIRST_WAIT_MS);
+  let failures = 0;
   const polling = startPolling({
     everyMs: CHECK_MS,
     async step(signal) {
       if (access !== undefined && !(await access.isDenied()) && (await isDue(runtime))) {
-        await requestLists(runtime, access, signal);
+        const isFetched = await requestLists(runtime, access, signal);
+        failures = isFetched ? 0 : failures + 1;
+        if (!isFetched && (await tenantLists.fetchedAt()) === undefined) {
+          await tenantLists.release(Math.min(CLAIM_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)));
+        }
       }
       if (!(await tenantLists.reload())) return;
       clearTimeout(late);
@@ -72,12 +80,13 @@ async function requestLists(
   { log, tenantLists, throttle }: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const permit = await access.quota.acquire("live", signal);
   const reply = await access.client.schemaConfig(permit);
-  if (reply.kind === "schema" && (await tenantLists.store(reply, Date.now()))) return;
+  if (reply.kind === "schema" && (await tenantLists.store(reply, Date.now()))) return true;
   if (reply.kind === "denied") await access.denied(reply);
   throttle("lists", (suppressed) =>
     log.warn({ reply: reply.kind, suppressed }, "value_lists.fetch_failed"),
   );
+  return false;
 }

@@ -2,7 +2,6 @@
 import { styleText } from "node:util";
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import { eventKey } from "../event/event-key.ts";
 import type { DeadLetters, StoredDeadLetter } from "../state/dead-letters.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
@@ -40,7 +39,7 @@ export function deadCommand(): Command {
     .action(show);
   filtered(
     "redrive",
-    "put the events into the inbox again; each dead letter stays until its record passes",
+    "accept the events again, each in its old place in time; a dead letter stays until its record passes",
   )
     .argument("[ids...]", "ids of dead letters; without, the filters or --all select them")
     .option("--all", "all dead letters")
@@ -122,16 +121,15 @@ function printResult(
 }
 
 /**
- * Puts the event into the inbox again. The dead letter stays until the event is staged; if it fails
- * again, the same dead letter is counted once more.
+ * Asks intake to accept the event again, in its old place among the events of its record. The dead
+ * letter stays until then; if the event fails again, the same dead letter is counted once more.
  */
-async function redrive({ staged, inbox }: Stores, letter: StoredDeadLetter): Promise<boolean> {
+async function redrive({ inbox }: Stores, letter: StoredDeadLetter): Promise<boolean> {
   const event = eventOf(letter);
   if (typeof event !== "object" || event === null) return false;
   const { source, id } = event as { source?: unknown; id?: unknown };
   if (typeof source !== "string" || typeof id !== "string") return false;
-  await staged.forgetEvent(eventKey({ source, id }));
-  await inbox.push([event as { source: string; id: string }]);
+  await inbox.redrive(letter.id);
   return true;
 }
 
@@ -164,7 +162,7 @@ function eventOf(letter: StoredDeadLetter): unknown {
 }
 
 function jsonOf(letter: StoredDeadLetter) {
-  const { event: _, order: __, at, firstAt, ...rest } = letter;
+  const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
   return {
     ...rest,
     remedy: remedyOf(letter),

@@ -8,6 +8,8 @@ import { readConfig } from "../config.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { Inbox } from "../event/inbox.ts";
+import { keysOf } from "../state/keys.ts";
+import { RedisClock } from "../state/redis-clock.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -49,6 +51,8 @@ async function push(file: string, options: PushOptions): Promise<void> {
   const config = readConfig();
   const { input, bytes } = await openInput(file);
   const redis = await connectOnce(config);
+  const clock = new RedisClock(redis, keysOf(config.QUEUE_PREFIX));
+  await clock.measure();
   const inbox = new Inbox(redis, config.QUEUE_PREFIX);
   const bar = new SingleBar({
     format: "pushing [{bar}] {percentage}% · {lines} events · {eta_formatted} left",
@@ -63,7 +67,8 @@ async function push(file: string, options: PushOptions): Promise<void> {
   });
   const totals: Totals = { lines: 0, accepted: 0, duplicates: 0, invalid: 0 };
   try {
-    await pushLines(input, inbox, options.lane, totals, () => {
+    const check = (line: string) => checkLine(line, options.lane, clock.now());
+    await pushLines(input, inbox, check, totals, () => {
       if (showsBar) bar.update(readBytes, { lines: totals.lines });
     });
   } finally {
@@ -83,7 +88,7 @@ async function push(file: string, options: PushOptions): Promise<void> {
 async function pushLines(
   input: Readable,
   inbox: Inbox,
-  lane: Lane | undefined,
+  check: (line: string) => ReturnType<typeof checkLine>,
   totals: Totals,
   progress: () => void,
 ): Promise<void> {
@@ -100,7 +105,7 @@ async function pushLines(
     number += 1;
     if (line.trim() === "") continue;
     totals.lines += 1;
-    const checked = checkLine(line, lane);
+    const checked = check(line);
     if (typeof checked === "string") {
       totals.invalid += 1;
       if (totals.invalid <= MAX_REPORTED) process.stderr.write(`line ${number}: ${checked}\n`);
@@ -116,7 +121,11 @@ async function pushLines(
 }
 
 /** The event of a line, or what is wrong with it. */
-function checkLine(line: string, lane: Lane | undefined): { source: string; id: string } | string {
+function checkLine(
+  line: string,
+  lane: Lane | undefined,
+  now: number,
+): { source: string; id: string } | string {
   let value: unknown;
   try {
     value = parseExactly(line);
@@ -124,7 +133,7 @@ function checkLine(line: string, lane: Lane | undefined): { source: string; id: 
     return "is not JSON";
   }
   if (lane !== undefined && typeof value === "object" && value !== null) value = { lane, ...value };
-  const parsed = parseEvent(value, Date.now());
+  const parsed = parseEvent(value, now);
   if (parsed.ok) return value as { source: string; id: string };
   return parsed.problems
     .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)

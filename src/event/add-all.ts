@@ -1,5 +1,8 @@
 import type { Job, Queue } from "bullmq";
 
+/** BullMQ writes each step of a job to a stream. Only people look at it, with tools that read its end. */
+export const SHORT_STREAMS = { events: { maxLen: 100 } };
+
 type Jobs = Parameters<Queue["addBulk"]>[0];
 
 /**

@@ -86,7 +86,7 @@ export type ParsedEvent =
 
 /**
  * Checks one envelope.
- * @param now when it was received, in ms since the epoch: a `time` more than a day ahead of it
+ * @param now by the clock of Redis where it is known, in ms since the epoch: a `time` more than a day ahead of it
  *   is rejected, since it would supersede every real change of that record until then.
  */
 export function parseEvent(value: unknown, now: number): ParsedEvent {
@@ -98,7 +98,7 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };
   const event = parsed.data;
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
-    const rule = "must not lie more than a day ahead of this machine's clock";
+    const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };

@@ -11,6 +11,9 @@ const FRACTION_DIGITS = 9;
 /** Digits of an arrival number, as many as the largest safe integer has. */
 const ARRIVAL_DIGITS = 16;
 
+/** A sender's clock may be ahead by so much before its times count as wrong, ms. */
+const TOLERANCE_MS = 1000;
+
 /** Sorts before every character that an attribute may contain. */
 const SEPARATOR = "\t";
 
@@ -27,6 +30,24 @@ export function normalTime(text: string): string | undefined {
   if (utc.length !== "0000-00-00T00:00:00.000Z".length) return undefined;
   return `${utc.slice(0, 19)}.${fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, "0")}Z`;
 }
+
+/**
+ * When the change happened, as far as clocks are to be believed: no event happens later than it
+ * arrives. Two events of a clock that is ahead keep their order, since both times of arrival grow.
+ * @param sentAt when the sender says that it sent the event, ms.
+ * @param arrivedAt by the clock of Redis, ms.
+ */
+export function believableTime(
+  time: string | undefined,
+  sentAt: number,
+  arrivedAt: number,
+): string {
+  if (time === undefined) return isoTime(Math.min(sentAt, arrivedAt));
+  const latest = arrivedAt + TOLERANCE_MS;
+  return Date.parse(normalTime(time) ?? "") > latest ? isoTime(latest) : time;
+}
+
+const isoTime = (at: number): string => new Date(at).toISOString();
 
 /**
  * @param arrival number that grows with every event received; decides between equal events.

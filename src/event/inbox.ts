@@ -4,13 +4,16 @@
  */
 import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { addAll } from "./add-all.ts";
+import { addAll, SHORT_STREAMS } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
 
 export const INBOX_QUEUE = "crm-events";
 
 /** Events added in one round trip; bounds the size of one transaction in Redis. */
 const CHUNK = 500;
+
+/** Name of a job that carries no event, but asks that a dead letter be accepted again. */
+const REDRIVE = "redrive";
 
 /** Result of a batch: how many events were added, and how many wait here already. */
 export interface PushResult {
@@ -29,6 +32,7 @@ export class Inbox {
       ...tracing,
       connection: redis,
       prefix,
+      streams: SHORT_STREAMS,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: false },
     });
     // Without a listener, a lost connection would be an uncaught error. The client's owner logs it.
@@ -59,27 +63,50 @@ export class Inbox {
   }
 
   /**
-   * Removes active jobs whose data is not JSON, written by another client: they would stall and
-   * be retried for ever.
-   * @returns what they held.
+   * Asks intake to accept the event of a dead letter again. The job carries only the letter's id: the
+   * event, its order and its arrival stay where they are, and no sender can forge them.
    */
-  async removeUnreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
+  async redrive(deadLetterId: string): Promise<void> {
+    const deduplication = { id: `${REDRIVE}:${deadLetterId}` };
+    await this.queue.add(REDRIVE, { redrive: deadLetterId }, { deduplication });
+  }
+
+  /**
+   * Active jobs whose data is not JSON, written by another client: they would stall and be retried
+   * for ever.
+   */
+  async unreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
     const ids = await this.#redis.lrange(this.queue.toKey("active"), 0, -1);
     const found: { id: string; data: string; timestamp: number }[] = [];
     for (const id of ids) {
       const [data, timestamp] = await this.#redis.hmget(this.queue.toKey(id), "data", "timestamp");
       if (data === null || data === undefined || isJson(data)) continue;
-      // The worker that failed on it still holds its lock.
-      await this.#redis.del(`${this.queue.toKey(id)}:lock`);
-      if ((await this.queue.remove(id)) === 1)
-        found.push({ id, data, timestamp: Number(timestamp) });
+      found.push({ id, data, timestamp: Number(timestamp) });
     }
     return found;
+  }
+
+  /** Removes a job that no worker can read, once what it held is kept elsewhere. */
+  async removeUnreadable(id: string): Promise<void> {
+    // The worker that failed on it still holds its lock.
+    await this.#redis.del(`${this.queue.toKey(id)}:lock`);
+    await this.queue.remove(id);
   }
 
   async close(): Promise<void> {
     await this.queue.close();
   }
+}
+
+/** The dead letter that a job asks to redrive; undefined for a job that carries an event. */
+export function redriveOf(job: {
+  readonly name: string;
+  readonly data: unknown;
+}): string | undefined {
+  const { name, data } = job;
+  if (name !== REDRIVE || typeof data !== "object" || data === null) return undefined;
+  const { redrive, ...rest } = data as { redrive?: unknown };
+  return typeof redrive === "string" && Object.keys(rest).length === 0 ? redrive : undefined;
 }
 
 function isJson(text: string): boolean {

@@ -14,7 +14,7 @@ import {
   type RequestClaim,
 } from "./store-events.ts";
 
-/** Largest body accepted, bytes (DESIGN §7). */
+/** Largest body accepted, bytes. */
 const BODY_LIMIT = 1024 * 1024;
 
 const JSON_TYPES = [
@@ -88,7 +88,7 @@ async function takeRequest(
     }
     claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
-  const read = readEvents(request, body);
+  const read = readEvents(request, body, ports.now());
   if (!read.ok) {
     await reply.code(400).send({ error: read.error, problems: read.problems });
     return;
@@ -105,7 +105,7 @@ type ReadEvents =
     };
 
 /** All events or none: one bad event rejects the whole batch, and every problem is reported. */
-function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
+function readEvents(request: FastifyRequest, body: Buffer, now: number): ReadEvents {
   let value: unknown;
   try {
     const text = body.toString("utf8");
@@ -117,7 +117,6 @@ function readEvents(request: FastifyRequest, body: Buffer): ReadEvents {
   const batch = Array.isArray(value) ? (value as unknown[]) : undefined;
   const events: PushableEvent[] = [];
   const problems: EventProblem[] = [];
-  const now = Date.now();
   for (const [index, one] of (batch ?? [value]).entries()) {
     const parsed = parseEvent(one, now);
     if (parsed.ok) events.push(one as PushableEvent);

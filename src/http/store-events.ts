@@ -9,13 +9,15 @@ export interface PushableEvent {
 }
 
 export interface IntakePorts {
+  /** The clock of Redis, ms: no sender's event is judged by this machine's own. */
+  now(): number;
   push(events: readonly PushableEvent[]): Promise<PushResult>;
   /** Those of the event keys that were processed before. */
   seen(keys: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Remembers a request for so many seconds. @returns false when it is remembered already. */
-  claim(requestKey: string, forSeconds: number): Promise<boolean>;
-  /** Forgets a request whose events could not be stored. */
-  unclaim(requestKey: string): Promise<void>;
+  /** Whether this request was remembered. */
+  isRemembered(requestKey: string): Promise<boolean>;
+  /** Remembers a request for so many seconds. */
+  remember(requestKey: string, forSeconds: number): Promise<void>;
   /** Called when Redis could not store a request's events. */
   unavailable(error: unknown): void;
 }
@@ -35,31 +37,28 @@ export type StoreResult =
   | { readonly kind: "copy" }
   | { readonly kind: "unavailable" };
 
-/** @param claim undefined where a copy of the request cannot be recognised. */
+/**
+ * Stores the events, and then remembers the request: one that was cut short between the two is
+ * accepted again. Copies that arrive at the same moment are recognised by their events.
+ * @param claim undefined where a copy of the request cannot be recognised.
+ */
 export async function storeEvents(
   events: readonly PushableEvent[],
   claim: RequestClaim | undefined,
   ports: IntakePorts,
 ): Promise<StoreResult> {
   try {
-    if (claim !== undefined && !(await ports.claim(claim.key, claim.forSeconds))) {
-      return { kind: "copy" };
-    }
-  } catch (error) {
-    ports.unavailable(error);
-    return { kind: "unavailable" };
-  }
-  try {
+    if (claim !== undefined && (await ports.isRemembered(claim.key))) return { kind: "copy" };
     const keys = events.map(eventKey);
     const seen = await ports.seen(keys);
     const fresh = events.filter((_, index) => !seen.has(keys[index] ?? ""));
     const pushed = await ports.push(fresh);
     const duplicates = pushed.duplicates + events.length - fresh.length;
+    // The events are stored, whether this succeeds or not: a copy finds its events here.
+    if (claim !== undefined) await ports.remember(claim.key, claim.forSeconds).catch(() => {});
     return { kind: "stored", accepted: pushed.accepted, duplicates };
   } catch (error) {
     ports.unavailable(error);
-    // If this fails too, nothing is lost: a retry has a new signature and a new key.
-    if (claim !== undefined) await ports.unclaim(claim.key).catch(() => {});
     return { kind: "unavailable" };
   }
 }

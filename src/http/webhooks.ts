@@ -77,7 +77,7 @@ async function takeRequest(
   let gaps: number;
   try {
     ({ events, gaps = 0 } = connector.toEvents(request, ports.canFetch(name)));
-    checkEvents(events, request.receivedAt);
+    checkEvents(events, ports.now());
   } catch (error) {
     if (!(error instanceof WebhookBodyError)) throw error;
     return end(400, "bad_body", error.message);

@@ -1,4 +1,4 @@
-/** Checks a mapping file beyond its form, before the first record is mapped. */
+/** Checks a mapping file beyond its structure, before the first record is mapped. */
 import { isCountryCode } from "../service-spec/iso-codes.ts";
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { compileExpression } from "./compile-expression.ts";
@@ -31,9 +31,27 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
         });
       }
     }
-    mistakes.push(...checkObject(rule, path, file));
+    mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
   }
   return mistakes;
+}
+
+/** A record that left is found at the service by its key, so the rules of an object must agree on it. */
+function checkLeaving(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {
+  if (rule.onLeave !== "terminate") return [];
+  const at = [...path, "onLeave"];
+  if (rule.when === undefined) {
+    return [{ path: at, message: "has no effect without `when`: no record leaves this rule" }];
+  }
+  const objects = new Set([rule.object].flat().map((name) => name.toLowerCase()));
+  const differs = file.objects.some(
+    (other) =>
+      other.crmCode !== rule.crmCode &&
+      [other.object].flat().some((name) => objects.has(name.toLowerCase())),
+  );
+  const message =
+    "terminate needs the same `crmCode` in all rules of the object: it names the relation of a record that no rule applies to";
+  return differs ? [{ path: at, message }] : [];
 }
 
 function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {

@@ -19,6 +19,7 @@ type Constant = Scalar | readonly string[];
 export interface CompiledRule {
   readonly objects: ReadonlySet<string>;
   readonly when: Expression | undefined;
+  readonly onLeave: "keep" | "terminate";
   readonly crmCode: Expression;
   /** `type` comes first, because it decides which fields exist; telephone numbers come last. */
   readonly fields: readonly CompiledField[];
@@ -57,6 +58,7 @@ function compileRule(
   return {
     objects: new Set([rule.object].flat().map((object) => object.toLowerCase())),
     when: rule.when === undefined ? undefined : compile(rule.when),
+    onLeave: rule.onLeave ?? "keep",
     crmCode: compile(rule.crmCode, true),
     fields,
   };

@@ -3,6 +3,7 @@ import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
 import { fitTenantLists } from "./fit-tenant-lists.ts";
 import { WATCHED, type MapRequest, type MapWorkerMessage } from "./map-protocol.ts";
 import {
@@ -14,10 +15,10 @@ import {
   type MappingResult,
 } from "./mapping.ts";
 
-/** Limit for one record, ms; most records take less than 1 ms. */
+/** Limit for one record, ms awake; most records take less than 1 ms. */
 const RECORD_DEADLINE_MS = 2000;
 
-/** Limit for loading the mapping in a new thread, ms; a machine under load needs seconds. */
+/** Limit for loading the mapping in a new thread, ms awake; a machine under load needs seconds. */
 const START_DEADLINE_MS = 60_000;
 
 /** Limits of the thread's memory; a record needs far less. */
@@ -29,7 +30,7 @@ const WORKER = new URL(
 );
 
 /**
- * The thread's environment: empty, so that a mapping sees no secret, except for Node's compile
+ * The thread's environment variables: none, so that a mapping sees no secret, except for Node's compile
  * cache. Without the cache every thread strips the types again, which costs 25 MB.
  */
 function workerEnvironment(): Record<string, string> {
@@ -52,7 +53,7 @@ export class IsolatedMapping implements Mapping {
   readonly #waiting: Task[] = [];
   #worker: Worker | undefined;
   #running: Task | undefined;
-  #deadline: NodeJS.Timeout | undefined;
+  #deadline: AwakeTimer | undefined;
   #starting = false;
   #closed = false;
 
@@ -83,7 +84,7 @@ export class IsolatedMapping implements Mapping {
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#deadline);
+    this.#deadline?.stop();
     for (const task of [this.#running, ...this.#waiting.splice(0)]) {
       task?.reject(new Error("the mapping is closed"));
     }
@@ -111,7 +112,7 @@ export class IsolatedMapping implements Mapping {
       name: "mapping",
     });
     const { promise: loaded, resolve, reject } = Promise.withResolvers<void>();
-    const late = setTimeout(
+    const late = startAwakeTimer(
       () => reject(new MappingError(this.name, ["it takes too long to load"])),
       START_DEADLINE_MS,
     );
@@ -138,7 +139,7 @@ export class IsolatedMapping implements Mapping {
       await worker.terminate();
       throw error;
     } finally {
-      clearTimeout(late);
+      late.stop();
     }
   }
 
@@ -150,8 +151,8 @@ export class IsolatedMapping implements Mapping {
     if (worker === undefined) return this.#restart();
     this.#waiting.shift();
     this.#running = task;
-    this.#deadline ??= setTimeout(() => this.#late(), RECORD_DEADLINE_MS);
-    this.#deadline.refresh();
+    this.#deadline ??= startAwakeTimer(() => this.#late(), RECORD_DEADLINE_MS);
+    this.#deadline.restart();
     try {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
       worker.postMessage(task.request);
@@ -169,7 +170,7 @@ export class IsolatedMapping implements Mapping {
     if (message.kind === "result") task?.resolve(message.result);
     else task?.reject(new TypeError(`the mapping failed: ${message.stack}`));
     if (this.#waiting.length === 0) {
-      clearTimeout(this.#deadline);
+      this.#deadline?.stop();
       this.#deadline = undefined;
     }
     this.#next();
@@ -191,7 +192,7 @@ export class IsolatedMapping implements Mapping {
     const worker = this.#worker;
     this.#running = undefined;
     this.#worker = undefined;
-    clearTimeout(this.#deadline);
+    this.#deadline?.stop();
     this.#deadline = undefined;
     const field = WATCHED[Atomics.load(this.#watched, 0)] ?? "";
     const rule = `the expression ${why}; correct the mapping`;

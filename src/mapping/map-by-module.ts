@@ -21,7 +21,7 @@ export async function mapByModule(
     const rule = `must be one that the module can map; it threw ${nameOfThrown(error)}`;
     return unmappable(undefined, [{ field: "", rule, kind: kindOf(record) }]);
   }
-  if (mapped === undefined || mapped === null) return { kind: "ignored" };
+  if (mapped === undefined || mapped === null) return { kind: "ignored", reason: "module" };
   const key = crmCodeSchema.safeParse(mapped.crmCode);
   if (!key.success) {
     const rule = problemsOf(key.error, mapped.crmCode)[0]?.rule ?? "is required";

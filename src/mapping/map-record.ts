@@ -1,5 +1,6 @@
 /** Maps one record by a compiled mapping: finds its rule, makes its key, maps its fields. */
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
+import type { IgnoreReason } from "../sync/mapped.ts";
 import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
@@ -20,7 +21,7 @@ export async function mapRecord(
   const rules = mapping.rules.filter((rule) => rule.objects.has(object));
   const [first] = rules;
   if (first === undefined) {
-    if (mapping.ignore.has(object)) return { kind: "ignored" };
+    if (mapping.ignore.has(object)) return { kind: "ignored", reason: "object" };
     const known = new Set(mapping.rules.flatMap((rule) => [...rule.objects]));
     return unmappable(undefined, [
       {
@@ -30,33 +31,67 @@ export async function mapRecord(
       },
     ]);
   }
-  const rule = await chooseRule(rules, event, record, watch);
-  if (rule !== undefined && "problem" in rule) return unmappable(undefined, [rule.problem]);
-  // A deletion does not depend on `when`: the service may have the record from an earlier time.
-  if (rule === undefined && event.type !== "crm.record.deleted") return { kind: "ignored" };
-  // A deletion may come with a part of the record, so `when` may match no rule.
-  return mapByRule(rule ?? first, event, record, options, watch);
+  const chosen = await chooseRule(rules, event, record, watch);
+  switch (chosen.kind) {
+    case "rule":
+      return mapByRule(chosen.rule, event, record, options, watch);
+    case "problem":
+      return unmappable(undefined, [chosen.problem]);
+    case "none":
+      // A deletion does not depend on `when`: the service may have the record from an earlier time,
+      // and what is left of the record may match no rule.
+      return event.type === "crm.record.deleted"
+        ? mapByRule(first, event, record, options, watch)
+        : ignore(rules, chosen.reason, event, record, watch);
+  }
 }
+
+/** The key, where it can be made, tells which relation and which dead letter the record had. */
+async function ignore(
+  rules: readonly CompiledRule[],
+  reason: IgnoreReason,
+  event: EventContext,
+  record: CrmRecord | undefined,
+  watch: Watch,
+): Promise<MappingResult> {
+  const rule = rules.find(({ onLeave }) => onLeave === "terminate") ?? rules[0];
+  if (rule === undefined) return { kind: "ignored", reason };
+  watch("crmCode");
+  const key = await keyOf(rule.crmCode, event, record);
+  return typeof key === "string"
+    ? { kind: "ignored", reason, crmCode: key, onLeave: rule.onLeave }
+    : { kind: "ignored", reason };
+}
+
+type Choice =
+  | { readonly kind: "rule"; readonly rule: CompiledRule }
+  | { readonly kind: "problem"; readonly problem: Problem }
+  | { readonly kind: "none"; readonly reason: IgnoreReason };
 
 async function chooseRule(
   rules: readonly CompiledRule[],
   event: EventContext,
   record: CrmRecord | undefined,
   watch: Watch,
-): Promise<CompiledRule | { readonly problem: Problem } | undefined> {
+): Promise<Choice> {
+  let reason: IgnoreReason = "when";
   for (const rule of rules) {
-    if (rule.when === undefined || record === undefined) return rule;
+    if (rule.when === undefined || record === undefined) return { kind: "rule", rule };
     watch("when");
     try {
       const holds = await rule.when.evaluate(record, event);
-      if (holds === true) return rule;
-      if (holds === false || holds === undefined || holds === null) continue;
-      return { problem: { field: "when", rule: "must give true or false", kind: kindOf(holds) } };
+      if (holds === true) return { kind: "rule", rule };
+      if (holds === undefined || holds === null) reason = "when_undecided";
+      else if (holds !== false) {
+        const mistake = { field: "when", rule: "must give true or false", kind: kindOf(holds) };
+        return { kind: "problem", problem: mistake };
+      }
     } catch (error) {
-      return { problem: { field: "when", rule: failureOf(error), kind: "the record" } };
+      const problem = { field: "when", rule: failureOf(error), kind: "the record" };
+      return { kind: "problem", problem };
     }
   }
-  return undefined;
+  return { kind: "none", reason };
 }
 
 async function mapByRule(

@@ -1,4 +1,4 @@
-/** The form of a mapping file: the zod schema, and the JSON Schema for editors. */
+/** The structure of a mapping file: the zod schema, and the JSON Schema for editors. */
 import { z } from "zod";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 
@@ -64,6 +64,12 @@ const objectRule = z.strictObject({
     .describe(
       "An expression. The rule applies only to records for which it is true; the first rule that applies is used.",
     ),
+  onLeave: z
+    .enum(["keep", "terminate"])
+    .optional()
+    .describe(
+      "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
+    ),
   crmCode: expression.describe("The expression that gives the record's key at the service."),
   fields: z
     .strictObject(Object.fromEntries(FIELD_NAMES.map((name) => [name, field.optional()])))
@@ -94,7 +100,7 @@ export type MappingFile = z.output<typeof mappingFile>;
 export type ObjectRule = z.output<typeof objectRule>;
 export type FieldRule = z.output<typeof fieldRule>;
 
-/** A field's rule in its long form. */
+/** A field's rule, written in full. */
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>
   typeof rule === "string" ? { from: rule } : rule;
 

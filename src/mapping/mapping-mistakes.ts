@@ -1,4 +1,4 @@
-/** Messages for mistakes in the form of a mapping file: what is wrong and what to do. */
+/** Messages for mistakes in the structure of a mapping file: what is wrong and what to do. */
 import type { YAMLError } from "yaml";
 import type { z } from "zod";
 import { FIELD_NAMES } from "./fields.ts";
@@ -74,7 +74,7 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
     case "unrecognized_keys":
       return issue.keys.map((key) => ({ path: [...path, key], message: unknownKey(path, key) }));
     case "invalid_union": {
-      // A field or a table has a short and a long form. If the author used the long form, report
+      // A field or a table may be written short or in full. If the author wrote it in full, report
       // the mistakes in it.
       const long = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
       const deepest =

@@ -5,11 +5,12 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf } from "../sync/fingerprint.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { IGNORE_REASONS } from "../sync/mapped.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { WantedStatus } from "../sync/staged-state.ts";
-import type { Subject } from "./read-records.ts";
+import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
@@ -40,6 +41,8 @@ export interface Preview {
   readonly status: WantedStatus | undefined;
   /** What would be sent; undefined when nothing would, or it is not known. */
   readonly decision: Decision["kind"] | undefined;
+  /** Set when the mapping ignores the record by now, and its relation would end for that. */
+  readonly leaves: string | undefined;
   /** Why nothing would be sent; `not_listed`: the daemon has not listed the service yet. */
   readonly why: string | undefined;
   /** Of an update, when the service was asked. */
@@ -47,11 +50,11 @@ export interface Preview {
 }
 
 export async function previewOne(
-  subject: Subject,
+  input: PreviewInput,
   mapping: Mapping,
   view: ServiceView,
 ): Promise<Preview> {
-  const { context, record, fetch } = subject;
+  const { context, record, fetch } = input;
   const change = {
     event: {
       type: context.type,
@@ -62,21 +65,25 @@ export async function previewOne(
   };
   const mapped = await mapEventRecord(mapping, context, record, view.lists, { explain: true });
   const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
-  const crmCode = mapped.kind === "ignored" ? undefined : mapped.crmCode;
+  const { crmCode } = mapped;
   const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
   const crm = crmToFetchFrom(change);
   if (crm !== undefined) return { ...preview, result: "to fetch", why: crm };
   const plan = planChange(change, mapped, view.lists);
   switch (plan.kind) {
     case "ignore":
-      return { ...preview, result: "ignored", why: "no rule of the mapping takes it" };
+      return { ...preview, result: "ignored", why: IGNORE_REASONS[plan.reason] };
     case "reject": {
       const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
       const { problems } = plan;
       return { ...preview, result: "dead letter", payload: candidate, problems };
     }
     case "stage":
-      return { ...preview, ...(await previewPlan(plan, view)) };
+      return {
+        ...preview,
+        leaves: plan.leaves && IGNORE_REASONS[plan.leaves],
+        ...(await previewPlan(plan, view)),
+      };
   }
 }
 
@@ -86,6 +93,7 @@ const NOTHING = {
   problems: [],
   status: undefined,
   decision: undefined,
+  leaves: undefined,
   why: undefined,
   changes: undefined,
 } as const;

@@ -35,6 +35,11 @@ export function printOne(preview: Preview): string {
   for (const warning of preview.warnings) {
     lines.push(styleText("yellow", `  ! ${warning.field}: ${wordsOf(warning)}`));
   }
+  if (preview.leaves !== undefined) {
+    lines.push(
+      styleText("yellow", `  ! it leaves the service (onLeave: terminate): ${preview.leaves}`),
+    );
+  }
   if (preview.payload !== undefined) {
     lines.push("  payload");
     for (const [field, value] of Object.entries(preview.payload)) {
@@ -119,6 +124,8 @@ export interface Summary {
   readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
   readonly values: readonly Row[];
   readonly problems: readonly Row[];
+  /** Why records are ignored, and why others leave the service. */
+  readonly ignoredBecause: readonly Row[];
 }
 
 interface Row {
@@ -156,7 +163,11 @@ export function summarise(previews: readonly (Preview & { readonly label: string
     const known = rows.get(key);
     rows.set(key, { ...row, records: (known?.records ?? 0) + 1, first: known?.first ?? label });
   };
-  for (const { warnings, problems: found, label } of previews) {
+  const reasons = new Map<string, Row>();
+  for (const { warnings, problems: found, label, leaves, result, why } of previews) {
+    const reason = result === "ignored" ? why : leaves;
+    if (reason !== undefined)
+      add(reasons, { field: result === "ignored" ? "ignored" : "leaves", reason }, label);
     for (const warning of warnings) add(values, warning, label);
     for (const { field, rule, kind } of found)
       add(problems, { field, reason: rule, value: kind }, label);
@@ -172,6 +183,7 @@ export function summarise(previews: readonly (Preview & { readonly label: string
     ...decisionsOf(previews),
     values: sorted(values),
     problems: sorted(problems),
+    ignoredBecause: sorted(reasons),
   };
 }
 
@@ -207,6 +219,13 @@ export function printSummary(summary: Summary): string {
   }
   if (summary.problems.length > 0) {
     lines.push("", "Why records would be dead letters", ...table(summary.problems));
+  }
+  if (summary.ignoredBecause.length > 0) {
+    lines.push(
+      "",
+      "Why records are ignored, or leave the service",
+      ...table(summary.ignoredBecause),
+    );
   }
   if (summary.values.length > 0) {
     lines.push("", "Values that were left out or not understood", ...table(summary.values));

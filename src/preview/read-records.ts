@@ -6,7 +6,8 @@ import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
-export interface Subject {
+/** One record, event or webhook's event of the file. */
+export interface PreviewInput {
   /** Its place in the file, as it is printed. */
   readonly label: string;
   readonly context: EventContext;
@@ -32,22 +33,22 @@ interface Item {
 const NO_ID = "unknown";
 
 /** @throws UserError when the file cannot be read, or the object of a record is unknown. */
-export function readSubjects(file: string, mapping: Mapping, options: ReadOptions): Subject[] {
+export function readInputs(file: string, mapping: Mapping, options: ReadOptions): PreviewInput[] {
   const text = readText(file);
   if (text.trimStart().startsWith("<")) {
     const events = eventsOfText(text);
-    if (events !== undefined) return events.map((event) => subjectOfEvent(file, event));
+    if (events !== undefined) return events.map((event) => inputOfEvent(file, event));
   }
   const items = parseFile(file, text);
   if (items.length === 0) throw new UserError(`${file} is empty: there is nothing to preview`);
-  return items.flatMap((item) => subjectsOf(item, mapping, options));
+  return items.flatMap((item) => inputsOf(item, mapping, options));
 }
 
-function subjectsOf({ label, value }: Item, mapping: Mapping, options: ReadOptions): Subject[] {
+function inputsOf({ label, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
   if (!isObject(value)) throw new UserError(`${label} is neither a record nor an event`);
-  if ("specversion" in value) return [subjectOfEvent(label, value)];
+  if ("specversion" in value) return [inputOfEvent(label, value)];
   const sent = eventsOfBody(value);
-  if (sent !== undefined) return sent.map((event) => subjectOfEvent(label, event));
+  if (sent !== undefined) return sent.map((event) => inputOfEvent(label, event));
   const object = options.object ?? objectOf(value, mapping, label);
   const known = options.id ?? idOf(value, object, options.idFrom);
   const recordId = known ?? NO_ID;
@@ -64,11 +65,11 @@ function subjectsOf({ label, value }: Item, mapping: Mapping, options: ReadOptio
   ];
 }
 
-function subjectOfEvent(label: string, value: unknown): Subject {
+function inputOfEvent(label: string, value: unknown): PreviewInput {
   const parsed = parseEvent(value, Date.now());
   if (!parsed.ok) {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
-    throw new UserError(`${label} is no good event: ${problems.join("; ")}`);
+    throw new UserError(`${label} is not a valid event: ${problems.join("; ")}`);
   }
   const { type, source, subject, data } = parsed.event;
   const { object, recordId } = splitSubject(subject);
@@ -116,27 +117,27 @@ function parseLines(file: string, text: string, whole: Error): Item[] {
     try {
       return [{ label: `${file}, line ${index + 1}`, value: parseExactly(line) }];
     } catch {
-      throw new UserError(slipOf(file, lines, index, whole));
+      throw new UserError(notJsonText(file, lines, index, whole));
     }
   });
 }
 
-const FORM = "JSON (one record, or a list of them) or JSON lines";
+const EXPECTED = "JSON (one record, or a list of them) or JSON lines";
 
-/** JSON over many lines is one text, and its parser says where the fault is. */
-function slipOf(file: string, lines: readonly string[], index: number, whole: Error): string {
+/** JSON over many lines is one text, and its parser says what is wrong. */
+function notJsonText(file: string, lines: readonly string[], index: number, whole: Error): string {
   const [first = ""] = lines;
   if (/^\s*[[{]\s*$/.test(first)) return `${file} is not JSON: ${whole.message}`;
   const isCsv = index === 0 && /^[^{[<]*[,;\t][^{[<]*$/.test(first);
-  const looks = isCsv ? "; it looks like CSV: export it as JSON, or convert it" : "";
-  return `${file}, line ${index + 1} is not JSON (the file must be ${FORM})${looks}`;
+  const hint = isCsv ? "; it looks like CSV: export it as JSON, or convert it" : "";
+  return `${file}, line ${index + 1} is not JSON (the file must be ${EXPECTED})${hint}`;
 }
 
 /** An event's subject names its object; a record alone does not always. */
 function objectOf(record: CrmRecord, mapping: Mapping, label: string): string {
   const { attributes } = record;
-  const told = isObject(attributes) ? attributes["type"] : undefined;
-  if (typeof told === "string") return told;
+  const type = isObject(attributes) ? attributes["type"] : undefined;
+  if (typeof type === "string") return type;
   const [only] = mapping.objects;
   if (only !== undefined && mapping.objects.length === 1) return only;
   if (mapping.objects.length === 0) return "record";

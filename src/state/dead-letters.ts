@@ -1,7 +1,7 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { DeadLetter } from "../sync/dead-letter.ts";
+import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import type { Encryption } from "./encryption.ts";
 import type { Keys } from "./keys.ts";
 
@@ -9,6 +9,8 @@ export interface StoredDeadLetter extends DeadLetter {
   readonly firstAt: number;
   /** How often one was stored under this id. */
   readonly times: number;
+  /** The value as Redis has it. */
+  readonly raw: string;
 }
 
 /** One value of the hash, as store-dead-letter.lua writes it. */
@@ -27,6 +29,7 @@ export class DeadLetters {
   readonly #keys: Keys;
   readonly #encryption: Encryption;
   readonly #store: RedisScript<"stored" | "superseded">;
+  readonly #drop: RedisScript<number>;
   readonly #reasons: RedisScript<[string, ...string[]]>;
 
   constructor(redis: Redis, keys: Keys, encryption: Encryption) {
@@ -34,6 +37,7 @@ export class DeadLetters {
     this.#keys = keys;
     this.#encryption = encryption;
     this.#store = redisScript(redis, new URL("./lua/store-dead-letter.lua", import.meta.url));
+    this.#drop = redisScript(redis, new URL("./lua/drop-dead-letter.lua", import.meta.url));
     this.#reasons = redisScript(redis, new URL("./lua/dead-reasons.lua", import.meta.url));
   }
 
@@ -50,6 +54,7 @@ export class DeadLetters {
         deadLetter.at,
         JSON.stringify(details),
         this.#encryption.encrypt(event),
+        deadLetter.reason,
       ],
     );
   }
@@ -58,8 +63,19 @@ export class DeadLetters {
     return this.#redis.hlen(this.#keys.deadLetters);
   }
 
-  /** Reason → number of dead letters. */
+  /** Reason → number of dead letters, as the scripts that store and delete them count. */
   async reasons(): Promise<Record<string, number>> {
+    const counts = Object.entries(await this.#redis.hgetall(this.#keys.deadReasons));
+    return Object.fromEntries(
+      counts.map(([reason, count]) => [reason, Math.max(0, Number(count))]),
+    );
+  }
+
+  /** Counts all of them again if the numbers by reason do not add up. @returns whether it did. */
+  async recount(): Promise<boolean> {
+    const known = Object.values(await this.#redis.hgetall(this.#keys.deadReasons)).map(Number);
+    const sum = known.reduce((total, count) => total + count, 0);
+    if (sum === (await this.count()) && known.every((count) => count >= 0)) return false;
     const counts: Record<string, number> = {};
     let cursor = "0";
     do {
@@ -67,7 +83,12 @@ export class DeadLetters {
       cursor = next;
       for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;
     } while (cursor !== "0");
-    return counts;
+    const work = this.#redis.multi().del(this.#keys.deadReasons);
+    for (const [reason, count] of Object.entries(counts)) {
+      work.hset(this.#keys.deadReasons, reason, count);
+    }
+    await work.exec();
+    return true;
   }
 
   async find(id: string): Promise<StoredDeadLetter | undefined> {
@@ -86,13 +107,24 @@ export class DeadLetters {
   }
 
   async drop(id: string): Promise<boolean> {
-    return (await this.#redis.hdel(this.#keys.deadLetters, id)) === 1;
+    return (await this.#drop([this.#keys.deadLetters], [id, "any"])) === 1;
+  }
+
+  /** Drops a dead letter, unless it has changed since it was read. */
+  async dropRead({ id, raw }: StoredDeadLetter): Promise<boolean> {
+    return (await this.#drop([this.#keys.deadLetters], [id, "raw", raw])) === 1;
+  }
+
+  /** Drops the dead letter of a record, unless it is newer than an event of this order. */
+  async dropOlder(crmCode: string, order: string): Promise<boolean> {
+    const id = deadLetterId(crmCode);
+    return (await this.#drop([this.#keys.deadLetters], [id, "order", order])) === 1;
   }
 
   #read(text: string): StoredDeadLetter {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Omit<DeadLetter, "event">;
     const event = this.#encryption.decrypt(stored.event);
-    return { ...details, event, firstAt: stored.first, times: stored.times };
+    return { ...details, event, firstAt: stored.first, times: stored.times, raw: text };
   }
 }

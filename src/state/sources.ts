@@ -1,17 +1,30 @@
-/** When the last event of each source was received. */
+/** When the last event of each source was received, and whose clock is wrong. */
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 /** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
 
+/** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */
+const AHEAD_MS = 5000;
+
+/** By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. */
+export interface ClockAhead {
+  readonly aheadMs: number;
+  readonly at: number;
+}
+
 export class Sources {
   readonly #redis: Redis;
+  readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
   readonly #noted = new Map<string, number>();
+  readonly #notedAhead = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
+    this.#write = redisWrite(redis);
     this.#keys = keys;
   }
 
@@ -19,7 +32,27 @@ export class Sources {
   async heard(source: string, at: number): Promise<void> {
     if (at - (this.#noted.get(source) ?? 0) < EVERY_MS) return;
     this.#noted.set(source, at);
-    await this.#redis.hset(this.#keys.sources, source, at);
+    await this.#write("HSET", this.#keys.sources, source, at);
+  }
+
+  /**
+   * Notes that an event of a source is dated later than it arrived.
+   * @param source from a bounded set of names. @param at when it arrived, ms.
+   */
+  async dated(source: string, time: number, at: number): Promise<void> {
+    const aheadMs = Math.round(time - at);
+    if (!(aheadMs > AHEAD_MS) || at - (this.#notedAhead.get(source) ?? 0) < EVERY_MS) return;
+    this.#notedAhead.set(source, at);
+    const seen: ClockAhead = { aheadMs, at };
+    await this.#redis.hset(this.#keys.clocksAhead, source, JSON.stringify(seen));
+  }
+
+  /** Source → how wrong its clock was when that was last seen. */
+  async clocksAhead(): Promise<Record<string, ClockAhead>> {
+    const fields = await this.#redis.hgetall(this.#keys.clocksAhead);
+    return Object.fromEntries(
+      Object.entries(fields).map(([source, text]) => [source, JSON.parse(text) as ClockAhead]),
+    );
   }
 
   /** Source → time of its newest event, ms. */

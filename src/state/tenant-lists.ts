@@ -1,5 +1,6 @@
 /** The tenant's value lists as last fetched from the service, shared by all processes. */
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 import {
   DEFAULT_TENANT_LISTS,
   tenantListsOf,
@@ -10,18 +11,25 @@ import type { Keys } from "./keys.ts";
 
 export class StoredTenantLists {
   readonly #redis: Redis;
+  readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
   #current: TenantLists = DEFAULT_TENANT_LISTS;
   #known = "";
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
+    this.#write = redisWrite(redis);
     this.#keys = keys;
   }
 
   /** The lists that this process uses: the spec's defaults until the tenant's are known. */
   current(): TenantLists {
     return this.#current;
+  }
+
+  /** Whether this process knows the tenant's own lists. */
+  areKnown(): boolean {
+    return this.#known !== "";
   }
 
   /** Reads the lists that a process has stored. @returns whether the tenant's own lists are known. */
@@ -42,7 +50,7 @@ export class StoredTenantLists {
 
   /** Notes that the service rejected a value that the lists allow: they may have changed. */
   async doubt(): Promise<void> {
-    await this.#redis.hset(this.#keys.schemaConfig, "doubted", "1");
+    await this.#write("HSET", this.#keys.schemaConfig, "doubted", "1");
   }
 
   async isDoubted(): Promise<boolean> {
@@ -51,7 +59,13 @@ export class StoredTenantLists {
 
   /** Whether this process may fetch the lists now; one process may at a time. */
   async claim(forMs: number): Promise<boolean> {
-    return (await this.#redis.set(this.#keys.schemaConfigAsking, "1", "PX", forMs, "NX")) === "OK";
+    const key = this.#keys.schemaConfigAsking;
+    return (await this.#write("SET", key, "1", "PX", forMs, "NX")) === "OK";
+  }
+
+  /** Lets a process fetch the lists again after a pause. */
+  async release(pauseMs: number): Promise<void> {
+    await this.#redis.pexpire(this.#keys.schemaConfigAsking, pauseMs);
   }
 
   /**
@@ -61,12 +75,9 @@ export class StoredTenantLists {
   async store(body: unknown, now: number): Promise<boolean> {
     const parsed = tenantSchemaResponse.safeParse(body);
     if (!parsed.success) return false;
-    await this.#redis
-      .multi()
-      .hset(this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now)
-      .hdel(this.#keys.schemaConfig, "doubted")
-      .del(this.#keys.schemaConfigAsking)
-      .exec();
+    await this.#write("HSET", this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now);
+    await this.#redis.hdel(this.#keys.schemaConfig, "doubted");
+    await this.#redis.del(this.#keys.schemaConfigAsking);
     await this.reload();
     return true;
   }

@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { describe, expect, inject, test } from "vitest";
+import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { startIntakeServer, type IntakeServer } from "./intake-server.ts";
 
@@ -164,7 +165,7 @@ describe("credentials", () => {
     expect((await post(server, body, signed)).status).toBe(409);
     const copy = { ...signed, "webhook-signature": `v1,eA== ${signed["webhook-signature"]}` };
     expect((await post(server, body, copy)).status).toBe(409);
-    const again = sign(body, "msg_1", now() - 1, older);
+    const again = sign(body, "msg_1", now() - 60, older);
     expect((await post(server, body, again)).body).toEqual({ accepted: 0, duplicates: 1 });
 
     const status = async (headers: Record<string, string>, sent = body) =>
@@ -179,6 +180,20 @@ describe("credentials", () => {
     ).toBe(401);
     expect(await status({ "webhook-signature": "v1,x" })).toBe(401);
     expect(await status({ authorization: "Bearer token" })).toBe(202);
+  });
+
+  test("a signed request that was cut short is accepted when it comes again", async () => {
+    await using redis = await ownRedis();
+    await using server = await startIntakeServer(redis.url, { INGEST_SECRET: secret });
+    const body = JSON.stringify(personEvent("1"));
+    const signed = sign(body, "msg_1", now());
+    const acl = (...rules: string[]) => redis.client.call("ACL", "SETUSER", "default", ...rules);
+    // From here on Redis can note a request, and neither store its events nor take the note back.
+    await acl("-eval", "-evalsha", "-multi", "-del", "-unlink");
+    expect((await post(server, body, signed)).status).toBe(503);
+    await acl("+@all");
+    expect(await post(server, body, signed)).toMatchObject({ status: 202, body: { accepted: 1 } });
+    expect((await post(server, body, signed)).status).toBe(409);
   });
 
   test("an INGEST_SECRET that cannot sign fails the start", async () => {

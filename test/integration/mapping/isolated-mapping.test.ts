@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
+import { spawnNode } from "../../support/process.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 
 let dir: string;
@@ -144,4 +146,28 @@ test.for([
   const error: unknown = await loadMapping(join(dir, name)).catch((error: unknown) => error);
   expect(error).toBeInstanceOf(MappingError);
   expect(String(error)).toMatch(expected);
+});
+
+test("a process that stood still for longer than the limit loses no record", async () => {
+  const module = join(dir, "computes.ts");
+  const marker = join(dir, "has-begun");
+  await writeFile(
+    module,
+    `import { writeFileSync } from "node:fs";
+export function mapRecord(record) {
+  writeFileSync(record.marker, "");
+  const before = process.threadCpuUsage();
+  while (process.threadCpuUsage(before).user < 300_000);
+  return { crmCode: "1", fields: { type: "Person", firstName: "Ada", lastName: "Muster" } };
+}
+`,
+  );
+  const script = join(import.meta.dirname, "frozen-process.ts");
+  await using child = spawnNode([script, module, marker]);
+  await child.line(/^frozen$/);
+  const frozenAt = performance.now();
+  await waitFor(() => performance.now() - frozenAt > 3000, { what: "more than the limit passes" });
+  child.kill("SIGCONT");
+  const [line] = await child.line(/^\{.*\}$/);
+  expect(JSON.parse(line)).toMatchObject({ kind: "mapped", crmCode: "1" });
 });

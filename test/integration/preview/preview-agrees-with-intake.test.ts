@@ -6,7 +6,7 @@ import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { createLog } from "../../../src/ops/log.ts";
 import { NO_TRACING, type Note } from "../../../src/ops/tracing.ts";
 import { previewOne, type Body, type Preview } from "../../../src/preview/preview-one.ts";
-import { readSubjects } from "../../../src/preview/read-records.ts";
+import { readInputs } from "../../../src/preview/read-records.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { bodyOf } from "../../../src/sync/decide.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
@@ -124,9 +124,9 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
 async function preview({ mapping, tenantLists, ledger }: Runtime, event: Event): Promise<Preview> {
   await using file = await temporaryFile("event.json");
   writeFileSync(file.path, JSON.stringify(event));
-  const [subject] = readSubjects(file.path, mapping, {});
-  if (subject === undefined) throw new Error("the file has no event");
-  return previewOne(subject, mapping, {
+  const [input] = readInputs(file.path, mapping, {});
+  if (input === undefined) throw new Error("the file has no event");
+  return previewOne(input, mapping, {
     lists: tenantLists.current(),
     known: async (crmCode) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
     ask: undefined,
@@ -173,7 +173,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
       return taken;
     },
     async send(decision) {
-      shown.decision = decision.kind;
+      if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };
     },
     async storeDeadLetter(_state, why, problems) {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { eventOrder, normalTime } from "../../../src/event/event-order.ts";
+import { believableTime, eventOrder, normalTime } from "../../../src/event/event-order.ts";
 
 it.each([
   ["2026-11-20T09:30:11.902Z", "2026-11-20T09:30:11.902000000Z"],
@@ -28,4 +28,20 @@ it("orders by time, then sequence as text, then arrival", () => {
   ];
   const bytes = (text: string) => Buffer.from(text);
   expect(inOrder.toSorted((a, b) => Buffer.compare(bytes(a), bytes(b)))).toEqual(inOrder);
+});
+
+it.each([
+  ["a time of the past", "2026-11-20T09:30:11+00:00", "2026-11-20T09:30:11+00:00"],
+  ["a time within the tolerance", "2026-11-20T10:00:00.900Z", "2026-11-20T10:00:00.900Z"],
+  ["a time beyond it", "2026-11-21T09:00:00Z", "2026-11-20T10:00:01.000Z"],
+  ["no time", undefined, "2026-11-20T09:59:59.000Z"],
+])("%s", (_what, time, expected) => {
+  const arrivedAt = Date.parse("2026-11-20T10:00:00Z");
+  expect(believableTime(time, arrivedAt - 1000, arrivedAt)).toBe(expected);
+});
+
+it("a sender's own time of sending counts only while it is not ahead", () => {
+  const arrivedAt = Date.parse("2026-11-20T10:00:00Z");
+  const yearAhead = Date.parse("2027-11-20T10:00:00Z");
+  expect(believableTime(undefined, yearAhead, arrivedAt)).toBe("2026-11-20T10:00:00.000Z");
 });

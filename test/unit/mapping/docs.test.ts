@@ -55,5 +55,8 @@ test("the example module maps", async () => {
       birthDate: "1966-12-31",
     },
   });
-  expect(await mapByModule(mapping, event, { internal: true })).toEqual({ kind: "ignored" });
+  expect(await mapByModule(mapping, event, { internal: true })).toEqual({
+    kind: "ignored",
+    reason: "module",
+  });
 });

@@ -34,6 +34,15 @@ objects:
   ),
 );
 
+const LEAVING = `version: 1
+objects:
+  - object: contact
+    when: is_client
+    onLeave: terminate
+    crmCode: id
+    fields: { type: { value: Person }, firstName: first, lastName: last }
+`;
+
 const contextOf = (object = "contact", type = "crm.record.updated") => ({
   type,
   object,
@@ -211,13 +220,43 @@ objects:
 
 describe("the choice of a rule", () => {
   test("ignores records that no rule matches and ignored objects; other objects make a dead letter", async () => {
-    expect(await map({ ...GOOD, kind: "vendor" })).toEqual({ kind: "ignored" });
-    expect(await map(GOOD, contextOf("deal"))).toEqual({ kind: "ignored" });
+    expect(await map({ ...GOOD, kind: "vendor" })).toMatchObject({
+      kind: "ignored",
+      reason: "when",
+    });
+    expect(await map(GOOD, contextOf("deal"))).toEqual({ kind: "ignored", reason: "object" });
     expect(await map(GOOD, contextOf("lead"))).toMatchObject({
       kind: "unmappable",
       problems: [{ field: "object", kind: "the object lead" }],
     });
     expect(await map(GOOD, contextOf("CONTACT"))).toMatchObject({ kind: "mapped" });
+  });
+
+  test("says when a condition is false only because a field is missing", async () => {
+    const mapping = compileMapping(
+      readMappingFile(LEAVING.replace("is_client", "$not(is_vendor)"), "m.yaml"),
+    );
+    expect(await mapRecord(mapping, contextOf(), GOOD)).toMatchObject({
+      kind: "ignored",
+      reason: "when_undecided",
+    });
+    expect(await mapRecord(mapping, contextOf(), { ...GOOD, is_vendor: true })).toMatchObject({
+      kind: "ignored",
+      reason: "when",
+    });
+  });
+
+  test("a record that leaves names its relation, if its key can be made", async () => {
+    const leaving = compileMapping(readMappingFile(LEAVING, "m.yaml"));
+    const left = { kind: "ignored", reason: "when" };
+    expect(await mapRecord(leaving, contextOf(), { ...GOOD, is_client: false })).toEqual({
+      ...left,
+      crmCode: "7",
+      onLeave: "terminate",
+    });
+    expect(
+      await mapRecord(leaving, contextOf(), { ...GOOD, id: undefined, is_client: false }),
+    ).toEqual(left);
   });
 
   test("maps a deleted record even if no rule matches it", async () => {
@@ -270,7 +309,10 @@ describe("a module", () => {
   });
 
   test("may throw, skip a record or give no key", async () => {
-    expect(await mapByModule(module, contextOf(), { skip: true })).toEqual({ kind: "ignored" });
+    expect(await mapByModule(module, contextOf(), { skip: true })).toEqual({
+      kind: "ignored",
+      reason: "module",
+    });
     expect(
       await mapByModule(() => ({ crmCode: decodeURI("%"), fields: {} }), contextOf(), GOOD),
     ).toMatchObject({
@@ -293,6 +335,9 @@ describe("a module", () => {
       problems: [{ field: "type" }],
     });
     const nothing = JSON.parse("null") as undefined;
-    expect(await mapByModule(() => nothing, contextOf(), GOOD)).toEqual({ kind: "ignored" });
+    expect(await mapByModule(() => nothing, contextOf(), GOOD)).toEqual({
+      kind: "ignored",
+      reason: "module",
+    });
   });
 });

@@ -10,6 +10,7 @@ import {
 import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
 import type { FieldName } from "../../../src/mapping/map-module.ts";
 import { mappingJsonSchema } from "../../../src/mapping/mapping-file.ts";
+import { mappingWarnings } from "../../../src/mapping/mapping-warnings.ts";
 import { MappingError } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 
@@ -41,7 +42,10 @@ ${lines.replaceAll(/^/gm, "      ")}
 test("every preset is valid, and mapping.schema.json matches the code", () => {
   const files = readdirSync(PRESETS).filter((file) => file.endsWith(".yaml"));
   expect(files.length).toBeGreaterThanOrEqual(7);
-  for (const file of files) readMappingFile(readFileSync(join(PRESETS, file), "utf8"), file);
+  for (const file of files) {
+    const preset = readMappingFile(readFileSync(join(PRESETS, file), "utf8"), file);
+    expect(mappingWarnings(preset)).toEqual([]);
+  }
   const published = readFileSync(join(PRESETS, "mapping.schema.json"), "utf8");
   expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(mappingJsonSchema())));
 });
@@ -151,4 +155,54 @@ ignore: [contact]
   const found = problemsOf(again).join("\n");
   expect(found).toContain("is never used: an earlier rule matches every Contact");
   expect(found).toContain("contact is also listed under `ignore`");
+});
+
+const withCondition = (when: string, more = "") =>
+  `version: 1
+objects:
+  - object: contact
+    when: '${when}'
+    crmCode: $event.recordId
+    fields: { type: { value: Person }, firstName: a, lastName: b }
+${more}`;
+
+test.for([
+  ["$not(is_company)", ["is_company"]],
+  ["kind = 1 and $not(flags.vip)", ["flags"]],
+  ['$not($contains(name, "x"))', ["name"]],
+  ["$not(age > 17)", ["age"]],
+  ["$not((is_company))", ["is_company"]],
+  ["$not(is_company = true)", []],
+  ['$not(kind in ["a", "b"])', []],
+  ["$not($exists(deleted_at))", []],
+  ["$not(a and b)", []],
+  ["is_client", []],
+] as const)(
+  "the condition %s is warned of where a missing field makes it false",
+  ([when, fields]) => {
+    const warnings = mappingWarnings(readMappingFile(withCondition(when), "m.yaml"));
+    expect(warnings).toHaveLength(fields.length);
+    for (const [index, field] of fields.entries()) {
+      expect(warnings[index]).toContain(
+        `contact, when: $not(…) is neither true nor false if ${field}`,
+      );
+    }
+  },
+);
+
+test("onLeave needs a condition, and one key for all rules of the object", () => {
+  const leaving = (text: string) =>
+    text.replace("    crmCode", "    onLeave: terminate\n    crmCode");
+  expect(problemsOf(leaving(withCondition("c")))).toEqual([]);
+  expect(problemsOf(leaving(withCondition("c")).replace("    when: 'c'\n", ""))).toEqual([
+    "m.yaml:4: contact, onLeave: has no effect without `when`: no record leaves this rule",
+  ]);
+  const other = `  - object: Contact
+    when: d
+    crmCode: id
+    fields: { type: { value: Person }, firstName: a, lastName: b }
+`;
+  expect(problemsOf(leaving(withCondition("c", other)))).toEqual([
+    expect.stringContaining("m.yaml:5: contact, onLeave: terminate needs the same `crmCode`"),
+  ]);
 });

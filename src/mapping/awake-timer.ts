@@ -1,0 +1,30 @@
+/**
+ * A time limit that counts only the time in which this process runs. After a SIGSTOP, or when the
+ * machine slept, the clock is hours ahead, and nobody was slow.
+ */
+export interface AwakeTimer {
+  /** Counts from 0 again. */
+  restart(): void;
+  stop(): void;
+}
+
+/** How exact a limit is, ms. */
+const TICK_MS = 50;
+
+/** @param late is called each time that the limit is reached. */
+export function startAwakeTimer(late: () => void, limitMs: number): AwakeTimer {
+  let awakeMs = 0;
+  // However long the process stood still, only one tick is due when it continues.
+  const ticking = setInterval(() => {
+    awakeMs += TICK_MS;
+    if (awakeMs < limitMs) return;
+    awakeMs = 0;
+    late();
+  }, TICK_MS);
+  return {
+    restart() {
+      awakeMs = 0;
+    },
+    stop: () => clearInterval(ticking),
+  };
+}

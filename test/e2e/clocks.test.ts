@@ -1,0 +1,117 @@
+/** Clocks that are wrong: only Redis' clock is believed. */
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+interface Setup extends AsyncDisposable {
+  readonly sandbox: SandboxProcess;
+  readonly daemon: DaemonProcess;
+  readonly queue: Queue;
+}
+
+async function setUp(): Promise<Setup> {
+  const stack = new AsyncDisposableStack();
+  const sandbox = stack.use(await startSandbox());
+  const env = envFor(sandbox);
+  const daemon = stack.use(await startDaemon(env));
+  const connection = stack.adopt(new Redis(env.REDIS_URL), (redis) => redis.disconnect());
+  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
+  stack.defer(() => queue.close());
+  return { sandbox, daemon, queue, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+const at = (offsetMs: number) => new Date(Date.now() + offsetMs).toISOString();
+
+function timeless(crmCode: string, firstName: string) {
+  const { time: _, ...event } = personEvent(crmCode, { firstName });
+  return event;
+}
+
+const nameOf = async (sandbox: SandboxProcess, crmCode: string) =>
+  (await sandbox.relations()).get(crmCode)?.["firstName"];
+
+const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+  waitFor(async () => (await nameOf(sandbox, crmCode)) === firstName, {
+    what: `${crmCode} is ${firstName}`,
+  });
+
+test("a producer a year ahead does not hide the true events after its own", async () => {
+  await using setup = await setUp();
+  const { sandbox, daemon, queue } = setup;
+  await queue.add("event", timeless("1", "Wrong"), { timestamp: Date.now() + 365 * DAY_MS });
+  await arrives(sandbox, "1", "Wrong");
+  await daemon.push([personEvent("1", { firstName: "True" })]);
+  await arrives(sandbox, "1", "True");
+});
+
+test("a producer two days behind makes no dead letters of good events", async () => {
+  await using setup = await setUp();
+  const { sandbox, daemon, queue } = setup;
+  await queue.add("event", personEvent("1"), { timestamp: Date.now() - 2 * DAY_MS });
+  await arrives(sandbox, "1", "Ada");
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+});
+
+test("a clock twenty hours ahead is told, and does not hide later edits", async () => {
+  await using setup = await setUp();
+  const { sandbox, daemon } = setup;
+  await daemon.push([personEvent("1", { firstName: "Wrong" }, { time: at(20 * HOUR_MS) })]);
+  await arrives(sandbox, "1", "Wrong");
+  // Edits by a person with a right clock; the first of them may come within the tolerance.
+  const edited = waitFor(async () => (await nameOf(sandbox, "1")) === "True", {
+    what: "the edit arrives",
+  });
+  const editing = setInterval(() => {
+    void daemon.push([personEvent("1", { firstName: "True" })]).catch(() => {});
+  }, 300);
+  await edited.finally(() => clearInterval(editing));
+  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const section = "docs/runbook.md#the-clock-of-a-source-is-ahead";
+  const told = status.findings.find(({ runbook }) => runbook === section);
+  expect(told?.says).toMatch(/clock of .* 20\.0 hours ahead/);
+});
+
+test("events of a clock that is ahead keep the order in which they came", async () => {
+  await using setup = await setUp();
+  const { sandbox, queue } = setup;
+  const count = 200;
+  const events = Array.from({ length: count }, (_, n) =>
+    // Its clock is being put right meanwhile, so that their times fall.
+    personEvent("1", { firstName: `v${n}` }, { time: at(20 * HOUR_MS - n * 60_000) }),
+  );
+  await queue.addBulk(events.map((data) => ({ name: "event", data })));
+  await queue.add("event", personEvent("marker"));
+  await arrives(sandbox, "marker", "Ada");
+  await arrives(sandbox, "1", `v${count - 1}`);
+});
+
+test("an import of old records does not look as if it had waited for years", async () => {
+  await using setup = await setUp();
+  const { daemon, queue } = setup;
+  const sync = new Queue("sync", {
+    connection: queue.opts.connection,
+    prefix: queue.opts.prefix ?? "",
+  });
+  await sync.pause();
+  const old = { time: "2024-01-01T00:00:00Z", lane: "bulk" };
+  await daemon.push(Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`, {}, old)));
+  await waitFor(async () => (await daemon.metric("crmsync_unsynced_records")) === 20, {
+    what: "all are staged",
+  });
+  expect(await daemon.metric("crmsync_oldest_unsynced_age_seconds")).toBeLessThan(60);
+  await sync.resume();
+  await sync.close();
+});

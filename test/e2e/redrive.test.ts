@@ -1,0 +1,113 @@
+/** A dead letter that is redriven keeps its place in time, and ends in every case. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+type Env = ReturnType<typeof envFor>;
+
+/** A mapping of contacts, with one more line in its rule. */
+const mapping = (line: string) => `version: 1
+objects:
+  - object: contact
+    ${line}
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: firstName
+      lastName: lastName
+`;
+
+const timeless = (crmCode: string, firstName: string) => {
+  const { time: _, ...event } = personEvent(crmCode, { firstName });
+  return event;
+};
+
+async function dead(env: Env, ...args: string[]): Promise<string> {
+  await using command = spawnCrmsync(["dead", ...args], { env });
+  expect(await command.ended).toMatchObject({ code: 0 });
+  return command.stdout.join("\n");
+}
+
+const deadLetters = async (env: Env): Promise<number> =>
+  Number(/(\d+) dead letters?$/.exec(await dead(env, "list"))?.[1]);
+
+const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+  waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
+    what: `${crmCode} is ${firstName}`,
+  });
+
+test("a redriven event without a time does not overwrite what came after it", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { LOG_LEVEL: "info" });
+  {
+    await using broken = await startDaemon({ ...env, MAPPING: "hubspot" });
+    await broken.push([timeless("both", "Old"), timeless("alone", "Old")]);
+    await waitFor(async () => (await broken.metric("crmsync_dead_letters")) === 2, {
+      what: "two dead letters",
+    });
+  }
+  await using daemon = await startDaemon(env);
+  await daemon.push([timeless("both", "New")]);
+  await arrives(sandbox, "both", "New");
+
+  expect(await dead(env, "redrive", "--all", "--apply")).toContain("2 redriven");
+  await arrives(sandbox, "alone", "Old");
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 0, {
+    what: "no dead letter is left",
+  });
+  expect((await sandbox.relations()).get("both")).toMatchObject({ firstName: "New" });
+  expect(await daemon.metric("crmsync_changes_total", { outcome: "superseded" })).toBe(1);
+  await daemon.process.line(/dead_letter\.dropped.*superseded|superseded.*dead_letter\.dropped/);
+});
+
+test("a job cannot forge the order of its event by naming itself a redrive", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox);
+  await using daemon = await startDaemon(env);
+  const connection = new Redis(env.REDIS_URL);
+  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
+  await queue.add("redrive", { redrive: "c:nobody" });
+  await queue.add("redrive", { ...personEvent("1"), redrive: "c:1", order: "9999" });
+  await arrives(sandbox, "1", "Ada");
+  await daemon.push([personEvent("1", { firstName: "Eda" })]);
+  await arrives(sandbox, "1", "Eda");
+  expect(await deadLetters(env)).toBe(0);
+  await queue.close();
+  connection.disconnect();
+});
+
+test("the dead letter of a record that is ignored by now is dropped", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  const env = envFor(sandbox, { MAPPING: file, LOG_LEVEL: "debug" });
+  const bad = (crmCode: string) => personEvent(crmCode, { lastName: "", vendor: true });
+  await writeFile(file, mapping("when: $exists(firstName)"));
+  {
+    await using daemon = await startDaemon(env);
+    await daemon.push([bad("redriven"), bad("newer")]);
+    await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 2, {
+      what: "two dead letters",
+    });
+  }
+  await writeFile(file, mapping("when: $not(vendor = true)"));
+  await using daemon = await startDaemon(env);
+  await daemon.push([bad("newer")]);
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
+    what: "the newer event drops the dead letter of its record",
+  });
+  await daemon.process.line(/"why":"no rule's `when` is true for it".*record\.ignored/);
+  await dead(env, "redrive", "--all", "--apply");
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 0, {
+    what: "the redrive drops the other one",
+  });
+  expect((await sandbox.relations()).size).toBe(0);
+});

@@ -1,0 +1,69 @@
+/** While the tenant's value lists are not known, what needs them waits, and nothing else. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Status } from "../../src/status/status.ts";
+import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const SCHEMA_CONFIG = "/v1.1/business-relations/schema-config";
+
+async function schemaConfigFails(sandbox: SandboxProcess, times: number): Promise<void> {
+  const body = JSON.stringify({ fault: "error", status: 503, path: SCHEMA_CONFIG, times });
+  const headers = { "content-type": "application/json" };
+  const armed = await fetch(`${sandbox.faultsUrl}/faults`, { method: "POST", headers, body });
+  expect(armed.status).toBe(201);
+}
+
+test.for([
+  ["a payload", "business-relation", { service: ["white_glove"] }],
+  // A mapping leaves out what it believes not to be allowed.
+  ["a mapped record", undefined, { service: "white_glove" }],
+] as const)("%s with the tenant's own values waits for the lists", async ([, preset, fields]) => {
+  await using dir = await tempDir();
+  const db = join(dir.path, "sandbox.db");
+  const lists = join(dir.path, "lists.json");
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(lists, JSON.stringify({ service: ["white_glove"] }));
+  await writeFile(
+    mapping,
+    `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: firstName
+      lastName: lastName
+      service: service
+`,
+  );
+  await using sandbox = await startSandbox({ db });
+  await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
+  expect(await values.ended).toEqual({ code: 0, signal: null });
+  await schemaConfigFails(sandbox, 2);
+
+  await using daemon = await startDaemon(envFor(sandbox, { MAPPING: preset ?? mapping }));
+  await daemon.push([personEvent("needs", fields), personEvent("other")]);
+  await waitFor(async () => (await sandbox.relations()).has("other"), {
+    what: "the other arrives",
+  });
+  expect((await sandbox.requests())["schema-config 200"] ?? 0).toBe(0);
+  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const section = "docs/runbook.md#the-value-lists-are-not-known";
+  const told = status.findings.find(({ runbook }) => runbook === section);
+  expect(told?.says).toMatch(/^1 event waits for the tenant's value lists/);
+
+  await waitFor(
+    async () => {
+      const relation = (await sandbox.relations()).get("needs");
+      return JSON.stringify(relation?.["service"]) === '["white_glove"]';
+    },
+    { what: "the value arrives", deadlineMs: 60_000 },
+  );
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+});
