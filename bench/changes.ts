@@ -5,12 +5,12 @@ import type { Change } from "./pacing-simulator.ts";
 
 const MINUTE_MS = 60_000;
 
-export interface Scenario {
+export interface Load {
   readonly name: string;
   readonly changes: (seed: number) => Change[];
 }
 
-export const SCENARIOS: readonly Scenario[] = [
+export const LOADS: readonly Load[] = [
   { name: "Zipf hour, evenly", changes: (seed) => zipfHour(seed, "evenly") },
   { name: "Zipf hour, at random", changes: (seed) => zipfHour(seed, "at random") },
   { name: "storm of 800, then 1/s", changes: storm },

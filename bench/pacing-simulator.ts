@@ -24,7 +24,7 @@ export interface Waiting {
   readonly changes: number[];
 }
 
-export interface Policy {
+export interface Strategy {
   readonly name: string;
   readonly pace: (view: PacingView) => Pace;
   /** The record with the highest rank is served next; without `rank`, the one that came first. */
@@ -118,7 +118,7 @@ class Hours {
   }
 }
 
-export function simulate(changes: readonly Change[], policy: Policy): Figures {
+export function simulate(changes: readonly Change[], strategy: Strategy): Figures {
   const hours = new Hours(changes);
   let now = 0;
   let turn = Number.NEGATIVE_INFINITY;
@@ -138,13 +138,13 @@ export function simulate(changes: readonly Change[], policy: Policy): Figures {
       now = Math.min(slotAt, hours.nextArrival);
       continue;
     }
-    const interval = policy.pace(hours.view(now)) ?? CHECK_MS;
+    const interval = strategy.pace(hours.view(now)) ?? CHECK_MS;
     if (turn + interval > now) {
       now = Math.min(turn + interval, hours.nextArrival, now + CHECK_MS);
       continue;
     }
     turn = Math.max(turn + interval, now - interval);
-    settledAt = hours.serve(first(hours.waiting.values(), policy.rank, now), now);
+    settledAt = hours.serve(first(hours.waiting.values(), strategy.rank, now), now);
     requests += 1;
     now += PERMIT_MS;
   }
@@ -153,7 +153,7 @@ export function simulate(changes: readonly Change[], policy: Policy): Figures {
   return { requests, p50: quantile(0.5), p99: quantile(0.99), max: ages.at(-1) ?? 0, settledAt };
 }
 
-function first(waiting: Iterable<Waiting>, rank: Policy["rank"], now: number): Waiting {
+function first(waiting: Iterable<Waiting>, rank: Strategy["rank"], now: number): Waiting {
   let best: Waiting | undefined;
   let highest = Number.NEGATIVE_INFINITY;
   for (const entry of waiting) {

@@ -2,8 +2,8 @@
 import { priorityBonusMs } from "../src/quota/slices.ts";
 import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/service-spec/limits.ts";
 import { paceOf, type PacingView } from "../src/quota/pacing.ts";
-import { SCENARIOS } from "./changes.ts";
-import { simulate, type Figures, type Policy, type Waiting } from "./pacing-simulator.ts";
+import { LOADS } from "./changes.ts";
+import { simulate, type Figures, type Strategy, type Waiting } from "./pacing-simulator.ts";
 import type { Table } from "./table.ts";
 
 const BONUS_MS = priorityBonusMs(HOUR_MS);
@@ -18,7 +18,7 @@ const byNewest = ({ changes }: Waiting) => changes.at(-1) ?? 0;
 const auto = (view: PacingView) => paceOf(view, "live");
 
 /** The last one is what crmsync does. */
-export const POLICIES: readonly Policy[] = [
+export const STRATEGIES: readonly Strategy[] = [
   { name: "burst", pace: () => 0 },
   { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR },
   { name: "auto, first changed first", pace: auto },
@@ -32,14 +32,14 @@ const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 
 /** Means over the seeds; ages in seconds. */
 export function runPacing(): Table {
-  const rows = SCENARIOS.flatMap((scenario) =>
-    POLICIES.map((policy) => {
-      const runs = SEEDS.map((seed) => simulate(scenario.changes(seed), policy));
+  const rows = LOADS.flatMap((load) =>
+    STRATEGIES.map((strategy) => {
+      const runs = SEEDS.map((seed) => simulate(load.changes(seed), strategy));
       const mean = (of: (run: Figures) => number) =>
         Math.round(runs.reduce((sum, run) => sum + of(run), 0) / runs.length);
       return {
-        scenario: scenario.name,
-        policy: policy.name,
+        load: load.name,
+        strategy: strategy.name,
         requests: mean((run) => run.requests),
         "p50 s": mean((run) => run.p50 / 1000),
         "p99 s": mean((run) => run.p99 / 1000),

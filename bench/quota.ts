@@ -63,7 +63,7 @@ async function measure(contender: Contender, options: QuotaBenchOptions) {
       pacing: "auto",
       liveReserve: 0,
     },
-    source: "endless",
+    work: "endless",
     lane: "live",
     concurrency: 10,
     skewMs: 0,

@@ -50,7 +50,7 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
     settledAt = doneAt;
   }
 
-  const orders = { redisUrl, serviceUrl: receiver.url, quota, source: "waiting" } as const;
+  const orders = { redisUrl, serviceUrl: receiver.url, quota, work: "waiting" } as const;
   const rest = { lane: "live", concurrency: 10, skewMs: 0 } as const;
   const fleet = await startFleet(options.processes, { ...orders, ...rest }, onMessage);
   startedAt = Date.now();

@@ -14,7 +14,7 @@ export interface Orders {
   readonly serviceUrl: string;
   readonly quota: Omit<QuotaOptions, "redis" | "log" | "onPause">;
   /** `endless`: there is always something to send; `waiting`: the records that wait in Redis. */
-  readonly source: "endless" | "waiting";
+  readonly work: "endless" | "waiting";
   readonly lane: Lane;
   readonly concurrency: number;
   /** How far the clock of this process is ahead, ms. */
@@ -63,21 +63,21 @@ process.on("message", (command: Command) => {
 process.on("disconnect", () => process.exit());
 
 async function spend(): Promise<void> {
-  if (orders.source === "waiting" && (await redis.zcard(priorities)) === 0) return pause();
+  if (orders.work === "waiting" && (await redis.zcard(priorities)) === 0) return pause();
   if (running.size >= orders.concurrency) return Promise.race(running);
   const asked = performance.now();
   const permit = await quota.acquire(orders.lane, stop.signal);
   waits.push(performance.now() - asked);
-  const record = orders.source === "waiting" ? await demand.highest() : "record";
+  const record = orders.work === "waiting" ? (await demand.highest())?.crmCode : "record";
   if (record === undefined) return permit.cancel();
-  // The process that removes it may send it; another one may have been faster.
-  if (orders.source === "waiting" && (await redis.zrem(priorities, record)) === 0)
+  // The process that takes its place may send it; another one may have been faster.
+  if (orders.work === "waiting" && (await demand.take(record)) === undefined)
     return permit.cancel();
   const takenAt = Date.now();
   const run = client.get(permit, record).then((reply) => {
     running.delete(run);
     if (reply.kind === "found") send({ served: record, takenAt, doneAt: Date.now() });
-    else if (orders.source === "waiting") void demand.changed([{ crmCode: record, lane: "live" }]);
+    else if (orders.work === "waiting") void demand.changed([{ crmCode: record, lane: "live" }]);
   });
   running.add(run);
 }

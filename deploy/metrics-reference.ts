@@ -23,6 +23,8 @@ const IDLE: Readings = {
     pacing: "free",
     drainedAt: () => 0,
   },
+  clocksAhead: {},
+  valueListsKnown: true,
   sources: { "": 0 },
   redis: {
     version: "",
@@ -44,6 +46,7 @@ const IDLE: Readings = {
   paused: [],
   fetchFailure: undefined,
   fallback: false,
+  wentBackwardsAt: undefined,
   processes: [],
   tokenIssuedAt: undefined,
 };

@@ -61,7 +61,8 @@ const variables = {
   QUEUE_PREFIX: z
     .string()
     .regex(/^\{[^{}\s]+\}[^{}\s]*$/, {
-      error: "must begin with a hash tag in braces, as {crmsync}, so that all keys share one slot",
+      error:
+        "must begin with a hash tag in braces, as {crmsync}, so that all keys share one hash slot",
     })
     .default("{crmsync}"),
   MAPPING: z.string().default("business-relation"),

@@ -48,7 +48,11 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
 function createOutcomeReport({ metrics, outcomes }: Runtime): () => Promise<void> {
   let reported: ReadonlyMap<string, number> = new Map();
   return async () => {
-    const ended = new Map([...(await metrics.endedChanges()), ...(await metrics.senderErrors())]);
+    const ended = new Map([
+      ...(await metrics.endedChanges()),
+      ...(await metrics.senderErrors()),
+      ...(await metrics.goneRelations()),
+    ]);
     const fresh = new Map(
       [...ended]
         .map(([outcome, count]) => [outcome, count - (reported.get(outcome) ?? 0)] as const)

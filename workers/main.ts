@@ -3,13 +3,14 @@ import type { AddressInfo } from "node:net";
 import { serveHealth } from "../src/http/health.ts";
 import { createHttpServer } from "../src/http/server.ts";
 import { serveStatus } from "../src/http/status.ts";
+import { meetRedis } from "../src/ops/redis-script.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
-import { isFull, redisHealth } from "../src/state/redis-health.ts";
 import { stopFindings } from "../src/status/findings.ts";
 import { readingsInTime } from "../src/status/readings.ts";
 import { readStatus } from "../src/status/status.ts";
+import { keepClock } from "./clock.ts";
 import { startFetch } from "./fetch.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { serveHttpIntake } from "./http-intake.ts";
@@ -17,9 +18,11 @@ import { startIntake } from "./intake.ts";
 import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
+import { watchStateAge } from "./state-age.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantLists, type TenantListsKeeper } from "./tenant-lists.ts";
+import { startVerifying } from "./verify.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
 
 /** How long a start waits for Redis before it serves without, ms. */
@@ -34,13 +37,23 @@ export interface DaemonOptions extends RuntimeOptions {
 
 /** @returns the address of its HTTP server. */
 export async function startDaemon(options: DaemonOptions): Promise<{ url: string }> {
-  const { roles, log, shutdown } = options;
+  const { redisUrl, roles, log, shutdown } = options;
+  await meetRedis(redisUrl, REDIS_WAIT_MS);
   const runtime = createRuntime(options);
   shutdown.add("redis", () => runtime.close());
+  const clock = keepClock(runtime);
+  shutdown.add("clock", () => clock.close());
   const sweep = startSweep(runtime);
   shutdown.add("sweep", () => sweep.close());
+  // Ends late: a slow CRM must not keep requests to the service from being settled.
+  if (roles.has("intake")) {
+    const fetch = startFetch(runtime);
+    shutdown.add("fetch", () => fetch.close());
+  }
   const heartbeat = startHeartbeat(runtime, roles);
   shutdown.add("heartbeat", () => heartbeat.close());
+  const stateAge = watchStateAge(runtime);
+  shutdown.add("state age", () => stateAge.close());
 
   const service = roles.has("sync") ? options.service : undefined;
   const access = service && openServiceAccess(runtime, service);
@@ -64,11 +77,11 @@ function startService(runtime: Runtime, access: ServiceAccess, shutdown: Shutdow
   shutdown.add("probe", () => probing.close());
   const warming = keepLedgerWarm(runtime, access);
   shutdown.add("warm-up", () => warming.close());
+  const verifying = startVerifying(runtime, access);
+  shutdown.add("verify", () => verifying.close());
 }
 
 function startIntakeRole(runtime: Runtime, lists: TenantListsKeeper, shutdown: Shutdown): void {
-  const fetch = startFetch(runtime);
-  shutdown.add("fetch", () => fetch.close());
   const intake = lists.known.then(() => startIntake(runtime));
   shutdown.add("intake", async () => (await intake).close());
 }
@@ -102,9 +115,9 @@ async function serve(
 }
 
 /** Only what keeps events from being accepted. A denial is no reason: accepted changes are kept. */
-async function reasonsNotReady({ intakeClient, redis }: Runtime): Promise<string[]> {
+async function reasonsNotReady({ intakeClient }: Runtime): Promise<string[]> {
   if (!(await intakeClient.answers())) return ["redis does not answer"];
-  return isFull(await redisHealth(redis)) ? ["redis is full"] : [];
+  return (await intakeClient.isNearlyFull()) ? ["redis is nearly full"] : [];
 }
 
 async function reasonsNotSending(runtime: Runtime): Promise<string[]> {

@@ -1,9 +1,10 @@
 /** What all roles of one daemon share: the stores, metrics, log, tracing and the mapping. */
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
+import { WorkRedis } from "../src/ops/redis-script.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
 import { readingsInTime } from "../src/status/readings.ts";
@@ -81,7 +82,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
 
 /** A client that waits for Redis without a limit, as workers need it. */
 function connect(url: string, onError: (error: Error) => void): Redis {
-  const redis = new Redis(url, { maxRetriesPerRequest: null });
+  const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
   redis.on("error", onError);
   return redis;
 }

@@ -3,6 +3,10 @@
  * its own, because the sync loop may wait an hour for a permit. Two sweeps at once do no harm.
  */
 import { Queue, Worker } from "bullmq";
+import { SHORT_STREAMS } from "../src/event/add-all.ts";
+import type { CrmEvent } from "../src/event/crm-event.ts";
+import { eventKey } from "../src/event/event-key.ts";
+import { redisWrite } from "../src/ops/redis-script.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { LANES } from "../src/sync/lane.ts";
 import { startPolling } from "./poll.ts";
@@ -31,7 +35,7 @@ export function startSweep(runtime: Runtime): Sweep {
   const options = { connection: redis, prefix: config.QUEUE_PREFIX };
   const onError = (error: unknown) =>
     throttle("sweep", (suppressed) => log.warn({ err: error, suppressed }, "sweep.worker_error"));
-  const queue = new Queue(SWEEP_QUEUE, options);
+  const queue = new Queue(SWEEP_QUEUE, { ...options, streams: SHORT_STREAMS });
   queue.on("error", () => {});
   const worker = new Worker(SWEEP_QUEUE, () => sweep(runtime), {
     ...options,
@@ -60,19 +64,29 @@ async function sweep(runtime: Runtime): Promise<void> {
   await restorePointers(runtime);
   await rejectUnreadableJobs(runtime);
   await rejectFailedJobs(runtime);
+  await rejectFailedFetches(runtime);
   await deleteOldRows(runtime);
+  await runtime.ledger.keepWatermarks();
+  await runtime.deadLetters.recount();
 }
 
-/** Adds a pointer job for every staged record without one. BullMQ never adds one twice. */
+/**
+ * Adds a pointer job for every staged record without one (BullMQ never adds one twice), and gives
+ * every live record a place in the order of service.
+ */
 async function restorePointers(runtime: Runtime): Promise<void> {
-  const { redis, keys, pointers, log } = runtime;
+  const { demand, redis, keys, pointers, log } = runtime;
   let restored = 0;
   for (const lane of LANES) {
     let cursor = "0";
     do {
       const [next, flat] = await redis.zscan(keys.unsynced(lane), cursor, "COUNT", CHUNK);
       cursor = next;
-      const crmCodes = flat.filter((_, index) => index % 2 === 0);
+      const waiting = pairsOf(flat);
+      const crmCodes = waiting.map(([crmCode]) => crmCode);
+      // Before the job: a record that has one is served by its place.
+      if (lane === "live")
+        await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
       const lost = await pointers.withoutJob(crmCodes);
       if (lost.length > 0) await pointers.add(lost.map((crmCode) => ({ crmCode, lane })));
       restored += lost.length;
@@ -81,15 +95,21 @@ async function restorePointers(runtime: Runtime): Promise<void> {
   if (restored > 0) log.info({ records: restored }, "sweep.pointers_restored");
 }
 
+/** Member and score of each entry of a scanned sorted set. */
+function pairsOf(flat: readonly string[]): [string, string][] {
+  return flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] ?? "0"]] : []));
+}
+
 /** Jobs of foreign BullMQ clients whose data is not JSON: no worker can read them. */
 async function rejectUnreadableJobs(runtime: Runtime): Promise<void> {
-  for (const { id, data, timestamp } of await runtime.inbox.removeUnreadable()) {
+  for (const { id, data, timestamp } of await runtime.inbox.unreadable()) {
     await rejectJob(runtime, `unreadable-${id}`, {
       reason: "bad_event",
       rule: "must be one CloudEvent as JSON; the data of this job is not JSON",
       event: data,
       at: timestamp,
     });
+    await runtime.inbox.removeUnreadable(id);
   }
 }
 
@@ -102,6 +122,31 @@ async function rejectFailedJobs(runtime: Runtime): Promise<void> {
       event: JSON.stringify(job.data),
       at: job.timestamp,
     });
+    await job.remove();
+  }
+}
+
+/** Thin events whose workers died again and again. */
+async function rejectFailedFetches(runtime: Runtime): Promise<void> {
+  const { deadLetters, thinEvents } = runtime;
+  for (const job of await thinEvents.queue.getFailed(0, CHUNK - 1)) {
+    const taken = await thinEvents.take(job.data);
+    // A newer event of the record may have asked for another fetch.
+    if (taken !== undefined && !(await thinEvents.hasOtherJob(job.data, job.id))) {
+      const event = JSON.parse(taken.event) as CrmEvent;
+      const reason = "defect";
+      const rule = `could not be fetched (${job.failedReason})`;
+      const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
+      const { source } = event;
+      await deadLetters.store(
+        createDeadLetter(
+          { eventKey: eventKey(event) },
+          { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },
+        ),
+      );
+      reportOutcome(runtime, { outcome: "rejected", reason, problems });
+      await thinEvents.finish(job.data, taken);
+    }
     await job.remove();
   }
 }
@@ -128,7 +173,7 @@ async function rejectJob(
 }
 
 async function deleteOldRows({ redis, keys, ledger, log }: Runtime): Promise<void> {
-  const claimed = await redis.set(keys.ledgerSwept, "1", "EX", DELETE_EVERY_S, "NX");
+  const claimed = await redisWrite(redis)("SET", keys.ledgerSwept, "1", "EX", DELETE_EVERY_S, "NX");
   if (claimed !== "OK") return;
   const rows = await ledger.forgetAbsent(Date.now() - DELETE_AFTER_MS);
   if (rows > 0) log.info({ rows }, "sweep.ledger_rows_deleted");

@@ -7,6 +7,7 @@ import { Worker, type Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import { SYNC_QUEUE, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
+import type { Next } from "../src/sync/run-end.ts";
 import { runRelation } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
@@ -16,6 +17,9 @@ const IDLE_CHECK_MS = 1000;
 
 /** How often a process that may not send checks whether it may again, ms. */
 const STOPPED_CHECK_MS = 1000;
+
+/** Records of the order that one permit asks for; those that run or are gone leave it for a while. */
+const HIGHEST_TRIES = 20;
 
 const MAX_STALLED = 5;
 
@@ -138,35 +142,59 @@ export class SyncLoop {
 
   /** Takes the next job and runs it in the background; without a job the permit is given back. */
   async #startNext({ permit, requestedAt, grantedAt }: GrantedPermit): Promise<void> {
-    const { demand, tracing } = this.#runtime;
+    const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
     if (permit.lane === "live") await this.#bringHighestForward();
     const job = (await this.#worker.getNextJob(token, { block: false })) as
       | Job<Pointer>
       | undefined;
-    if (job === undefined) return permit.cancel();
+    if (job === undefined) {
+      permit.cancel();
+      // Else the loop would ask for permits without a pause, for as long as the queue is paused.
+      if (await pointers.queue.isPaused())
+        await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
+      return;
+    }
     const { metadata: carried } = job.opts.telemetry ?? {};
     // The record itself waited only since its job was added.
     const startedAt = Math.min(grantedAt, Math.max(requestedAt, job.timestamp));
+    // The sweep gives a place to a record that loses its own to an error of Redis.
+    const taken = this.#runtime.demand.take(job.data.crmCode).catch(() => undefined);
     const run = tracing
-      .span("process sync", { carried, startedAt }, () => {
+      .span("process sync", { carried, startedAt }, async () => {
         tracing.past("permit", startedAt, grantedAt);
-        return runRelation(job, token, permit, this.#runtime, this.#access);
+        const next = await runRelation(job, token, permit, this.#runtime, this.#access);
+        void this.#runtime.stateAge.count().catch(() => {});
+        await this.#keepPlace(job, await taken, next).catch(() => {});
       })
       .finally(() => {
         this.#running.delete(run);
         this.#onFree?.();
       });
     this.#running.add(run);
-    await demand.remove(job.data.crmCode);
+    // The next record is chosen without this one.
+    await taken;
+  }
+
+  /** A record whose run did not end its change keeps its place in the order of permits. */
+  async #keepPlace(job: Job<Pointer>, rank: string | undefined, next?: Next): Promise<void> {
+    const { demand, pointers } = this.#runtime;
+    if (next === undefined || next.kind === "complete") return;
+    const delayMs = next.kind === "later" ? next.at - Date.now() : 0;
+    if (rank !== undefined) await demand.place({ crmCode: job.data.crmCode, rank }, delayMs);
+    if (next.kind === "later") await pointers.retryBeforeBulk(job);
   }
 
   /** Serves the record with the highest demand first (see demand.ts). */
   async #bringHighestForward(): Promise<void> {
     const { demand, pointers } = this.#runtime;
-    const crmCode = await demand.highest();
-    if (crmCode !== undefined && !(await pointers.bringForward(crmCode))) {
-      await demand.remove(crmCode);
+    for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {
+      const place = await demand.highest();
+      if (place === undefined) return;
+      const brought = await pointers.bringForward(place.crmCode);
+      if (brought.kind === "first") return;
+      if (brought.kind === "gone") await demand.take(place.crmCode);
+      else await demand.place(place, brought.afterMs);
     }
   }
 }

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply, Relation } from "../src/service/reply.ts";
-import type { WarmUp } from "../src/state/ledger.ts";
+import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/settle-reply.ts";
@@ -29,7 +29,11 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       const warmUp = await ledger.warmUp();
       if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;
       if (!(await ledger.claimWarmUp(owner))) return;
-      const result = await listFrom(warmUp, runtime, access, signal);
+      // A permit may be an hour away: nobody else lists meanwhile.
+      const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
+      const renewing = setInterval(renew, RENEW_WARM_UP_MS);
+      const listing = listFrom(warmUp, runtime, access, signal);
+      const result = await listing.finally(() => clearInterval(renewing));
       await ledger.releaseWarmUp();
       failures = result === "failed" ? failures + 1 : 0;
       if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
@@ -69,9 +73,12 @@ async function listFrom(
 ): Promise<"done" | "failed" | "again"> {
   const { ledger, log } = runtime;
   const acquire = () => access.quota.acquire("live", signal);
+  let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
-    await ledger.writePage(reply.relations.flatMap(rowsOf), reply.nextCursor);
+    const rows = reply.relations.flatMap(rowsOf);
+    if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
+    page = reply.nextCursor;
   }
   const { relations } = await ledger.warmUp();
   log.info({ relations }, "ledger.warm");

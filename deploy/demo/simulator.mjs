@@ -1,6 +1,6 @@
 /**
  * A CRM for the demo: it creates 200 clients, then edits them, sometimes with a mistake. It sends its
- * events as any producer may: with a BullMQ client, to the queue crm-events.
+ * events as any sender may: with a BullMQ client, to the queue crm-events.
  */
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -2,6 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
+import { businessRelationMapping } from "../mapping/business-relation.ts";
+import { mappingWarnings } from "../mapping/mapping-warnings.ts";
+import { readMappingFile } from "../mapping/read-mapping-file.ts";
 import { UserError } from "../ops/user-error.ts";
 
 export function mappingCommand(): Command {
@@ -46,9 +49,22 @@ async function check(name: string, options: { json?: true }): Promise<void> {
   const mapping = await loadMapping(name);
   await mapping.close();
   const { objects } = mapping;
+  const warnings = warningsOf(name);
+  if (options.json === true) {
+    process.stdout.write(`${JSON.stringify({ ok: true, objects, warnings })}\n`);
+    return;
+  }
+  for (const warning of warnings) process.stdout.write(`warning: ${warning}\n`);
   process.stdout.write(
-    options.json === true
-      ? `${JSON.stringify({ ok: true, objects })}\n`
-      : `${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
+    `${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
   );
+}
+
+/** A mapping that is a module has no conditions to look at. */
+function warningsOf(name: string): string[] {
+  if (name === businessRelationMapping.name) return [];
+  const file = mappingFileOf(name);
+  return /\.ya?ml$/.test(file)
+    ? mappingWarnings(readMappingFile(readFileSync(file, "utf8"), file))
+    : [];
 }

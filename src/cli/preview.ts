@@ -8,7 +8,7 @@ import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
 import { printLine, printOne, printSummary, summarise } from "../preview/print.ts";
-import { readSubjects, type ReadOptions } from "../preview/read-records.ts";
+import { readInputs, type ReadOptions } from "../preview/read-records.ts";
 import { UserError } from "../ops/user-error.ts";
 
 /** How long --ask waits for a permit, ms. */
@@ -52,19 +52,19 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
   const mapping = await loadMapping(options.mapping ?? config.MAPPING);
   const view = await openView(config, options.ask === true);
   try {
-    const subjects = readSubjects(file, mapping, options);
-    if (options.ask === true && subjects.length > 1) {
-      throw new UserError(`--ask is for one record, and ${file} holds ${subjects.length}`);
+    const inputs = readInputs(file, mapping, options);
+    if (options.ask === true && inputs.length > 1) {
+      throw new UserError(`--ask is for one record, and ${file} holds ${inputs.length}`);
     }
-    const nameless = subjects.filter(({ hasId }) => !hasId).length;
+    const nameless = inputs.filter(({ hasId }) => !hasId).length;
     if (nameless > 0) {
       process.stderr.write(
         `${nameless === 1 ? "The record does" : `${nameless} records do`} not contain an id, so the crmCode is not the real one: give --id or --id-from\n`,
       );
     }
     const previews = [];
-    for (const subject of subjects) {
-      previews.push({ ...(await previewOne(subject, mapping, view)), label: subject.label });
+    for (const input of inputs) {
+      previews.push({ ...(await previewOne(input, mapping, view)), label: input.label });
     }
     const [only] = previews;
     if (only !== undefined && previews.length === 1) {

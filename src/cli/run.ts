@@ -14,6 +14,7 @@ const COMMANDS = {
   mapping: async () => (await import("./mapping.ts")).mappingCommand(),
   status: async () => (await import("./status.ts")).statusCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+  ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
   dead: async () => (await import("./dead.ts")).deadCommand(),
   demo: async () => (await import("./demo.ts")).demoCommand(),
   sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),
@@ -31,7 +32,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .version(VERSION)
     // `sandbox` and its subcommands have options of the same names.
     .enablePositionalOptions()
-    .showHelpAfterError("(add --help for what there is)")
+    .showHelpAfterError("(--help lists the commands and options)")
     .addHelpText(
       "after",
       `

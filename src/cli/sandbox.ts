@@ -4,7 +4,7 @@ import type { Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
 import { POLICIES } from "../sandbox/quota.ts";
 import type { Policy } from "../sandbox/quota.ts";
-import type { RetryAfterForm } from "../sandbox/responses.ts";
+import type { RetryAfterFormat } from "../sandbox/responses.ts";
 import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox } from "../sandbox/serve.ts";
 import type { Sandbox } from "../sandbox/serve.ts";
 import type { UnknownFields } from "../sandbox/validate-relation.ts";
@@ -30,7 +30,7 @@ interface ServeFlags {
   readonly policy: Policy;
   readonly countBy: "client" | "token";
   readonly rateHeaders: "429" | "all";
-  readonly retryAfter: RetryAfterForm;
+  readonly retryAfter: RetryAfterFormat;
   readonly unknownFields: UnknownFields;
   readonly trustProxy?: Network[];
   readonly tokenFile?: string;
@@ -83,7 +83,7 @@ export function sandboxCommand(): Command {
       choice("--rate-headers <when>", "responses with quota headers", ["429", "all"], "429"),
     )
     .addOption(
-      choice("--retry-after <form>", "form of Retry-After", ["seconds", "date"], "seconds"),
+      choice("--retry-after <format>", "format of Retry-After", ["seconds", "date"], "seconds"),
     )
     .addOption(
       choice(

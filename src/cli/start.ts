@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
 import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
@@ -32,11 +32,10 @@ const SANDBOX_PORT = 4010;
 export function startCommand(): Command {
   return new Command("start")
     .description("run the daemon (configured by environment variables)")
-    .option(
-      "--roles <names>",
-      `the roles of this process: ${ROLES.join(",")}`,
-      parseRoles,
-      new Set(ROLES),
+    .addOption(
+      new Option("--roles <names>", `the roles of this process: ${ROLES.join(",")}`)
+        .argParser(parseRoles)
+        .default(new Set(ROLES), "all"),
     )
     .option(
       "--sandbox",

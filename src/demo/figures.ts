@@ -4,7 +4,7 @@ import type { DaemonMetrics } from "./daemon-metrics.ts";
 export interface Figures {
   /** Share of the hour that has passed, 0 to 1. */
   readonly progress: number;
-  readonly planned: number;
+  readonly scheduled: number;
   readonly delivered: number;
   readonly sentTwice: number;
   readonly coalesced: number;

@@ -5,8 +5,8 @@
 import { createClient, editClient, addMistake } from "./clients.ts";
 import { Crm } from "./crm.ts";
 import type { Client, ClientEvent, Expected } from "./crm.ts";
-import { Planner } from "./planner.ts";
-import type { Delivery } from "./planner.ts";
+import { Timetable } from "./timetable.ts";
+import type { Delivery } from "./timetable.ts";
 import { createRandom } from "./random.ts";
 import type { Random } from "./random.ts";
 
@@ -52,10 +52,10 @@ const LATEST = 0.94;
 export function planHour(options: HourOptions): Hour {
   const random = createRandom(options.seed);
   const crm = new Crm(random, options.source, options.startAt);
-  const planner = new Planner(random, crm, options.lengthMs);
-  schedule(planner, random, crm, options.clients);
-  planner.run();
-  const deliveries = planner.deliveries.toSorted((a, b) => a.atMs - b.atMs);
+  const timetable = new Timetable(random, crm, options.lengthMs);
+  schedule(timetable, random, crm, options.clients);
+  timetable.run();
+  const deliveries = timetable.deliveries.toSorted((a, b) => a.atMs - b.atMs);
   return {
     deliveries,
     events: new Set(deliveries.map(({ event }) => event.id)).size,
@@ -64,7 +64,7 @@ export function planHour(options: HourOptions): Hour {
   };
 }
 
-function schedule(planner: Planner, random: Random, crm: Crm, clients: number): void {
+function schedule(timetable: Timetable, random: Random, crm: Crm, clients: number): void {
   const times = (what: keyof typeof PER_CLIENT): number =>
     Math.max(1, Math.round(PER_CLIENT[what] * clients));
   let serial = 0;
@@ -73,77 +73,77 @@ function schedule(planner: Planner, random: Random, crm: Crm, clients: number): 
     crm.save(atMs, editClient(record, random));
 
   const imported = Math.min(clients, times("imported"));
-  planner.spread(imported, 0, 0.008, (at) =>
-    planner.send(crm.create(at, newClient(), { lane: "bulk" }), at, { route: "batch" }),
+  timetable.spread(imported, 0, 0.008, (at) =>
+    timetable.send(crm.create(at, newClient(), { lane: "bulk" }), at, { route: "batch" }),
   );
-  planner.spread(clients - imported, 0.05, LATEST, (at) => {
+  timetable.spread(clients - imported, 0.05, LATEST, (at) => {
     const client = newClient();
     // Sometimes the first edit arrives before the creation.
     const late = random.chance(0.1) ? 0.02 : 0;
-    planner.send(crm.create(at, client), at, { late });
-    if (late > 0) planner.send(crm.save(at, editClient(client, random)), at);
+    timetable.send(crm.create(at, client), at, { late });
+    if (late > 0) timetable.send(crm.save(at, editClient(client, random)), at);
   });
 
-  planner.spread(
+  timetable.spread(
     times("edits"),
     0.03,
     LATEST,
-    planner.withClient((client, at) => planner.send(edit(client, at), at)),
+    timetable.withClient((client, at) => timetable.send(edit(client, at), at)),
   );
-  planner.spread(
+  timetable.spread(
     times("savesWithoutChange"),
     0.1,
     LATEST,
-    planner.withClient(({ record }, at) => planner.send(crm.save(at, record), at)),
+    timetable.withClient(({ record }, at) => timetable.send(crm.save(at, record), at)),
   );
-  planner.spread(
+  timetable.spread(
     times("editsUndone"),
     0.1,
     LATEST,
-    planner.withClient((client, at) => {
+    timetable.withClient((client, at) => {
       const before = client.record;
-      planner.send(edit(client, at), at);
-      planner.send(crm.save(at, before), at);
+      timetable.send(edit(client, at), at);
+      timetable.send(crm.save(at, before), at);
     }),
   );
-  planner.spread(
+  timetable.spread(
     times("overtaken"),
     0.1,
     LATEST - 0.03,
-    planner.withClient((client, at) => {
-      planner.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
-      planner.send(edit(client, at), at);
+    timetable.withClient((client, at) => {
+      timetable.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
+      timetable.send(edit(client, at), at);
     }),
   );
-  scheduleStorms(planner, crm, random, times("storms"));
-  scheduleDeletions(planner, crm, random, times("deletions"), times("restores"));
-  scheduleMistakes(planner, crm, random, times("mistakes"));
-  planner.spread(times("newWithMistakes"), 0.1, LATEST, (at) => {
+  scheduleStorms(timetable, crm, random, times("storms"));
+  scheduleDeletions(timetable, crm, random, times("deletions"), times("restores"));
+  scheduleMistakes(timetable, crm, random, times("mistakes"));
+  timetable.spread(times("newWithMistakes"), 0.1, LATEST, (at) => {
     const client = newClient();
-    planner.send(crm.create(at, addMistake(client, random), { valid: false }), at);
-    if (random.chance(0.5)) correctLater(planner, crm, random, at, () => client);
+    timetable.send(crm.create(at, addMistake(client, random), { valid: false }), at);
+    if (random.chance(0.5)) correctLater(timetable, crm, random, at, () => client);
   });
-  planner.at(0.4, (at) => planner.send(crm.createWithoutKey(at, newClient()), at));
+  timetable.at(0.4, (at) => timetable.send(crm.createWithoutKey(at, newClient()), at));
 }
 
 /** One client is edited many times within seconds; the first while the import still waits. */
-function scheduleStorms(planner: Planner, crm: Crm, random: Random, storms: number): void {
+function scheduleStorms(timetable: Timetable, crm: Crm, random: Random, storms: number): void {
   for (let storm = 0; storm < storms; storm += 1) {
     const from = storm === 0 ? 0.02 : 0.15 + random.next() * 0.7;
     let crmCode: string | undefined;
-    planner.spread(EDITS_IN_A_STORM, from, from + STORM, (at) => {
+    timetable.spread(EDITS_IN_A_STORM, from, from + STORM, (at) => {
       crmCode ??=
         crm.validClients().length > 0 ? random.pick(crm.validClients()).record.crmCode : undefined;
       const client = crm.validClients().find(({ record }) => record.crmCode === crmCode);
       if (client !== undefined) {
-        planner.send(crm.save(at, editClient(client.record, random)), at);
+        timetable.send(crm.save(at, editClient(client.record, random)), at);
       }
     });
   }
 }
 
 function scheduleDeletions(
-  planner: Planner,
+  timetable: Timetable,
   crm: Crm,
   random: Random,
   deletions: number,
@@ -151,49 +151,49 @@ function scheduleDeletions(
 ): void {
   let toRestore = restores;
   let keyOnly = Math.ceil(deletions / 6);
-  planner.spread(
+  timetable.spread(
     deletions,
     0.3,
     0.8,
-    planner.withClient((client, at) => {
+    timetable.withClient((client, at) => {
       // Only an unchanged client is deleted by its key alone: an edit of another client could
       // arrive after the deletion, and would then be superseded.
       const withRecord = keyOnly === 0 || client.changed;
       if (!withRecord) keyOnly -= 1;
       const { crmCode } = client.record;
-      planner.send(crm.delete(at, crmCode, withRecord), at);
+      timetable.send(crm.delete(at, crmCode, withRecord), at);
       if (toRestore === 0) return;
       toRestore -= 1;
-      planner.after(at, 0.02 + random.next() * 0.1, (later) =>
-        planner.send(crm.restore(later, crmCode), later),
+      timetable.after(at, 0.02 + random.next() * 0.1, (later) =>
+        timetable.send(crm.restore(later, crmCode), later),
       );
     }),
   );
 }
 
-function scheduleMistakes(planner: Planner, crm: Crm, random: Random, mistakes: number): void {
-  planner.spread(
+function scheduleMistakes(timetable: Timetable, crm: Crm, random: Random, mistakes: number): void {
+  timetable.spread(
     mistakes,
     0.1,
     0.85,
-    planner.withClient((client, at) => {
+    timetable.withClient((client, at) => {
       const { record } = client;
-      planner.send(crm.save(at, addMistake(record, random), false), at);
+      timetable.send(crm.save(at, addMistake(record, random), false), at);
       if (random.chance(0.5)) {
-        correctLater(planner, crm, random, at, () => editClient(record, random));
+        correctLater(timetable, crm, random, at, () => editClient(record, random));
       }
     }),
   );
 }
 
 function correctLater(
-  planner: Planner,
+  timetable: Timetable,
   crm: Crm,
   random: Random,
   atMs: number,
   correct: () => Client["record"],
 ): void {
-  planner.after(atMs, 0.01 + random.next() * 0.08, (later) =>
-    planner.send(crm.save(later, correct()), later),
+  timetable.after(atMs, 0.01 + random.next() * 0.08, (later) =>
+    timetable.send(crm.save(later, correct()), later),
   );
 }

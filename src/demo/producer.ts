@@ -1,10 +1,10 @@
 /**
  * Sends the events of the CRM at their times: over HTTP, one by one and in batches, and as plain
- * jobs of the BullMQ queue, as any other producer does.
+ * jobs of the BullMQ queue, as any other sender does.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Inbox } from "../event/inbox.ts";
-import type { Delivery, Route } from "./planner.ts";
+import type { Delivery, Route } from "./timetable.ts";
 
 const TICK_MS = 40;
 const RETRY_AFTER_MS = 250;

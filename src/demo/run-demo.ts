@@ -148,7 +148,7 @@ export class Demo {
     const { daemon } = this.#components;
     return {
       progress: Math.min(1, (Date.now() - this.#startAt) / (this.#options.seconds * 1000)),
-      planned: this.#hour.deliveries.length,
+      scheduled: this.#hour.deliveries.length,
       delivered: this.#producer?.delivered ?? 0,
       sentTwice: this.#hour.deliveries.length - this.#hour.events,
       coalesced: changes("coalesced"),
@@ -166,9 +166,9 @@ export class Demo {
     };
   }
 
-  #isSettled({ delivered, planned, backlog }: Figures): boolean {
+  #isSettled({ delivered, scheduled, backlog }: Figures): boolean {
     const { inbox, records, oldest } = backlog;
-    return delivered === planned && inbox === 0 && records === 0 && oldest === 0;
+    return delivered === scheduled && inbox === 0 && records === 0 && oldest === 0;
   }
 
   async #makeVerdict(): Promise<Verdict> {
@@ -191,9 +191,9 @@ export class Demo {
   }
 }
 
-function pendingWork({ delivered, planned, backlog }: Figures): string {
+function pendingWork({ delivered, scheduled, backlog }: Figures): string {
   return [
-    `${planned - delivered} events to be accepted`,
+    `${scheduled - delivered} events to be accepted`,
     `${backlog.inbox ?? "an unknown number of"} events in the inbox`,
     `${backlog.records ?? "an unknown number of"} records`,
   ].join(", ");

@@ -19,7 +19,7 @@ const MAX_FAILED_STARTS = 3;
 export interface ProcessSpec {
   readonly name: string;
   readonly args: readonly string[];
-  /** Its whole environment: it inherits nothing from the caller. */
+  /** All its environment variables: it inherits none from the caller. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
 }

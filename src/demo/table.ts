@@ -30,7 +30,7 @@ export function renderTable(figures: Figures, paint: Paint): string[] {
     row(
       "events in",
       figures.delivered,
-      `of ${figures.planned}; ${figures.sentTwice} of them sent twice`,
+      `of ${figures.scheduled}; ${figures.sentTwice} of them sent twice`,
     ),
     row("coalesced", figures.coalesced, "replaced by a newer state before they were sent"),
     row("unchanged", figures.unchanged, "the service has this state already: no request"),
@@ -79,7 +79,7 @@ export function renderLine(figures: Figures): string {
   const netChanges = service.created + service.updated;
   return [
     clock(figures.progress),
-    `events ${figures.delivered}/${figures.planned}`,
+    `events ${figures.delivered}/${figures.scheduled}`,
     `coalesced ${figures.coalesced}`,
     `unchanged ${figures.unchanged}`,
     `requests ${service.requests} (${requestsPerNetChange(service.requests, netChanges)} per net change)`,

@@ -5,7 +5,7 @@ import { openStores, type Stores } from "../status/stores.ts";
 import { fail, warn, type Check } from "./check.ts";
 import { checkConfiguration } from "./configuration.ts";
 import { checkNetwork } from "./network.ts";
-import { checkProcesses, checkRedis } from "./redis.ts";
+import { checkOtherPrefixes, checkProcesses, checkRedis } from "./redis.ts";
 import { checkService } from "./service.ts";
 
 export async function checkAll(config: Config): Promise<Check[]> {
@@ -24,6 +24,7 @@ export async function checkAll(config: Config): Promise<Check[]> {
       ...checks,
       ...(await checkRedis(redis)),
       ...(await checkProcesses(stores)),
+      ...(await checkOtherPrefixes(stores)),
       ...(await checkServiceIfConfigured(config, stores)),
     ];
   } finally {

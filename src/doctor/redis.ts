@@ -1,9 +1,10 @@
 /** Checks Redis, and the processes, queues and ledger that it knows of. */
 import type { Redis } from "ioredis";
-import { redisHealth } from "../state/redis-health.ts";
+import { isClosed, redisHealth } from "../state/redis-health.ts";
 import type { Stores } from "../status/stores.ts";
 import { pausedQueues } from "../status/readings.ts";
-import { ROLES } from "../state/heartbeats.ts";
+import { Heartbeats, ROLES } from "../state/heartbeats.ts";
+import { keysOf } from "../state/keys.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 /** The oldest version that BullMQ and our scripts work with. */
@@ -13,25 +14,20 @@ const OLDEST_REDIS = "6.2";
 const CLOCK_WARN_MS = 1000;
 const CLOCK_FAIL_MS = 5000;
 
-const NEARLY_FULL = 0.9;
-
 export async function checkRedis(redis: Redis): Promise<Check[]> {
   const health = await redisHealth(redis);
   const { version, usedBytes, limitBytes } = health;
   const used = `${Math.round(usedBytes / 2 ** 20)} MiB used`;
-  const memory =
-    limitBytes > 0 && usedBytes > NEARLY_FULL * limitBytes
-      ? fail(
-          "redis memory",
-          `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB`,
-          "Give Redis more memory (maxmemory): when it is full, it accepts no events.",
-        )
-      : ok(
-          "redis memory",
-          limitBytes > 0
-            ? `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB`
-            : `${used}, no limit`,
-        );
+  const memory = isClosed(health)
+    ? fail(
+        "redis memory",
+        `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB`,
+        "Give Redis more memory (maxmemory): until sync has freed some, no events are accepted.",
+      )
+    : ok(
+        "redis memory",
+        limitBytes > 0 ? `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB` : `${used}, no limit`,
+      );
   return [
     isOlder(version, OLDEST_REDIS)
       ? fail("redis version", version, `Use Redis ${OLDEST_REDIS} or newer.`)
@@ -81,6 +77,43 @@ export function clockCheck(name: string, aheadMs: number): Check {
   const remedy = "Keep all machines on NTP (timedatectl set-ntp true).";
   if (off > CLOCK_FAIL_MS) return fail(name, says, remedy);
   return off > CLOCK_WARN_MS ? warn(name, says, remedy) : ok(name, says);
+}
+
+/** Keys looked at for another prefix, at most: a large Redis must not be scanned for minutes. */
+const MAX_SCANNED = 200_000;
+const SCAN_COUNT = 1000;
+
+/** What holds changes: sorted sets and lists, by the end of their names. */
+const HOLDS_CHANGES = /^(.+):(?:unsynced:live|unsynced:bulk|crm-events:wait|crm-events:delayed)$/;
+
+/** Finds changes that wait under another QUEUE_PREFIX, where no process takes them. */
+export async function checkOtherPrefixes({ config, redis }: Stores): Promise<Check[]> {
+  const found = new Set<string>();
+  let cursor = "0";
+  let scanned = 0;
+  do {
+    const [next, keys] = await redis.scan(cursor, "COUNT", SCAN_COUNT);
+    cursor = next;
+    scanned += SCAN_COUNT;
+    for (const key of keys) {
+      const [, prefix = config.QUEUE_PREFIX] = HOLDS_CHANGES.exec(key) ?? [];
+      if (prefix !== config.QUEUE_PREFIX) found.add(prefix);
+    }
+  } while (cursor !== "0" && scanned < MAX_SCANNED);
+  const checks: Check[] = [];
+  for (const prefix of found) {
+    // Another tenant's processes take care of it.
+    const running = await new Heartbeats(redis, keysOf(prefix)).running(Date.now());
+    if (running.length > 0) continue;
+    checks.push(
+      warn(
+        "queue prefix",
+        `changes wait under QUEUE_PREFIX ${prefix}, and no process runs there`,
+        `Was QUEUE_PREFIX changed? Start a process with QUEUE_PREFIX=${prefix} until they are sent. If nobody needs them, delete the keys that begin with ${prefix}:.`,
+      ),
+    );
+  }
+  return checks;
 }
 
 export async function checkProcesses(stores: Stores): Promise<Check[]> {

@@ -110,12 +110,12 @@ function checkLists(reply: Extract<SchemaReply, { kind: "schema" }>): Check {
   if (!parsed.success) {
     return warn(
       "value lists",
-      "schema-config does not have the form that the specification promises",
+      "schema-config does not have the fields that the specification promises",
       "The last known lists stay in force. Report it to the service's support.",
     );
   }
   const lists = tenantListsOf(parsed.data);
   const required = [...lists].filter(([, { isRequired }]) => isRequired).map(([field]) => field);
-  const demands = required.length === 0 ? "" : `; the tenant requires ${required.join(", ")}`;
-  return ok("value lists", `${lists.size} fields configured${demands}`);
+  const needed = required.length === 0 ? "" : `; the tenant requires ${required.join(", ")}`;
+  return ok("value lists", `${lists.size} fields configured${needed}`);
 }

@@ -8,19 +8,32 @@ const CACHE_MS = 1000;
 const DEADLINE_MS = 3000;
 
 export function serveStatus(app: FastifyInstance, read: () => Promise<object>): void {
-  let last: { at: number; status: Promise<object> } | undefined;
+  let last: { readonly at: number; readonly status: object } | undefined;
+  let running: Promise<object> | undefined;
+
+  async function readAndKeep(): Promise<object> {
+    const status = await read();
+    last = { at: performance.now(), status };
+    return status;
+  }
+
+  /** All requests share one reading, however long it takes: a slow Redis is not asked twice. */
+  async function current(): Promise<object> {
+    if (last !== undefined && performance.now() - last.at <= CACHE_MS) return last.status;
+    running ??= readAndKeep().finally(() => {
+      running = undefined;
+    });
+    return running;
+  }
+
   app.get("/status", async (_request, reply) => {
-    if (last === undefined || performance.now() - last.at > CACHE_MS) {
-      last = { at: performance.now(), status: read() };
-    }
     const late = AbortSignal.timeout(DEADLINE_MS);
     const away = new Promise<never>((_, reject) => {
       late.addEventListener("abort", () => reject(new Error("late")), { once: true });
     });
     try {
-      return await Promise.race([last.status, away]);
+      return await Promise.race([current(), away]);
     } catch {
-      last = undefined;
       const error = "Redis does not answer, so the state is unknown";
       return reply.code(503).send({ error, runbook: "docs/runbook.md#crmsyncredisaway" });
     }

@@ -18,11 +18,21 @@ export const LOG_EVENTS = {
     "A change goes back to the front of its queue, because the service's reply asks for another request.",
   "change.retry_scheduled":
     "The service gave no usable reply for one change; `reason` says why, `tries` how often so far.",
+  "change.forbidden":
+    "The service answered 403 for one change, and not for all; `record` names it. It is tried again, then it becomes a dead letter.",
+  "change.overwritten":
+    "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
   "event.retry_scheduled":
     "An event could not be processed for a reason that may pass; it is tried again.",
+  "record.ignored":
+    "At debug: the mapping leaves a record out; `why` says for which reason. Nothing is sent.",
+  "record.left":
+    "A record no longer fulfils its rule's `when` (`onLeave: terminate`): its relation will be terminated.",
+  "dead_letter.dropped":
+    "A dead letter is no longer needed; `why` says how its event, or a newer one of the record, ended.",
   "event.defect":
     "Processing an event threw an error: a defect of crmsync. The event is a dead letter.",
   "intake.unavailable":
@@ -46,6 +56,7 @@ export const LOG_EVENTS = {
   "service.accepted_again": "The service grants access again; sending continues.",
   "service.unavailable":
     "Five requests in a row had no usable reply. One request is tried per pause until one succeeds.",
+  "verify.failed": "A proof could not be verified; it is tried again.",
   "service.recovered": "The service gives usable replies again.",
   "probe.failed": "A probe of a service that denies access could not be carried out.",
 
@@ -63,8 +74,8 @@ export const LOG_EVENTS = {
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
-  "value_lists.defaults_used":
-    "The tenant's value lists are not known yet; the specification's own lists apply until they are.",
+  "value_lists.unknown":
+    "The tenant's value lists are not known yet; events with values for them wait in the inbox.",
   "value_lists.fetch_failed":
     "The service did not return the tenant's value lists; `reply` says why.",
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
@@ -78,6 +89,8 @@ export const LOG_EVENTS = {
   "sweep.worker_error": "The worker that sweeps reported an error.",
 
   "redis.unreachable": "Redis cannot be reached. Changes wait where they are.",
+  "redis.went_backwards":
+    "Redis went back to an older state: `rows` rows of the ledger are not believed any more, and it is warmed again.",
   "redis.started": "The embedded redis-server is up.",
   "redis.restarted": "The embedded redis-server is up again after it had exited.",
   "redis.exited":

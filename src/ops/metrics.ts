@@ -74,6 +74,12 @@ export function createMetrics() {
       return new Map(values.map(({ labels, value }) => [String(labels.outcome), value]));
     },
 
+    /** Relations found gone so far, as `relation_gone`. */
+    async goneRelations(): Promise<ReadonlyMap<string, number>> {
+      const { values } = await own.relationsGone.get();
+      return new Map(values.map(({ value }) => ["relation_gone", value]));
+    },
+
     /** Requests of senders answered with 4xx so far, by `sender_error <route> <code>`. */
     async senderErrors(): Promise<ReadonlyMap<string, number>> {
       const { values } = await own.intakeRequests.get();
@@ -149,6 +155,10 @@ function defineOwn(registry: Registry) {
     retries: counter("retries_total", "Retries scheduled because the service was unavailable.", [
       "reason",
     ]),
+    relationsGone: counter(
+      "relations_gone_total",
+      "Relations that the ledger knew, and that the service does not have any more.",
+    ),
     stalled: counter("jobs_stalled_total", "Jobs taken back from a worker that died."),
   };
 }

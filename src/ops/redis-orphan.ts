@@ -1,3 +1,4 @@
+/** Finds the embedded redis-server that an earlier start left behind, and ends it. */
 import { readlinkSync, realpathSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";

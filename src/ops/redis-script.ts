@@ -5,9 +5,10 @@
  *     --- @include "../../ops/lua/now.lua"
  */
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Redis } from "ioredis";
+import { Redis, type RedisOptions } from "ioredis";
 
 /** Runs one script. Redis runs each script alone: no other command comes between its steps. */
 export type RedisScript<Reply> = (
@@ -16,6 +17,76 @@ export type RedisScript<Reply> = (
 ) => Promise<Reply>;
 
 type Command = (keyCount: number, ...keysAndArgs: (string | number)[]) => Promise<unknown>;
+
+/**
+ * Redis 7 and newer run a script with this line also while their memory is at its limit: what frees
+ * memory, or must go on to free it, needs some first.
+ */
+const AT_THE_LIMIT = "#!lua flags=allow-oom\n";
+const FLAGS_SINCE = 7;
+
+/** Commands that Redis rejects at its memory limit; a script without them needs no flag. */
+const NEEDS_MEMORY =
+  /["'](?:set|h(?:m?set|setnx|incrby|incrbyfloat)|incr|z(?:add|incrby)|[lr]push|rpoplpush|linsert|sadd|xadd|pfadd)["']|call\(ARGV/i;
+
+type Options = RedisOptions & { replyMapping?: "legacy" };
+type Definition = Parameters<Redis["defineCommand"]>[1];
+
+/** Whether a Redis of this version can run scripts while its memory is at its limit. */
+export const runsAtLimit = (version: string): boolean => Number.parseInt(version) >= FLAGS_SINCE;
+
+/**
+ * The client of the daemon's own work. Its scripts, BullMQ's among them, also run while Redis'
+ * memory is at its limit, so that a full Redis drains. Intake over HTTP must not use it.
+ */
+export class WorkRedis extends Redis {
+  /** What the last client of this process met: the first scripts of the next one are right, too. */
+  static #lastAtLimit = false;
+  /** Resolves when the server's version is known. */
+  readonly met: Promise<void>;
+  readonly #definitions = new Map<string, Definition>();
+  #atLimit = WorkRedis.#lastAtLimit;
+
+  constructor(where: string | Options, options: Options = {}) {
+    // ioredis takes either, but has no overload for both.
+    super(where as string, options);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.met = promise;
+    // Each connection may lead to another server.
+    this.on("ready", () => void this.#meet().then(resolve, () => {}));
+  }
+
+  override defineCommand(name: string, definition: Definition): void {
+    this.#definitions.set(name, definition);
+    const flagged = this.#atLimit && NEEDS_MEMORY.test(definition.lua);
+    const lua = flagged ? AT_THE_LIMIT + definition.lua : definition.lua;
+    super.defineCommand(name, { ...definition, lua });
+  }
+
+  async #meet(): Promise<void> {
+    const [, version = ""] = /^redis_version:(\S+)/m.exec(await this.info("server")) ?? [];
+    WorkRedis.#lastAtLimit = runsAtLimit(version);
+    if (WorkRedis.#lastAtLimit === this.#atLimit) return;
+    this.#atLimit = WorkRedis.#lastAtLimit;
+    for (const [name, definition] of this.#definitions) this.defineCommand(name, definition);
+  }
+}
+
+/** Lets this process know the version of its Redis before its first script; waits no longer than this. */
+export async function meetRedis(url: string, deadlineMs: number): Promise<void> {
+  const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
+  redis.on("error", () => {}); // the clients that are opened next report it
+  await Promise.race([redis.met, sleep(deadlineMs, undefined, { ref: false })]);
+  redis.disconnect();
+}
+
+/** Runs one write command on one key. On the client above it also runs at the memory limit. */
+export function redisWrite(
+  redis: Redis,
+): (command: string, key: string, ...args: readonly (string | number)[]) => Promise<unknown> {
+  const script = redisScript<unknown>(redis, new URL("./lua/write.lua", import.meta.url));
+  return (command, key, ...args) => script([key], [command, ...args]);
+}
 
 /** Script texts with their includes, by address: read once per process. */
 const texts = new Map<string, string>();

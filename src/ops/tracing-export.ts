@@ -22,7 +22,7 @@ const OPERATIONS: ReadonlySet<unknown> = new Set([
   ..."add addBulk process complete fail delay retry".split(" "),
 ]);
 
-/** Exports only allowed attributes: no texts of errors, no job ids, no names from producers. */
+/** Exports only allowed attributes: no texts of errors, no job ids, no names that senders chose. */
 export class ScrubbingProcessor extends BatchSpanProcessor {
   override onEnd(span: ReadableSpan): void {
     if (OPERATIONS.has(span.attributes["bullmq.queue.operation"])) super.onEnd(scrubbed(span));

@@ -141,7 +141,7 @@ function samplerOf({ sampler, ratio }: TracingOptions): Sampler {
 }
 
 /**
- * A job carries the id of its trace and nothing else: tracestate and baggage of other producers are
+ * A job carries the id of its trace and nothing else: tracestate and baggage of other senders are
  * texts of unknown content.
  */
 function onlyTraceParent(): TextMapPropagator {

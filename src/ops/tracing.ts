@@ -42,7 +42,7 @@ export interface SpanStart {
 export interface Tracing {
   /** To be spread into the options of BullMQ's queues and workers. */
   readonly bullmq: { readonly telemetry?: BullMQOtel };
-  /** Runs the work in a span whose parent is the producer's span (`carried`) or the active one. */
+  /** Runs the work in a span whose parent is the span that added the job (`carried`) or the active one. */
   span<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T>;
   /** Adds a finished child span to the active span; times in ms since the epoch. */
   past(name: string, from: number, until: number): void;

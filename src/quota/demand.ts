@@ -4,9 +4,10 @@
  * depend on how fast it is served.
  *
  * One HyperLogLog per slice of time counts each changed record once and keeps no crmCode. The order
- * is the time of a record's first unsynced change, minus a bonus for each further change: the more
- * changes one request settles, the sooner it is worth sending. The bonus is finite, so no record
- * waits for ever. If a crash loses this data, freshness suffers, but no change is lost.
+ * is by rank: the time of a record's first unsynced change, minus a bonus for each further change.
+ * The more changes one request settles, the sooner it is worth sending. The bonus is finite, and a
+ * record whose run does not end its change keeps its rank, so no record waits for ever. What a crash
+ * loses of this, the sweep restores.
  */
 import type { Redis } from "ioredis";
 import { redisScript } from "../ops/redis-script.ts";
@@ -17,13 +18,24 @@ import { priorityBonusMs, SLICES_KEPT, sliceMs } from "./slices.ts";
 /** Records in one script call; Lua's stack has room for some thousands. */
 const BATCH = 1000;
 
+/** A record's place in the order of service. */
+export interface Place {
+  readonly crmCode: string;
+  /** Lower ranks are served first, ms. Redis' own text: it loses no digit on its way back. */
+  readonly rank: string;
+}
+
 export interface Demand {
   /** Counts staged changes, one entry per change. */
   changed(records: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void>;
   /** The live record to serve next; undefined when none waits. */
-  highest(): Promise<string | undefined>;
-  /** Takes a record out of the order: it was taken, or has no job. */
-  remove(crmCode: string): Promise<void>;
+  highest(): Promise<Place | undefined>;
+  /** Takes a record out of the order. @returns its rank; undefined when it had no place */
+  take(crmCode: string): Promise<string | undefined>;
+  /** Gives a record a place, or its better one of two; it counts again after `delayMs`. */
+  place(place: Place, delayMs: number): Promise<void>;
+  /** Gives a place to each of these that has none. `rank`: since when it waits. */
+  restore(places: readonly Place[]): Promise<void>;
 }
 
 export function createDemand(
@@ -34,18 +46,36 @@ export function createDemand(
   const slice = Math.ceil(sliceMs(options.hourMs));
   const ttlMs = (SLICES_KEPT + 3) * slice;
   const bonusMs = priorityBonusMs(options.hourMs);
-  const script = redisScript<number>(redis, new URL("./lua/demand-changed.lua", import.meta.url));
+  const order = [keys.priorities, keys.postponed, keys.postponedRanks];
+  const script = <Reply>(name: string) =>
+    redisScript<Reply>(redis, new URL(`./lua/${name}.lua`, import.meta.url));
+  const changed = script<number>("demand-changed");
+  const highest = script<string[]>("demand-highest");
+  const take = script<string | null>("demand-take");
+  const place = script<number>("demand-place");
+  const restore = script<number>("demand-restore");
   return {
     async changed(records) {
       const live = records.filter(({ lane }) => lane === "live").map(({ crmCode }) => crmCode);
       for (let from = 0; from < live.length; from += BATCH) {
         const batch = live.slice(from, from + BATCH);
-        await script([keys.priorities], [keys.demand, slice, ttlMs, bonusMs, ...batch]);
+        await changed(order, [keys.demand, slice, ttlMs, bonusMs, ...batch]);
       }
     },
-    highest: async () => (await redis.zrange(keys.priorities, "0", "0"))[0],
-    async remove(crmCode) {
-      await redis.zrem(keys.priorities, crmCode);
+    async highest() {
+      const [crmCode, rank] = await highest(order);
+      return crmCode === undefined || rank === undefined ? undefined : { crmCode, rank };
+    },
+    take: async (crmCode) => (await take(order, [crmCode])) ?? undefined,
+    async place({ crmCode, rank }, delayMs) {
+      await place(order, [crmCode, rank, Math.ceil(delayMs)]);
+    },
+    async restore(places) {
+      if (places.length === 0) return;
+      await restore(
+        order,
+        places.flatMap(({ crmCode, rank }) => [crmCode, rank]),
+      );
     },
   };
 }

@@ -1,5 +1,6 @@
 /** What replies tell of the quota, beyond the slot that each one spent. */
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 import type { LeaseLog } from "./lease-log.ts";
 import type { Pacer, TakenTurn } from "./pacer.ts";
 import type { ExchangeResult, ReplyHeaders } from "./permit.ts";
@@ -44,6 +45,7 @@ const LOCK_MS = 5000;
 
 export function createFeedback(options: FeedbackOptions) {
   const { pacer, hour, hourMs, redis, log } = options;
+  const write = redisWrite(redis);
 
   async function throttled(
     headers: ReplyHeaders,
@@ -78,7 +80,7 @@ export function createFeedback(options: FeedbackOptions) {
 
   /** Occupies the slots that another program has spent, for as long as the service counts them. */
   async function correct(remaining: number, forMs: number, granted: QuotaSnapshot): Promise<void> {
-    if ((await redis.set(options.correcting, "1", "PX", LOCK_MS, "NX")) === null) return;
+    if ((await write("SET", options.correcting, "1", "PX", LOCK_MS, "NX")) === null) return;
     try {
       const now = await pacer.snapshot();
       // Every request of ours that the service may have counted is in this number.

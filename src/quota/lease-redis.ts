@@ -4,8 +4,7 @@
  * self-healing compares whole texts); keys under our own prefix. It also notes when each lease was
  * requested, because a process may sleep before it reads the reply.
  */
-import { Redis } from "ioredis";
-import { readScript } from "../ops/redis-script.ts";
+import { readScript, WorkRedis } from "../ops/redis-script.ts";
 
 const CLIENT_CLOCK = "local now = tonumber(ARGV[1])";
 const SERVER_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
@@ -16,13 +15,14 @@ const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 type Callback = (error: Error | null, reply?: unknown) => void;
 type Script = (...args: unknown[]) => unknown;
 
-export class LeaseRedis extends Redis {
+export class LeaseRedis extends WorkRedis {
+  readonly #bottlenecks = new Set<string>();
   /** Lease log → when its leases were requested, oldest first. */
   readonly #requestedAt = new Map<string, number[]>();
 
-  override defineCommand(...[name, definition]: Parameters<Redis["defineCommand"]>): void {
-    const isBottlenecks = definition.lua.includes(CLIENT_CLOCK);
-    if (!isBottlenecks) return super.defineCommand(name, definition);
+  override defineCommand(...[name, definition]: Parameters<WorkRedis["defineCommand"]>): void {
+    if (definition.lua.includes(CLIENT_CLOCK)) this.#bottlenecks.add(name);
+    if (!this.#bottlenecks.has(name)) return super.defineCommand(name, definition);
     const lua = definition.lua.replace(CLIENT_CLOCK, readScript(SERVER_CLOCK));
     super.defineCommand(name, { ...definition, lua });
     const commands = this as unknown as Record<string, Script>;

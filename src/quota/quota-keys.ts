@@ -19,6 +19,9 @@ export function quotaKeys(prefix: string) {
     correcting: `${root}:correcting`,
     /** Sorted set crmCode → rank: live records in the order of service while requests are scarce. */
     priorities: `${root}:priorities`,
+    /** Sorted set crmCode → when its retry is due, ms; and hash crmCode → its rank. */
+    postponed: `${root}:postponed`,
+    postponedRanks: `${root}:postponed:ranks`,
     /** HyperLogLog of the crmCodes changed in one slice of time; the slice's number is appended. */
     demand: `${root}:demand:`,
   } as const;

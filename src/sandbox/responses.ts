@@ -73,22 +73,22 @@ export function quotaHeaders(state: QuotaState): OutgoingHttpHeaders {
   };
 }
 
-export type RetryAfterForm = "seconds" | "date";
+export type RetryAfterFormat = "seconds" | "date";
 
 /** Rounded up to whole seconds, so that a client that waits this long is not too early. */
-export function retryAfter(form: RetryAfterForm, retryAtMs: number, nowMs: number): string {
-  if (form === "seconds") return String(Math.max(1, Math.ceil((retryAtMs - nowMs) / 1000)));
+export function retryAfter(format: RetryAfterFormat, retryAtMs: number, nowMs: number): string {
+  if (format === "seconds") return String(Math.max(1, Math.ceil((retryAtMs - nowMs) / 1000)));
   return new Date(Math.ceil(retryAtMs / 1000) * 1000).toUTCString();
 }
 
 /** Source: spec, "Limits"; it does not specify the body. */
 export function tooManyRequests(
   state: QuotaState & { readonly retryAtMs: number },
-  form: RetryAfterForm,
+  format: RetryAfterFormat,
   nowMs: number,
 ): ServiceResponse {
   return error(429, "Too many requests - rate limit exceeded", {
     ...quotaHeaders(state),
-    "retry-after": retryAfter(form, state.retryAtMs, nowMs),
+    "retry-after": retryAfter(format, state.retryAtMs, nowMs),
   });
 }

@@ -25,7 +25,7 @@ import { servePages } from "./pages.ts";
 import type { Limits, Policy } from "./quota.ts";
 import { RelationStore } from "./relation-store.ts";
 import { RelationView } from "./relation-view.ts";
-import type { RetryAfterForm } from "./responses.ts";
+import type { RetryAfterFormat } from "./responses.ts";
 import { RequestLog } from "./request-log.ts";
 import { serveBusinessRelations } from "./service.ts";
 import type { UnknownFields } from "./validate-relation.ts";
@@ -44,7 +44,7 @@ export interface SandboxOptions {
   readonly policy?: Policy;
   readonly countBy?: QuotaOptions["countBy"];
   readonly rateHeaders?: "429" | "all";
-  readonly retryAfter?: RetryAfterForm;
+  readonly retryAfter?: RetryAfterFormat;
   readonly unknownFields?: UnknownFields;
   /** Proxies whose X-Forwarded-For is trusted; none by default. */
   readonly trustedProxies?: readonly Network[];

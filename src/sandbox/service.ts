@@ -6,7 +6,7 @@ import { findTarget, isServicePath } from "./operations.ts";
 import type { BusinessRelationsOperation, Target } from "./operations.ts";
 import type { RequestLog } from "./request-log.ts";
 import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./responses.ts";
-import type { RetryAfterForm, ServiceResponse } from "./responses.ts";
+import type { RetryAfterFormat, ServiceResponse } from "./responses.ts";
 
 /** One route for all addresses of the service: `findTarget` reads the path as it was sent. */
 const SERVICE_ROUTE = "/service";
@@ -37,7 +37,7 @@ export interface ServiceOptions {
   readonly log: RequestLog;
   /** Whether every response has the quota's headers, or a 429 only. */
   readonly rateHeaders: "429" | "all";
-  readonly retryAfter: RetryAfterForm;
+  readonly retryAfter: RetryAfterFormat;
 }
 
 /** Rewrites `/v1.1/…` to the one route of the service. */

@@ -36,7 +36,7 @@ function hashToken(token: string, salt: Uint8Array): Buffer {
   return createHash("sha256").update(salt).update(token).digest();
 }
 
-/** The public id in a token; `undefined` when the text has not the form of our tokens. */
+/** The public id in a token; `undefined` when the text is not built like our tokens. */
 export function tokenId(token: string): string | undefined {
   const parts = token.split(".");
   if (parts.length !== 3) return undefined;

@@ -1,5 +1,6 @@
 /** Which processes run: each writes a heartbeat; one without a recent heartbeat counts as ended. */
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 /** How often a process writes its heartbeat. */
@@ -27,16 +28,18 @@ export interface RunningProcess extends ProcessInfo {
 
 export class Heartbeats {
   readonly #redis: Redis;
+  readonly #write: ReturnType<typeof redisWrite>;
   readonly #key: string;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
+    this.#write = redisWrite(redis);
     this.#key = keys.heartbeats;
   }
 
   async beat(info: ProcessInfo, now: number): Promise<void> {
     const seen: RunningProcess = { ...info, seenAt: now };
-    await this.#redis.hset(this.#key, info.id, JSON.stringify(seen));
+    await this.#write("HSET", this.#key, info.id, JSON.stringify(seen));
   }
 
   async leave(id: string): Promise<void> {

@@ -1,44 +1,64 @@
 /**
  * Every Redis key that crmsync itself writes, except the quota's under `<prefix>:quota:`
  * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
- * prefix, so one tenant is in one slot of a Redis Cluster and a script may use several keys.
+ * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
 import type { Lane } from "../sync/lane.ts";
 
 export interface Keys {
   /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
   staged(crmCode: string): string;
+  /** Sorted set crmCode → when its proof is verified, ms: an earlier request may still take effect. */
+  readonly verify: string;
+  /** Hash crmCode → what is verified then (fields: verifications.ts). */
+  readonly verifyProofs: string;
   /** Counter: one number for every staged state, never used twice. */
   readonly versions: string;
   /** Hash crmCode → row: what was last proven to be on the service (fields: ledger-row.ts). */
   readonly ledger: string;
   /** Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm. */
   readonly warmUp: string;
+  /** Hash: rows that are not believed any more; only their watermarks are still taken over. */
+  readonly ledgerForgotten: string;
+  /** Counter: all processes count it up, so that one that is lower than before tells a loss. */
+  readonly age: string;
+  /** When Redis was found to have gone backwards, ms; expires. */
+  readonly wentBackwards: string;
   /** Set while one process warms the ledger. */
   readonly warmUpOwner: string;
   /** Set while the ledger needs no sweeping. */
   readonly ledgerSwept: string;
-  /** Sorted set crmCode → time of its first unsynced event, ms. */
+  /** Sorted set crmCode → when its first unsynced event arrived, ms. */
   unsynced(lane: Lane): string;
   /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
   seen(day: number): string;
   /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
+  /** Hash reason → number of dead letters; the scripts make this name from that of `deadLetters`. */
+  readonly deadReasons: string;
   /** Hash with one field: cause of the denial → since when, and when the next probe is due. */
   readonly denial: string;
   /** Hash: unavailable replies in a row, and when to try next (fields: lua/outage-failed.lua). */
   readonly outage: string;
+  /** Hash process → when its own way to the service (DNS, proxy) failed last, ms; expires. */
+  readonly outageHere: string;
+  /** Set for one probe pause after a record was answered 403; `due` until one process probes. */
+  readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
   readonly schemaConfig: string;
   /** Set while one process fetches them. */
   readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
+  /** Hash event source → by how much its clock was ahead, and when, as JSON. */
+  readonly clocksAhead: string;
+  /** Sorted set time of arrival, ms → highest number of an event that arrived then. */
+  readonly arrivals: string;
   /** Hash process id → its last heartbeat, as JSON. */
   readonly heartbeats: string;
   /** Hash outcome → number of changes in one slice of time; expires. */
   outcomes(slice: number): string;
-  /** Set for a while after a signed request was accepted: a copy of it is answered 409. */
+  /** Set for a while once the events of a signed request are stored: a copy is answered 409. */
   request(hash: string): string;
   /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
   readonly thinEvents: string;
@@ -49,19 +69,29 @@ export interface Keys {
 export function keysOf(prefix: string): Keys {
   return {
     staged: (crmCode) => `${prefix}:staged:${crmCode}`,
+    verify: `${prefix}:verify`,
+    verifyProofs: `${prefix}:verify:proofs`,
     versions: `${prefix}:versions`,
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
+    ledgerForgotten: `${prefix}:ledger:forgotten`,
+    age: `${prefix}:age`,
+    wentBackwards: `${prefix}:went-backwards`,
     warmUpOwner: `${prefix}:warm-up:owner`,
     ledgerSwept: `${prefix}:ledger:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     seen: (day) => `${prefix}:seen:${day}`,
     deadLetters: `${prefix}:dead-letters`,
+    deadReasons: `${prefix}:dead-letters:reasons`,
     denial: `${prefix}:denial`,
     outage: `${prefix}:outage`,
+    outageHere: `${prefix}:outage:here`,
+    probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
+    clocksAhead: `${prefix}:sources:ahead`,
+    arrivals: `${prefix}:arrivals`,
     heartbeats: `${prefix}:heartbeats`,
     outcomes: (slice) => `${prefix}:outcomes:${slice}`,
     request: (hash) => `${prefix}:request:${hash}`,

@@ -1,37 +1,53 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 
 /**
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
- * keeps failing, and sync goes on without it until it succeeds.
+ * keeps failing, and changes are sent without it until it succeeds.
  */
 export interface WarmUp {
   readonly state: "new" | "running" | "done" | "cold";
   /** Where listing continues; undefined: at the start. */
   readonly cursor: string | undefined;
   readonly relations: number;
-  /** When sync began to go on without it, ms. */
+  /** Since when changes are sent without it, ms. */
   readonly coldSince: number | undefined;
   /** Why the last listing failed, as the client names it; undefined when it did not fail. */
   readonly failure: string | undefined;
 }
 
-/** After this long without a page, another process may take the warm-up over, ms. */
-const LEASE_MS = 60_000;
+/** After this long without a sign of its process, another one may take the warm-up over, ms. */
+const LEASE_MS = 10_000;
+
+/** How often the process that warms the ledger must call `claimWarmUp`, ms. */
+export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 
 export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
+  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #writePage: RedisScript<number>;
   readonly #forget: RedisScript<number>;
+  readonly #forgetAll: RedisScript<number>;
+  readonly #forgetRow: RedisScript<number>;
+  readonly #keepWatermarks: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
+    this.#write = redisWrite(redis);
+    this.#writePage = redisScript(redis, new URL("./lua/write-page.lua", import.meta.url));
     this.#forget = redisScript(redis, new URL("./lua/forget-rows.lua", import.meta.url));
+    this.#forgetAll = redisScript(redis, new URL("./lua/forget-ledger.lua", import.meta.url));
+    this.#forgetRow = redisScript(redis, new URL("./lua/forget-row.lua", import.meta.url));
+    this.#keepWatermarks = redisScript(
+      redis,
+      new URL("./lua/keep-watermarks.lua", import.meta.url),
+    );
   }
 
   /** Undefined when the ledger has no row of this crmCode. */
@@ -51,11 +67,13 @@ export class Ledger {
     };
   }
 
-  /** Whether this process may warm the ledger now; one process may at a time. */
+  /** Whether this process may warm the ledger now, or go on; one process may at a time. */
   async claimWarmUp(owner: string): Promise<boolean> {
     const key = this.#keys.warmUpOwner;
-    if ((await this.#redis.set(key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
-    return (await this.#redis.get(key)) === owner;
+    if ((await this.#write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
+    if ((await this.#redis.get(key)) !== owner) return false;
+    await this.#redis.pexpire(key, LEASE_MS);
+    return true;
   }
 
   async releaseWarmUp(): Promise<void> {
@@ -64,25 +82,57 @@ export class Ledger {
 
   /**
    * Writes one listed page. Rows that exist are newer than the listing and stay as they are.
-   * @param cursor of the next page; undefined when this was the last one.
+   * @param next cursor of the next page; undefined when this was the last one.
+   * @param cursor of this page; undefined when it is the first one.
+   * @returns false when the page is not the one that is due: the listing must begin again.
    */
   async writePage(
     rows: readonly (readonly [string, LedgerRow])[],
-    cursor: string | undefined,
-  ): Promise<void> {
-    const work = this.#redis.multi();
-    for (const [crmCode, row] of rows) work.hsetnx(this.#keys.ledger, crmCode, storeRow(row));
-    work.hincrby(this.#keys.warmUp, "relations", rows.length);
-    work.hdel(this.#keys.warmUp, "failure");
-    if (cursor === undefined) {
-      work.hset(this.#keys.warmUp, "state", "done");
-      work.hdel(this.#keys.warmUp, "cursor", "cold");
-    } else {
-      work.hset(this.#keys.warmUp, "cursor", cursor);
-      work.hsetnx(this.#keys.warmUp, "state", "running");
-    }
-    work.pexpire(this.#keys.warmUpOwner, LEASE_MS);
-    await work.exec();
+    next: string | undefined,
+    cursor?: string,
+  ): Promise<boolean> {
+    const flat = rows.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
+    const keys = [this.#keys.ledger, this.#keys.warmUp, this.#keys.warmUpOwner];
+    return (await this.#writePage(keys, [cursor ?? "", next ?? "", LEASE_MS, ...flat])) === 1;
+  }
+
+  /**
+   * Lets no process believe what the ledger says until it is warmed again; changes wait for that.
+   * Watermarks stay. @returns how many rows were forgotten
+   */
+  async forgetAll(): Promise<number> {
+    await this.keepWatermarks();
+    const { ledger, ledgerForgotten, warmUp } = this.#keys;
+    const rows = await this.#forgetAll([ledger, warmUp, ledgerForgotten]);
+    await this.keepWatermarks();
+    return rows;
+  }
+
+  /** Ends what a crash of `forgetAll` left; costs one command when there is nothing. */
+  async keepWatermarks(): Promise<void> {
+    const { ledger, ledgerForgotten } = this.#keys;
+    if ((await this.#redis.exists(ledgerForgotten)) === 0) return;
+    let cursor = "0";
+    do {
+      const [next, flat] = await this.#redis.hscan(ledgerForgotten, cursor, "COUNT", 500);
+      cursor = next;
+      if (flat.length > 0) await this.#keepWatermarks([ledger, ledgerForgotten], flat);
+    } while (cursor !== "0");
+  }
+
+  /** Forgets one row; its next change costs a request. @returns false when it must stay */
+  async forgetRow(crmCode: string): Promise<boolean> {
+    return (await this.#forgetRow([this.#keys.ledger], [crmCode])) === 1;
+  }
+
+  /** All rows, a page at a time. */
+  async *rows(): AsyncGenerator<LedgerRow> {
+    let cursor = "0";
+    do {
+      const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
+      cursor = next;
+      for (let i = 1; i < flat.length; i += 2) yield readRow(flat[i] ?? "");
+    } while (cursor !== "0");
   }
 
   /** Starts the listing again, because the service no longer accepts the cursor. */
@@ -91,11 +141,11 @@ export class Ledger {
   }
 
   async listingFailed(reason: string): Promise<void> {
-    await this.#redis.hset(this.#keys.warmUp, "failure", reason);
+    await this.#write("HSET", this.#keys.warmUp, "failure", reason);
   }
 
   async continueCold(now: number): Promise<void> {
-    await this.#redis.hset(this.#keys.warmUp, "state", "cold", "cold", now);
+    await this.#write("HSET", this.#keys.warmUp, "state", "cold", "cold", now);
   }
 
   /**

@@ -3,18 +3,21 @@
  * For the status that people read; the exact counts are the metrics.
  */
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 const SLICES = 12;
 
 export class Outcomes {
   readonly #redis: Redis;
+  readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
   readonly #sliceMs: number;
 
   /** @param hourMs length of the hour; tests shorten it. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
     this.#redis = redis;
+    this.#write = redisWrite(redis);
     this.#keys = keys;
     this.#sliceMs = hourMs / SLICES;
   }
@@ -22,10 +25,10 @@ export class Outcomes {
   /** @param counts outcome → changes since the last call. */
   async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
     const key = this.#keys.outcomes(this.#slice(now));
-    const work = this.#redis.multi();
-    for (const [outcome, count] of counts) work.hincrby(key, outcome, count);
-    work.pexpire(key, Math.ceil((SLICES + 2) * this.#sliceMs));
-    await work.exec();
+    await Promise.all([
+      ...[...counts].map(([outcome, count]) => this.#write("HINCRBY", key, outcome, count)),
+      this.#write("PEXPIRE", key, Math.ceil((SLICES + 2) * this.#sliceMs)),
+    ]);
   }
 
   /** Outcome → changes within the last hour, exact to a twelfth of it. */

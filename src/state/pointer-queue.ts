@@ -2,9 +2,9 @@
  * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
  * beside it, so a job never carries an old state.
  */
-import { ErrorCode, Queue, type QueueOptions } from "bullmq";
+import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { addAll } from "../event/add-all.ts";
+import { addAll, SHORT_STREAMS } from "../event/add-all.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -13,6 +13,20 @@ export const SYNC_QUEUE = "sync";
 
 /** Jobs without a priority come before those with one: live before bulk. */
 const BULK_PRIORITY = 10;
+const BULK_RETRY_PRIORITY = 5;
+
+/** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
+const SCORE_PER_MS = 4096;
+
+/** A record that runs is not asked for again before this, ms. */
+const RUNNING_MS = 1000;
+
+/** What became of the job that should come first. */
+export type Brought =
+  | { readonly kind: "first" }
+  /** It runs now, or its retry is not due. */
+  | { readonly kind: "later"; readonly afterMs: number }
+  | { readonly kind: "gone" };
 
 export interface Pointer {
   readonly crmCode: string;
@@ -36,6 +50,7 @@ export class PointerQueue {
       ...tracing,
       connection: redis,
       prefix,
+      streams: SHORT_STREAMS,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
     });
     // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
@@ -73,15 +88,32 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
-  /**
-   * Puts the waiting job of a record before all other jobs.
-   * @returns false when the record has no waiting job.
-   */
-  async bringForward(crmCode: string): Promise<boolean> {
+  /** Puts the job of a record before all other jobs, if it waits or its retry is due. */
+  async bringForward(crmCode: string): Promise<Brought> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
-    if (job === undefined || !(await job.isWaiting())) return false;
-    return job.changePriority({ priority: 0, lifo: true }).then(() => true, ignoreGone);
+    if (job === undefined) return { kind: "gone" };
+    const state = await job.getState();
+    if (state === "active") return { kind: "later", afterMs: RUNNING_MS };
+    if (state === "delayed") {
+      const afterMs = (await this.#dueAt(job)) - Date.now();
+      if (afterMs > 0) return { kind: "later", afterMs };
+      await job.promote().catch(ignoreNotDelayed);
+    }
+    const first: Brought = { kind: "first" };
+    return job.changePriority({ priority: 0, lifo: true }).then(() => first, goneOrThrow);
+  }
+
+  /** When a delayed job is due; 0 when it is not delayed any more. */
+  async #dueAt({ id = "" }: Job): Promise<number> {
+    const score = await this.#redis.zscore(this.queue.toKey("delayed"), id);
+    return Math.floor(Number(score ?? 0) / SCORE_PER_MS);
+  }
+
+  /** Lets the retry of a bulk record go before the other bulk jobs, as it did before it failed. */
+  async retryBeforeBulk(job: Job<Pointer>): Promise<void> {
+    if (job.priority !== BULK_PRIORITY) return;
+    await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(goneOrThrow);
   }
 
   /** The records among these that have no job. */
@@ -97,8 +129,7 @@ export class PointerQueue {
     const retries = await this.#redis.zcount(
       this.queue.toKey("delayed"),
       0,
-      // BullMQ scores a delayed job by its time in ms × 4096, plus a running number.
-      (now + 1) * 4096 - 1,
+      (now + 1) * SCORE_PER_MS - 1,
     );
     return { live: (counts["wait"] ?? 0) + retries, bulk: counts["prioritized"] ?? 0 };
   }
@@ -114,7 +145,7 @@ function ignoreNotDelayed(error: unknown): void {
   if (code !== ErrorCode.JobNotInState && code !== ErrorCode.JobNotExist) throw error;
 }
 
-function ignoreGone(error: unknown): false {
+function goneOrThrow(error: unknown): Brought {
   if ((error as { code?: unknown }).code !== ErrorCode.JobNotExist) throw error;
-  return false;
+  return { kind: "gone" };
 }

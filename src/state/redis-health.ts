@@ -15,23 +15,65 @@ export interface RedisHealth {
 }
 
 export async function redisHealth(redis: Redis): Promise<RedisHealth> {
-  const text = await redis.info();
-  const field = (name: string): string =>
-    new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(text)?.[1] ?? "";
+  const field = fieldsOf(await redis.info());
   return {
     version: field("redis_version"),
     role: field("role"),
     appendOnly: field("aof_enabled") === "1",
     writesSucceed: field("aof_last_write_status") !== "err",
     evictionPolicy: field("maxmemory_policy"),
-    usedBytes: Number(field("used_memory")),
-    limitBytes: Number(field("maxmemory")),
+    ...memoryOf(field),
   };
 }
 
-/** Redis rejects every write when its memory is at the limit. */
-export const isFull = ({ usedBytes, limitBytes }: RedisHealth): boolean =>
+const fieldsOf =
+  (info: string) =>
+  (name: string): string =>
+    new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1] ?? "";
+
+const memoryOf = (field: (name: string) => string): Memory => ({
+  usedBytes: Number(field("used_memory")),
+  limitBytes: Number(field("maxmemory")),
+});
+
+type Memory = Pick<RedisHealth, "usedBytes" | "limitBytes">;
+
+/** Redis rejects the writes of its clients when its memory is at the limit. */
+export const isFull = ({ usedBytes, limitBytes }: Memory): boolean =>
   limitBytes > 0 && usedBytes >= limitBytes;
+
+/**
+ * Shares of its memory at which no more events are accepted, and at which they are again. What is
+ * left is for sync, which needs some to free it.
+ */
+const CLOSED_AT = 0.85;
+const OPEN_AT = 0.8;
+
+/** Whether so much is used that no more events are accepted. @param wasClosed at the last reading */
+export const isClosed = ({ usedBytes, limitBytes }: Memory, wasClosed = false): boolean =>
+  limitBytes > 0 && usedBytes >= limitBytes * (wasClosed ? OPEN_AT : CLOSED_AT);
+
+/** An open gate is asked again after this, ms; a closed one at each question. */
+const OPEN_FOR_MS = 100;
+
+/** Keeps events out while Redis is nearly full. */
+export class MemoryGate {
+  readonly #redis: Redis;
+  #closed = false;
+  #askedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  async isClosed(): Promise<boolean> {
+    if (!this.#closed && performance.now() - this.#askedAt < OPEN_FOR_MS) return false;
+    const field = fieldsOf(await this.#redis.info("memory"));
+    this.#closed = isClosed(memoryOf(field), this.#closed);
+    this.#askedAt = performance.now();
+    return this.#closed;
+  }
+}
 
 /** Each setting or fault that may lose accepted changes, as a sentence. */
 export function durabilityProblems(health: RedisHealth): string[] {

@@ -4,6 +4,7 @@
  */
 import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
+import { SHORT_STREAMS } from "../event/add-all.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
@@ -49,9 +50,11 @@ export class ThinEvents {
       ...tracing,
       connection: redis,
       prefix,
+      streams: SHORT_STREAMS,
       defaultJobOptions: {
         removeOnComplete: true,
-        removeOnFail: true,
+        // A job fails only when its workers died again and again: the sweep then stores its event.
+        removeOnFail: false,
         // The worker gives up after a time, not after a number of attempts.
         attempts: 1_000_000_000,
         backoff: { type: "custom" },
@@ -75,6 +78,12 @@ export class ThinEvents {
     const raw = await this.#redis.hget(this.#key, fieldOf(pointer));
     if (raw === null) return undefined;
     return { ...(JSON.parse(raw) as { event: string; order: string }), raw };
+  }
+
+  /** Whether the record has a fetch beside this one. */
+  async hasOtherJob(pointer: ThinPointer, id: string | undefined): Promise<boolean> {
+    const other = await this.queue.getDeduplicationJobId(fieldOf(pointer));
+    return other !== null && other !== id;
   }
 
   /** Deletes a fetched thin event, unless a newer one has come since `take`. */

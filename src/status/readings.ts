@@ -7,6 +7,7 @@ import type { RunningProcess } from "../state/heartbeats.ts";
 import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
 import { redisHealth, type RedisHealth } from "../state/redis-health.ts";
+import type { ClockAhead } from "../state/sources.ts";
 import type { Lane } from "../sync/lane.ts";
 import type { Stores } from "./stores.ts";
 
@@ -32,6 +33,10 @@ export interface Readings {
   readonly quota: QuotaState;
   /** Source → time of its newest event. */
   readonly sources: Readonly<Record<string, number>>;
+  /** Source → by how much its clock was ahead when that was last seen. */
+  readonly clocksAhead: Readonly<Record<string, ClockAhead>>;
+  /** Whether the tenant's value lists are known. */
+  readonly valueListsKnown: boolean;
   readonly redis: RedisHealth;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
@@ -41,6 +46,8 @@ export interface Readings {
   readonly fetchFailure: { readonly crm: string; readonly why: string } | undefined;
   /** Whether pacing is steady although it was not configured so. */
   readonly fallback: boolean;
+  /** When Redis was found to have gone backwards. */
+  readonly wentBackwardsAt: number | undefined;
   readonly processes: readonly RunningProcess[];
   readonly tokenIssuedAt: number | undefined;
 }
@@ -73,20 +80,24 @@ export async function takeReadings(stores: Stores): Promise<Readings> {
     denial: stores.denial.current(),
     quota: stores.quotaState(),
     sources: stores.sources.last(),
+    clocksAhead: stores.sources.clocksAhead(),
+    listsFetchedAt: stores.tenantLists.fetchedAt(),
     redis: redisHealth(redis),
     outage: stores.outage.current(),
     warmUp: stores.ledger.warmUp(),
     paused: pausedQueues(stores),
     fetchFailure: thinEvents.firstFailure(),
     processes: stores.heartbeats.running(now),
+    wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
   });
   const { oldestLive, oldestBulk, oldestInInbox, oldestToFetch, ...rest } = read;
-  const { unsyncedLive, unsyncedBulk, ...readings } = rest;
+  const { unsyncedLive, unsyncedBulk, listsFetchedAt, ...readings } = rest;
   return {
     ...readings,
     now,
     oldest: { live: earliest([oldestLive, oldestInInbox, oldestToFetch]), bulk: oldestBulk },
     unsynced: { live: unsyncedLive, bulk: unsyncedBulk },
+    valueListsKnown: listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };

@@ -25,7 +25,7 @@ export interface Status {
     readonly roles: readonly string[];
     readonly startedAt: string;
   }[];
-  /** What holds changes up or needs a person, most pressing first; empty when all is well. */
+  /** What stops or delays changes, or needs a person; the most pressing first. */
   readonly findings: readonly Finding[];
   readonly backlog: {
     readonly live: LaneBacklog;

@@ -3,6 +3,7 @@
  * label of `crmsync_sending_stopped`), the sentence for people and the section of the runbook, most
  * pressing first. Pure.
  */
+import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { missingRoles, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
@@ -28,7 +29,7 @@ export interface Stop {
   readonly runbook: string;
   /** Whether it ends by itself at a time that can be estimated. */
   readonly endsByItself: boolean;
-  /** False while it holds nothing back: it is counted, but no finding. */
+  /** False while no change waits for its end: it is counted then, but is no finding. */
   readonly isFinding: boolean;
 }
 
@@ -37,7 +38,7 @@ interface StopRow {
   readonly runbook: string;
   readonly endsByItself: boolean | ((readings: Readings) => boolean);
   readonly isFinding?: (readings: Readings) => boolean;
-  /** The sentence; undefined while this stop does not hold. */
+  /** The sentence; undefined while this stop is not in force. */
   readonly says: (readings: Readings) => string | undefined;
 }
 
@@ -47,8 +48,8 @@ const STOPS: readonly StopRow[] = [
     runbook: "crmsyncredisnearlyfull",
     endsByItself: false,
     says: ({ redis }) =>
-      isFull(redis)
-        ? "Redis is full (100 % of its memory): it accepts no events, and nothing is sent."
+      isFull(redis) && !runsAtLimit(redis.version)
+        ? "Redis is full (100 % of its memory): it accepts no events, and nothing is sent. Redis 7 or newer would let sync go on."
         : undefined,
   },
   {
@@ -132,7 +133,7 @@ const STOPS: readonly StopRow[] = [
   },
 ];
 
-/** Every stop that holds now, most pressing first. */
+/** Every stop that is in force now, most pressing first. */
 export function stopsIn(readings: Readings): Stop[] {
   return STOPS.flatMap(({ reason, runbook, endsByItself, isFinding, says }) => {
     const sentence = says(readings);
@@ -149,7 +150,7 @@ export function stopsIn(readings: Readings): Stop[] {
   });
 }
 
-/** The reasons that hold now, as the metric and the status name them. */
+/** The reasons that are in force now, as the metric and the status name them. */
 export function stopReasonsIn(readings: Readings): ReadonlySet<StopReason> {
   return new Set(stopsIn(readings).flatMap(({ reason }) => (reason === undefined ? [] : [reason])));
 }

@@ -16,12 +16,18 @@ import { PointerQueue } from "../state/pointer-queue.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { createEncryption, type Encryption } from "../state/encryption.ts";
 import { Sources } from "../state/sources.ts";
+import { RedisClock } from "../state/redis-clock.ts";
+import { StateAge } from "../state/state-age.ts";
 import { StagedStates } from "../state/staged-state.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { ThinEvents } from "../state/thin-events.ts";
+import { Verifications } from "../state/verifications.ts";
 
 /** Probes of a service that denies access, at most: twelve in one hour window. */
 const PROBES_PER_HOUR = 12;
+
+/** A proof that a late request may have overwritten is verified after this part of the hour window. */
+const VERIFY_AFTER_HOURS = 1 / 12;
 
 export interface Stores {
   readonly config: Config;
@@ -30,6 +36,7 @@ export interface Stores {
   readonly encryption: Encryption;
   readonly inbox: Inbox;
   readonly staged: StagedStates;
+  readonly verifications: Verifications;
   readonly pointers: PointerQueue;
   readonly thinEvents: ThinEvents;
   readonly ledger: Ledger;
@@ -37,9 +44,11 @@ export interface Stores {
   readonly denial: ServiceDenial;
   readonly outage: Outage;
   readonly sources: Sources;
+  readonly clock: RedisClock;
   readonly tenantLists: StoredTenantLists;
   readonly heartbeats: Heartbeats;
   readonly outcomes: Outcomes;
+  readonly stateAge: StateAge;
   readonly demand: Demand;
   /** Reads the quota without taking part in it. */
   readonly quotaState: () => Promise<QuotaState>;
@@ -52,6 +61,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
   const encryption = createEncryption(config.stateKey);
+  const heartbeats = new Heartbeats(redis, keys);
   const inbox = new Inbox(redis, prefix, tracing.bullmq);
   const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
   const thinEvents = new ThinEvents(redis, prefix, keys, tracing.bullmq);
@@ -63,15 +73,21 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     inbox,
     pointers,
     thinEvents,
-    staged: new StagedStates(redis, keys, encryption),
+    staged: new StagedStates(redis, keys, encryption, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
+    verifications: new Verifications(redis, keys, encryption),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, encryption),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
-    outage: new Outage(redis, keys),
+    outage: new Outage(redis, keys, async () => {
+      const running = await heartbeats.running(Date.now());
+      return running.filter(({ roles }) => roles.includes("sync")).length;
+    }),
     sources: new Sources(redis, keys),
+    clock: new RedisClock(redis, keys),
     tenantLists: new StoredTenantLists(redis, keys),
-    heartbeats: new Heartbeats(redis, keys),
+    heartbeats,
     outcomes: new Outcomes(redis, keys, config.QUOTA_HOUR_MS),
+    stateAge: new StateAge(redis, keys),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: createQuotaReader(redis, quotaLimits(config)),
     async close() {

@@ -108,7 +108,7 @@ describe("an event that arrives while the job of its record is", () => {
     expect(performance.now() - startedAt).toBeGreaterThan(SERVICE_TIMEOUT_MS);
   });
 
-  it("held back by a 429: is sent instead of the older state, in one request", async () => {
+  it("waiting after a 429: is sent instead of the older state, in one request", async () => {
     await syncThenArm("throttled", { fault: "rate-limit", seconds: 4 });
     const before = await updates();
     await push("throttled", "version 1");

@@ -108,7 +108,7 @@ describe("crmsync demo", () => {
     expect(again.stderr.join("\n")).toContain("is not empty");
   });
 
-  it("--keep keeps everything running: an event of a producer without our code arrives", async () => {
+  it("--keep keeps everything running: an event of a sender without our code arrives", async () => {
     await using demo = await startDemo(["--seconds", "5", "--clients", "10", "--keep"]);
     const [, redisUrl = "", prefix = ""] = await demo.line(
       /REDIS_URL='([^']+)' QUEUE_PREFIX='([^']+)' node examples/,

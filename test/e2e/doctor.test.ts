@@ -1,3 +1,4 @@
+import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
@@ -17,7 +18,7 @@ async function doctor(env: Record<string, string>) {
   return { code, checks, of };
 }
 
-it("finds no fault, with one request", async () => {
+it("finds no problem, with one request", async () => {
   await using sandbox = await startSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
@@ -103,7 +104,7 @@ it("names the address that the service denies", async () => {
   expect(of("address")?.says).toMatch(/127\.0\.0\.1|::1/);
 });
 
-it("names the fault of the network that a request only calls unavailable", async () => {
+it("names the network problem that a request only calls unavailable", async () => {
   await using dir = await tempDir();
   const common = { DATA_DIR: dir.path, SERVICE_TOKEN: "any" };
   const unknownName = await doctor({ ...common, SERVICE_BASE_URL: "https://nothing.invalid" });
@@ -134,4 +135,19 @@ it("ends a denial when the service accepts its request", async () => {
   expect((await doctor(env)).of("token")?.result).toBe("ok");
   await waitUntilSettled(daemon);
   expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
+});
+
+it("finds changes that were left behind under another QUEUE_PREFIX", async () => {
+  await using sandbox = await startSandbox();
+  await using redis = await ownRedis();
+  const env = {
+    REDIS_URL: redis.url,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+  };
+  const inbox = new Queue("crm-events", { connection: { url: redis.url }, prefix: "{before}" });
+  await inbox.add("event", personEvent("1"));
+  await inbox.close();
+  const { of } = await doctor(env);
+  expect(of("queue prefix")?.says).toMatch(/changes wait under QUEUE_PREFIX \{before\}/);
 });

@@ -87,13 +87,14 @@ export const REQUESTS: RowSpec = {
       kind: "bars",
       title: "Pauses and retries",
       description:
-        "How often all sending stopped, and how many single tries were repeated because the service was unavailable.",
+        "How often all sending stopped, how many single tries were repeated because the service was unavailable, and how many relations it had lost.",
       runbook: "CrmsyncServiceUnavailable",
       unit: "short",
       width: 8,
       queries: [
         { expr: `sum by (reason) (${increase("pauses_total")})`, legend: "pause: {{reason}}" },
         { expr: `sum(${increase("retries_total")})`, legend: "retries" },
+        { expr: `sum(${increase("relations_gone_total")})`, legend: "relations gone" },
       ],
     },
   ],

@@ -36,7 +36,7 @@ async function findScripts(): Promise<string[]> {
   return FILES.filter((file) => !included.has(addressOf(file).href));
 }
 
-test("luacheck finds no fault in any script with its includes", async (context) => {
+test("luacheck finds no problem in any script with its includes", async (context) => {
   const luacheck = await requireTool(context, LUACHECK);
   const scripts = await findScripts();
   expect(scripts.length).toBeGreaterThanOrEqual(20);
@@ -68,7 +68,7 @@ test("Every script begins with what it does, its keys, and what it returns", asy
   }
 });
 
-/** The report; with faults luacheck exits 1, which is no error here. */
+/** The report; with problems luacheck exits 1, which is no error here. */
 function run(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve) => {
     execFile(command, args, (_error, stdout, stderr) => resolve(stdout + stderr));

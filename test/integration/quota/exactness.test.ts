@@ -21,7 +21,7 @@ test("Eight processes, jitter, and clocks two seconds apart: exact, and the hour
 test("After an idle time twenty requests start at once", async () => {
   const limits = { ...SHORT, hourMs: 120_000, burstMs: 10_000 };
   const scene = await openScene(limits);
-  await scene.start(3, () => ({ source: "waiting" }));
+  await scene.start(3, () => ({ work: "waiting" }));
   await scene.change(Array.from({ length: 20 }, (_, i) => `record-${i}`));
   await scene.arrived(20);
   // None of them waited for a second window.

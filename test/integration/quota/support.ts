@@ -112,7 +112,7 @@ export async function openScene(
     redisUrl,
     serviceUrl: receiver.url,
     quota: { ...limits, prefix: uniquePrefix() },
-    source: "endless",
+    work: "endless",
     lane: "live",
     concurrency: 10,
     skewMs: 0,

@@ -9,6 +9,7 @@ import { StagedStates } from "../../../src/state/staged-state.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
@@ -65,6 +66,16 @@ async function sync(order: string): Promise<void> {
 }
 
 const unsynced = async () => redis.zrange(keys.unsynced("live"), "0", "-1", "WITHSCORES");
+/** Redis' clock, ms. */
+async function redisNow(): Promise<number> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+}
+
+/** Resolves once Redis' clock is later than this. */
+const redisAfter = (at: number) =>
+  waitFor(async () => (await redisNow()) > at, { what: "a later millisecond" });
+
 const ledgerText = async () => redis.hget(keys.ledger, "4711");
 
 describe("staging", () => {
@@ -89,11 +100,15 @@ describe("staging", () => {
     expect(await staged.seen(["key-1"])).toEqual(new Set());
   });
 
-  it("keeps the time of the first unsynced event through coalescing", async () => {
+  it("keeps time and arrival of the first unsynced event through coalescing", async () => {
+    const before = await redisNow();
     await stage(change("1", { time: 1000 }));
+    const first = await unsynced();
+    expect(Number(first[1])).toBeGreaterThanOrEqual(before);
+    await redisAfter(Number(first[1]));
     await stage(change("2", { time: 5000 }));
     expect((await take()).firstTime).toBe(1000);
-    expect(await unsynced()).toEqual(["4711", "1000"]);
+    expect(await unsynced()).toEqual(first);
   });
 
   it("moves a bulk record into the live lane, and never back", async () => {
@@ -199,19 +214,25 @@ describe("settling", () => {
   it("keeps a newer state that came meanwhile, with its own first time", async () => {
     await stage(change("1", { time: 1000 }));
     const state = await take();
+    await redisAfter(Number((await unsynced())[1]));
+    const second = await redisNow();
     expect(await stage(change("2", { time: 2000 }))).toMatchObject({ coalesced: false });
+    await redisAfter(await redisNow());
+    const third = await redisNow();
     expect(await stage(change("3", { time: 3000 }))).toMatchObject({ coalesced: true });
     const end = await staged.settle(state, { row: rowFor(state, "f-1"), finished: true });
     expect(end).toBe("more");
     expect(await take()).toMatchObject({ order: "3", firstTime: 2000 });
-    expect(await unsynced()).toEqual(["4711", "2000"]);
+    const since = Number((await unsynced())[1]);
+    expect(since).toBeGreaterThanOrEqual(second);
+    expect(since).toBeLessThan(third);
   });
 
   it("keeps the first time when the first state was not sent", async () => {
     await stage(change("1", { time: 1000 }));
     const state = await take();
     await stage(change("2", { time: 2000 }));
-    await staged.settle(state, { row: "before", finished: false, failed: true });
+    await staged.settle(state, { row: "before", finished: false, counts: ["tries"] });
     expect(await take()).toMatchObject({ order: "2", firstTime: 1000, tries: 1 });
   });
 
@@ -301,7 +322,7 @@ describe("warm-up", () => {
     );
     expect(await ledgerText()).toBe(known);
     expect(await ledger.warmUp()).toMatchObject({ state: "running", cursor: "next", relations: 2 });
-    await ledger.writePage([], undefined);
+    await ledger.writePage([], undefined, "next");
     expect(await ledger.warmUp()).toMatchObject({ state: "done", cursor: undefined });
   });
 

@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import { compare } from "../../../src/demo/compare.ts";
 import { planHour } from "../../../src/demo/hour.ts";
 import type { HourOptions } from "../../../src/demo/hour.ts";
-import type { Delivery } from "../../../src/demo/planner.ts";
+import type { Delivery } from "../../../src/demo/timetable.ts";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
 
 const START = Date.parse("2026-03-02T09:00:00Z");
 
-const plan = (options: Partial<HourOptions> = {}) =>
+const hourOf = (options: Partial<HourOptions> = {}) =>
   planHour({ seed: 1, clients: 200, lengthMs: 60_000, startAt: START, source: "/crm", ...options });
 
 /** The state that follows from the events alone, in the order of their times. */
@@ -36,14 +36,14 @@ function replay(deliveries: readonly Delivery[]) {
 }
 
 test("the same seed gives the same hour, another seed a different one", () => {
-  expect(plan()).toEqual(plan());
-  expect(plan({ seed: 2 }).deliveries).not.toEqual(plan().deliveries);
+  expect(hourOf()).toEqual(hourOf());
+  expect(hourOf({ seed: 2 }).deliveries).not.toEqual(hourOf().deliveries);
 });
 
 test.each([1, 2, 3, 77, 4_294_967_295])(
   "its events lead to the state that the CRM expects (seed %i)",
   (seed) => {
-    const hour = plan({ seed });
+    const hour = hourOf({ seed });
     const { relations, wrong } = replay(hour.deliveries);
     expect(compare(hour.expected, relations)).toEqual([]);
     expect(hour.expectedDeadLetters).toBe(wrong);
@@ -51,13 +51,13 @@ test.each([1, 2, 3, 77, 4_294_967_295])(
 );
 
 test("every event is a valid CloudEvent", () => {
-  for (const { event } of plan().deliveries) {
+  for (const { event } of hourOf().deliveries) {
     expect(parseEvent(event, START).ok, JSON.stringify(event)).toBe(true);
   }
 });
 
 test("it contains every kind of change", () => {
-  const { deliveries, events, expected, expectedDeadLetters } = plan();
+  const { deliveries, events, expected, expectedDeadLetters } = hourOf();
   expect(events).toBeGreaterThan(600);
   expect(deliveries.length).toBeGreaterThan(events);
   expect(new Set(deliveries.map(({ route }) => route)).size).toBe(3);
@@ -73,7 +73,7 @@ test("it contains every kind of change", () => {
 });
 
 test("some events arrive after newer ones of the same record, and some twice", () => {
-  const { deliveries } = plan();
+  const { deliveries } = hourOf();
   const newest = new Map<string, string>();
   const overtaken = deliveries.filter(({ event: { subject, time } }) => {
     const before = newest.get(subject) ?? "";
@@ -84,7 +84,7 @@ test("some events arrive after newer ones of the same record, and some twice", (
 });
 
 test("some records are edited dozens of times within seconds", () => {
-  const { deliveries } = plan();
+  const { deliveries } = hourOf();
   const edits = Map.groupBy(deliveries, ({ event }) => event.subject);
   const storms = [...edits.values()].filter((all) => {
     const times = all.map(({ event }) => Date.parse(event.time)).toSorted((a, b) => a - b);
@@ -95,11 +95,11 @@ test("some records are edited dozens of times within seconds", () => {
 
 test("all deliveries fall within the length of the hour", () => {
   for (const lengthMs of [5000, 60_000, 3_600_000]) {
-    const { deliveries } = plan({ lengthMs, clients: 60 });
+    const { deliveries } = hourOf({ lengthMs, clients: 60 });
     expect(deliveries.at(-1)?.atMs).toBeLessThanOrEqual(lengthMs);
   }
 });
 
 test("one client is enough for an hour", () => {
-  expect(plan({ clients: 1 }).deliveries.length).toBeGreaterThan(0);
+  expect(hourOf({ clients: 1 }).deliveries.length).toBeGreaterThan(0);
 });

@@ -4,7 +4,7 @@ import { renderLine, renderTable } from "../../../src/demo/table.ts";
 
 const figures: Figures = {
   progress: 0.5,
-  planned: 800,
+  scheduled: 800,
   delivered: 412,
   sentTwice: 20,
   coalesced: 121,

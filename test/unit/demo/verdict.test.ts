@@ -5,7 +5,7 @@ import type { Verdict } from "../../../src/demo/verdict.ts";
 
 const figures: Figures = {
   progress: 1,
-  planned: 726,
+  scheduled: 726,
   delivered: 726,
   sentTwice: 35,
   coalesced: 84,

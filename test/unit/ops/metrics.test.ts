@@ -28,6 +28,8 @@ const READINGS: Readings = {
     pacing: "steady",
     drainedAt: () => NOW + 100_000,
   },
+  clocksAhead: {},
+  valueListsKnown: true,
   sources: { "/crm/acme": NOW - 1000 },
   redis: {
     version: "7",
@@ -49,6 +51,7 @@ const READINGS: Readings = {
   paused: [],
   fetchFailure: undefined,
   fallback: true,
+  wentBackwardsAt: undefined,
   processes: [
     { id: "a:1", version: "1", roles: ["http", "intake", "sync"], startedAt: NOW, seenAt: NOW },
     { id: "a:2", version: "1", roles: ["sync"], startedAt: NOW, seenAt: NOW },

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { simulate } from "../../../bench/pacing-simulator.ts";
-import { SCENARIOS, zipfHour } from "../../../bench/changes.ts";
-import { POLICIES } from "../../../bench/pacing.ts";
+import { LOADS, zipfHour } from "../../../bench/changes.ts";
+import { STRATEGIES } from "../../../bench/pacing.ts";
 import {
   drainsInMs,
   flowOf,
@@ -119,7 +119,7 @@ test("The forecast considers bursts, returning slots, and whole hours", () => {
 });
 
 test("The rule meets its limits for seeds that it was not tuned on", () => {
-  const rule = POLICIES.at(-1);
+  const rule = STRATEGIES.at(-1);
   if (rule === undefined) throw new Error("no rule");
   for (const seed of [301, 302, 303]) {
     for (const arrivals of ["evenly", "at random"] as const) {
@@ -130,6 +130,6 @@ test("The rule meets its limits for seeds that it was not tuned on", () => {
       expect(figures.settledAt).toBeLessThan(1.05 * HOUR_MS);
     }
   }
-  const atOnce = SCENARIOS.find(({ name }) => name === "500 new at once")?.changes(1) ?? [];
+  const atOnce = LOADS.find(({ name }) => name === "500 new at once")?.changes(1) ?? [];
   expect(simulate(atOnce, rule).settledAt).toBeLessThan(1.03 * 120_000);
 });

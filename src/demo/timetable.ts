@@ -15,8 +15,8 @@ export interface Delivery {
 /** Share of the events that are sent a second time. */
 const SENT_TWICE = 0.05;
 
-/** Runs its planned actions in the order of time; an action may plan later ones. */
-export class Planner {
+/** Runs its scheduled actions in the order of time; an action may schedule later ones. */
+export class Timetable {
   readonly deliveries: Delivery[] = [];
   readonly #random: Random;
   readonly #crm: Crm;
@@ -34,7 +34,7 @@ export class Planner {
     this.#agenda.push({ at: Math.round(share * this.#lengthMs), act });
   }
 
-  /** Plans `act` `count` times, at random between two shares of the hour. */
+  /** Schedules `act` `count` times, at random between two shares of the hour. */
   spread(count: number, from: number, to: number, act: (atMs: number) => void): void {
     for (let i = 0; i < Math.round(count); i += 1) {
       this.at(from + this.#random.next() * (to - from), act);

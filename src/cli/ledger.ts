@@ -1,0 +1,86 @@
+/** `crmsync ledger`: what the ledger says of the service, and how to let it be asked again. */
+import { Command } from "commander";
+import { readConfig } from "../config.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { UserError } from "../ops/user-error.ts";
+import { openStores, type Stores } from "../status/stores.ts";
+
+export function ledgerCommand(): Command {
+  const ledger = new Command("ledger").description("show or forget what is known of the service");
+  ledger
+    .command("stats")
+    .description("count the rows by what they say")
+    .option("--json", "print as JSON")
+    .action(stats);
+  ledger
+    .command("forget")
+    .description(
+      "let the service be asked again: after it was reset, relations were deleted there, or Redis was restored from an older copy",
+    )
+    .argument("[crmCode]", "only this record; without it the whole ledger is warmed again")
+    .option("--apply", "do it; without it, only print what would be done")
+    .addHelpText(
+      "after",
+      `
+No change is lost, and nothing older than what was sent can follow. The whole ledger costs one request
+per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.`,
+    )
+    .action(forget);
+  return ledger;
+}
+
+async function stats({ json }: { readonly json?: true }): Promise<void> {
+  await withStores(async ({ ledger }) => {
+    const { state } = await ledger.warmUp();
+    const counts = { rows: 0, exist: 0, terminated: 0, absent: 0, unknown: 0, uncertain: 0 };
+    for await (const row of ledger.rows()) {
+      counts.rows += 1;
+      counts[row.exists === undefined ? "unknown" : row.exists ? "exist" : "absent"] += 1;
+      if (row.terminated) counts.terminated += 1;
+      if (row.uncertain) counts.uncertain += 1;
+    }
+    process.stdout.write(
+      json
+        ? `${JSON.stringify({ state, ...counts })}\n`
+        : `the ledger is ${STATES[state]}\n${counts.rows} rows: ${counts.exist} relations exist (${counts.terminated} of them terminated), ${counts.absent} do not, ${counts.unknown} are unknown; ${counts.uncertain} are uncertain because a request was under way\n`,
+    );
+  });
+}
+
+const STATES = {
+  new: "not warmed yet",
+  running: "being warmed",
+  done: "warm",
+  cold: "cold: listing kept failing",
+} as const;
+
+async function forget(
+  crmCode: string | undefined,
+  { apply }: { readonly apply?: true },
+): Promise<void> {
+  await withStores(async ({ ledger, redis, keys }) => {
+    if (crmCode !== undefined && (await ledger.row(crmCode)) === undefined) {
+      throw new UserError(`the ledger has no row of ${crmCode}`);
+    }
+    const what = crmCode ?? `all ${await redis.hlen(keys.ledger)} rows`;
+    if (!apply) {
+      process.stdout.write(`would forget ${what}; give --apply to do it\n`);
+      return;
+    }
+    if (crmCode === undefined) await ledger.forgetAll();
+    else if (!(await ledger.forgetRow(crmCode))) {
+      throw new UserError(`a request of ${crmCode} is under way: try again in a minute`);
+    }
+    process.stdout.write(`forgot ${what}\n`);
+  });
+}
+
+async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
+  const config = readConfig();
+  const stores = openStores(config, await connectOnce(config));
+  try {
+    await work(stores);
+  } finally {
+    await stores.close();
+  }
+}

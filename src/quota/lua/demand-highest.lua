@@ -1,0 +1,12 @@
+-- Finds the live record to serve next. Records whose retry is due are in the order again.
+--
+-- KEYS  as in demand-changed.lua
+-- Returns { crmCode, rank }, or {} when none waits.
+--- @include "../../ops/lua/now.lua"
+--- @include "postponed.lua"
+-- At most some of them at once: more are moved by the next calls.
+for _, crmCode in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do
+  local rank = better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode))
+  redis.call('ZADD', KEYS[1], rank or now, crmCode)
+end
+return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')

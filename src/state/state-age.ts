@@ -1,0 +1,56 @@
+/**
+ * Notices that Redis went backwards: it was restored from an older copy, or a replica took over
+ * that lacked the last writes. What it says of the service is then too old to be believed.
+ */
+import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+
+/** For how long status tells it, ms. */
+const TELL_FOR_MS = 86_400_000;
+
+export class StateAge {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #write: ReturnType<typeof redisWrite>;
+  /** The highest number that this process has met. */
+  #highest = 0;
+  #wentBackwards = false;
+  #counting: Promise<unknown> = Promise.resolve();
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#write = redisWrite(redis);
+  }
+
+  /** Counts up after a write that must not be lost unnoticed. */
+  count(): Promise<void> {
+    // One after the other: two could read their numbers in the wrong order.
+    const counted = this.#counting.then(async () => {
+      const age = Number(await this.#write("INCR", this.#keys.age));
+      if (age <= this.#highest) this.#wentBackwards = true;
+      this.#highest = age;
+    });
+    this.#counting = counted.catch(() => {});
+    return counted;
+  }
+
+  /** Counts up, too. @returns whether Redis knew a higher number before, until `note` is called. */
+  async wentBackwards(): Promise<boolean> {
+    await this.count();
+    return this.#wentBackwards;
+  }
+
+  /** Lets status tell it for a day. Call it when nothing believes the old state any more. */
+  async note(at: number): Promise<void> {
+    await this.#write("SET", this.#keys.wentBackwards, at, "PX", TELL_FOR_MS);
+    this.#wentBackwards = false;
+  }
+
+  /** When it was noticed, ms; undefined when it was not, or long ago. */
+  async wentBackwardsAt(): Promise<number | undefined> {
+    const at = await this.#redis.get(this.#keys.wentBackwards);
+    return at === null ? undefined : Number(at);
+  }
+}

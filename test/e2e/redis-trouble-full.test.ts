@@ -1,0 +1,130 @@
+import { Queue } from "bullmq";
+import { expect, it } from "vitest";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { personEvent } from "../support/person-event.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const LIMIT = 12 * 2 ** 20;
+const PREFIX = "{full}";
+
+/** A large record: a filling is then some hundreds of changes. */
+const LONG = "x".repeat(8000);
+
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
+  REDIS_URL: redis.url,
+  QUEUE_PREFIX: PREFIX,
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  QUOTA_PER_HOUR: "1000000",
+  QUOTA_BURST: "1000",
+  QUOTA_BURST_MS: "100",
+});
+
+const person = (crmCode: string, firstName: string) =>
+  personEvent(crmCode, { firstName, address: LONG });
+
+async function usedBytes(redis: OwnRedis): Promise<number> {
+  return Number(/^used_memory:(\d+)/m.exec(await redis.client.info("memory"))?.[1]);
+}
+
+/** Adds events as a foreign client does, until Redis accepts none. @returns how many it has. */
+async function fillThroughBullmq(redis: OwnRedis, name: string): Promise<number> {
+  const queue = new Queue("crm-events", { connection: { url: redis.url }, prefix: PREFIX });
+  queue.on("error", () => {});
+  try {
+    for (let added = 0; ; added += 1) {
+      const full = await queue.add("event", person(`${name}${added}`, name)).then(
+        () => false,
+        (error: Error) => /OOM/.test(error.message) || Promise.reject(error),
+      );
+      if (full) return added;
+    }
+  } finally {
+    await queue.close();
+  }
+}
+
+const statusOf = async (daemon: DaemonProcess): Promise<Status> =>
+  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+
+async function expectAll(sandbox: SandboxProcess, name: string, count: number): Promise<void> {
+  const relations = [...(await sandbox.relations()).values()];
+  expect(relations.filter(({ firstName }) => firstName === name).length).toBe(count);
+}
+
+async function fault(sandbox: SandboxProcess, body: object): Promise<() => Promise<unknown>> {
+  const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ times: 1_000_000, ...body }),
+  });
+  const { id } = (await armed.json()) as { id: number };
+  return () => fetch(`${sandbox.faultsUrl}/faults/${id}`, { method: "DELETE" });
+}
+
+it("filled to the brim through BullMQ before the daemon starts: it starts, and drains", async () => {
+  await using redis = await ownRedis({ maxmemory: String(LIMIT) });
+  await using sandbox = await startSandbox();
+  const count = await fillThroughBullmq(redis, "Ada");
+  expect(count).toBeGreaterThan(500);
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  expect((await statusOf(daemon)).processes.length).toBe(1);
+  await waitUntilSettled(daemon);
+  await expectAll(sandbox, "Ada", count);
+});
+
+it("filled through BullMQ again and again while the service is away: it drains each time", async () => {
+  await using redis = await ownRedis({ maxmemory: String(LIMIT) });
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  for (const name of ["Ada", "Eda", "Ida"]) {
+    const end = await fault(sandbox, { fault: "error", status: 503 });
+    const count = await fillThroughBullmq(redis, name);
+    // The service is away for longer than it takes to notice it.
+    await waitFor(async () => (await statusOf(daemon)).sendingStopped.includes("unavailable"), {
+      what: "the outage is noticed",
+    });
+    const { processes, findings } = await statusOf(daemon);
+    expect(processes.length).toBe(1);
+    expect(findings.map(({ runbook }) => runbook)).toContain(
+      "docs/runbook.md#crmsyncredisnearlyfull",
+    );
+    await end();
+    await waitUntilSettled(daemon);
+    await expectAll(sandbox, name, count);
+  }
+});
+
+it("filled through HTTP: 503 with Retry-After well before the limit, and 202 when it has drained", async () => {
+  await using redis = await ownRedis({ maxmemory: String(LIMIT) });
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  const end = await fault(sandbox, { fault: "error", status: 503 });
+  let accepted = 0;
+  const answer = await waitFor(
+    async () => {
+      const events = Array.from({ length: 20 }, (_, n) => person(`h${accepted + n}`, "Ada"));
+      const response = await daemon.push(events);
+      if (response.status !== 202) return response;
+      accepted += events.length;
+      return undefined;
+    },
+    { deadlineMs: 120_000, what: "HTTP intake is full" },
+  );
+  expect(answer.status).toBe(503);
+  expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect(await usedBytes(redis)).toBeLessThan(0.93 * LIMIT);
+  expect((await fetch(`${daemon.url}/readyz`)).status).toBe(503);
+  await end();
+  await waitUntilSettled(daemon);
+  await expectAll(sandbox, "Ada", accepted);
+  expect((await daemon.push([person("later", "Eda")])).status).toBe(202);
+});

@@ -1,0 +1,139 @@
+import type { Redis } from "ioredis";
+import { expect, it } from "vitest";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
+  REDIS_URL: redis.url,
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  QUOTA_PER_HOUR: "100000",
+  QUOTA_BURST: "1000",
+  QUOTA_BURST_MS: "100",
+});
+
+const SECTION = "docs/runbook.md#the-ledger-and-the-service-disagree";
+
+const statusOf = async (daemon: DaemonProcess): Promise<Status> =>
+  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+
+const says = async (daemon: DaemonProcess) =>
+  (await statusOf(daemon)).findings.find(({ runbook }) => runbook === SECTION)?.says;
+
+const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+  waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
+    what: `${crmCode} arrives as ${firstName}`,
+  });
+
+/** All of Redis, as a backup has it. */
+async function copyOf(redis: Redis): Promise<[string, Buffer][]> {
+  const copy: [string, Buffer][] = [];
+  for (const key of await redis.keys("*")) {
+    const value = await redis.dumpBuffer(key);
+    if (value !== null) copy.push([key, value]);
+  }
+  return copy;
+}
+
+/** What a restored backup looks like to running processes: from one moment to the next. */
+async function restore(redis: Redis, copy: readonly [string, Buffer][]): Promise<void> {
+  const work = redis.multi().flushall();
+  for (const [key, value] of copy) work.restore(key, 0, value);
+  await work.exec();
+}
+
+async function crmsync(args: string[], env: Record<string, string>): Promise<string> {
+  await using command = spawnCrmsync(args, { env });
+  expect((await command.ended).code, command.stderr.join("\n")).toBe(0);
+  return command.stdout.join("\n");
+}
+
+it("Redis restored from an older copy: a change back to the older value is sent", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await daemon.push([personEvent("1", { firstName: "Ada" })]);
+  await waitUntilSettled(daemon);
+  const copy = await copyOf(redis.client);
+  await daemon.push([personEvent("1", { firstName: "Eda" })]);
+  await arrives(sandbox, "1", "Eda");
+  await waitUntilSettled(daemon);
+  await restore(redis.client, copy);
+  await waitFor(async () => /went back to an older state/.test((await says(daemon)) ?? ""), {
+    what: "status tells it",
+  });
+  await daemon.push([personEvent("1", { firstName: "Ada" })]);
+  await arrives(sandbox, "1", "Ada");
+  await waitUntilSettled(daemon);
+  // The order of events is kept, too: what is older than the copy knew stays superseded.
+  await daemon.push([
+    personEvent("1", { firstName: "Old" }, { time: new Date(Date.now() - 600_000).toISOString() }),
+  ]);
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("1")?.["firstName"]).toBe("Ada");
+  expect((await statusOf(daemon)).ledger.state).toBe("done");
+});
+
+it("a service that was reset under a running daemon is found, and ledger forget heals it", async () => {
+  await using dir = await tempDir();
+  await using redis = await ownRedis();
+  const db = `${dir.path}/sandbox.db`;
+  await using sandbox = await startSandbox({ db });
+  const env = envFor(redis, sandbox);
+  await using daemon = await startDaemon(env);
+  const people = (firstName: string) =>
+    ["1", "2", "3"].map((crmCode) => personEvent(crmCode, { firstName }));
+  await daemon.push(people("Ada"));
+  await waitUntilSettled(daemon);
+  await crmsync(["sandbox", "reset", "--db", db], {});
+  expect((await sandbox.relations()).size).toBe(0);
+
+  // One changed record tells it; the unchanged ones would never be sent again.
+  await daemon.push([personEvent("1", { firstName: "Eda" })]);
+  await arrives(sandbox, "1", "Eda");
+  await waitFor(
+    async () => /no longer on the service.*ledger forget --apply/.test((await says(daemon)) ?? ""),
+    {
+      what: "status tells it",
+    },
+  );
+  expect(await crmsync(["ledger", "forget"], env)).toMatch(/would forget all 3 rows/);
+  expect(JSON.parse(await crmsync(["ledger", "stats", "--json"], env))).toMatchObject({
+    state: "done",
+    rows: 3,
+    exist: 3,
+  });
+  expect(await crmsync(["ledger", "forget", "--apply"], env)).toMatch(/forgot all 3 rows/);
+  await waitFor(async () => (await statusOf(daemon)).ledger.state === "done", { what: "warm" });
+  await daemon.push(people("Ada"));
+  await arrives(sandbox, "1", "Ada");
+  await arrives(sandbox, "3", "Ada");
+  await waitUntilSettled(daemon);
+  expect((await sandbox.requests())["create 409"] ?? 0).toBe(0);
+});
+
+it("ledger forget of one record: its next event costs a request although it says the same", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = envFor(redis, sandbox);
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("1")]);
+  await waitUntilSettled(daemon);
+  expect(await crmsync(["ledger", "forget", "1", "--apply"], env)).toBe("forgot 1");
+  await daemon.push([personEvent("1")]);
+  await waitFor(async () => ((await sandbox.requests())["update 200"] ?? 0) > 0, {
+    what: "it is sent again",
+  });
+  await waitUntilSettled(daemon);
+});

@@ -1,0 +1,108 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, expect, inject, it, vi } from "vitest";
+import { DeadLetters } from "../../../src/state/dead-letters.ts";
+import { createEncryption } from "../../../src/state/encryption.ts";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import { StagedStates } from "../../../src/state/staged-state.ts";
+import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
+import { ownRedis } from "../../support/own-redis.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+let keys: Keys;
+let dead: DeadLetters;
+let staged: StagedStates;
+
+beforeEach(() => {
+  keys = keysOf(uniquePrefix());
+  const encryption = createEncryption(Buffer.alloc(32, 7));
+  dead = new DeadLetters(redis, keys, encryption);
+  staged = new StagedStates(redis, keys, encryption);
+});
+
+const letterOf = (crmCode: string, reason: DeadReason, order = "1") =>
+  createDeadLetter({ crmCode }, { reason, problems: [], event: "{}", order, at: 1 });
+
+const letterOfEvent = (eventKey: string, reason: DeadReason) =>
+  createDeadLetter({ eventKey }, { reason, problems: [], event: "{}", at: 1 });
+
+/** The reasons that have letters. */
+const counted = async () =>
+  Object.fromEntries(Object.entries(await dead.reasons()).filter(([, count]) => count > 0));
+
+it("each stored letter counts once, under its newest reason", async () => {
+  await dead.store(letterOf("a", "invalid"));
+  await dead.store(letterOf("b", "invalid"));
+  await dead.store(letterOf("a", "service_rejected", "2"));
+  expect(await dead.store(letterOf("a", "given_up", "1"))).toBe("superseded");
+  expect(await counted()).toEqual({ invalid: 1, service_rejected: 1 });
+});
+
+it("a dropped letter is not counted any more; dropping it twice changes nothing", async () => {
+  await dead.store(letterOf("a", "invalid"));
+  await dead.store(letterOf("b", "invalid"));
+  expect(await dead.drop("c:a")).toBe(true);
+  expect(await dead.drop("c:a")).toBe(false);
+  const b = await dead.find("c:b");
+  if (b === undefined) throw new Error("no letter is left");
+  expect(await dead.dropRead({ ...b, raw: "changed since" })).toBe(false);
+  expect(await counted()).toEqual({ invalid: 1 });
+  expect(await dead.dropRead(b)).toBe(true);
+  expect(await counted()).toEqual({});
+});
+
+it("a newer event of the record takes its letters out of the count", async () => {
+  await dead.store(letterOf("a", "invalid"));
+  await dead.store(letterOfEvent("key", "defect"));
+  await staged.stage({
+    crmCode: "a",
+    eventKey: "key",
+    order: "2",
+    payload: "{}",
+    fingerprint: "f",
+    variant: "Person",
+    status: "mapped",
+    lane: "live",
+    time: 1,
+    event: "{}",
+  });
+  expect(await dead.count()).toBe(0);
+  expect(await counted()).toEqual({});
+});
+
+it("reading the numbers costs the same with none and with thousands", async () => {
+  const sent = vi.spyOn(redis, "sendCommand");
+  const cost = async () => {
+    sent.mockClear();
+    await dead.reasons();
+    return sent.mock.calls.length;
+  };
+  const none = await cost();
+  for (let n = 0; n < 3000; n += 1) void dead.store(letterOf(`r${n}`, "invalid"));
+  await dead.store(letterOf("last", "defect"));
+  expect(await cost()).toBe(none);
+  expect(await counted()).toEqual({ invalid: 3000, defect: 1 });
+  sent.mockRestore();
+});
+
+it("numbers that are missing or wrong are counted again", async () => {
+  await dead.store(letterOf("a", "invalid"));
+  await dead.store(letterOf("b", "defect"));
+  await redis.del(keys.deadReasons);
+  expect(await dead.recount()).toBe(true);
+  expect(await counted()).toEqual({ invalid: 1, defect: 1 });
+  expect(await dead.recount()).toBe(false);
+});
+
+it("a full Redis lets a person drop letters, which frees memory", async () => {
+  await using full = await ownRedis();
+  const encryption = createEncryption(undefined);
+  const letters = new DeadLetters(full.client, keys, encryption);
+  await letters.store(letterOf("a", "invalid"));
+  await full.client.config("SET", "maxmemory", "1mb");
+  await expect(letters.store(letterOf("b", "invalid"))).rejects.toThrow(/OOM/);
+  expect(await letters.drop("c:a")).toBe(true);
+  expect(await letters.reasons()).toEqual({ invalid: 0 });
+});

@@ -1,0 +1,97 @@
+import { Worker } from "bullmq";
+import { expect, inject, it, onTestFinished } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { createLog } from "../../../src/ops/log.ts";
+import { FETCH_QUEUE } from "../../../src/state/thin-events.ts";
+import { startFetch } from "../../../workers/fetch.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { startSweep } from "../../../workers/sweep.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+function newRuntime(): Runtime {
+  const redisUrl = inject("redisUrl");
+  const runtime = createRuntime({
+    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
+    redisUrl,
+    version: "test",
+    log: createLog("silent"),
+    mapping: businessRelationMapping,
+  });
+  onTestFinished(() => runtime.close());
+  return runtime;
+}
+
+/** Takes a fetch and dies, for the last time that BullMQ forgives. */
+async function dieWithFetch({ config, redis, thinEvents }: Runtime): Promise<void> {
+  const worker = new Worker(FETCH_QUEUE, null, {
+    connection: redis,
+    prefix: config.QUEUE_PREFIX,
+    autorun: false,
+    maxStalledCount: 0,
+    lockDuration: 50,
+    stalledInterval: 50,
+    skipLockRenewal: true,
+  });
+  worker.on("error", () => {});
+  await worker.waitUntilReady();
+  expect(await worker.getNextJob("dead", { block: false })).toBeDefined();
+  await worker.startStalledCheckTimer();
+  await waitFor(async () => (await thinEvents.queue.getActiveCount()) === 0, {
+    what: "the job was taken back",
+  });
+  await worker.close(true);
+}
+
+it("a thin event whose workers died again and again becomes a dead letter", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, thinEvents } = runtime;
+  const event = personEvent("4711");
+  const pointer = { crm: "hubspot", subject: "contact/4711" };
+  await thinEvents.put(pointer, "2026-11-21T00:00:00.000Z\t\t1", JSON.stringify(event));
+  await dieWithFetch(runtime);
+  const fetch = startFetch(runtime);
+  onTestFinished(() => fetch.close());
+  const sweep = startSweep(runtime);
+  onTestFinished(() => sweep.close());
+  const [id] = await waitFor(
+    async () => {
+      const ids = await runtime.redis.hkeys(runtime.keys.deadLetters);
+      return ids.length > 0 && ids;
+    },
+    { deadlineMs: 45_000, what: "a dead letter" },
+  );
+  const letter = await deadLetters.find(id ?? "");
+  expect(letter?.reason).toBe("defect");
+  expect(letter?.problems[0]?.rule).toMatch(/stalled/);
+  expect(JSON.parse(letter?.event ?? "")).toEqual(event);
+  expect(letter?.source).toBe(event.source);
+  await waitFor(async () => (await thinEvents.queue.getFailedCount()) === 0, { what: "no job" });
+  expect(await thinEvents.take(pointer)).toBeUndefined();
+});
+
+it("a newer event of the record, which has a fetch of its own, is left alone", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, redis, thinEvents } = runtime;
+  const pointer = { crm: "hubspot", subject: "contact/4711" };
+  const put = (at: string) =>
+    thinEvents.put(pointer, `${at}\t\t1`, JSON.stringify(personEvent("4711")));
+  await put("2026-11-21T00:00:00.000Z");
+  await dieWithFetch(runtime);
+  // The worker that BullMQ gives the job to fails it.
+  const worker = new Worker(FETCH_QUEUE, async () => {}, {
+    connection: redis,
+    prefix: runtime.config.QUEUE_PREFIX,
+  });
+  await waitFor(async () => (await thinEvents.queue.getFailedCount()) === 1, { what: "failed" });
+  await worker.close();
+  await put("2026-11-21T00:00:01.000Z");
+  const sweep = startSweep(runtime);
+  onTestFinished(() => sweep.close());
+  await waitFor(async () => (await thinEvents.queue.getFailedCount()) === 0, { what: "no job" });
+  expect(await deadLetters.count()).toBe(0);
+  expect(await thinEvents.take(pointer)).toBeDefined();
+  expect(await thinEvents.queue.getWaitingCount()).toBe(1);
+});

@@ -1,0 +1,121 @@
+import { expect, inject, it, onTestFinished, vi } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { createLog } from "../../../src/ops/log.ts";
+import { Permit } from "../../../src/quota/permit.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import type { ServiceAccess } from "../../../workers/service-access.ts";
+import { startSweep } from "../../../workers/sweep.ts";
+import { startSync } from "../../../workers/sync.ts";
+import { keepLedgerWarm } from "../../../workers/warm-up.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+function newRuntime(): Runtime {
+  const redisUrl = inject("redisUrl");
+  const runtime = createRuntime({
+    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
+    redisUrl,
+    version: "test",
+    log: createLog("silent"),
+    mapping: businessRelationMapping,
+  });
+  onTestFinished(() => runtime.close());
+  return runtime;
+}
+
+it("an unreadable job stays until its dead letter is stored", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, inbox, keys, redis } = runtime;
+  const key = (name: string) => inbox.queue.toKey(name);
+  await redis.hset(key("77"), { name: "event", data: "not JSON", timestamp: 1, opts: "{}" });
+  await redis.lpush(key("active"), "77");
+  const store = deadLetters.store.bind(deadLetters);
+  let stores = 0;
+  let jobs = 0;
+  // The process dies, or Redis is away, the first time.
+  vi.spyOn(deadLetters, "store").mockImplementation(async (letter) => {
+    jobs += await redis.llen(key("active"));
+    stores += 1;
+    if (stores === 1) throw new Error("Redis is away");
+    return store(letter);
+  });
+  const sweep = startSweep(runtime);
+  onTestFinished(() => sweep.close());
+  await waitFor(async () => (await redis.hlen(keys.deadLetters)) === 1, { what: "a dead letter" });
+  await waitFor(async () => (await redis.llen(key("active"))) === 0, { what: "the job is gone" });
+  expect({ stores, jobs }).toEqual({ stores: 2, jobs: 2 });
+});
+
+it("a paused queue: the loop asks for a permit now and then, and continues by itself", async () => {
+  const runtime = newRuntime();
+  const { jobNotifier, pointers } = runtime;
+  let permits = 0;
+  const access = {
+    isReady: async () => true,
+    mayTry: async () => true,
+    quota: {
+      acquire: async (lane: "live" | "bulk") => {
+        permits += 1;
+        return new Permit(lane, {
+          fresh: () => true,
+          cancelled() {},
+          unsent() {},
+          answered: async () => {},
+        });
+      },
+    },
+  } as unknown as ServiceAccess;
+  await pointers.queue.pause();
+  await pointers.add([{ crmCode: "4711", lane: "live" }]);
+  const pauses = vi.spyOn(jobNotifier, "pause");
+  const sync = startSync(runtime, access);
+  onTestFinished(() => sync.close());
+  await waitFor(() => pauses.mock.calls.length === 3, { deadlineMs: 10_000, what: "it pauses" });
+  expect(permits).toBe(3);
+  await pointers.queue.resume();
+  // Nothing is staged for it: the job only ends.
+  await waitFor(async () => (await pointers.queue.getWaitingCount()) === 0, { what: "it runs" });
+});
+
+it("the warm-up keeps its lock while it waits for a permit", async () => {
+  const runtime = newRuntime();
+  const { keys, ledger, redis } = runtime;
+  const waiting = Promise.withResolvers<void>();
+  const access = {
+    isDenied: async () => false,
+    client: {
+      async *list() {
+        await waiting.promise;
+        yield { kind: "throttled" };
+      },
+    },
+  } as unknown as ServiceAccess;
+  const warming = keepLedgerWarm(runtime, access);
+  onTestFinished(async () => {
+    waiting.resolve();
+    await warming.close();
+  });
+  const left = () => redis.pttl(keys.warmUpOwner);
+  const first = await waitFor(async () => ((await left()) > 0 ? left() : undefined), {
+    what: "the lock",
+  });
+  const low = await waitFor(
+    async () => {
+      const ms = await left();
+      return ms < first - 500 && ms;
+    },
+    { what: "time passes" },
+  );
+  await waitFor(async () => (await left()) > low + 500, { what: "the lock is renewed" });
+  expect(await ledger.claimWarmUp("somebody else")).toBe(false);
+});
+
+it("BullMQ's streams of events stay short", async () => {
+  const { inbox, redis } = newRuntime();
+  for (let batch = 0; batch < 4; batch += 1) {
+    await inbox.push(Array.from({ length: 500 }, (_, n) => personEvent(`r${batch}-${n}`)));
+  }
+  expect(await redis.xlen(inbox.queue.toKey("events"))).toBeLessThan(500);
+});

@@ -1,0 +1,42 @@
+/** Holds the worker of the inbox back while Redis is nearly full: each event that it stages needs more. */
+import type { Worker } from "bullmq";
+import { MemoryGate } from "../src/state/redis-health.ts";
+import { LANES } from "../src/sync/lane.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+const CHECK_MS = 200;
+
+/**
+ * While so many records wait to be sent, sync has enough to do. With fewer, intake goes on although
+ * Redis is full: else nothing would ever free it when all of it is events.
+ */
+const ENOUGH_RECORDS = 100;
+
+export function holdIntakeBack(
+  runtime: Runtime,
+  worker: Pick<Worker, "pause" | "resume">,
+): Polling {
+  const { keys, redis } = runtime;
+  const memory = new MemoryGate(redis);
+  let held = false;
+
+  async function mustWait(): Promise<boolean> {
+    if (!(await memory.isClosed())) return false;
+    const waiting = await Promise.all(LANES.map((lane) => redis.zcard(keys.unsynced(lane))));
+    return waiting.reduce((sum, count) => sum + count, 0) >= ENOUGH_RECORDS;
+  }
+
+  return startPolling({
+    everyMs: CHECK_MS,
+    async step() {
+      const hold = await mustWait();
+      if (hold === held) return;
+      held = hold;
+      if (held) await worker.pause(true);
+      else await worker.resume();
+    },
+    // An unreachable Redis is logged by its connections.
+    onError() {},
+  });
+}

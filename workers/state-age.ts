@@ -1,0 +1,28 @@
+/** Makes the ledger cold when Redis went backwards: its rows say what the service had before. */
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How long rows that are too old may be believed, ms; after a reconnection it is checked at once. */
+const CHECK_MS = 1000;
+
+export function watchStateAge(runtime: Runtime): Polling {
+  const { ledger, log, redis, stateAge } = runtime;
+
+  async function check(): Promise<void> {
+    if (!(await stateAge.wentBackwards())) return;
+    const rows = await ledger.forgetAll();
+    await stateAge.note(Date.now());
+    log.error({ rows }, "redis.went_backwards");
+  }
+
+  const onReady = () => void check().catch(() => {});
+  redis.on("ready", onReady);
+  // An unreachable Redis is logged by its connections.
+  const checking = startPolling({ everyMs: CHECK_MS, step: check, onError() {} });
+  return {
+    async close() {
+      redis.off("ready", onReady);
+      await checking.close();
+    },
+  };
+}
