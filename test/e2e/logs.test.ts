@@ -139,11 +139,15 @@ it("no output contains a personal value, however a change ends", async () => {
     what: "access is denied",
   });
 
-  // Redis is full: its errors contain the arguments of the command.
+  // Redis is full, and then accepts no writes at all: its errors contain the command's arguments.
   await redis.client.config("SET", "maxmemory", "1");
   outputs.push(await (await daemon.push([person(11)])).text());
-  await waitFor(() => daemon.process.stderr.some((line) => line.includes("OOM")), { what: "OOM" });
   await redis.client.config("SET", "maxmemory", "0");
+  await redis.client.config("SET", "min-replicas-to-write", "1");
+  outputs.push(await (await daemon.push([person(11)])).text());
+  const rejected = (line: string) => line.includes("NOREPLICAS");
+  await waitFor(() => daemon.process.stderr.some(rejected), { what: "NOREPLICAS" });
+  await redis.client.config("SET", "min-replicas-to-write", "0");
 
   // Bad requests.
   const json = { "content-type": "application/json" };
