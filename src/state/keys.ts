@@ -20,7 +20,7 @@ export interface Keys {
   readonly warmUp: string;
   /** Hash: rows that are not believed any more; only their watermarks are still taken over. */
   readonly ledgerForgotten: string;
-  /** Counter: all processes count it up, so that one that is lower than before tells a loss. */
+  /** Hash name, number: all processes count it up, so a lower number tells a loss (state-age.ts). */
   readonly age: string;
   /** When Redis was found to have gone backwards, ms; expires. */
   readonly wentBackwards: string;

@@ -2,8 +2,9 @@
  * Notices that Redis went backwards: it was restored from an older copy, or a replica took over
  * that lacked the last writes. What it says of the service is then too old to be believed.
  */
+import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { redisWrite } from "../ops/redis-script.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 /** For how long status tells it, ms. */
@@ -13,7 +14,9 @@ export class StateAge {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
-  /** The highest number that this process has met. */
+  readonly #count: RedisScript<[name: string, number: number]>;
+  /** What this process has met last. */
+  #name = "";
   #highest = 0;
   #wentBackwards = false;
   #counting: Promise<unknown> = Promise.resolve();
@@ -22,15 +25,17 @@ export class StateAge {
     this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
+    this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
   }
 
   /** Counts up after a write that must not be lost unnoticed. */
   count(): Promise<void> {
     // One after the other: two could read their numbers in the wrong order.
     const counted = this.#counting.then(async () => {
-      const age = Number(await this.#write("INCR", this.#keys.age));
-      if (age <= this.#highest) this.#wentBackwards = true;
-      this.#highest = age;
+      const [name, number] = await this.#count([this.#keys.age], [randomUUID()]);
+      if (name === this.#name && number <= this.#highest) this.#wentBackwards = true;
+      this.#name = name;
+      this.#highest = number;
     });
     this.#counting = counted.catch(() => {});
     return counted;

@@ -116,11 +116,24 @@ it("the age: another process counting up is no loss; a lower number is one until
   expect(await other.wentBackwards()).toBe(false);
   expect(await mine.wentBackwards()).toBe(false);
   await Promise.all(Array.from({ length: 20 }, () => mine.count()));
-  await redis.set(keys.age, 5);
+  await redis.hset(keys.age, "number", 5);
   await mine.count();
   expect(await mine.wentBackwards()).toBe(true);
   expect(await mine.wentBackwards()).toBe(true);
   await mine.note(7);
   expect(await mine.wentBackwards()).toBe(false);
   expect(await mine.wentBackwardsAt()).toBe(7);
+});
+
+it("the age: a Redis that was emptied is no older copy, for none of the processes", async () => {
+  const mine = new StateAge(redis, keys);
+  const other = new StateAge(redis, keys);
+  for (let n = 0; n < 5; n += 1) await mine.count();
+  expect(await other.wentBackwards()).toBe(false);
+  await redis.del(keys.age);
+  expect(await mine.wentBackwards()).toBe(false);
+  expect(await other.wentBackwards()).toBe(false);
+  await mine.count();
+  await redis.hset(keys.age, "number", 1);
+  expect(await mine.wentBackwards()).toBe(true);
 });
