@@ -29,7 +29,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       const warmUp = await ledger.warmUp();
       if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;
       if (!(await ledger.claimWarmUp(owner))) return;
-      // A permit may be an hour away: nobody else lists meanwhile.
+      // A permit may be an hour away: no other process lists meanwhile.
       const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);
       const listing = listFrom(warmUp, runtime, access, signal);

@@ -109,7 +109,7 @@ export async function checkOtherPrefixes({ config, redis }: Stores): Promise<Che
       warn(
         "queue prefix",
         `changes wait under QUEUE_PREFIX ${prefix}, and no process runs there`,
-        `Was QUEUE_PREFIX changed? Start a process with QUEUE_PREFIX=${prefix} until they are sent. If nobody needs them, delete the keys that begin with ${prefix}:.`,
+        `Was QUEUE_PREFIX changed? Start a process with QUEUE_PREFIX=${prefix} until they are sent. If they are not needed, delete the keys that begin with ${prefix}:.`,
       ),
     );
   }

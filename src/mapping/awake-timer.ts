@@ -1,6 +1,6 @@
 /**
  * A time limit that counts only the time in which this process runs. After a SIGSTOP, or when the
- * machine slept, the clock is hours ahead, and nobody was slow.
+ * machine slept, the clock is hours ahead, although no mapping was slow.
  */
 export interface AwakeTimer {
   /** Counts from 0 again. */
