@@ -81,11 +81,11 @@ it("filled to the brim through BullMQ before the daemon starts: it starts, and d
   await expectAll(sandbox, "Ada", count);
 });
 
-it("filled through BullMQ again and again while the service is away: it drains each time", async () => {
+it("filled through BullMQ twice while the service is away: it drains each time", async () => {
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
-  for (const name of ["Ada", "Eda", "Ida"]) {
+  for (const name of ["Ada", "Eda"]) {
     const end = await fault(sandbox, { fault: "error", status: 503 });
     const count = await fillThroughBullmq(redis, name);
     // The service is away for longer than it takes to notice it.
