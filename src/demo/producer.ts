@@ -1,6 +1,6 @@
 /**
  * Sends the events of the CRM at their times: over HTTP, one by one and in batches, and as plain
- * jobs of the BullMQ queue, as any other sender does.
+ * jobs of the BullMQ queue, like every other sender.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Inbox } from "../event/inbox.ts";
