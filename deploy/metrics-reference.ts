@@ -4,7 +4,7 @@ import { createGauges } from "../src/status/gauges.ts";
 import type { Readings } from "../src/status/readings.ts";
 
 /** Readings of an idle system: enough for every series of a closed set of labels. */
-const IDLE: Readings = {
+export const IDLE: Readings = {
   now: 0,
   inboxJobs: {},
   syncJobs: {},

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { metricsReference } from "../../../deploy/metrics-reference.ts";
+import { IDLE, metricsReference } from "../../../deploy/metrics-reference.ts";
 import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
 import { createMetrics } from "../../../src/ops/metrics.ts";
 import type { Readings } from "../../../src/status/readings.ts";
@@ -10,53 +10,21 @@ import { createScrape } from "../../../src/status/scrape.ts";
 const NOW = 1_800_000_000_000;
 
 const READINGS: Readings = {
+  ...IDLE,
   now: NOW,
   inboxJobs: { wait: 3 },
   syncJobs: { delayed: 2 },
-  fetchJobs: {},
   oldest: { live: NOW - 5000, bulk: undefined },
   unsynced: { live: 2, bulk: 0 },
   deadLetters: 4,
   denial: { cause: "token", since: NOW, address: "", nextProbeAt: NOW, probes: 0 },
-  quota: {
-    limit: 1000,
-    remaining: 7,
-    resetAt: NOW,
-    allReturnedAt: NOW,
-    stopped: undefined,
-    until: undefined,
-    pacing: "steady",
-    drainedAt: () => NOW + 100_000,
-  },
-  clocksAhead: {},
-  valueListsKnown: true,
+  quota: { ...IDLE.quota, remaining: 7, drainedAt: () => NOW + 100_000 },
   sources: { "/crm/acme": NOW - 1000 },
-  redis: {
-    version: "7",
-    role: "master",
-    appendOnly: true,
-    writesSucceed: true,
-    evictionPolicy: "noeviction",
-    usedBytes: 1000,
-    limitBytes: 0,
-  },
-  outage: undefined,
-  warmUp: {
-    state: "done",
-    cursor: undefined,
-    relations: 0,
-    coldSince: undefined,
-    failure: undefined,
-  },
-  paused: [],
-  fetchFailure: undefined,
   fallback: true,
-  wentBackwardsAt: undefined,
   processes: [
     { id: "a:1", version: "1", roles: ["http", "intake", "sync"], startedAt: NOW, seenAt: NOW },
     { id: "a:2", version: "1", roles: ["sync"], startedAt: NOW, seenAt: NOW },
   ],
-  tokenIssuedAt: undefined,
 };
 
 /** Scrapes a process and returns its samples by name and labels. */
