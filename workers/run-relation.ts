@@ -70,11 +70,12 @@ function syncPorts(
       return access.send(permit, decision, crmCode);
     },
     settle: (state, how) => staged.settle(state, how),
-    async storeDeadLetter({ crmCode, event, order }, reason, problems) {
+    async storeDeadLetter({ crmCode, event, eventOrder, order }, reason, problems) {
       if (reason === "service_rejected") await runtime.tenantLists.doubt();
       const { source } = JSON.parse(event) as { source?: string };
-      const letter = { reason, problems, event, order, source, at: Date.now() };
-      await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter));
+      const letter = { reason, problems, event, order: eventOrder, source, at: Date.now() };
+      const asOf = eventOrder === order ? "event" : "fields";
+      await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter), asOf);
     },
     now: Date.now,
     retry: {

@@ -8,7 +8,7 @@ import type { ListReply, Relation } from "../src/service/reply.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
-import { rowOf } from "../src/sync/settle-reply.ts";
+import { rowOf } from "../src/sync/ledger-row.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";

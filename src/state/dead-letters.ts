@@ -41,8 +41,15 @@ export class DeadLetters {
     this.#reasons = redisScript(redis, new URL("./lua/dead-reasons.lua", import.meta.url));
   }
 
-  /** @returns `superseded` when something newer is known of its record: it is not stored then. */
-  async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
+  /**
+   * @param asOf what must not be newer than it: the newest event of its record, or only the newest
+   *   event that brought fields.
+   * @returns `superseded` when that is newer: it is not stored then.
+   */
+  async store(
+    deadLetter: DeadLetter,
+    asOf: "event" | "fields" = "event",
+  ): Promise<"stored" | "superseded"> {
     const { event, ...details } = deadLetter;
     const crmCode = deadLetter.crmCode ?? "";
     return this.#store(
@@ -55,6 +62,7 @@ export class DeadLetters {
         JSON.stringify(details),
         this.#encryption.encrypt(event),
         deadLetter.reason,
+        asOf === "fields" ? "1" : "",
       ],
     );
   }

@@ -15,6 +15,9 @@ interface StoredRow {
   k?: "P" | "C";
   /** Watermark. */
   w?: string;
+  /** Order of the earlier fields, and the status of the event of the watermark. */
+  wf?: string;
+  ws?: "terminated" | "active";
   /** When it was last proven, ms. */
   s: number;
 }
@@ -27,6 +30,7 @@ export function storeRow(row: LedgerRow): string {
     ...(row.terminated && { x: 1 }),
     ...(row.variant !== undefined && { k: row.variant === "Person" ? "P" : "C" }),
     ...(row.watermark !== "" && { w: row.watermark }),
+    ...(row.earlierFields && { wf: row.earlierFields.order, ws: row.earlierFields.status }),
     s: row.provedAt,
   };
   return JSON.stringify(stored);
@@ -41,6 +45,8 @@ export function readRow(text: string): LedgerRow {
     terminated: stored.x === 1,
     variant: stored.k === undefined ? undefined : stored.k === "P" ? "Person" : "Company",
     watermark: stored.w ?? "",
+    ...(stored.wf !== undefined &&
+      stored.ws !== undefined && { earlierFields: { order: stored.wf, status: stored.ws } }),
     provedAt: stored.s,
   };
 }

@@ -97,6 +97,8 @@ export class StagedStates {
       SEEN_TTL_S,
       deadLetterId(state.crmCode),
       SEEN_MAX_PER_DAY,
+      state.fieldsOrder ?? "",
+      state.eventOrder ?? "",
     ]);
     return { result, coalesced: coalesced === 1, expedite: expedite === 1 };
   }
@@ -172,14 +174,21 @@ export class StagedStates {
     const field: Record<string, string> = {};
     for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
     const payload = this.#encryption.decrypt(field["p"] ?? "");
+    const order = field["o"] ?? "";
+    const status = field["st"] as WantedStatus;
     return {
-      order: field["o"] ?? "",
+      order,
+      earlierFields:
+        field["of"] === undefined || status === "mapped"
+          ? undefined
+          : { order: field["of"], status },
       payload: payload === "" ? undefined : payload,
-      status: field["st"] as WantedStatus,
+      status,
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
       event: this.#encryption.decrypt(field["ev"] ?? ""),
+      eventOrder: field["oe"] ?? order,
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
       heals: Number(field["h"] ?? 0),

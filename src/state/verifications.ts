@@ -26,12 +26,21 @@ export type ClaimedProof = DueProof & { readonly stored: string };
 
 /** @returns what settle.lua keeps for a state that an earlier request may overwrite, else undefined. */
 export function proofToVerify(
-  { event, late, order, payload, status, variant }: TakenState,
+  { earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
   { finished, row }: Settlement,
   encryption: Encryption,
 ): string | undefined {
   if (!late || !finished || typeof row === "string" || row.uncertain) return undefined;
-  const wanted: WantedState = { order, payload, variant, status, event };
+  const fieldsOrder = earlierFields?.order;
+  const wanted: WantedState = {
+    order,
+    fieldsOrder,
+    payload,
+    variant,
+    status,
+    event,
+    eventOrder,
+  };
   const stored: StoredProof = {
     proof: proofOf(row),
     at: Date.now(),

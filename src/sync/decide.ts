@@ -9,7 +9,7 @@ import type { LedgerRow } from "./ledger-row.ts";
 import type { Doubt, WantedStatus } from "./staged-state.ts";
 
 /** What the ledger knows of the record. */
-export type Known = Omit<LedgerRow, "watermark" | "provedAt">;
+export type Known = Omit<LedgerRow, "watermark" | "earlierFields" | "provedAt">;
 
 /** What the relation must become. `payload` is absent when the event brought no record. */
 export interface Wanted {
@@ -35,14 +35,15 @@ export interface Check {
 /** What needs one request. */
 export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }> | Check;
 
+const NOTHING_TO_TERMINATE: Decision = { kind: "skip", why: "nothing_to_terminate" };
+
 export function decide(wanted: Wanted, known: Known): Decision {
   const absent = known.exists === false && !known.uncertain;
   const present = known.exists === true && !known.uncertain;
-  if (wanted.status === "terminated") {
-    if (absent) return { kind: "skip", why: "nothing_to_terminate" };
-    if (present && known.terminated) return { kind: "skip", why: "nothing_to_terminate" };
-  }
+  const ended = present && known.terminated && wanted.status === "terminated";
+  if (absent && wanted.status === "terminated") return NOTHING_TO_TERMINATE;
   if (wanted.payload === undefined) {
+    if (ended) return NOTHING_TO_TERMINATE;
     if (wanted.status === "active") {
       if (absent) return { kind: "reject", why: "nothing_to_restore" };
       if (present && !known.terminated) return { kind: "skip", why: "unchanged" };
@@ -52,6 +53,7 @@ export function decide(wanted: Wanted, known: Known): Decision {
   const body = bodyOf(wanted.payload, wanted.status);
   const variant = variantOf(body["type"]);
   const isOther = known.exists === true && known.variant !== undefined && known.variant !== variant;
+  if (isOther && ended) return NOTHING_TO_TERMINATE;
   // A termination needs no fields of the record: the service's own do.
   if (wanted.status === "terminated" && (isOther || wanted.doubt === "variant")) {
     return { kind: "fetch" };
@@ -59,7 +61,7 @@ export function decide(wanted: Wanted, known: Known): Decision {
   if (isOther) return { kind: "reject", why: "variant_changed" };
   const fingerprint = fingerprintOf(body);
   if (present && fingerprint !== undefined && known.fingerprint === fingerprint) {
-    return { kind: "skip", why: "unchanged" };
+    return ended ? NOTHING_TO_TERMINATE : { kind: "skip", why: "unchanged" };
   }
   // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";

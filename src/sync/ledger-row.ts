@@ -1,4 +1,5 @@
-import type { Variant } from "../service-spec/business-relation.ts";
+import { variantOf, type Variant } from "../service-spec/business-relation.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 
 /** One row of the ledger: what was last proven of one crmCode on the service. */
 export interface LedgerRow {
@@ -14,8 +15,18 @@ export interface LedgerRow {
   readonly variant: Variant | undefined;
   /** Newest event order that was settled; "" when none was. */
   readonly watermark: string;
+  /** Set when the event of the watermark brought no record. */
+  readonly earlierFields?: EarlierFields | undefined;
   /** When it was last proven, ms. */
   readonly provedAt: number;
+}
+
+/** What is newest when status and fields come from two events: the newest one brought no record. */
+export interface EarlierFields {
+  /** Order of the newest event that brought a record; "" when none did. */
+  readonly order: string;
+  /** The status that the newest event demands. */
+  readonly status: "terminated" | "active";
 }
 
 /**
@@ -31,3 +42,16 @@ export const rowWithoutProof = (warm: boolean): LedgerRow => ({
   watermark: "",
   provedAt: 0,
 });
+
+/** The ledger's row for a body that the service holds. */
+export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerRow {
+  return {
+    exists: true,
+    uncertain: false,
+    fingerprint: fingerprintOf(body),
+    terminated: body["relationStatus"] === "terminated",
+    variant: variantOf(body["type"]),
+    watermark: "",
+    provedAt: now,
+  };
+}

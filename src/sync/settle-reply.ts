@@ -3,30 +3,14 @@
  * Source: spec, "Errors" and the responses of each endpoint.
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
-import type { Problem } from "./problem.ts";
-import type { DeadReason } from "./dead-letter.ts";
 import type { Sendable } from "./decide.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import type { LedgerRow } from "./ledger-row.ts";
+import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
-import type { RunEnd } from "./run-end.ts";
-import type { ServiceReply, UnavailableReason } from "./service-reply.ts";
+import type { ServiceReply } from "./service-reply.ts";
+import { settleUnavailable } from "./settle-unavailable.ts";
+import { COMPLETE, giveUp, stillOpen, type RetryPolicy, type Settled } from "./settled.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
-
-export interface RetryPolicy {
-  readonly baseMs: number;
-  /** A change that has been `unavailable` for this long becomes a dead letter, ms. */
-  readonly giveUpMs: number;
-  /** For how long an ambiguous request may still arrive, ms. */
-  readonly holdMs: number;
-  readonly random: () => number;
-}
-
-interface Settled {
-  readonly settlement: Settlement;
-  readonly end: RunEnd;
-  readonly dead?: { readonly reason: DeadReason; readonly problems: readonly Problem[] };
-}
 
 /** A record that still alternates between 404 and 409 after so many runs is delayed. */
 const HEALS_AT_ONCE = 3;
@@ -34,22 +18,9 @@ const HEALS_AT_ONCE = 3;
 /** After so many the service contradicts itself, and no further request would help. */
 const MAX_HEALS = 6;
 
-/** After so many tries that ended in 403, only a person can help. */
-const MAX_FORBIDDEN = 10;
-
 /** So often a write that was accepted without proof, and is not there, is sent again. */
 const MAX_UNCONFIRMED = 5;
 
-/** Without an answer, a request may still be on its way, or at work behind a gateway. */
-const MAY_BE_LATE: ReadonlySet<UnavailableReason> = new Set([
-  "timeout",
-  "reset",
-  "network",
-  "closed",
-  "gateway_error",
-]);
-
-const COMPLETE = { kind: "complete" } as const;
 const AGAIN = { kind: "again" } as const;
 
 export function settleReply(
@@ -74,7 +45,7 @@ export function settleReply(
       };
     case "found": {
       if (sent.kind === "check") return checked(reply.body, sent.body, state, known, now, retry);
-      const row = { ...rowOf(reply.body, now), watermark: known.watermark };
+      const row = { ...rowOf(reply.body, now), ...settledOf(known) };
       const payload = JSON.stringify(ownFields(reply.body));
       return {
         settlement: { row, finished: false, payload },
@@ -91,7 +62,7 @@ export function settleReply(
       const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {
-          settlement: { row: { ...row, watermark: state.order }, finished: true },
+          settlement: { row: { ...row, ...settledBy(state) }, finished: true },
           end: { next: COMPLETE, outcome: "skipped", reason: "nothing_to_terminate" },
         };
       }
@@ -115,7 +86,7 @@ export function settleReply(
         end: { next: AGAIN, outcome: reply.kind },
       };
     case "unavailable":
-      return unavailable(reply, state, now, retry);
+      return settleUnavailable(reply, state, now, retry);
   }
 }
 
@@ -127,7 +98,7 @@ function done(
   now: number,
 ): Settled {
   return {
-    settlement: { row: { ...rowOf(body, now), watermark: state.order }, finished: true },
+    settlement: { row: { ...rowOf(body, now), ...settledBy(state) }, finished: true },
     end: { next: COMPLETE, outcome },
   };
 }
@@ -145,7 +116,7 @@ function checked(
   if (fingerprint !== undefined && fingerprint === fingerprintOf(wanted)) {
     return done(known.exists === true ? "updated" : "created", found, state, now);
   }
-  const row = { ...rowOf(found, now), watermark: known.watermark };
+  const row = { ...rowOf(found, now), ...settledOf(known) };
   return unconfirmed(state, row, now, retry);
 }
 
@@ -203,76 +174,18 @@ function heal(
   return { settlement, end: { next, reason } };
 }
 
-function unavailable(
-  reply: Extract<ServiceReply, { kind: "unavailable" }>,
-  state: TakenState,
-  now: number,
-  retry: RetryPolicy,
-): Settled {
-  const { reason } = reply;
-  const holdMs = reply.ambiguous ? retry.holdMs : 0;
-  const row = reply.ambiguous ? "uncertain" : "before";
-  const late = reply.ambiguous && MAY_BE_LATE.has(reason);
-  const tooLong = now - (state.firstTryAt ?? now) > retry.giveUpMs;
-  const finished = { row, finished: true, holdMs, late } as const;
-  const isForbidden = reason === "forbidden";
-  if (isForbidden && (tooLong || state.forbidden + 1 >= MAX_FORBIDDEN)) {
-    const rule = `the service answered 403 for this record, ${state.forbidden + 1} times: ${reply.error ?? "no reason given"}`;
-    return giveUp("service_rejected", finished, rule, "the record");
-  }
-  if (tooLong) {
-    const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
-    return giveUp("given_up", finished, rule, "the service");
-  }
-  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random);
-  return {
-    settlement: {
-      row,
-      finished: false,
-      counts: isForbidden ? ["tries", "forbidden"] : ["tries"],
-      holdMs,
-      late,
-      ...stillOpen(state),
-    },
-    end: {
-      next: { kind: "later", at: now + Math.max(delay, holdMs) },
-      outcome: "unavailable",
-      reason,
-    },
-  };
-}
+type EventsSettled = Pick<LedgerRow, "watermark" | "earlierFields">;
 
-/** A reply that tells nothing leaves open what was open. */
-const stillOpen = ({ doubt }: TakenState): Pick<Settlement, "doubt"> =>
-  doubt === undefined ? {} : { doubt };
+/** Which events the row of a finished state has settled. */
+export const settledBy = ({ order, earlierFields }: TakenState): EventsSettled => ({
+  watermark: order,
+  earlierFields,
+});
 
-/** The change ends as a dead letter. */
-function giveUp(
-  reason: DeadReason,
-  settlement: Settlement,
-  rule: string,
-  kind: Problem["kind"],
-): Settled {
-  const problems = [{ field: "", rule, kind }];
-  return {
-    settlement,
-    end: { next: COMPLETE, outcome: "rejected", reason, problems },
-    dead: { reason, problems },
-  };
-}
-
-/** The ledger's row for a body that the service holds. */
-export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerRow {
-  return {
-    exists: true,
-    uncertain: false,
-    fingerprint: fingerprintOf(body),
-    terminated: body["relationStatus"] === "terminated",
-    variant: variantOf(body["type"]),
-    watermark: "",
-    provedAt: now,
-  };
-}
+const settledOf = ({ watermark, earlierFields }: LedgerRow): EventsSettled => ({
+  watermark,
+  earlierFields,
+});
 
 /** The fields that a client may send back (spec); the service may return more. */
 function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unknown> {

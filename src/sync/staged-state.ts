@@ -1,7 +1,7 @@
 /** The newest state of one record while it waits for its turn: what is staged, taken and settled. */
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Lane } from "./lane.ts";
-import type { LedgerRow } from "./ledger-row.ts";
+import type { EarlierFields, LedgerRow } from "./ledger-row.ts";
 
 /** The status that the relation must have: the payload's own (`mapped`), or one that an event forces. */
 export type WantedStatus = "mapped" | "terminated" | "active";
@@ -21,6 +21,9 @@ export interface StateToStage {
   readonly time: number;
   /** The event, serialised; kept in case it becomes a dead letter. */
   readonly event: string;
+  /** Orders of the events that `payload` and `event` are from, when that is an earlier one. */
+  readonly fieldsOrder?: string | undefined;
+  readonly eventOrder?: string | undefined;
 }
 
 export interface StageResult {
@@ -47,7 +50,10 @@ export interface TakenState {
   readonly crmCode: string;
   /** Identifies the worker that took it. */
   readonly token: string;
+  /** Order of the newest event; its status counts. */
   readonly order: string;
+  /** Set when that event brought no record. */
+  readonly earlierFields: EarlierFields | undefined;
   readonly payload: string | undefined;
   readonly status: WantedStatus;
   readonly variant: Variant | undefined;
@@ -55,6 +61,8 @@ export interface TakenState {
   /** Time of the first event that is not yet proven on the service, ms. */
   readonly firstTime: number;
   readonly event: string;
+  /** Order of `event`. */
+  readonly eventOrder: string;
   /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
   readonly tries: number;
   readonly firstTryAt: number | undefined;
@@ -97,7 +105,10 @@ export interface Settlement {
 }
 
 /** What is needed to stage a state once more. */
-export type WantedState = Pick<StateToStage, "order" | "payload" | "variant" | "status" | "event">;
+export type WantedState = Pick<
+  StateToStage,
+  "order" | "payload" | "variant" | "status" | "event" | "fieldsOrder" | "eventOrder"
+>;
 
 /** A proof that one process verifies: an earlier request may have taken effect after it. */
 export interface DueProof {

@@ -15,7 +15,8 @@ import { REJECTIONS } from "./rejections.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
-import { settleReply, type RetryPolicy } from "./settle-reply.ts";
+import { settledBy, settleReply } from "./settle-reply.ts";
+import type { RetryPolicy } from "./settled.ts";
 import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
 
 export interface SyncPorts {
@@ -60,7 +61,7 @@ async function carryOut(
   const complete = { next: { kind: "complete" } } as const;
   switch (decision.kind) {
     case "skip":
-      await ports.settle(state, { row: { ...known, watermark: state.order }, finished: true });
+      await ports.settle(state, { row: { ...known, ...settledBy(state) }, finished: true });
       return { ...complete, outcome: "skipped", reason: decision.why };
     case "reject": {
       const problems = REJECTIONS[decision.why];

@@ -98,6 +98,41 @@ test("events of a clock that is ahead keep the order in which they came", async 
   await arrives(sandbox, "1", `v${count - 1}`);
 });
 
+test("status and fields have orders of their own: the newest of each counts", async () => {
+  await using setup = await setUp();
+  const { sandbox, daemon } = setup;
+  const bare = (type: string, time: string) => ({
+    ...personEvent("1", {}, { type: `crm.record.${type}`, time }),
+    data: {},
+  });
+  const isNow = (firstName: string, status: string) =>
+    waitFor(
+      async () => {
+        const relation = (await sandbox.relations()).get("1");
+        return relation?.["firstName"] === firstName && relation["relationStatus"] === status;
+      },
+      { what: `${firstName}, ${status}` },
+    );
+  await daemon.push([personEvent("1", { firstName: "First" }, { time: at(-60_000) })]);
+  await isNow("First", "active");
+  await daemon.push([bare("deleted", at(-30_000))]);
+  await isNow("First", "terminated");
+  // Older than the deletion, newer than the fields.
+  await daemon.push([personEvent("1", { firstName: "Second" }, { time: at(-50_000) })]);
+  await isNow("Second", "terminated");
+  await daemon.push([bare("restored", at(-20_000))]);
+  await isNow("Second", "active");
+  await daemon.push([personEvent("1", { firstName: "Third" }, { time: at(-40_000) })]);
+  await isNow("Third", "active");
+  await daemon.push([
+    personEvent("1", { firstName: "Older" }, { time: at(-45_000) }),
+    personEvent("marker"),
+  ]);
+  await arrives(sandbox, "marker", "Ada");
+  await isNow("Third", "active");
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+});
+
 test("an import of old records does not look as if it had waited for years", async () => {
   await using setup = await setUp();
   const { daemon, queue } = setup;

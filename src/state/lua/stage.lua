@@ -6,6 +6,7 @@
 -- ARGV  1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
 --       12 id of the record's dead letter  13 most event keys to remember in a day
+--       14 order of the event that the payload is from ('': this one)  15 order of `event` ('': this one)
 -- Returns { result, coalesced 0 | 1, expedite 0 | 1 }.
 --   result    staged | unchanged | nothing_to_terminate | superseded | duplicate
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
@@ -30,13 +31,32 @@ end
 --- @include "staged-fields.lua"
 local row = redis.call('HGET', KEYS[2], crmCode)
 row = row and cjson.decode(row) or nil
+local fieldsOrder = ARGV[14] ~= '' and ARGV[14] or order
+local eventOrder = ARGV[15] ~= '' and ARGV[15] or order
+local ownOrder = order
+local settledFields = row and (row.wf or row.w)
+local stagedFields = s.of or s.o
 if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
-  return { 'superseded', 0, 0 }
+  if payload == '' or (settledFields and older(order, settledFields)) or
+    (stagedFields and older(order, stagedFields)) then
+    return { 'superseded', 0, 0 }
+  end
+  -- The newest event brought no record, so the fields of this one are the newest: its status is not.
+  fingerprint = ''
+  if s.o and not (row and row.w and older(s.o, row.w)) then
+    order, status = s.o, s.st
+    -- As a dead letter, the event of the status tells more.
+    if not s.oe then event, eventOrder, time = s.ev, s.o, s.t end
+  else
+    order, status = row.w, row.ws
+  end
+elseif payload == '' then
+  fieldsOrder = s.v and stagedFields or settledFields or ''
 end
 
 -- The dead letter of a newer event describes what is wrong with the record now: keep it.
 local deadLetter = redis.call('HGET', KEYS[7], ARGV[12])
-if deadLetter and not older(order, cjson.decode(deadLetter).order) then
+if deadLetter and not older(ownOrder, cjson.decode(deadLetter).order) then
   redis.call('HDEL', KEYS[7], ARGV[12])
   countOut(KEYS[7], deadLetter)
 end
@@ -55,7 +75,10 @@ local absent = (row and row.e == 0) or (not row and redis.call('HGET', KEYS[3], 
 local certain = not s.lt and ((row and row.e ~= -1 and not row.u) or (not row and absent))
 local settled = nil
 if certain then
-  if status == 'terminated' and (absent or row.x) then
+  -- A terminated relation takes newer fields, but not those of the other variant.
+  local ended = row and row.x and (held == '' or row.f == fingerprint or
+    (payload ~= '' and row.k and row.k ~= string.sub(variant, 1, 1)))
+  if status == 'terminated' and (absent or ended) then
     settled = 'nothing_to_terminate'
   elseif payload ~= '' and not absent and row.f == fingerprint then
     settled = 'unchanged'
@@ -66,6 +89,8 @@ end
 if settled then
   row = row or { e = 0 }
   row.w = order
+  row.wf, row.ws = nil, nil
+  if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end
   row.s = now
   redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
   redis.call('DEL', KEYS[1])
@@ -80,7 +105,9 @@ local expedite = promoted or s.n
 redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', fingerprint,
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
   't', time, 'ev', event)
-redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'd')
+redis.call('HDEL', KEYS[1], 'of', 'oe', 'n', 'n0', 'h', 'b', 'c', 'd')
+if fieldsOrder ~= order then redis.call('HSET', KEYS[1], 'of', fieldsOrder) end
+if eventOrder ~= order then redis.call('HSET', KEYS[1], 'oe', eventOrder) end
 redis.call('PERSIST', KEYS[1])
 if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
 if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time, 'a1', now) end

@@ -6,13 +6,15 @@
 --   fp  fingerprint of the payload; '' when unknown
 --   st  wanted status: mapped | terminated | active
 --   k   variant of the payload: Person | Company; '' when unknown
---   o   event order
+--   o   order of the newest event
+--   of  order of the newest event that brought a record, when that is not the newest one; '' none
+--   oe  order of ev, when that is not the newest event
 --   l   lane: live | bulk
 --   t   time of the newest event
 --   t0  time of the first unsynced event
 --   t1  time of the first event after the state was taken
 --   a1  when that event arrived
---   ev  the event itself, encrypted
+--   ev  the event itself, encrypted: what a dead letter of this state would hold
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended
 --   h   unexpected replies (409, 404) healed since this state was staged
@@ -24,7 +26,7 @@
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d. take.lua
+-- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d. take.lua
 -- and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 local s = {}

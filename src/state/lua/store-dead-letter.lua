@@ -2,7 +2,7 @@
 --
 -- KEYS  1 dead-letters  2 ledger  3 staged
 -- ARGV  1 id  2 crmCode  3 order ('': unknown)  4 at, ms  5 details, JSON  6 event, encrypted
---       7 reason
+--       7 reason  8 '1': compare with the newest fields, not with the newest event
 -- Returns 'stored' | 'superseded'.
 local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
 --- @include "older.lua"
@@ -11,8 +11,10 @@ local before = redis.call('HGET', KEYS[1], id)
 local kept = before and cjson.decode(before) or nil
 if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
-  local watermark = row and cjson.decode(row).w
-  local staged = redis.call('HGET', KEYS[3], 'o')
+  row = row and cjson.decode(row) or {}
+  local watermark = ARGV[8] == '1' and row.wf or row.w
+  local staged = ARGV[8] == '1' and redis.call('HGET', KEYS[3], 'of')
+    or redis.call('HGET', KEYS[3], 'o')
   if (watermark and older(order, watermark)) or (staged and older(order, staged)) or
     (kept and kept.order ~= '' and older(order, kept.order)) then
     return 'superseded'

@@ -20,6 +20,8 @@ local row = before and cjson.decode(before) or { e = warm == 'done' and 0 or -1,
 local restored = before or (warm == 'done' and '' or cjson.encode(row))
 row.u = 1
 row.w = s.o
+row.wf, row.ws = nil, nil
+if s.of then row.wf, row.ws = s.of, s.st end
 redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
 redis.call('HDEL', KEYS[1], 't1', 'a1')

@@ -14,7 +14,7 @@ for i = 4, #ARGV, 2 do
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   elseif row.e == -1 and not row.u then
     local listed = cjson.decode(ARGV[i + 1])
-    listed.w = row.w
+    listed.w, listed.wf, listed.ws = row.w, row.wf, row.ws
     redis.call('HSET', KEYS[1], ARGV[i], cjson.encode(listed))
   end
 end

@@ -10,7 +10,7 @@ import { readInputs } from "../../../src/preview/read-records.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { bodyOf } from "../../../src/sync/decide.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { rowOf } from "../../../src/sync/settle-reply.ts";
+import { rowOf } from "../../../src/sync/ledger-row.ts";
 import { syncRelation } from "../../../src/sync/sync-relation.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";

@@ -52,6 +52,8 @@ export class ModelService {
   readonly violations: string[] = [];
   /** Records that another program wrote since our last write. */
   readonly foreignWrites = new Set<Code>();
+  /** Records that another program ever wrote. */
+  readonly everForeign = new Set<Code>();
   requests = 0;
   /** Requests that only read. */
   fetches = 0;
@@ -154,6 +156,7 @@ export class ModelService {
   writeForeign(crmCode: Code, body: Body | undefined): void {
     if (this.relations.get(crmCode)?.body["type"] === "Company" && body !== undefined) return;
     this.foreignWrites.add(crmCode);
+    this.everForeign.add(crmCode);
     if (body === undefined) this.relations.delete(crmCode);
     else {
       const order = this.relations.get(crmCode)?.order ?? "";

@@ -2,7 +2,14 @@
 export const CODES = ["r0", "r1"] as const;
 export type Code = (typeof CODES)[number];
 
-export const KINDS = ["upsert", "delete", "restore", "bare_restore", "merge"] as const;
+export const KINDS = [
+  "upsert",
+  "delete",
+  "full_delete",
+  "restore",
+  "bare_restore",
+  "merge",
+] as const;
 
 export interface Change {
   readonly record: Code;
@@ -19,6 +26,7 @@ export const COMPANY = 3;
 const TYPES = {
   upsert: "crm.record.updated",
   delete: "crm.record.deleted",
+  full_delete: "crm.record.deleted",
   restore: "crm.record.restored",
   bare_restore: "crm.record.restored",
   merge: "crm.record.merged",
@@ -32,12 +40,13 @@ export function bodyOf(crmCode: string, content: number): Record<string, unknown
     : { type: "Person", crmCode, firstName: `version ${content}`, lastName: "Muster" };
 }
 
+/** Whether the event brings the record: it decides the fields, not only the status. */
+export const hasRecord = ({ kind }: Change): boolean =>
+  kind !== "delete" && kind !== "bare_restore";
+
 /** @param number which event of the schedule it is; becomes its id. */
-export function eventOf(
-  { record, kind, content, time, sequence }: Change,
-  number: number,
-): Record<string, unknown> {
-  const hasRecord = kind !== "delete" && kind !== "bare_restore";
+export function eventOf(change: Change, number: number): Record<string, unknown> {
+  const { record, kind, content, time, sequence } = change;
   return {
     specversion: "1.0",
     source: "/crm",
@@ -47,7 +56,7 @@ export function eventOf(
     time: `2026-01-01T00:00:0${time}.000Z`,
     sequence: String(sequence),
     data: {
-      ...(hasRecord && { record: bodyOf(record, content) }),
+      ...(hasRecord(change) && { record: bodyOf(record, content) }),
       ...(kind === "merge" && { merged: [`contact/${otherRecord(record)}`] }),
     },
   };

@@ -108,6 +108,32 @@ const falseReplies: Action[] = [
   ...attempt("r0"),
 ];
 
+/** An update arrived after a newer deletion without a record had been proven: its fields were lost. */
+const lateFields: Action[] = [
+  change("r0", "delete", 3),
+  ...attempt("r0"),
+  change("r0", "upsert", 2, 1),
+  ...attempt("r0"),
+  change("r0", "bare_restore", 4),
+  ...attempt("r0"),
+];
+
+/** The same before the deletion was sent. */
+const lateFieldsBeforeSending: Action[] = [
+  change("r0", "bare_restore", 3),
+  change("r0", "upsert", 2, 1),
+  ...attempt("r0"),
+];
+
+/** The fields of a terminated relation waited when it was deleted again: they were dropped. */
+const fieldsOfTerminated: Action[] = [
+  change("r0", "delete", 1),
+  ...attempt("r0"),
+  change("r0", "upsert", 2, 1),
+  change("r0", "delete", 3),
+  ...attempt("r0"),
+];
+
 const WARM = { existsBefore: true, warm: true };
 
 export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][] = [
@@ -121,4 +147,7 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [overwrittenUnchanged, WARM],
   [verifiedMeanwhile, WARM],
   [falseReplies, WARM],
+  [lateFields, WARM],
+  [lateFieldsBeforeSending, WARM],
+  [fieldsOfTerminated, WARM],
 ];

@@ -17,7 +17,7 @@ import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { LANES } from "../../../src/sync/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { rowOf } from "../../../src/sync/settle-reply.ts";
+import { rowOf } from "../../../src/sync/ledger-row.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
 import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
@@ -43,6 +43,8 @@ export class Simulation {
   readonly #intake: AcceptPorts;
   readonly #runs = new Map<number, SteppedRun>();
   #listed: (readonly [string, LedgerRow])[] | undefined;
+  /** Contents that a dead letter took away, or that the service rejected in a termination. */
+  readonly #lost = new Set<string>();
   #arrivals = 0;
   #tokens = 0;
 
@@ -197,6 +199,16 @@ export class Simulation {
     return wrong;
   }
 
+  /** Whether the service must have this content, if it is the newest. */
+  mustHave(crmCode: Code, content: Record<string, unknown>): boolean {
+    return !this.service.everForeign.has(crmCode) && !this.#lost.has(contentKey(content));
+  }
+
+  #lose({ payload }: TakenState): void {
+    if (payload === undefined) return;
+    this.#lost.add(contentKey(JSON.parse(payload) as Record<string, unknown>));
+  }
+
   async deleteKeys(): Promise<void> {
     const keys = this.#keys;
     const today = Math.floor(Date.now() / 86_400_000);
@@ -251,13 +263,17 @@ export class Simulation {
       },
       settle: async (state, how) => {
         await run.checkpoint();
+        if (how.doubt === "variant") this.#lose(state);
         return this.#staged.settle(state, how.holdMs ? { ...how, holdMs: HOLD_MS } : how);
       },
-      storeDeadLetter: async ({ order, event }, reason, problems) => {
+      storeDeadLetter: async (state, reason, problems) => {
         await run.checkpoint();
+        this.#lose(state);
+        const { event, eventOrder, order } = state;
         const source = `worker ${worker}`;
-        const content = { reason, problems, order, event, source, at: Date.now() };
-        await this.deadLetters.store(createDeadLetter({ crmCode }, content));
+        const content = { reason, problems, order: eventOrder, event, source, at: Date.now() };
+        const asOf = eventOrder === order ? "event" : "fields";
+        await this.deadLetters.store(createDeadLetter({ crmCode }, content), asOf);
       },
       now: Date.now,
       retry: {
@@ -271,6 +287,10 @@ export class Simulation {
     };
   }
 }
+
+/** A content, whatever its status. */
+const contentKey = (body: Record<string, unknown>): string =>
+  String(fingerprintOf({ ...body, relationStatus: "active" }));
 
 /** A false 404 is believed if the ledger does not know better, or if it is repeated. */
 function possible(reply: ScriptedReply, { doubt, row }: TakenState): ScriptedReply {

@@ -11,6 +11,8 @@ const state: TakenState = {
   crmCode: "1",
   token: "t",
   variant: "Person",
+  earlierFields: undefined,
+  eventOrder: "o2",
   order: "o2",
   payload: JSON.stringify(body),
   status: "mapped",

@@ -1,0 +1,56 @@
+/** What a reply that tells nothing leads to: a retry, or a dead letter after too many. */
+import { retryDelay } from "./retry-delay.ts";
+import type { ServiceReply, UnavailableReason } from "./service-reply.ts";
+import { giveUp, stillOpen, type RetryPolicy, type Settled } from "./settled.ts";
+import type { TakenState } from "./staged-state.ts";
+
+/** After so many tries that ended in 403, only a person can help. */
+const MAX_FORBIDDEN = 10;
+
+/** Without an answer, a request may still be on its way, or at work behind a gateway. */
+const MAY_BE_LATE: ReadonlySet<UnavailableReason> = new Set([
+  "timeout",
+  "reset",
+  "network",
+  "closed",
+  "gateway_error",
+]);
+
+export function settleUnavailable(
+  reply: Extract<ServiceReply, { kind: "unavailable" }>,
+  state: TakenState,
+  now: number,
+  retry: RetryPolicy,
+): Settled {
+  const { reason } = reply;
+  const holdMs = reply.ambiguous ? retry.holdMs : 0;
+  const row = reply.ambiguous ? "uncertain" : "before";
+  const late = reply.ambiguous && MAY_BE_LATE.has(reason);
+  const tooLong = now - (state.firstTryAt ?? now) > retry.giveUpMs;
+  const finished = { row, finished: true, holdMs, late } as const;
+  const isForbidden = reason === "forbidden";
+  if (isForbidden && (tooLong || state.forbidden + 1 >= MAX_FORBIDDEN)) {
+    const rule = `the service answered 403 for this record, ${state.forbidden + 1} times: ${reply.error ?? "no reason given"}`;
+    return giveUp("service_rejected", finished, rule, "the record");
+  }
+  if (tooLong) {
+    const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
+    return giveUp("given_up", finished, rule, "the service");
+  }
+  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random);
+  return {
+    settlement: {
+      row,
+      finished: false,
+      counts: isForbidden ? ["tries", "forbidden"] : ["tries"],
+      holdMs,
+      late,
+      ...stillOpen(state),
+    },
+    end: {
+      next: { kind: "later", at: now + Math.max(delay, holdMs) },
+      outcome: "unavailable",
+      reason,
+    },
+  };
+}

@@ -1,0 +1,41 @@
+/** What a reply leads to: how the taken state is given back, and how its run ends. */
+import type { DeadReason } from "./dead-letter.ts";
+import type { Problem } from "./problem.ts";
+import type { RunEnd } from "./run-end.ts";
+import type { Settlement, TakenState } from "./staged-state.ts";
+
+export interface RetryPolicy {
+  readonly baseMs: number;
+  /** A change that has been `unavailable` for this long becomes a dead letter, ms. */
+  readonly giveUpMs: number;
+  /** For how long an ambiguous request may still arrive, ms. */
+  readonly holdMs: number;
+  readonly random: () => number;
+}
+
+export interface Settled {
+  readonly settlement: Settlement;
+  readonly end: RunEnd;
+  readonly dead?: { readonly reason: DeadReason; readonly problems: readonly Problem[] };
+}
+
+export const COMPLETE = { kind: "complete" } as const;
+
+/** A reply that tells nothing leaves open what was open. */
+export const stillOpen = ({ doubt }: TakenState): Pick<Settlement, "doubt"> =>
+  doubt === undefined ? {} : { doubt };
+
+/** The change ends as a dead letter. */
+export function giveUp(
+  reason: DeadReason,
+  settlement: Settlement,
+  rule: string,
+  kind: Problem["kind"],
+): Settled {
+  const problems = [{ field: "", rule, kind }];
+  return {
+    settlement,
+    end: { next: COMPLETE, outcome: "rejected", reason, problems },
+    dead: { reason, problems },
+  };
+}
