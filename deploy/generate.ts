@@ -1,14 +1,26 @@
-/** Writes what is generated from code: the references of metrics and log events, and the dashboard. */
+/**
+ * Writes what is generated: the references of fields, metrics and log events, the schema of mapping
+ * files, the dashboard, and the rules of Prometheus as Kubernetes takes them.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildDashboard } from "./grafana/dashboard.ts";
+import { mappingJsonSchema } from "../src/mapping/mapping-file.ts";
+import { fieldsReference } from "./fields-reference.ts";
 import { logEventsReference } from "./log-events-reference.ts";
 import { metricsReference } from "./metrics-reference.ts";
+import { prometheusRule } from "./prometheus-rule.ts";
 
 const root = join(import.meta.dirname, "..");
 writeFileSync(join(root, "docs/metrics.md"), await metricsReference());
 writeFileSync(join(root, "docs/log-events.md"), logEventsReference());
+writeFileSync(join(root, "docs/fields.md"), fieldsReference());
+writeFileSync(
+  join(root, "mappings/mapping.schema.json"),
+  `${JSON.stringify(mappingJsonSchema(), undefined, 2)}\n`,
+);
 writeFileSync(
   join(root, "deploy/grafana/dashboards/crmsync.json"),
   `${JSON.stringify(buildDashboard(), undefined, 2)}\n`,
 );
+writeFileSync(join(root, "deploy/kubernetes/monitoring/prometheus-rule.yaml"), prometheusRule());

@@ -5,6 +5,8 @@
  */
 import type { AnnotationSpec, RowSpec } from "./panel-spec.ts";
 import { JOB, OWN } from "./promql.ts";
+import { ALERTS } from "./rows/alerts.ts";
+import { BULK } from "./rows/bulk.ts";
 import { CHANGES } from "./rows/changes.ts";
 import { FRESHNESS } from "./rows/freshness.ts";
 import { HEALTH } from "./rows/health.ts";
@@ -14,11 +16,13 @@ import { REQUESTS } from "./rows/requests.ts";
 import { STOPS } from "./rows/stops.ts";
 
 export const ROWS: readonly RowSpec[] = [
+  ALERTS,
   HEALTH,
   STOPS,
   FRESHNESS,
   REQUESTS,
   CHANGES,
+  BULK,
   INTAKE,
   PROCESS,
 ];

@@ -4,6 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
+import { buildDashboard } from "../../deploy/grafana/dashboard.ts";
 import { ROWS } from "../../deploy/grafana/panels.ts";
 import { freePort } from "../../src/ops/free-port.ts";
 import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
@@ -24,6 +25,11 @@ interface Sample {
   readonly value: readonly [number, string];
 }
 
+interface BuiltPanel {
+  readonly panels?: readonly BuiltPanel[];
+  readonly targets?: readonly { readonly expr: string }[];
+}
+
 /** A separate Prometheus that scrapes these daemons each second. */
 async function startPrometheus(command: string, dir: string, daemons: readonly DaemonProcess[]) {
   const port = await freePort();
@@ -33,7 +39,8 @@ async function startPrometheus(command: string, dir: string, daemons: readonly D
   await writeFile(
     config,
     JSON.stringify({
-      global: { scrape_interval: "1s", scrape_timeout: "1s" },
+      global: { scrape_interval: "1s", scrape_timeout: "1s", evaluation_interval: "1s" },
+      rule_files: [join(import.meta.dirname, "../../deploy/prometheus/rules/*.yml")],
       scrape_configs: [{ job_name: "crmsync", static_configs: [{ targets }] }],
     }),
   );
@@ -72,6 +79,8 @@ async function startPrometheus(command: string, dir: string, daemons: readonly D
 const resolved = (expr: string): string =>
   expr
     .replaceAll("$__rate_interval", "20s")
+    .replaceAll("$__range", "1h")
+    .replaceAll("$__interval", "15s")
     .replaceAll("$job", "crmsync")
     .replaceAll("$instance", ".*");
 
@@ -85,6 +94,13 @@ const valueOf = (samples: readonly Sample[], labels: Record<string, string> = {}
 const panel = (title: string): string => {
   const found = ROWS.flatMap(({ panels }) => panels).find((one) => one.title === title);
   return found?.queries[0]?.expr ?? "";
+};
+
+/** The queries as Grafana sends them. */
+const builtQueries = (): string[] => {
+  const { panels } = buildDashboard() as { panels: BuiltPanel[] };
+  const all = [...panels, ...panels.flatMap(({ panels: inner = [] }) => inner)];
+  return all.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 };
 
 const query = (legend: string): string => {
@@ -137,6 +153,13 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
     throw error;
   });
 
+  // A token of January is too old: that is what the first panel shows.
+  const firing = (await prometheus.query(panel("Firing alerts"))).map(({ metric }) => metric);
+  expect(firing.map(({ alertname }) => alertname)).toEqual(
+    expect.arrayContaining(["CrmsyncTokenOld", "CrmsyncTokenOverdue"]),
+  );
+  for (const expr of builtQueries()) await prometheus.query(expr);
+
   // Two processes export the same shared state: no panel counts it twice.
   expect(valueOf(await prometheus.query(panel("Dead letters")))).toBe(1);
   await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 0, {
@@ -185,7 +208,7 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
 
   // No process is left: the first row shows no numbers, and the dashboard shows the reason.
   for (const daemon of [first, second]) daemon.process.kill("SIGKILL");
-  const [healthRow] = ROWS;
+  const healthRow = ROWS.find(({ title }) => title === "Is it healthy?");
   const shown = async () => {
     const all = (healthRow?.panels ?? []).filter(({ title }) => title !== "On time, last 1 h");
     const found = await Promise.all(all.map(({ title }) => prometheus.query(panel(title))));

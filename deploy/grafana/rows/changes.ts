@@ -1,6 +1,20 @@
 /** How changes end, and what waits in the queues. */
+import type { ChangeOutcome } from "../../../src/sync/outcomes.ts";
 import type { RowSpec } from "../panel-spec.ts";
-import { increase, shared } from "../promql.ts";
+import { increase, OWN, shared } from "../promql.ts";
+
+/** Green and blue: sent; grey: needed no request; red: needs a person. */
+const OUTCOME_COLORS: Readonly<Record<ChangeOutcome, string>> = {
+  created: "green",
+  updated: "blue",
+  unchanged: "#8e8e8e",
+  nothing_to_terminate: "#b3b3b3",
+  coalesced: "light-blue",
+  superseded: "purple",
+  duplicate: "light-purple",
+  rejected: "red",
+  ignored: "#6e6e6e",
+};
 
 export const CHANGES: RowSpec = {
   title: "Changes and queues",
@@ -14,7 +28,9 @@ export const CHANGES: RowSpec = {
       runbook: "CrmsyncDeadLetters",
       unit: "short",
       width: 8,
+      none: "no changes",
       queries: [{ expr: `sum by (outcome) (${increase("changes_total")})`, legend: "{{outcome}}" }],
+      colors: OUTCOME_COLORS,
     },
     {
       kind: "lines",
@@ -23,6 +39,8 @@ export const CHANGES: RowSpec = {
       runbook: "CrmsyncQuotaExhausted",
       unit: "short",
       width: 8,
+      hidesZeros: true,
+      none: "nothing waits",
       queries: [{ expr: shared("unsynced_records", "", "lane"), legend: "{{lane}}" }],
     },
     {
@@ -33,7 +51,26 @@ export const CHANGES: RowSpec = {
       runbook: "CrmsyncRoleMissing",
       unit: "short",
       width: 8,
+      hidesZeros: true,
+      none: "no jobs",
       queries: [{ expr: shared("queue_jobs", "", "queue, state"), legend: "{{queue}} {{state}}" }],
+    },
+    {
+      kind: "lines",
+      title: "Share of rejected changes",
+      description:
+        "Of the changes that intake (mapping and rules) and sync (the service's replies) have checked in the last five minutes.",
+      runbook: "CrmsyncChangesRejected",
+      unit: "percentunit",
+      width: 8,
+      none: "no changes",
+      queries: [
+        {
+          expr: `sum by (role) (rate(crmsync_checks_total{${OWN}, result="rejected"}[5m])) / (sum by (role) (rate(crmsync_checks_total{${OWN}}[5m])) > 0)`,
+          legend: "{{role}}",
+        },
+      ],
+      shades: "red",
     },
     {
       kind: "bars",
@@ -41,18 +78,26 @@ export const CHANGES: RowSpec = {
       description: "crmsync dead list shows field, rule and remedy of each.",
       runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 12,
+      width: 8,
+      none: "none",
       queries: [{ expr: `sum by (reason) (${increase("rejected_total")})`, legend: "{{reason}}" }],
+      shades: "red",
     },
     {
       kind: "bars",
-      title: "Stalled jobs",
-      description:
-        "Jobs that were started again because their process was killed or hung during its work.",
-      runbook: "CrmsyncJobsStalled",
+      title: "New dead letters by field",
+      description: "By the first field that was wrong: the ten most frequent ones.",
+      runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 12,
-      queries: [{ expr: `sum(${increase("jobs_stalled_total")})`, legend: "jobs" }],
+      width: 8,
+      none: "none",
+      queries: [
+        {
+          expr: `topk(10, sum by (field) (${increase("rejected_total", ', field!="none"')}))`,
+          legend: "{{field}}",
+        },
+      ],
+      shades: "red",
     },
   ],
 };

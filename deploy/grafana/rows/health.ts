@@ -113,7 +113,7 @@ export const HEALTH: RowSpec = {
       queries: [{ expr: shared("dead_letters"), legend: "dead letters" }],
       thresholds: [
         [null, "green"],
-        [1, "yellow"],
+        [1, "red"],
       ],
     },
     {
@@ -136,6 +136,7 @@ export const HEALTH: RowSpec = {
         "1": ["token denied", "red"],
         "2": ["address denied", "red"],
       },
+      valueSize: 18,
       thresholds: [[null, "green"]],
     },
   ],

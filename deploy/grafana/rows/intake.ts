@@ -5,6 +5,7 @@ import { rate, increase, shared } from "../promql.ts";
 export const INTAKE: RowSpec = {
   title: "Intake and mapping",
   height: 8,
+  collapsed: true,
   panels: [
     {
       kind: "lines",
@@ -12,7 +13,7 @@ export const INTAKE: RowSpec = {
       description: "Events taken from the inbox per second.",
       runbook: "CrmsyncSourceSilent",
       unit: "cps",
-      width: 6,
+      width: 8,
       queries: [
         { expr: `sum by (source) (${rate("events_received_total")})`, legend: "{{source}}" },
       ],
@@ -23,10 +24,27 @@ export const INTAKE: RowSpec = {
       description: "Time since the last event of each source.",
       runbook: "CrmsyncSourceSilent",
       unit: "s",
-      width: 6,
+      width: 8,
       queries: [
         {
           expr: `time() - ${shared("source_last_event_timestamp_seconds", "", "source")}`,
+          legend: "{{source}}",
+        },
+      ],
+    },
+    {
+      kind: "lines",
+      title: "Clocks of sources",
+      description:
+        "By how much the clock of a source was ahead of Redis' clock within the last hour; 0 if it was not.",
+      runbook: "CrmsyncSourceClockAhead",
+      unit: "s",
+      width: 8,
+      hidesZeros: true,
+      none: "none is ahead",
+      queries: [
+        {
+          expr: shared("source_clock_ahead_seconds", "", "source"),
           legend: "{{source}}",
         },
       ],
@@ -38,7 +56,8 @@ export const INTAKE: RowSpec = {
         "Responses of POST /events and /webhooks (202 accepted, 400 not an event, 401 wrong token or signature, 503 Redis is away or full), outcomes of webhooks, and fetches of records from CRMs.",
       runbook: "CrmsyncSenderErrors",
       unit: "short",
-      width: 6,
+      width: 12,
+      none: "no requests",
       queries: [
         {
           expr: `sum by (code) (${increase("intake_requests_total")})`,
@@ -65,7 +84,8 @@ export const INTAKE: RowSpec = {
         "The ten most frequent reasons why a value of a record was changed or left out of the payload.",
       runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 6,
+      width: 12,
+      none: "none",
       queries: [
         {
           expr: `topk(10, sum by (field, reason) (${increase("mapping_warnings_total")}))`,

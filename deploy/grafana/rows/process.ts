@@ -1,10 +1,11 @@
 /** The processes and Redis. */
 import type { RowSpec } from "../panel-spec.ts";
-import { JOB, OWN, shared } from "../promql.ts";
+import { increase, JOB, OWN, shared } from "../promql.ts";
 
 export const PROCESS: RowSpec = {
   title: "Process",
   height: 7,
+  collapsed: true,
   panels: [
     {
       kind: "lines",
@@ -49,12 +50,49 @@ export const PROCESS: RowSpec = {
       queries: [{ expr: `nodejs_eventloop_lag_p99_seconds{${OWN}}`, legend: "{{instance}}" }],
     },
     {
+      kind: "bars",
+      title: "Frozen processes",
+      description:
+        "How long each process did not run although it should have; leases and locks may expire meanwhile.",
+      runbook: "CrmsyncProcessFrozen",
+      unit: "s",
+      width: 6,
+      none: "none",
+      queries: [
+        {
+          expr: `sum by (instance) (${increase("frozen_seconds_total")})`,
+          legend: "{{instance}}",
+        },
+      ],
+    },
+    {
+      kind: "bars",
+      title: "Stalled jobs",
+      description:
+        "Jobs that were started again because their process was killed or hung during its work.",
+      runbook: "CrmsyncJobsStalled",
+      unit: "short",
+      width: 6,
+      none: "none",
+      queries: [{ expr: `sum(${increase("jobs_stalled_total")})`, legend: "jobs" }],
+    },
+    {
+      kind: "lines",
+      title: "Ping of Redis",
+      description: "How long Redis takes to answer each process; empty while it does not answer.",
+      runbook: "CrmsyncRedisSlow",
+      unit: "s",
+      width: 6,
+      none: "no answer",
+      queries: [{ expr: `crmsync_redis_ping_seconds{${OWN}}`, legend: "{{instance}}" }],
+    },
+    {
       kind: "lines",
       title: "Memory of Redis",
       description: "Used, and the limit at which Redis rejects writes (0: none).",
       runbook: "CrmsyncRedisNearlyFull",
       unit: "bytes",
-      width: 8,
+      width: 6,
       queries: [
         { expr: shared("redis_memory_used_bytes"), legend: "used" },
         { expr: shared("redis_memory_limit_bytes"), legend: "limit" },
@@ -63,13 +101,15 @@ export const PROCESS: RowSpec = {
     {
       kind: "states",
       title: "Redis",
-      description: "Whether it answers each process, and whether its settings keep every write.",
+      description:
+        "Whether it answers each process, whether its settings keep every write, and whether its last saves succeeded.",
       runbook: "CrmsyncRedisNotDurable",
       unit: "short",
-      width: 8,
+      width: 12,
       queries: [
         { expr: `min by (instance) (crmsync_redis_up{${OWN}})`, legend: "answers {{instance}}" },
         { expr: `min(crmsync_redis_durable{${JOB}})`, legend: "durable" },
+        { expr: `1 - ${shared("redis_saves_failing", "", "kind")}`, legend: "{{kind}}" },
       ],
       values: { "0": ["no", "red"], "1": ["yes", "green"] },
       thresholds: [
@@ -83,7 +123,7 @@ export const PROCESS: RowSpec = {
       description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",
       runbook: "CrmsyncTokenOld",
       unit: "s",
-      width: 4,
+      width: 6,
       none: "no date set",
       queries: [
         {
@@ -103,7 +143,7 @@ export const PROCESS: RowSpec = {
       description: "Processes of each version; two versions mean an unfinished roll-out.",
       runbook: "CrmsyncDown",
       unit: "short",
-      width: 4,
+      width: 6,
       none: "none",
       queries: [{ expr: `count by (version) (crmsync_build_info{${OWN}})`, legend: "{{version}}" }],
       thresholds: [[null, "blue"]],

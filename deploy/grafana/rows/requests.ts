@@ -5,14 +5,26 @@ import { increase, quantile, shared } from "../promql.ts";
 /** Replies of the service by what they mean. */
 const REPLIES: readonly (readonly [legend: string, codes: string, color: string])[] = [
   ["accepted", "200|201", "green"],
-  ["400/422 rejected", "400|422", "yellow"],
-  ["401 token denied", "401", "red"],
-  ["403 address denied", "403", "dark-red"],
+  ["400/422 rejected", "400|422", "red"],
+  ["401 token denied", "401", "purple"],
+  ["403 address denied", "403", "dark-purple"],
   ["404/409 ledger was wrong", "404|409", "blue"],
-  ["429 throttled", "429", "purple"],
+  ["429 throttled", "429", "yellow"],
   ["5xx", "5..", "orange"],
   ["no reply, or another status", "none|other", "dark-orange"],
 ];
+
+/** What requests were sent for, by their operation. */
+const REASONS: readonly (readonly [legend: string, operation: string, color: string])[] = [
+  ["create a relation", "create", "green"],
+  ["update a relation", "update", "blue"],
+  ["read one relation", "get", "purple"],
+  ["list relations", "list", "yellow"],
+  ["value lists and probes", "schema-config", "orange"],
+];
+
+const colorsOf = (rows: typeof REPLIES): Record<string, string> =>
+  Object.fromEntries(rows.map(([legend, , color]) => [legend, color]));
 
 export const REQUESTS: RowSpec = {
   title: "Quota and requests",
@@ -37,11 +49,27 @@ export const REQUESTS: RowSpec = {
       runbook: "CrmsyncServiceUnavailable",
       unit: "short",
       width: 8,
-      queries: REPLIES.map(([legend, codes, color]) => ({
+      none: "no requests",
+      queries: REPLIES.map(([legend, codes]) => ({
         expr: `sum(${increase("service_requests_total", `, code=~"${codes}"`)})`,
         legend,
-        color,
       })),
+      colors: colorsOf(REPLIES),
+    },
+    {
+      kind: "bars",
+      title: "Requests by reason",
+      description:
+        "What the requests were for. Reads confirm what a reply did not prove; lists warm the ledger.",
+      runbook: "CrmsyncQuotaExhausted",
+      unit: "short",
+      width: 8,
+      none: "no requests",
+      queries: REASONS.map(([legend, operation]) => ({
+        expr: `sum(${increase("service_requests_total", `, operation="${operation}"`)})`,
+        legend,
+      })),
+      colors: colorsOf(REASONS),
     },
     {
       kind: "lines",
@@ -49,7 +77,7 @@ export const REQUESTS: RowSpec = {
       description: "From the start of a request to the end of its response.",
       runbook: "CrmsyncServiceUnavailable",
       unit: "s",
-      width: 8,
+      width: 6,
       queries: [0.5, 0.99].map((q) => ({
         expr: quantile(q, "service_request_duration_seconds", "", "method, "),
         legend: `{{method}} p${q * 100}`,
@@ -62,7 +90,7 @@ export const REQUESTS: RowSpec = {
         "How long requests waited for their permit: near 0 while bursts are allowed, otherwise as long as the quota requires.",
       runbook: "CrmsyncQuotaExhausted",
       unit: "s",
-      width: 8,
+      width: 6,
       queries: [0.5, 0.99].map((q) => ({
         expr: quantile(q, "permit_wait_seconds", "", "lane, "),
         legend: `{{lane}} p${q * 100}`,
@@ -75,7 +103,7 @@ export const REQUESTS: RowSpec = {
         "probing: requests beyond a burst are tried one by one; free: bursts are allowed; steady: spread evenly, as configured; fallback: spread evenly after an unexplained 429.",
       runbook: "CrmsyncPacingSteady",
       unit: "short",
-      width: 8,
+      width: 6,
       queries: [{ expr: shared("quota_pacing", "", "mode"), legend: "{{mode}}" }],
       values: { "0": ["", "#2a3b2f"], "1": ["now", "blue"] },
       thresholds: [
@@ -90,7 +118,8 @@ export const REQUESTS: RowSpec = {
         "How often all sending stopped, how many single tries were repeated because the service was unavailable, and how many relations it had lost.",
       runbook: "CrmsyncServiceUnavailable",
       unit: "short",
-      width: 8,
+      width: 6,
+      none: "none",
       queries: [
         { expr: `sum by (reason) (${increase("pauses_total")})`, legend: "pause: {{reason}}" },
         { expr: `sum(${increase("retries_total")})`, legend: "retries" },

@@ -18,7 +18,7 @@ const PROMTOOL = {
 interface Rule {
   readonly alert?: string;
   readonly labels?: { readonly severity: string };
-  readonly annotations?: Readonly<Record<"summary" | "description" | "runbook", string>>;
+  readonly annotations?: Readonly<Record<"summary" | "description" | "runbook_url", string>>;
 }
 
 interface Case {
@@ -52,7 +52,9 @@ it.for(alerts)("$alert has a case that fires, one that does not, and a runbook s
   expect(silent.filter(({ alertname }) => alertname === name)).not.toEqual([]);
   const fires = tests.flatMap(({ promql_expr_test: cases = [] }) => cases);
   expect(fires.filter(({ expr }) => expr.includes(`"${name}"`))).not.toEqual([]);
-  expect(rule.annotations?.runbook).toBe(`docs/runbook.md#${name.toLowerCase()}`);
+  expect(rule.annotations?.runbook_url).toBe(
+    `{{ or $externalLabels.runbook "docs/runbook.md" }}#${name.toLowerCase()}`,
+  );
   expect(rule.labels?.severity).toMatch(/^(critical|warning)$/);
   const section = runbook.split(`\n### ${name}\n`)[1]?.split("\n### ")[0] ?? "";
   for (const part of ["**Means.**", "**Look.**", "**Do.**"]) expect(section).toContain(part);
@@ -62,11 +64,11 @@ it("every section that a finding names is in the runbook", () => {
   const anchors = [...runbook.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
     title.toLowerCase().replaceAll(" ", "-"),
   );
-  const sources = ["stops.ts", "findings.ts"].map((file) =>
+  const sources = ["stops.ts", "findings.ts", "change-findings.ts", "process-findings.ts"].map((file) =>
     readFileSync(join(root, "src/status", file), "utf8"),
   );
   const named = sources.flatMap((source) =>
-    [...source.matchAll(/"((?:crmsync|the-)[a-z-]+)"/g)].map(([, anchor]) => anchor),
+    [...source.matchAll(/"((?:crmsync|the-|one-)[a-z-]+)"/g)].map(([, anchor]) => anchor),
   );
   expect(new Set(named).size).toBeGreaterThan(12);
   for (const anchor of named) expect(anchors).toContain(anchor);

@@ -1,8 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parse, parseAllDocuments } from "yaml";
+import { parse } from "yaml";
 import { readConfig } from "../../../src/config.ts";
+import { CONF_FILE } from "../../../src/ops/redis-process.ts";
+import { writeConf } from "../../../src/ops/redis-conf.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const text = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -36,6 +39,23 @@ describe("docker-compose.yml", () => {
     }
   });
 
+  it("hands its two ways out of Alertmanager to the script that reads them", () => {
+    const { alertmanager, prometheus } = compose.services;
+    const script = text("deploy/alertmanager/start.sh");
+    const variables = Object.keys(alertmanager?.environment ?? {});
+    expect(variables).toEqual(["ALERT_TO", "ALERT_SMTP"]);
+    for (const name of variables) expect(script).toContain(`\${${name}:-}`);
+    const { alerting, global } = parse(text("deploy/prometheus/prometheus.yml")) as {
+      alerting: { alertmanagers: unknown };
+      global: { external_labels: Record<string, string> };
+    };
+    expect(alerting.alertmanagers).toEqual([
+      { static_configs: [{ targets: ["alertmanager:9093"] }] },
+    ]);
+    const [name] = Object.keys(prometheus?.environment ?? {});
+    expect(global.external_labels).toEqual({ runbook: `\${${name}}` });
+  });
+
   it("names only variables that exist", () => {
     const env = compose.services["crmsync"]?.environment ?? {};
     const config = readConfig({});
@@ -51,20 +71,46 @@ describe("docker-compose.yml", () => {
   });
 });
 
-describe("Kubernetes", () => {
-  const documents = parseAllDocuments(text("deploy/kubernetes/crmsync.yaml"));
+describe("deploy/systemd", () => {
+  const unit = text("deploy/systemd/crmsync.service");
+  const env = text("deploy/systemd/env.example");
+  const setting = (name: string): string => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
 
-  it("is valid YAML with all deployments and disruption budgets", () => {
-    expect(documents.flatMap(({ errors }) => errors)).toEqual([]);
-    const kinds = documents.map((document) => (document.toJS() as { kind: string }).kind);
-    expect(kinds.filter((kind) => kind === "Deployment")).toHaveLength(2);
-    expect(kinds.filter((kind) => kind === "PodDisruptionBudget")).toHaveLength(2);
+  it("has a memory limit above the limit of the embedded Redis", async () => {
+    await using dir = await tempDir();
+    writeConf(dir.path, { port: 1, password: "" });
+    const conf = readFileSync(join(dir.path, CONF_FILE), "utf8");
+    const redisBytes = Number(/^maxmemory (\d+)$/m.exec(conf)?.[1]);
+    const [, gib] = /^(\d+)G$/.exec(setting("MemoryMax")) ?? [];
+    expect(Number(gib) * 1024 ** 3).toBeGreaterThanOrEqual(1.5 * redisBytes);
   });
 
-  it("has a configuration that the daemon accepts", () => {
-    const config = documents[0]?.toJS() as { data: Record<string, string> };
-    const plain = Object.entries(config.data).filter(([name]) => !name.endsWith("_FILE"));
-    expect(() => readConfig(Object.fromEntries(plain))).not.toThrow();
+  it("has an example of settings that the daemon accepts, with every secret as a file", () => {
+    const lines = env.split("\n").map((line) => /^(?:# )?([A-Z_]+)=(.*)$/.exec(line));
+    const settings = lines.flatMap((line) =>
+      line === null ? [] : [[line[1] ?? "", line[2] ?? ""]],
+    );
+    const plain = settings.filter(([name = ""]) => !name.endsWith("_FILE"));
+    expect(() => readConfig(Object.fromEntries(plain) as Record<string, string>)).not.toThrow();
+    const files = settings.flatMap(([name = ""]) => (name.endsWith("_FILE") ? [name] : []));
+    const known = Object.keys(readConfig({}).secrets).map((name) => `${name}_FILE`);
+    expect(known).toEqual(expect.arrayContaining(files));
+    expect(files).toEqual(expect.arrayContaining(["SERVICE_TOKEN_FILE", "INGEST_TOKEN_FILE"]));
+    expect(env).toMatch(/^INGEST_TOKEN_FILE=/m);
+  });
+
+  it("runs the documented commands as the daemon's user on the daemon's data", () => {
+    const user = setting("User");
+    const [, dataDir = ""] = /^Environment=DATA_DIR=(.*)$/m.exec(unit) ?? [];
+    expect(dataDir).toBe(`/var/lib/${setting("StateDirectory")}`);
+    const docs = text("docs/runbook.md") + text("docs/deploy.md");
+    const commands = docs.match(/systemd-run .*/g) ?? [];
+    expect(commands.length).toBeGreaterThanOrEqual(2);
+    for (const command of commands) {
+      expect(command).toContain(`-p User=${user} `);
+      expect(command).toContain(`-p EnvironmentFile=${setting("EnvironmentFile")} `);
+      expect(command).toContain(`-E DATA_DIR=${dataDir} `);
+    }
   });
 });
 

@@ -1,0 +1,76 @@
+/** Imports, and the listing of the service: work that takes what live changes leave. */
+import type { RowSpec } from "../panel-spec.ts";
+import { OWN, shared } from "../promql.ts";
+import { freshnessPanel, oldestPanel } from "./freshness.ts";
+
+export const BULK: RowSpec = {
+  title: "Bulk and reconcile",
+  height: 7,
+  panels: [
+    {
+      kind: "lines",
+      title: "Bulk backlog",
+      description: "Records of the lane bulk with a change that is not on the service.",
+      runbook: "CrmsyncQuotaExhausted",
+      unit: "short",
+      width: 6,
+      none: "unknown",
+      queries: [{ expr: shared("unsynced_records", ', lane="bulk"'), legend: "records" }],
+    },
+    {
+      kind: "lines",
+      title: "Time until the backlog is drained",
+      description:
+        "At the quota's rate, for all that waits now: bulk changes are the last to be sent. Unknown while sending is stopped until somebody acts.",
+      runbook: "CrmsyncQuotaExhausted",
+      unit: "s",
+      width: 6,
+      none: "unknown",
+      queries: [
+        {
+          expr: `clamp_min(${shared("backlog_drained_timestamp_seconds")} - time(), 0)`,
+          legend: "time left",
+        },
+      ],
+    },
+    oldestPanel("bulk", 6),
+    freshnessPanel("bulk", 6),
+    {
+      kind: "lines",
+      title: "Listing of the service",
+      description:
+        "Requests that list relations, by reply, since the processes started: one per 5000 relations, to warm the ledger.",
+      runbook: "CrmsyncWarmingUp",
+      unit: "short",
+      width: 12,
+      hidesZeros: true,
+      none: "none",
+      queries: [
+        {
+          expr: `sum by (code) (crmsync_service_requests_total{${OWN}, operation="list"})`,
+          legend: "{{code}}",
+        },
+      ],
+      colors: { "200": "green" },
+    },
+    {
+      kind: "states",
+      title: "Warm-up",
+      description: "While the ledger is being warmed, changes wait.",
+      runbook: "CrmsyncWarmingUp",
+      unit: "short",
+      width: 12,
+      queries: [
+        {
+          expr: shared("sending_stopped", ', reason="warming_up"'),
+          legend: "warming up",
+        },
+      ],
+      values: { "0": ["", "#2a3b2f"], "1": ["now", "blue"] },
+      thresholds: [
+        [null, "green"],
+        [1, "blue"],
+      ],
+    },
+  ],
+};
