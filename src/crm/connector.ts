@@ -1,23 +1,31 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its records are read. */
+import type { Problem } from "../sync/problem.ts";
 import type { RecordReader } from "./record-reader.ts";
 
-export interface CrmConnector {
+/** Receives the requests to one address. */
+export interface WebhookEndpoint {
   /** The part of the path after `/webhooks/`, and the name under which it is counted. */
   readonly name: string;
-  /** The variable that holds its secret. */
-  readonly secretName: string;
-  /** How long a signature of this CRM can stay valid, s; 0 where requests have no `requestKey`. */
+  /** The variable that holds its secret; undefined where anybody may post. */
+  readonly secretName: string | undefined;
+  /** How long a signature of this sender can stay valid, s; 0 where requests have no `requestKey`. */
   readonly rememberForS: number;
   verify(request: WebhookRequest, secrets: readonly string[]): Verification;
   /**
    * @param canFetch whether a record that is missing or incomplete can be fetched.
-   * @throws WebhookBodyError when the body is not what this CRM sends.
+   * @throws WebhookBodyError when the body is not what this sender sends.
+   * @throws WebhookUnavailable when it should be sent again.
    */
+  toEvents(request: WebhookRequest, canFetch: boolean): Translated | Promise<Translated>;
+  /** The response that this sender expects once its events are stored; by default 200 and JSON. */
+  readonly acknowledgement?: { readonly contentType: string; readonly body: string };
+}
+
+export interface CrmConnector extends WebhookEndpoint {
+  readonly secretName: string;
   toEvents(request: WebhookRequest, canFetch: boolean): Translated;
   /** For CRMs that do not send the whole record. */
   readonly reader?: RecordReader;
-  /** The response that this CRM expects once its events are stored; by default 200 and JSON. */
-  readonly acknowledgement?: { readonly contentType: string; readonly body: string };
 }
 
 /** An HTTP request, with everything that any of the CRMs signs or needs. */
@@ -47,6 +55,20 @@ export interface Translated {
   readonly events: readonly WebhookEvent[];
   /** How many times the CRM reports that it lost changes. */
   readonly gaps?: number;
+  /** Set if a bad event does not keep the others of its body from being stored. */
+  readonly each?: {
+    /** How many events the body has. */
+    readonly of: number;
+    /** The place in the body of each of `events`, from 0. */
+    readonly positions: readonly number[];
+    /** What is wrong with the events that are not in `events`. */
+    readonly problems: readonly EventProblem[];
+  };
+}
+
+export interface EventProblem extends Problem {
+  /** The place of the event in the body, from 0. */
+  readonly index: number;
 }
 
 /** A CloudEvent as it is added to the inbox. */

@@ -3,6 +3,7 @@
  * failed at the first try, Pipedrive sends nothing for half an hour.
  */
 import { isOneOf } from "../ops/secrets.ts";
+import { basicOf } from "./authorization.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
@@ -20,10 +21,7 @@ export const pipedrive: CrmConnector = {
 
   /** HTTP Basic: the secret is `user:password`, as given when the webhook was created. */
   verify({ headers }, secrets) {
-    const given = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
-    const userAndPassword =
-      given === undefined ? undefined : Buffer.from(given, "base64").toString("utf8");
-    return isOneOf(userAndPassword, secrets)
+    return isOneOf(basicOf(headers), secrets)
       ? { ok: true }
       : { ok: false, why: "the user and password (HTTP Basic) are missing or wrong" };
   },

@@ -3,6 +3,7 @@
  * events and sends them here as JSON. Salesforce itself sends outbound messages, as SOAP.
  */
 import { isOneOf } from "../ops/secrets.ts";
+import { basicOf } from "./authorization.ts";
 import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
@@ -33,10 +34,9 @@ export const salesforce: CrmConnector = {
 
   /** A relay can set a header; an outbound message can carry a secret only in its address. */
   verify({ headers, query }, secrets) {
-    const basic = /^Basic +([A-Za-z0-9+/=]+) *$/i.exec(headers["authorization"] ?? "")?.[1];
     const given = [
       headers["authorization"]?.replace(/^Bearer +/i, ""),
-      basic && Buffer.from(basic, "base64").toString("utf8"),
+      basicOf(headers),
       headers["x-api-key"],
       query.get("key") ?? undefined,
     ];

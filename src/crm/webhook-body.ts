@@ -6,6 +6,9 @@ import { textOf } from "./json-value.ts";
 /** The body is not what the CRM sends. The message says why and quotes nothing of the body. */
 export class WebhookBodyError extends Error {}
 
+/** The body cannot be translated now; the sender should post it again. */
+export class WebhookUnavailable extends Error {}
+
 /** @throws WebhookBodyError when the body is not JSON. */
 export function jsonOf(request: WebhookRequest): unknown {
   try {

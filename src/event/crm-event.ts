@@ -7,6 +7,7 @@
 import { z } from "zod";
 import { LANES } from "../sync/lane.ts";
 import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
+import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
 
 export const EVENT_TYPES = [
@@ -102,13 +103,6 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
-}
-
-/** Finds nesting deep enough to overflow the stack of recursive code such as JSON.stringify. */
-function isDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  return Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
 }
 
 /** Splits `subject`: `contact/4711` is object `contact`, record `4711`. */

@@ -7,8 +7,9 @@ export function serveOpenApi(
   app: FastifyInstance,
   version: string,
   webhooks: readonly string[],
+  jsonWebhooks: readonly string[],
 ): void {
-  const document = openApiDocument(version, webhooks);
+  const document = openApiDocument(version, webhooks, jsonWebhooks);
   app.get("/openapi.json", async () => document);
 }
 
@@ -34,7 +35,11 @@ const schemaOf = (schema: z.ZodType): unknown => {
   return rest;
 };
 
-function openApiDocument(version: string, webhooks: readonly string[]) {
+function openApiDocument(
+  version: string,
+  webhooks: readonly string[],
+  jsonWebhooks: readonly string[],
+) {
   return {
     openapi: "3.1.0",
     info: {
@@ -44,7 +49,12 @@ function openApiDocument(version: string, webhooks: readonly string[]) {
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: "/" }],
-    paths: { "/events": eventsPath(), "/webhooks/{crm}": webhooksPath(webhooks), ...healthPaths() },
+    paths: {
+      "/events": eventsPath(),
+      "/webhooks/{crm}": webhooksPath(webhooks),
+      ...(jsonWebhooks.length > 0 && { "/webhooks/json/{name}": jsonWebhooksPath(jsonWebhooks) }),
+      ...healthPaths(),
+    },
     components: {
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer", description: "INGEST_TOKEN" },
@@ -105,6 +115,28 @@ function webhooksPath(webhooks: readonly string[]) {
         "400": response("The body is not what this CRM sends.", ref("Error")),
         "401": response("The signature or secret is missing or wrong.", ref("Error")),
         "409": response("This signed request was accepted before.", ref("Error")),
+        "503": UNAVAILABLE,
+      },
+    },
+  };
+}
+
+function jsonWebhooksPath(names: readonly string[]) {
+  return {
+    post: {
+      operationId: "receiveJson",
+      summary: "Receive the JSON of any tool, as the mapping file describes it.",
+      parameters: [{ name: "name", in: "path", required: true, schema: { enum: names } }],
+      requestBody: { required: true, content: json({}) },
+      responses: {
+        "200": response("All events are stored.", ref("Taken")),
+        "400": response(
+          "Some events, or all, have problems and were not stored; the others are.",
+          ref("Error"),
+        ),
+        "401": response("The credentials are missing or wrong.", ref("Error")),
+        "409": response("This signed request was accepted before.", ref("Error")),
+        "413": response("The body is larger than 4 MiB.", ref("Error")),
         "503": UNAVAILABLE,
       },
     },

@@ -1,21 +1,21 @@
-/** POST /webhooks/<name>: the webhooks of the CRMs, one address per connector. */
+/** POST /webhooks/<name>: one address per connector, and per webhook of the mapping file. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { CrmConnector, WebhookEvent, WebhookRequest } from "../crm/connector.ts";
-import { CONNECTORS } from "../crm/connectors.ts";
-import { WebhookBodyError } from "../crm/webhook-body.ts";
-import { parseEvent } from "../event/crm-event.ts";
+import type { WebhookEndpoint, WebhookRequest } from "../crm/connector.ts";
+import { WebhookBodyError, WebhookUnavailable } from "../crm/webhook-body.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
 import { RETRY_AFTER_S, storeEvents, type IntakePorts, type RequestClaim } from "./store-events.ts";
+import { problemsResponse, usableEvents, type UsableEvents } from "./usable-events.ts";
 
 /** Room for a hundred outbound messages with every field filled. */
 const BODY_LIMIT = 4 * 1024 * 1024;
 
-/** How a webhook request ended: 200, 401, 400, 409 or 503. */
+/** How a webhook request ended: 200, 401, 400, 400, 409 or 503. */
 export const WEBHOOK_OUTCOMES = [
   "stored",
   "unauthorised",
   "bad_body",
+  "partly_stored",
   "copy",
   "unavailable",
 ] as const;
@@ -33,7 +33,11 @@ export interface WebhookPorts extends IntakePorts {
   changesLost(crm: string, gaps: number): void;
 }
 
-export function serveWebhooks(app: FastifyInstance, ports: WebhookPorts): void {
+export function serveWebhooks(
+  app: FastifyInstance,
+  endpoints: readonly WebhookEndpoint[],
+  ports: WebhookPorts,
+): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
@@ -41,28 +45,35 @@ export function serveWebhooks(app: FastifyInstance, ports: WebhookPorts): void {
       { parseAs: "buffer", bodyLimit: BODY_LIMIT },
       (_request, body, done) => done(null, body),
     );
-    for (const connector of CONNECTORS) {
+    for (const endpoint of endpoints) {
       const take = async (request: FastifyRequest, reply: FastifyReply) =>
-        takeRequest(connector, request, reply, ports);
-      scope.post(`/webhooks/${connector.name}`, take);
-      scope.post(`/webhooks/${connector.name}/*`, take);
+        takeRequest(endpoint, request, reply, ports);
+      scope.post(`/webhooks/${endpoint.name}`, take);
+      scope.post(`/webhooks/${endpoint.name}/*`, take);
     }
+    scope.post("/webhooks/json/*", async (_request, reply) =>
+      reply.code(404).send({ error: "the mapping file has no webhook of this name" }),
+    );
   });
 }
 
 async function takeRequest(
-  connector: CrmConnector,
+  endpoint: WebhookEndpoint,
   received: FastifyRequest,
   reply: FastifyReply,
   ports: WebhookPorts,
 ): Promise<void> {
-  const { name, secretName } = connector;
-  const end = async (status: number, outcome: WebhookOutcome, why: string) => {
+  const { name, secretName } = endpoint;
+  const end = async (status: number, outcome: WebhookOutcome, why: string, more: object = {}) => {
     ports.ended(name, outcome, why);
-    await reply.code(status).send({ error: why });
+    await reply.code(status).send({ error: why, ...more });
   };
-  const secrets = secretsOf(ports.secret(secretName));
-  if (secrets.length === 0) {
+  const unavailable = async (why: string) => {
+    void reply.header("retry-after", String(RETRY_AFTER_S));
+    return end(503, "unavailable", why);
+  };
+  const secrets = secretName === undefined ? [] : secretsOf(ports.secret(secretName));
+  if (secretName !== undefined && secrets.length === 0) {
     return end(
       401,
       "unauthorised",
@@ -70,66 +81,58 @@ async function takeRequest(
     );
   }
   const request = requestOf(received, name, ports.publicUrl);
-  const verified = connector.verify(request, secrets);
+  const verified = endpoint.verify(request, secrets);
   if (!verified.ok) return end(401, "unauthorised", verified.why);
 
-  let events: readonly WebhookEvent[];
-  let gaps: number;
+  let usable: UsableEvents;
   try {
-    ({ events, gaps = 0 } = connector.toEvents(request, ports.canFetch(name)));
-    checkEvents(events, ports.now());
+    const translated = await endpoint.toEvents(request, ports.canFetch(name));
+    usable = usableEvents(translated, ports.now());
+    if ((translated.gaps ?? 0) > 0) ports.changesLost(name, translated.gaps ?? 0);
   } catch (error) {
+    if (error instanceof WebhookUnavailable) return unavailable(error.message);
     if (!(error instanceof WebhookBodyError)) throw error;
     return end(400, "bad_body", error.message);
   }
-  if (gaps > 0) ports.changesLost(name, gaps);
-  const result = await storeEvents(events, claimOf(connector, verified.requestKey), ports);
+  const { events, problems } = usable;
+  const { error, ...detail } = problemsResponse(usable);
+  if (problems.length > 0 && events.length === 0) return end(400, "bad_body", error, detail);
+  // A request that is stored in part may be sent again, once the rest of it is usable.
+  const claim = problems.length > 0 ? undefined : claimOf(endpoint, verified.requestKey);
+  const result = await storeEvents(events, claim, ports);
   switch (result.kind) {
     case "unavailable":
-      void reply.header("retry-after", String(RETRY_AFTER_S));
-      return end(
-        503,
-        "unavailable",
-        "events cannot be stored now and none was stored; send them again",
-      );
+      return unavailable("events cannot be stored now and none was stored; send them again");
     case "copy":
       return end(409, "copy", "this signed request was accepted before");
     case "stored": {
+      const { accepted, duplicates } = result;
+      if (problems.length > 0) {
+        return end(400, "partly_stored", error, { accepted, duplicates, ...detail });
+      }
       ports.ended(name, "stored", "");
-      const { contentType, body } = acknowledgementOf(connector, request);
+      const { contentType, body } = acknowledgementOf(endpoint, request);
       await reply
         .code(200)
         .type(contentType)
-        .send(body ?? JSON.stringify({ accepted: result.accepted, duplicates: result.duplicates }));
+        .send(body ?? JSON.stringify({ accepted, duplicates }));
     }
   }
 }
 
 function claimOf(
-  connector: CrmConnector,
+  { name, rememberForS }: WebhookEndpoint,
   requestKey: string | undefined,
 ): RequestClaim | undefined {
   if (requestKey === undefined) return undefined;
   const hash = createHash("sha256").update(requestKey).digest("base64url");
-  return { key: `${connector.name}:${hash}`, forSeconds: connector.rememberForS };
+  return { key: `${name}:${hash}`, forSeconds: rememberForS };
 }
 
-/** @throws WebhookBodyError when a connector made an invalid event, since the body caused it. */
-function checkEvents(events: readonly WebhookEvent[], now: number): void {
-  for (const event of events) {
-    const parsed = parseEvent(event, now);
-    if (parsed.ok) continue;
-    const [problem] = parsed.problems;
-    throw new WebhookBodyError(
-      `${problem?.field ?? "an event"} ${problem?.rule ?? "is not usable"}`,
-    );
-  }
-}
-
-function acknowledgementOf(connector: CrmConnector, request: WebhookRequest) {
+function acknowledgementOf(endpoint: WebhookEndpoint, request: WebhookRequest) {
   const isXml = /xml/i.test(request.headers["content-type"] ?? "");
   const json = { contentType: "application/json", body: undefined };
-  return connector.acknowledgement !== undefined && isXml ? connector.acknowledgement : json;
+  return endpoint.acknowledgement !== undefined && isXml ? endpoint.acknowledgement : json;
 }
 
 function requestOf(

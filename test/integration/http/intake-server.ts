@@ -4,6 +4,7 @@ import pino from "pino";
 import { readConfig } from "../../../src/config.ts";
 import { createHttpServer } from "../../../src/http/server.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import type { Mapping } from "../../../src/mapping/mapping.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { serveHttpIntake } from "../../../workers/http-intake.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -19,6 +20,7 @@ export interface IntakeServer extends AsyncDisposable {
 export async function startIntakeServer(
   redisUrl: string,
   env: Record<string, string> = {},
+  mapping: Mapping = businessRelationMapping,
 ): Promise<IntakeServer> {
   const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), ...env });
   const log = pino({ level: "silent" });
@@ -27,7 +29,7 @@ export async function startIntakeServer(
     redisUrl,
     version: "test",
     log,
-    mapping: businessRelationMapping,
+    mapping,
   });
   const defects: unknown[] = [];
   const app = createHttpServer((error) => defects.push(error));

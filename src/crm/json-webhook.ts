@@ -1,0 +1,153 @@
+/**
+ * A webhook for the JSON of any tool, /webhooks/json/<name>. The mapping file says who may post, and
+ * finds the events in the body by its expressions.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { isDeeperThan } from "../event/depth.ts";
+import type { Problem } from "../sync/problem.ts";
+import type {
+  EventProblem,
+  Translated,
+  WebhookEndpoint,
+  WebhookEvent,
+  WebhookRequest,
+} from "./connector.ts";
+import { isObject } from "./json-value.ts";
+import { verifyJson, type JsonVerify } from "./verify-json.ts";
+import { jsonOf, WebhookBodyError, WebhookUnavailable } from "./webhook-body.ts";
+
+/** A webhook of the mapping file. */
+export interface JsonWebhook {
+  readonly name: string;
+  readonly verify: JsonVerify;
+  /** The CRM from which records are fetched that the events do not contain. */
+  readonly fetch: string | undefined;
+  translate(content: JsonContent): Promise<JsonTranslation>;
+}
+
+interface JsonContent {
+  readonly body: unknown;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly query: Readonly<Record<string, string>>;
+}
+
+type JsonTranslation =
+  | { readonly kind: "translated"; readonly events: readonly JsonEventInBody[] }
+  | { readonly kind: "bad_body" | "unavailable"; readonly why: string };
+
+interface JsonEventInBody {
+  readonly translated:
+    | ({ readonly kind: "event" } & JsonEvent)
+    | { readonly kind: "left_out" }
+    | { readonly kind: "problems"; readonly problems: readonly Problem[] };
+  readonly given: unknown;
+}
+
+interface JsonEvent {
+  readonly operation: "created" | "updated" | "deleted" | "restored";
+  readonly object: string;
+  readonly recordId: string;
+  readonly time: string | undefined;
+  readonly eventId: string | undefined;
+  readonly record: Readonly<Record<string, unknown>> | "event" | undefined;
+}
+
+/** A little less than an event may be nested around it. */
+const MAX_DEPTH = 60;
+
+const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)/i;
+
+/** A copy of a request is remembered for longer than its signature is valid, s. */
+const MARGIN_S = 60;
+
+/** Headers that may hold credentials: expressions do not see them. */
+const SECRET_HEADERS = ["authorization", "proxy-authorization", "cookie"];
+
+export function jsonEndpoint(webhook: JsonWebhook): WebhookEndpoint {
+  const { name, verify } = webhook;
+  const toleranceS = verify.by === "hmac" ? verify.timestamp?.toleranceS : undefined;
+  return {
+    name: `json/${name}`,
+    secretName: verify.by === "none" ? undefined : verify.secretName,
+    rememberForS: toleranceS === undefined ? 0 : 2 * toleranceS + MARGIN_S,
+    verify: (request, secrets) => verifyJson(verify, request, secrets),
+    toEvents: (request) => toEvents(webhook, request),
+  };
+}
+
+async function toEvents(webhook: JsonWebhook, request: WebhookRequest): Promise<Translated> {
+  const body = bodyOf(request);
+  const hidden = new Set(SECRET_HEADERS);
+  if ("header" in webhook.verify) hidden.add(webhook.verify.header);
+  const headers = Object.entries(request.headers).filter(([header]) => !hidden.has(header));
+  const query = Object.fromEntries(request.query);
+  if ("parameter" in webhook.verify) delete query[webhook.verify.parameter];
+  const translation = await webhook.translate({
+    body,
+    headers: Object.fromEntries(headers),
+    query,
+  });
+  if (translation.kind !== "translated") {
+    const { kind, why } = translation;
+    throw kind === "bad_body" ? new WebhookBodyError(why) : new WebhookUnavailable(why);
+  }
+  const events: WebhookEvent[] = [];
+  const positions: number[] = [];
+  const problems: EventProblem[] = [];
+  for (const [index, { translated, given }] of translation.events.entries()) {
+    if (translated.kind === "problems") {
+      problems.push(...translated.problems.map((problem) => ({ index, ...problem })));
+    }
+    if (translated.kind !== "event") continue;
+    events.push(eventOf(webhook, translated, given));
+    positions.push(index);
+  }
+  return { events, each: { of: translation.events.length, positions, problems } };
+}
+
+function bodyOf(request: WebhookRequest): unknown {
+  let body: unknown;
+  try {
+    body = jsonOf(request);
+  } catch (error) {
+    // Some clients call every body a form, so it is the second guess.
+    if (!FORM.test(request.headers["content-type"] ?? "")) throw error;
+    throw new WebhookBodyError("the body is a form: let the tool send JSON instead");
+  }
+  if (!isDeeperThan(MAX_DEPTH, body)) return body;
+  throw new WebhookBodyError(`the body must not be nested deeper than ${MAX_DEPTH} levels`);
+}
+
+function eventOf({ name, fetch }: JsonWebhook, event: JsonEvent, given: unknown): WebhookEvent {
+  const { operation, object, recordId, time } = event;
+  const subject = `${object}/${recordId}`;
+  const record = event.record === "event" ? (isObject(given) ? given : undefined) : event.record;
+  const data =
+    record !== undefined
+      ? { record }
+      : fetch !== undefined && operation !== "deleted"
+        ? { fetch }
+        : undefined;
+  return {
+    specversion: "1.0",
+    id: idOf(event, subject, given),
+    source: `/json/${name}`,
+    type: `crm.record.${operation}`,
+    subject,
+    ...(time !== undefined && { time }),
+    ...(data !== undefined && { data }),
+  };
+}
+
+/**
+ * The same for a second delivery of an event. Tools use one id for all events of a delivery, so the
+ * operation and the record are part of it. An event with neither an id nor a time may equal an
+ * earlier one (A → B → A) and be new.
+ */
+function idOf({ eventId, operation, time }: JsonEvent, subject: string, given: unknown): string {
+  if (eventId === undefined && time === undefined) return randomUUID();
+  const content = eventId ?? [time, JSON.stringify(given)];
+  const hash = createHash("sha256").update(JSON.stringify([operation, subject, content]));
+  const short = hash.digest("base64url").slice(0, 22);
+  return eventId === undefined ? short : `${eventId.slice(0, 100)}-${short}`;
+}

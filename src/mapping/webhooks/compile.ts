@@ -1,0 +1,65 @@
+/** Compiles the webhooks of a mapping file: their expressions and tables, with every default. */
+import type { MappingFile } from "../mapping-file.ts";
+import { compileWebhookExpression, type WebhookExpression } from "./compile-webhook-expression.ts";
+import { foldOperations, type OperationTable } from "./operation.ts";
+import type { Operation, WebhookRule } from "./rule.ts";
+import { verifyOf } from "./verify-rule.ts";
+import type { WebhookAbout } from "./webhook.ts";
+
+export interface CompiledWebhook {
+  readonly about: WebhookAbout;
+  readonly operation: {
+    /** Undefined: every event has the operation `otherwise`. */
+    readonly from: WebhookExpression | undefined;
+    readonly table: OperationTable;
+    readonly otherwise: Operation | undefined;
+  };
+  readonly object: WebhookExpression | string;
+  readonly recordId: WebhookExpression;
+  readonly time: WebhookExpression | undefined;
+  readonly eventId: WebhookExpression | undefined;
+  /** Undefined: the event itself, or nothing where it is fetched. */
+  readonly record: WebhookExpression | undefined;
+}
+
+export function compileWebhooks(file: MappingFile): ReadonlyMap<string, CompiledWebhook> {
+  const objects = file.objects.flatMap(({ object }) => object);
+  return new Map(
+    Object.entries(file.webhooks ?? {}).map(([name, rule]) => [
+      name,
+      compileWebhook(name, rule, objects[0] ?? ""),
+    ]),
+  );
+}
+
+/** @param onlyObject the mapping's object, where it has one: checked before. */
+function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): CompiledWebhook {
+  const compile = (text: string | undefined, options = {}) =>
+    text === undefined ? undefined : compileWebhookExpression(text, options);
+  const object = typeof rule.object === "object" ? rule.object : { from: rule.object };
+  const compiled = {
+    operation: compileOperation(rule.operation),
+    object: compile(object.from) ?? object.value ?? onlyObject,
+    recordId: compileWebhookExpression(rule.recordId ?? "id", { key: true }),
+    time: compile(rule.time),
+    eventId: compile(rule.eventId, { key: true }),
+    record: compile(rule.record),
+  };
+  const { operation, ...others } = compiled;
+  const usesBody = [operation.from, ...Object.values(others)].some(
+    (one) => typeof one === "object" && one.variables.has("body"),
+  );
+  const events = rule.events?.split(".") ?? [];
+  const about = { name, verify: verifyOf(name, rule.verify), events, fetch: rule.fetch, usesBody };
+  return { about, ...compiled };
+}
+
+function compileOperation(given: WebhookRule["operation"]): CompiledWebhook["operation"] {
+  if (given === undefined) return { from: undefined, table: new Map(), otherwise: "updated" };
+  const rule = typeof given === "string" ? { from: given } : given;
+  return {
+    from: rule.from === undefined ? undefined : compileWebhookExpression(rule.from),
+    table: foldOperations(rule.table ?? {}),
+    otherwise: rule.value ?? rule.default,
+  };
+}

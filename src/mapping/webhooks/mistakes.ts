@@ -1,0 +1,60 @@
+/** Messages for mistakes in the structure of the section `webhooks`. */
+import { nearest } from "../nearest.ts";
+import type { Path } from "../mistake.ts";
+import { WEBHOOK_KEYS } from "./rule.ts";
+
+const WAYS = "bearer, basic, header, query, hmac or none";
+
+/** What is allowed at a place below `webhooks` that takes several kinds of values. */
+export function allowedInWebhook(path: Path): string {
+  switch (String(path.at(-1))) {
+    case "verify":
+      return "must say how it is checked who posts: bearer, basic, none, or a block such as { by: hmac, header: X-Signature }";
+    case "by":
+      return `must be one of ${WAYS}`;
+    case "operation":
+      return "must be an expression, or a block with from, value, table or default";
+    default:
+      return "must be an expression, or a constant: { value: … }";
+  }
+}
+
+/** What stands for a wrong key of a webhook while the rest is checked; others are removed. */
+export const WEBHOOK_STAND_INS: ReadonlyMap<string, unknown> = new Map<string, unknown>([
+  ["verify", "bearer"],
+  ["object", { value: "?" }],
+]);
+
+/** Names that authors use for keys of a webhook. */
+const MEANT = new Map(
+  Object.entries({
+    id: "recordId (the record's id) or eventId (the event's own id)",
+    subject: "object and recordId",
+    subjectid: "recordId",
+    auth: "verify",
+    secret: "verify: { by: …, secret: … }",
+    token: "verify: { by: bearer, secret: … }",
+    list: "events",
+    items: "events",
+    path: "events",
+    type: "operation or object",
+    action: "operation",
+    model: "object",
+    data: "record",
+    timestamp: "time",
+  }),
+);
+
+/** @param parent a path below `webhooks`. */
+export function unknownWebhookKey(parent: Path, key: string): string {
+  const block = parent.at(-1);
+  const isBlock = parent.length > 2;
+  const keys =
+    isBlock && block !== undefined && block in WEBHOOK_KEYS
+      ? WEBHOOK_KEYS[block as keyof typeof WEBHOOK_KEYS]
+      : WEBHOOK_KEYS.webhook;
+  const meant = (isBlock ? undefined : MEANT.get(key.toLowerCase())) ?? nearest(key, keys);
+  return meant === undefined
+    ? `is not a known key here; the keys are ${keys.join(", ")}`
+    : `is not a known key here; did you mean ${meant}?`;
+}

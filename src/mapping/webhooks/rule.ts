@@ -1,0 +1,109 @@
+/**
+ * The structure of the section `webhooks` of a mapping file: which JSON bodies are accepted under
+ * /webhooks/json/<name>, who may post them, and what they say.
+ */
+import { z } from "zod";
+import { VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
+
+/** What can have happened to a record; the last part of an event's `type`. */
+export const OPERATIONS = ["created", "updated", "deleted", "restored"] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+/** CRMs from whose API a record can be fetched: the connectors that have a reader. */
+export const FETCH_FROM = ["dynamics", "espocrm", "hubspot", "salesforce"] as const;
+
+const expression = z
+  .string()
+  .min(1)
+  .describe(
+    "A JSONata expression on the event; $body is the body around it (without the list of events), $query the address's parameters, $headers the request's headers (names in lower case).",
+  );
+
+const constant = z.string().min(1);
+
+const operationRule = z.strictObject({
+  from: expression.optional().describe("The expression that gives the tool's word."),
+  value: z.enum(OPERATIONS).optional().describe("A constant, instead of an expression."),
+  table: z
+    .record(z.string(), z.enum(OPERATIONS).nullable())
+    .optional()
+    .describe(
+      "The tool's word → created, updated, deleted or restored; null leaves the event out. Case does not matter.",
+    ),
+  default: z
+    .enum(OPERATIONS)
+    .optional()
+    .describe("The operation of events for which nothing else gives one."),
+});
+
+const objectRule = z.strictObject({
+  from: expression.optional().describe("The expression that gives the object."),
+  value: constant.optional().describe("A constant, instead of an expression."),
+});
+
+export const webhookRule = z.strictObject({
+  verify: verifyRule,
+  events: z
+    .string()
+    .regex(/^[^.\s[\]]+(?:\.[^.\s[\]]+)*$/, {
+      error: "must be a path of names, such as data.items",
+    })
+    .optional()
+    .describe(
+      "Where the body lists its events: a path of names such as data.items. By default the body is the event, or a list of events.",
+    ),
+  operation: z
+    .union([expression, operationRule])
+    .optional()
+    .describe(
+      "What happened: an expression for the tool's word, or a block. Usual words (create, edited, contact.deleted) are understood. By default every event is an update.",
+    ),
+  object: z
+    .union([expression, objectRule])
+    .optional()
+    .describe(
+      "The CRM's object: an expression, or { value: … }. By default the only object under `objects`.",
+    ),
+  recordId: expression
+    .optional()
+    .describe("The expression that gives the record's id; by default id."),
+  time: expression
+    .optional()
+    .describe(
+      "The expression that gives the time of the change: ISO 8601 (UTC if it has no offset), or seconds or milliseconds since 1970. By default events count as of their arrival.",
+    ),
+  eventId: expression
+    .optional()
+    .describe(
+      "The expression that gives the event's own id, by which a second delivery is recognised. By default events with a time are recognised by their content.",
+    ),
+  record: expression
+    .optional()
+    .describe(
+      "The expression that gives the whole record, as an object. By default it is the event itself.",
+    ),
+  fetch: z
+    .enum(FETCH_FROM)
+    .optional()
+    .describe("The CRM from whose API the record is fetched if the event does not contain it."),
+});
+
+/** The names of webhooks are part of addresses, metrics and variables. */
+const WEBHOOK_NAME = /^[a-z0-9][a-z0-9-]{0,39}$/;
+
+export const webhookRules = z.record(
+  z.string().regex(WEBHOOK_NAME, {
+    error: "must consist of small letters, digits and hyphens, and of 40 at most",
+  }),
+  webhookRule,
+);
+
+export type WebhookRule = z.output<typeof webhookRule>;
+
+/** The keys that are allowed in a webhook and in its blocks. */
+export const WEBHOOK_KEYS = {
+  webhook: Object.keys(webhookRule.shape),
+  ...VERIFY_KEYS,
+  operation: Object.keys(operationRule.shape),
+  object: Object.keys(objectRule.shape),
+} as const;

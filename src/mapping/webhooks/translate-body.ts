@@ -1,0 +1,107 @@
+/**
+ * Translates the body of a request, in chunks, so that a long list does not delay the mapping of
+ * records, and so that one event on which an expression does not end costs only itself.
+ */
+import { startAwakeTimer } from "../awake-timer.ts";
+import type {
+  ListedEvent,
+  ChunkRequest,
+  ChunkResult,
+  TranslatedBody,
+  TranslatedEvent,
+  WebhookAbout,
+  WebhookContent,
+} from "./webhook.ts";
+
+/** Events of one body. */
+const MAX_EVENTS = 10_000;
+
+/** Events that the thread translates at once: a few milliseconds. */
+const CHUNK = 200;
+
+/** Limit for all events of one body, ms awake. */
+const BODY_DEADLINE_MS = 10_000;
+
+/** So often the thread may be ended for one body, since each time delays the records that wait. */
+const MAX_LATE = 3;
+
+export async function translateBody(
+  about: WebhookAbout,
+  { body, headers, query }: WebhookContent,
+  run: (request: ChunkRequest) => Promise<ChunkResult>,
+): Promise<TranslatedBody> {
+  const listed = eventsOf(body, about);
+  if (typeof listed === "string") return { kind: "bad_body", why: listed };
+  const results: TranslatedEvent[] = [];
+  const limit = new AbortController();
+  const deadline = startAwakeTimer(() => limit.abort(), BODY_DEADLINE_MS);
+  let size = CHUNK;
+  let late = 0;
+  try {
+    while (results.length < listed.length && !limit.signal.aborted && late < MAX_LATE) {
+      const events = listed.slice(results.length, results.length + size);
+      const chunk = await run({ kind: "translate", webhook: about.name, events, headers, query });
+      size = CHUNK;
+      if (chunk.kind === "chunk") {
+        results.push(...chunk.events);
+        continue;
+      }
+      late += 1;
+      // Only an event that is late by itself is at fault: those before it took a part of the time.
+      if (chunk.at === 0) results.push({ kind: "problems", problems: [chunk.problem] });
+      else size = chunk.at;
+    }
+  } finally {
+    deadline.stop();
+  }
+  const events = listed.map(({ event }, index) => ({
+    translated: results[index] ?? NOT_TRANSLATED,
+    given: event,
+  }));
+  return { kind: "translated", events };
+}
+
+const NOT_TRANSLATED: TranslatedEvent = {
+  kind: "problems",
+  problems: [
+    {
+      field: "event",
+      rule: "was not read, because the expressions took too long on this body: simplify them, or post fewer events at once",
+      kind: "an event",
+    },
+  ],
+};
+
+/** The events of a body, or what is wrong with it. A body that is a list may list lists. */
+function eventsOf(body: unknown, about: WebhookAbout): readonly ListedEvent[] | string {
+  const { events: path, name, usesBody } = about;
+  const listed: ListedEvent[] = [];
+  const isList = Array.isArray(body);
+  for (const one of isList ? (body as unknown[]) : [body]) {
+    const found = path.reduce<unknown>(
+      (value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined),
+      one,
+    );
+    if (!isList && (found === undefined || found === null)) {
+      return `the body has no ${path.join(".")} (webhooks.${name}.events in the mapping says that its events are there)`;
+    }
+    const events: readonly unknown[] = Array.isArray(found) ? found : [found];
+    // The list itself is left out: it would be copied to the thread with every chunk.
+    const around = usesBody ? without(one, path) : undefined;
+    if (listed.length + events.length > MAX_EVENTS) {
+      return `the body has more than ${MAX_EVENTS} events: post fewer at once, or use crmsync push for imports`;
+    }
+    for (const event of events) listed.push({ event, body: around });
+  }
+  return listed;
+}
+
+/** A body without the value at the path; the whole body for an empty path. */
+function without(body: unknown, [key, ...rest]: readonly string[]): unknown {
+  if (key === undefined || !isObject(body)) return body;
+  const { [key]: inner, ...others } = body;
+  return rest.length === 0 ? others : { ...others, [key]: without(inner, rest) };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

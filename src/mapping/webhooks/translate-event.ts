@@ -1,0 +1,172 @@
+/** Evaluates a webhook's expressions on one event of a body. Runs in the mapping's thread. */
+import { kindOf, type Problem } from "../../sync/problem.ts";
+import { withoutNulls } from "../clean.ts";
+import { failureOf } from "../expression-errors.ts";
+import { fold } from "../fold.ts";
+import type { Watch } from "../map-fields.ts";
+import type { WebhookExpression } from "./compile-webhook-expression.ts";
+import type { CompiledWebhook } from "./compile.ts";
+import { eventTime } from "./event-time.ts";
+import { operationOfWord } from "./operation.ts";
+import type { Operation } from "./rule.ts";
+import type { TranslatedEvent, WebhookContent, WebhookKey } from "./webhook.ts";
+
+/** What expressions may read beside the event. */
+export interface EventSurroundings {
+  readonly body: unknown;
+  readonly headers: WebhookContent["headers"];
+  readonly query: WebhookContent["query"];
+}
+
+export async function translateEvent(
+  webhook: CompiledWebhook,
+  given: unknown,
+  surroundings: EventSurroundings,
+  watch: Watch,
+): Promise<TranslatedEvent> {
+  const name = webhook.about.name;
+  if (!isObject(given)) {
+    const rule = `must be an object; \`events\` of webhooks.${name} says where the body lists them`;
+    return { kind: "problems", problems: [{ field: "event", rule, kind: kindOf(given) }] };
+  }
+  const event = withoutNulls(given);
+  const problems: Problem[] = [];
+  const fail = (field: WebhookKey, rule: string, value: unknown) =>
+    void problems.push({
+      field,
+      rule: `${rule} (webhooks.${name} in the mapping)`,
+      kind: kindOf(value),
+    });
+  const value = async (key: WebhookKey, expression: WebhookExpression): Promise<unknown> => {
+    watch(key);
+    try {
+      const found = await expression.evaluate(event, { ...surroundings });
+      // Of an operation, false may be a word of its table.
+      return key === "operation" && found === false ? found : emptyAsMissing(found);
+    } catch (error) {
+      fail(key, `cannot be read: ${failureOf(error)}`, event);
+      return FAILED;
+    }
+  };
+  const scope: Scope = { webhook, value, fail };
+
+  const operation = await operationOf(scope);
+  if (operation === null) return { kind: "left_out" };
+  const object = await objectOf(scope);
+  const recordId = await idOf("recordId", webhook.recordId, scope);
+  const time = await timeOf(scope);
+  const eventId = webhook.eventId && (await idOf("eventId", webhook.eventId, scope));
+  const record = operation && (await recordOf(operation, scope));
+  if (
+    problems.length > 0 ||
+    operation === undefined ||
+    object === undefined ||
+    recordId === undefined
+  )
+    return { kind: "problems", problems };
+  return { kind: "event", operation, object, recordId, time, eventId, record };
+}
+
+interface Scope {
+  readonly webhook: CompiledWebhook;
+  /** FAILED when the expression failed, which is then reported already. */
+  readonly value: (key: WebhookKey, expression: WebhookExpression) => Promise<unknown>;
+  readonly fail: (field: WebhookKey, rule: string, value: unknown) => void;
+}
+
+const FAILED = Symbol("failed");
+
+/** Undefined: there is a problem. Null: the event is left out. */
+async function operationOf({ webhook, value, fail }: Scope): Promise<Operation | null | undefined> {
+  const { from, table, otherwise } = webhook.operation;
+  if (from === undefined) return otherwise;
+  const given = await value("operation", from);
+  if (given === FAILED) return undefined;
+  const word = typeof given === "boolean" ? String(given) : idText(given);
+  if (word !== undefined) {
+    const meant = table.get(fold(word));
+    const operation = meant === undefined ? operationOfWord(word) : meant;
+    if (operation !== undefined) return operation;
+  }
+  if (otherwise !== undefined) return otherwise;
+  fail(
+    "operation",
+    given === undefined
+      ? `is required: \`${from.text}\` found nothing; write a \`default\` if it is optional`
+      : "must say created, updated, deleted or restored, or be a word of its `table`",
+    given,
+  );
+  return undefined;
+}
+
+async function objectOf({ webhook, value, fail }: Scope): Promise<string | undefined> {
+  if (typeof webhook.object === "string") return webhook.object;
+  const given = await value("object", webhook.object);
+  if (given === FAILED) return undefined;
+  if (typeof given === "string" && !given.includes("/")) return given;
+  const rule = given === undefined ? nothingAt(webhook.object) : "must be a text without a slash";
+  fail("object", rule, given);
+  return undefined;
+}
+
+async function idOf(
+  key: "recordId" | "eventId",
+  expression: WebhookExpression,
+  { value, fail }: Scope,
+): Promise<string | undefined> {
+  const given = await value(key, expression);
+  // An event without an id of its own is recognised as those of tools that have none.
+  if (given === FAILED || (given === undefined && key === "eventId")) return undefined;
+  const text = idText(given);
+  if (text !== undefined) return text;
+  const rule = given === undefined ? nothingAt(expression) : "must be a text or a whole number";
+  fail(key, rule, given);
+  return undefined;
+}
+
+async function timeOf({ webhook, value, fail }: Scope): Promise<string | undefined> {
+  if (webhook.time === undefined) return undefined;
+  const given = await value("time", webhook.time);
+  if (given === FAILED || given === undefined) return undefined;
+  const time = eventTime(given);
+  if (time === undefined) {
+    const rule =
+      "must be a date and time such as 2026-11-20T09:30:11Z, or seconds or milliseconds since 1970; $toMillis(text, picture) reads others";
+    fail("time", rule, given);
+  }
+  return time;
+}
+
+async function recordOf(
+  operation: Operation,
+  { webhook, value, fail }: Scope,
+): Promise<Readonly<Record<string, unknown>> | "event" | undefined> {
+  const { record: expression, about } = webhook;
+  if (expression === undefined) return about.fetch === undefined ? "event" : undefined;
+  const given = await value("record", expression);
+  if (given === FAILED || isObject(given)) return given === FAILED ? undefined : given;
+  const isOptional =
+    operation === "deleted" || operation === "restored" || about.fetch !== undefined;
+  if (given === undefined && isOptional) return undefined;
+  const rule =
+    given === undefined
+      ? `${nothingAt(expression)}; to have it read from the CRM's API, name the CRM under \`fetch\``
+      : "must be one object with the whole record";
+  fail("record", rule, given);
+  return undefined;
+}
+
+const nothingAt = ({ text }: WebhookExpression): string => `is required: \`${text}\` found nothing`;
+
+/** A number is an id if it is a whole one that was not rounded. */
+const idText = (value: unknown): string | undefined =>
+  typeof value === "string" ? value : Number.isSafeInteger(value) ? String(value) : undefined;
+
+/** Tools write an empty text, or false, where they have no value. */
+const emptyAsMissing = (value: unknown): unknown =>
+  value === null || value === false || (typeof value === "string" && value.trim() === "")
+    ? undefined
+    : value;
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

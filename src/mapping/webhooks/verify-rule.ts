@@ -1,0 +1,150 @@
+/** The key `verify` of a webhook: how it is checked who posts. */
+import { z } from "zod";
+
+const secret = z
+  .string()
+  .regex(/^[A-Z][A-Z0-9_]*$/, {
+    error:
+      "must be the name of an environment variable, such as ODOO_WEBHOOK_SECRET, never the secret itself",
+  })
+  .optional()
+  .describe(
+    "The environment variable that holds the secret (or, with _FILE after it, the file of the secret); by default <NAME>_WEBHOOK_SECRET.",
+  );
+
+const header = z
+  .string()
+  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, { error: "must be the name of a header" });
+
+const timestamp = z.strictObject({
+  header: header.describe("The header that holds the time: seconds or milliseconds since 1970."),
+  prefix: z.string().optional().describe("What stands before the time in the header, such as t="),
+  tolerance: z
+    .int()
+    .min(1)
+    .max(86_400)
+    .optional()
+    .describe("How far the time may be from now, in seconds; by default 300."),
+});
+
+const hmac = z.strictObject({
+  by: z.literal("hmac").describe("A signature of the body as it was sent."),
+  header: header.describe("The header that holds the signature."),
+  algorithm: z.enum(["sha256", "sha1", "sha512"]).optional().describe("By default sha256."),
+  encoding: z.enum(["hex", "base64"]).optional().describe("By default hex."),
+  prefix: z.string().optional().describe("What stands before the signature, such as sha256="),
+  signed: z
+    .string()
+    .optional()
+    .describe(
+      "What is signed: by default {body}, and {timestamp}.{body} where there is a timestamp.",
+    ),
+  timestamp: timestamp
+    .optional()
+    .describe("The time that is part of what is signed; a copy of a request then gets 409."),
+  secret,
+  secretAs: z
+    .enum(["text", "hex", "base64"])
+    .optional()
+    .describe("How the tool writes the secret; by default its text is the key."),
+});
+
+const verifyBlock = z.discriminatedUnion("by", [
+  z.strictObject({
+    by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
+    secret,
+  }),
+  z.strictObject({
+    by: z.literal("basic").describe("HTTP Basic; the secret is user:password."),
+    secret,
+  }),
+  z.strictObject({
+    by: z.literal("header").describe("The secret alone, in a header of its own."),
+    header: header.describe("The header that holds the secret, such as X-API-Key."),
+    secret,
+  }),
+  z.strictObject({
+    by: z
+      .literal("query")
+      .describe("The secret in the address, for tools that can set nothing else: ?key=…"),
+    parameter: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("The parameter that holds the secret; by default key."),
+    secret,
+  }),
+  hmac,
+  z.strictObject({
+    by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
+  }),
+]);
+
+export const verifyRule = z
+  .union([z.enum(["bearer", "basic", "none"]), verifyBlock])
+  .describe(
+    "How it is checked who posts: bearer, basic, none, or a block with `by` (also header, query, hmac).",
+  );
+
+/** The keys that are allowed in a block of `verify`, and in its `timestamp`. */
+export const VERIFY_KEYS = {
+  verify: [...Object.keys(hmac.shape), "parameter"],
+  timestamp: Object.keys(timestamp.shape),
+} as const;
+
+/** How a webhook's requests are verified, with every default applied. */
+export type Verify =
+  | { readonly by: "none" }
+  | { readonly by: "bearer" | "basic"; readonly secretName: string }
+  | { readonly by: "header"; readonly secretName: string; readonly header: string }
+  | { readonly by: "query"; readonly secretName: string; readonly parameter: string }
+  | {
+      readonly by: "hmac";
+      readonly secretName: string;
+      readonly secretAs: "text" | "hex" | "base64";
+      readonly header: string;
+      readonly algorithm: "sha256" | "sha1" | "sha512";
+      readonly encoding: "hex" | "base64";
+      readonly prefix: string;
+      /** What is signed, with {body} and {timestamp}. */
+      readonly signed: string;
+      readonly timestamp:
+        | { readonly header: string; readonly prefix: string; readonly toleranceS: number }
+        | undefined;
+    };
+
+const TOLERANCE_S = 300;
+
+export function verifyOf(name: string, given: z.output<typeof verifyRule>): Verify {
+  const rule = typeof given === "string" ? ({ by: given } as const) : given;
+  if (rule.by === "none") return { by: "none" };
+  const byDefault = `${name.toUpperCase().replaceAll("-", "_")}_WEBHOOK_SECRET`;
+  const secretName = ("secret" in rule ? rule.secret : undefined) ?? byDefault;
+  switch (rule.by) {
+    case "bearer":
+    case "basic":
+      return { by: rule.by, secretName };
+    case "header":
+      return { by: "header", secretName, header: rule.header.toLowerCase() };
+    case "query":
+      return { by: "query", secretName, parameter: rule.parameter ?? "key" };
+    case "hmac": {
+      const { header, algorithm, encoding, prefix, signed, timestamp: time } = rule;
+      return {
+        by: "hmac",
+        secretName,
+        secretAs: rule.secretAs ?? "text",
+        header: header.toLowerCase(),
+        algorithm: algorithm ?? "sha256",
+        encoding: encoding ?? "hex",
+        prefix: prefix ?? "",
+        signed: signed ?? (time === undefined ? "{body}" : "{timestamp}.{body}"),
+        timestamp: time && {
+          header: time.header.toLowerCase(),
+          prefix: time.prefix ?? "",
+          toleranceS: time.tolerance ?? TOLERANCE_S,
+        },
+      };
+    }
+  }
+}

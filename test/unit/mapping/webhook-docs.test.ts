@@ -1,0 +1,42 @@
+/** The worked examples of docs/webhooks.md are the fixtures that the tests post. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { parseExactly } from "../../../src/event/exact-json.ts";
+import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { WEBHOOK_KEYS } from "../../../src/mapping/webhooks/rule.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const FIXTURES = join(ROOT, "test/fixtures/json");
+const page = (name: string) => readFileSync(join(ROOT, "docs", name), "utf8");
+
+const blocks = (text: string, language: string): string[] =>
+  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``, "g"))].map(
+    ([, block = ""]) => block,
+  );
+
+test("the page shows every webhook of the fixtures' mapping file, and no other", () => {
+  const file = readFileSync(join(FIXTURES, "mapping.yaml"), "utf8");
+  const { webhooks } = readMappingFile(file, "mapping.yaml");
+  const shown = blocks(page("webhooks.md"), "yaml").map(
+    (block) => (parse(block) as { webhooks: Record<string, unknown> }).webhooks,
+  );
+  expect(Object.assign({}, ...shown)).toEqual({ website: { verify: "bearer" }, ...webhooks });
+});
+
+test("the page shows every body of the fixtures", () => {
+  const shown = blocks(page("webhooks.md"), "json").map(parseExactly);
+  const bodies = readdirSync(FIXTURES).filter((name) => name.endsWith(".json"));
+  expect(bodies.length).toBeGreaterThanOrEqual(4);
+  for (const name of bodies) {
+    const body = parseExactly(readFileSync(join(FIXTURES, name), "utf8"));
+    expect(shown, name).toContainEqual(body);
+  }
+});
+
+test("the guide explains every key of a webhook", () => {
+  const guide = page("mapping.md");
+  for (const key of WEBHOOK_KEYS.webhook) expect(guide, key).toContain(`| \`${key}\` |`);
+  for (const key of WEBHOOK_KEYS.verify) expect(page("webhooks.md"), key).toContain(key);
+});
