@@ -1,24 +1,29 @@
 /** `crmsync dead`: lists, shows, redrives and drops dead letters. */
-import { styleText } from "node:util";
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import type { DeadLetters, StoredDeadLetter } from "../state/dead-letters.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { openStores, type Stores } from "../status/stores.ts";
-import { REMEDIES } from "../sync/dead-letter.ts";
+import { DEAD_REASONS } from "../sync/dead-letter.ts";
+import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/problem-fields.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
+import { Choice } from "./choice.ts";
+import { choose, findAll, type Filter, find } from "./dead/choose.ts";
+import { countOf, eventOf, jsonOf, linesOf } from "./dead/print.ts";
 
-interface Filter {
-  readonly reason?: string;
-  readonly field?: string;
-  readonly source?: string;
+interface ListOptions extends Filter {
   readonly json?: true;
 }
 
-interface ActOptions extends Filter {
+interface ActOptions extends ListOptions {
   readonly all?: true;
   readonly apply?: true;
 }
+
+/** As the metrics and the log name them. */
+const FIELDS = [...new Set([...RECORD_FIELDS, ...EVENT_FIELDS, "other"])];
+
+const NAMES = "its id as list shows it, its crmCode, or its record, such as contact/7";
 
 export function deadCommand(): Command {
   const dead = new Command("dead").description("list, show, redrive and drop dead letters");
@@ -26,51 +31,58 @@ export function deadCommand(): Command {
     dead
       .command(name)
       .description(description)
-      .option("--reason <reason>", `one of ${Object.keys(REMEDIES).join(", ")}`)
-      .option("--field <field>", "only dead letters that name this field")
+      .addOption(new Choice("--reason <reason>", "only dead letters of this reason", DEAD_REASONS))
+      .addOption(
+        new Choice(
+          "--field <field>",
+          "only dead letters that name this field of the service or the event",
+          FIELDS,
+        ),
+      )
       .option("--source <source>", "only dead letters of events from this source")
       .option("--json", "print one line of JSON per dead letter");
   filtered("list", "list them, oldest first").action(list);
   dead
     .command("show")
     .description("show one dead letter with its event (which contains personal data)")
-    .argument("<id>", "the id that list shows, or the crmCode")
+    .argument("<name>", NAMES)
     .option("--json", "print as JSON")
     .action(show);
   filtered(
     "redrive",
     "accept the events again, each in its old place in time; a dead letter stays until its record passes",
   )
-    .argument("[ids...]", "ids of dead letters; without, the filters or --all select them")
+    .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
     .option("--all", "all dead letters")
     .option("--apply", "do it; without it, only print what would be done")
-    .action((ids: string[], options: ActOptions) => act("redrive", ids, options));
+    .action((names: string[], options: ActOptions) => act("redrive", names, options));
   filtered("drop", "delete them for good")
-    .argument("[ids...]", "ids of dead letters; without, the filters or --all select them")
+    .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
     .option("--all", "all dead letters")
     .option("--apply", "do it; without it, only print what would be done")
-    .action((ids: string[], options: ActOptions) => act("drop", ids, options));
+    .action((names: string[], options: ActOptions) => act("drop", names, options));
   return dead;
 }
 
-async function list(filter: Filter): Promise<void> {
+async function list(options: ListOptions): Promise<void> {
   await withStores(async ({ deadLetters: dead }) => {
-    const letters = await choose(dead, filter);
-    for (const letter of letters)
-      process.stdout.write(filter.json ? jsonLine(letter) : lines(letter));
-    if (!filter.json) process.stdout.write(`${counted(letters.length)}\n`);
+    const letters = await choose(dead, options);
+    for (const letter of letters) {
+      process.stdout.write(options.json ? `${JSON.stringify(jsonOf(letter))}\n` : linesOf(letter));
+    }
+    if (!options.json) process.stdout.write(`${countOf(letters.length)}\n`);
   });
 }
 
-async function show(id: string, options: { json?: true }): Promise<void> {
+async function show(name: string, options: { json?: true }): Promise<void> {
   await withStores(async ({ deadLetters: dead }) => {
-    const letter = await find(dead, id);
+    const letter = await find(dead, name);
     if (options.json) {
       process.stdout.write(`${JSON.stringify({ ...jsonOf(letter), event: eventOf(letter) })}\n`);
       return;
     }
     const event = eventOf(letter);
-    process.stdout.write(lines(letter));
+    process.stdout.write(linesOf(letter));
     process.stdout.write(
       `${typeof event === "string" ? event : JSON.stringify(event, undefined, 2)}\n`,
     );
@@ -79,23 +91,27 @@ async function show(id: string, options: { json?: true }): Promise<void> {
 
 async function act(
   what: "redrive" | "drop",
-  ids: readonly string[],
+  names: readonly string[],
   options: ActOptions,
 ): Promise<void> {
-  const chosen = ids.length > 0 || options.all || options.reason || options.field || options.source;
+  const chosen =
+    names.length > 0 || options.all || options.reason || options.field || options.source;
   if (!chosen)
-    throw new UserError("select dead letters: by ids, --reason, --field, --source, or --all");
+    throw new UserError(
+      "select dead letters: by their names, --reason, --field, --source, or --all",
+    );
   await withStores(async (stores) => {
+    await stores.stateVersion.require();
     const letters =
-      ids.length > 0
-        ? await Promise.all(ids.map((id) => find(stores.deadLetters, id)))
+      names.length > 0
+        ? await findAll(stores.deadLetters, names)
         : await choose(stores.deadLetters, options);
     const done = { redriven: 0, dropped: 0, left: 0 };
     for (const letter of letters) {
       if (options.apply && what === "drop")
         done.dropped += (await stores.deadLetters.drop(letter.id)) ? 1 : 0;
       else if (options.apply) done[(await redrive(stores, letter)) ? "redriven" : "left"] += 1;
-      else if (!options.json) process.stdout.write(lines(letter));
+      else if (!options.json) process.stdout.write(linesOf(letter));
     }
     printResult(what, letters.length, done, options);
   });
@@ -112,7 +128,7 @@ function printResult(
       `${JSON.stringify({ chosen: count, applied: options.apply ?? false, ...done })}\n`,
     );
   } else if (!options.apply) {
-    process.stdout.write(`would ${what} ${counted(count)}; give --apply to do it\n`);
+    process.stdout.write(`would ${what} ${countOf(count)}; give --apply to do it\n`);
   } else {
     const left =
       done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
@@ -132,66 +148,6 @@ async function redrive({ inbox }: Stores, letter: StoredDeadLetter): Promise<boo
   await inbox.redrive(letter.id);
   return true;
 }
-
-async function choose(dead: DeadLetters, filter: Filter): Promise<StoredDeadLetter[]> {
-  const letters: StoredDeadLetter[] = [];
-  for await (const letter of dead.all()) {
-    const field = filter.field;
-    const named =
-      field === undefined || letter.problems.some((p) => p.field.replace(/\[\d+\]/g, "") === field);
-    const fits =
-      (filter.reason === undefined || letter.reason === filter.reason) &&
-      (filter.source === undefined || letter.source === filter.source);
-    if (named && fits) letters.push(letter);
-  }
-  return letters.sort((a, b) => a.firstAt - b.firstAt);
-}
-
-async function find(dead: DeadLetters, id: string): Promise<StoredDeadLetter> {
-  const letter = (await dead.find(id)) ?? (await dead.find(`c:${id}`));
-  if (letter === undefined) throw new UserError(`there is no dead letter ${id}`);
-  return letter;
-}
-
-function eventOf(letter: StoredDeadLetter): unknown {
-  try {
-    return JSON.parse(letter.event) as unknown;
-  } catch {
-    return letter.event;
-  }
-}
-
-function jsonOf(letter: StoredDeadLetter) {
-  const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
-  return {
-    ...rest,
-    remedy: remedyOf(letter),
-    firstAt: new Date(firstAt).toISOString(),
-    lastAt: new Date(at).toISOString(),
-  };
-}
-
-const remedyOf = (letter: StoredDeadLetter): string =>
-  // Another version of crmsync may have stored it.
-  REMEDIES[letter.reason] ?? "See the documentation of this version.";
-
-const jsonLine = (letter: StoredDeadLetter): string => `${JSON.stringify(jsonOf(letter))}\n`;
-
-function lines(letter: StoredDeadLetter): string {
-  const when = new Date(letter.at).toISOString().slice(0, 19).replace("T", " ");
-  const often = letter.times > 1 ? `, ${letter.times} times` : "";
-  const problems = letter.problems.map(
-    ({ field, rule, kind }) =>
-      `    ${field === "" ? "(the whole)" : field} ${rule}; it is ${kind}\n`,
-  );
-  return [
-    `${styleText("bold", letter.id)}  ${letter.reason}  ${when}${often}  ${letter.source ?? ""}\n`,
-    ...problems,
-    `    ${styleText("dim", remedyOf(letter))}\n`,
-  ].join("");
-}
-
-const counted = (count: number): string => `${count} dead letter${count === 1 ? "" : "s"}`;
 
 async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
   const config = readConfig();

@@ -1,6 +1,7 @@
 /** `crmsync ledger`: what the ledger says of the service, and how to let it be asked again. */
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
+import { counted } from "../ops/counted.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
 import { openStores, type Stores } from "../status/stores.ts";
@@ -42,10 +43,27 @@ async function stats({ json }: { readonly json?: true }): Promise<void> {
     process.stdout.write(
       json
         ? `${JSON.stringify({ state, ...counts })}\n`
-        : `the ledger is ${STATES[state]}\n${counts.rows} rows: ${counts.exist} relations exist (${counts.terminated} of them terminated), ${counts.absent} do not, ${counts.unknown} are unknown; ${counts.uncertain} are uncertain because a request was under way\n`,
+        : `the ledger is ${STATES[state]}\n${sentenceOf(counts)}\n`,
     );
   });
 }
+
+type Counts = Record<"rows" | "exist" | "terminated" | "absent" | "unknown" | "uncertain", number>;
+
+/** The counts as one sentence. */
+export const sentenceOf = ({
+  rows,
+  exist,
+  terminated,
+  absent,
+  unknown,
+  uncertain,
+}: Counts): string =>
+  [
+    `${counted(rows, "row")}: ${counted(exist, "relation exists", "relations exist")} (${terminated} of them terminated)`,
+    counted(absent, "does not", "do not"),
+    `${counted(unknown, "is unknown", "are unknown")}; ${counted(uncertain, "is uncertain", "are uncertain")} because a request was under way`,
+  ].join(", ");
 
 const STATES = {
   new: "not warmed yet",
@@ -58,11 +76,13 @@ async function forget(
   crmCode: string | undefined,
   { apply }: { readonly apply?: true },
 ): Promise<void> {
-  await withStores(async ({ ledger, redis, keys }) => {
+  await withStores(async ({ ledger, redis, keys, stateVersion }) => {
+    await stateVersion.require();
     if (crmCode !== undefined && (await ledger.row(crmCode)) === undefined) {
       throw new UserError(`the ledger has no row of ${crmCode}`);
     }
-    const what = crmCode ?? `all ${await redis.hlen(keys.ledger)} rows`;
+    const rows = await redis.hlen(keys.ledger);
+    const what = crmCode ?? (rows === 1 ? "the only row" : `all ${rows} rows`);
     if (!apply) {
       process.stdout.write(`would forget ${what}; give --apply to do it\n`);
       return;

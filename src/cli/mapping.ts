@@ -1,18 +1,22 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
+import { EXIT_CONFIG } from "../config.ts";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
+import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings } from "../mapping/mapping-warnings.ts";
-import { readMappingFile } from "../mapping/read-mapping-file.ts";
+import { MappingError } from "../mapping/mapping.ts";
+import { examineMappingFile } from "../mapping/read-mapping-file.ts";
 import { UserError } from "../ops/user-error.ts";
+import { Choice } from "./choice.ts";
 
 export function mappingCommand(): Command {
   const mapping = new Command("mapping").description("write and check mapping files");
   mapping
     .command("init")
     .description("write a mapping file with comments, to start from")
-    .option("--from <preset>", `one of ${presetNames().join(", ")}`, "generic")
+    .addOption(new Choice("--from <preset>", "the preset", presetNames(), "generic"))
     .argument("[file]", "the file to write; - for standard output", "mapping.yaml")
     .action(init);
   mapping
@@ -20,16 +24,17 @@ export function mappingCommand(): Command {
     .description("list every mistake of a mapping, with its line and what to do")
     .argument("<mapping>", "a file, or the name of a preset")
     .option("--json", "print as JSON")
+    .addHelpText(
+      "after",
+      `
+The daemon does not start with a mapping that has a mistake, except for one that only the check finds:
+a crmCode that cannot be made for a deletion without its record. Exit code: 78 if there is a mistake.`,
+    )
     .action(check);
   return mapping;
 }
 
 function init(file: string, options: { from: string }): void {
-  if (!presetNames().includes(options.from)) {
-    throw new UserError(
-      `there is no preset ${options.from}; the presets are ${presetNames().join(", ")}`,
-    );
-  }
   const preset = mappingFileOf(options.from);
   const schema = fileURLToPath(new URL("mapping.schema.json", `file://${preset}`));
   // Editors use the schema, which lies beside the presets, so the file needs its full path.
@@ -46,25 +51,33 @@ function init(file: string, options: { from: string }): void {
 }
 
 async function check(name: string, options: { json?: true }): Promise<void> {
-  const mapping = await loadMapping(name);
-  await mapping.close();
-  const { objects } = mapping;
-  const warnings = warningsOf(name);
+  const { problems, warnings } = await examine(name);
+  // A module can only be checked by loading it.
+  const mapping = problems.length === 0 ? await loadMapping(name) : undefined;
+  await mapping?.close();
+  const objects = mapping?.objects ?? [];
   if (options.json === true) {
-    process.stdout.write(`${JSON.stringify({ ok: true, objects, warnings })}\n`);
+    const ok = problems.length === 0;
+    process.stdout.write(`${JSON.stringify({ ok, objects, problems, warnings })}\n`);
+    if (!ok) process.exitCode = EXIT_CONFIG;
     return;
   }
   for (const warning of warnings) process.stdout.write(`warning: ${warning}\n`);
+  if (problems.length > 0) throw new MappingError(name, problems);
   process.stdout.write(
     `${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
   );
 }
 
-/** A mapping that is a module has no conditions to look at. */
-function warningsOf(name: string): string[] {
-  if (name === businessRelationMapping.name) return [];
-  const file = mappingFileOf(name);
-  return /\.ya?ml$/.test(file)
-    ? mappingWarnings(readMappingFile(readFileSync(file, "utf8"), file))
-    : [];
+/** All mistakes of a mapping file, and what is probably not meant. */
+async function examine(
+  name: string,
+): Promise<{ problems: readonly string[]; warnings: readonly string[] }> {
+  const path = name === businessRelationMapping.name ? undefined : mappingFileOf(name);
+  if (path === undefined || !/\.ya?ml$/.test(path)) return { problems: [], warnings: [] };
+  const text = readFileSync(path, "utf8");
+  const { file } = examineMappingFile(text, name);
+  const deletions = file === undefined ? [] : await checkDeletions(file);
+  const { problems } = examineMappingFile(text, name, deletions);
+  return { problems, warnings: file === undefined ? [] : mappingWarnings(file) };
 }

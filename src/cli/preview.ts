@@ -1,14 +1,23 @@
 import { Command } from "commander";
 import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
+import type { Mapping } from "../mapping/mapping.ts";
 import { openService } from "../service/open-service.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
 import { openStores, type Stores } from "../status/stores.ts";
+import { fingerprintOf } from "../sync/fingerprint.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
-import { printLine, printOne, printSummary, summarise } from "../preview/print.ts";
-import { readInputs, type ReadOptions } from "../preview/read-records.ts";
+import {
+  printLine,
+  printOne,
+  printSummary,
+  summarise,
+  type PlacedPreview,
+} from "../preview/print.ts";
+import { readInputs, type PreviewInput, type ReadOptions } from "../preview/read-records.ts";
+import { readWebhook } from "../preview/read-webhook.ts";
 import { UserError } from "../ops/user-error.ts";
 
 /** How long --ask waits for a permit, ms. */
@@ -19,6 +28,8 @@ const MAX_LISTED = 20;
 
 interface PreviewOptions extends ReadOptions {
   readonly mapping?: string;
+  readonly webhook?: string;
+  readonly header?: readonly string[];
   readonly ask?: true;
   readonly json?: true;
 }
@@ -31,8 +42,10 @@ export function previewCommand(): Command {
     .option("--object <object>", "the CRM's object, for records that come without an event")
     .option("--id <id>", "the record's id, when the record does not contain it")
     .option("--id-from <field>", "the field that holds the records' id, when it is not id")
+    .option("--webhook <name>", "FILE is a body for this webhook of the mapping (name?query works)")
+    .option("--header <header...>", "a header of that request, as 'Name: value'")
     .option("--ask", "spend one request, for one record, to show which fields would change")
-    .option("--json", "print as JSON")
+    .option("--json", "print one line of JSON per record")
     .addHelpText(
       "after",
       `
@@ -42,6 +55,9 @@ Nothing is sent, and no request is spent (except with --ask). The daemon's Redis
 reached, knows whether a record would be created, updated or skipped. It holds only a fingerprint of
 each relation, so --ask is needed to show the fields that differ. For more than one record, preview
 prints the share that passes, the requests needed, and a table of values that were not understood.
+With --json, each line has place (in FILE), subject, result (passes, ignored, to fetch, dead letter),
+crmCode, payload, warnings, problems, status, decision (create, update, skip, fetch, reject), leaves,
+why and changes; what does not apply is left out. docs/mapping.md describes them.
 Exit code: 1 if any record would become a dead letter.`,
     )
     .action(preview);
@@ -52,7 +68,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
   const mapping = await loadMapping(options.mapping ?? config.MAPPING);
   const view = await openView(config, options.ask === true);
   try {
-    const inputs = readInputs(file, mapping, options);
+    const inputs = await inputsOf(file, mapping, options);
     if (options.ask === true && inputs.length > 1) {
       throw new UserError(`--ask is for one record, and ${file} holds ${inputs.length}`);
     }
@@ -62,28 +78,43 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
         `${nameless === 1 ? "The record does" : `${nameless} records do`} not contain an id, so the crmCode is not the real one: give --id or --id-from\n`,
       );
     }
-    const previews = [];
+    const previews: PlacedPreview[] = [];
     for (const input of inputs) {
-      previews.push({ ...(await previewOne(input, mapping, view)), label: input.label });
+      const preview = { place: input.place, ...(await previewOne(input, mapping, view)) };
+      if (options.json === true) print(JSON.stringify(preview));
+      else previews.push(preview);
+      if (preview.result === "dead letter") process.exitCode = 1;
     }
-    const [only] = previews;
-    if (only !== undefined && previews.length === 1) {
-      const { label: _, ...one } = only;
-      print(options.json === true ? JSON.stringify(one, null, 2) : printOne(one));
-    } else {
-      const summary = summarise(previews);
-      const few = previews.length <= MAX_LISTED ? previews.map((one) => printLine(one)) : [];
-      print(
-        options.json === true
-          ? JSON.stringify(summary, null, 2)
-          : [...few, printSummary(summary)].join("\n"),
-      );
-    }
-    if (previews.some(({ result }) => result === "dead letter")) process.exitCode = 1;
+    if (options.json !== true) printAll(previews);
   } finally {
     await mapping.close();
     await view.close();
   }
+}
+
+/** A webhook's events that would not be stored are named on stderr. */
+async function inputsOf(
+  file: string,
+  mapping: Mapping,
+  options: PreviewOptions,
+): Promise<readonly PreviewInput[]> {
+  const { webhook, header } = options;
+  if (webhook === undefined) return readInputs(file, mapping, options);
+  const { inputs, unusable, leftOut } = await readWebhook(file, mapping, webhook, header);
+  for (const line of unusable) process.stderr.write(`${line}\n`);
+  if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
+  if (unusable.length > 0) process.exitCode = 1;
+  return inputs;
+}
+
+function printAll(previews: readonly PlacedPreview[]): void {
+  const [only] = previews;
+  if (only !== undefined && previews.length === 1) {
+    print(printOne(only));
+    return;
+  }
+  const few = previews.length <= MAX_LISTED ? previews.map((one) => printLine(one)) : [];
+  print([...few, printSummary(summarise(previews))].join("\n"));
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -100,6 +131,7 @@ async function openView(
   if (redis === undefined) {
     return {
       lists: DEFAULT_TENANT_LISTS,
+      fingerprintOf,
       known: async () => undefined,
       ask: undefined,
       close: async () => {},
@@ -110,6 +142,7 @@ async function openView(
   const service = ask ? openReader(config, stores) : undefined;
   return {
     lists: stores.tenantLists.current(),
+    fingerprintOf: await stores.keyring.fingerprintOf(),
     known: async (crmCode) =>
       (await stores.ledger.row(crmCode)) ??
       // After a complete warm-up, what is not in the ledger is not on the service.

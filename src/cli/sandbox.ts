@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, InvalidArgumentError } from "commander";
 import { parseNetwork } from "../sandbox/addresses.ts";
 import type { Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
@@ -16,6 +16,7 @@ import { addTenantCommands } from "./sandbox/tenant.ts";
 import { addTokenCommands } from "./sandbox/token.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
 import { addValuesCommands } from "./sandbox/values.ts";
+import { Choice } from "./choice.ts";
 import { wholeNumber } from "./whole-number.ts";
 
 interface ServeFlags {
@@ -69,24 +70,29 @@ export function sandboxCommand(): Command {
     )
     .option("--db <file>", `database file, or :memory: (default: "${DEFAULT_DATABASE}")`)
     .addOption(
-      choice("--environment <name>", "environment to serve", ["test", "production"], "test"),
+      new Choice("--environment <name>", "environment to serve", ["test", "production"], "test"),
     )
     .option("--per-hour <n>", "requests per hour and client (default: 1000)", wholeNumber(1))
     .option("--hour-ms <ms>", "length of the hour (default: 3600000)", wholeNumber(1))
     .option("--burst <n>", "requests per burst window (default: 20)", wholeNumber(1))
     .option("--burst-ms <ms>", "length of the burst window (default: 5000)", wholeNumber(1))
-    .addOption(choice("--policy <name>", "how requests are counted", POLICIES, "fixed"))
+    .addOption(new Choice("--policy <name>", "how requests are counted", POLICIES, "fixed"))
     .addOption(
-      choice("--count-by <what>", "one quota per client or token", ["client", "token"], "client"),
+      new Choice(
+        "--count-by <what>",
+        "one quota per client or token",
+        ["client", "token"],
+        "client",
+      ),
     )
     .addOption(
-      choice("--rate-headers <when>", "responses with quota headers", ["429", "all"], "429"),
+      new Choice("--rate-headers <when>", "responses with quota headers", ["429", "all"], "429"),
     )
     .addOption(
-      choice("--retry-after <format>", "format of Retry-After", ["seconds", "date"], "seconds"),
+      new Choice("--retry-after <format>", "format of Retry-After", ["seconds", "date"], "seconds"),
     )
     .addOption(
-      choice(
+      new Choice(
         "--unknown-fields <what>",
         "treatment of unknown fields",
         ["reject", "ignore"],
@@ -120,15 +126,6 @@ export function sandboxCommand(): Command {
   addImportCommand(sandbox);
   addResetCommand(sandbox);
   return sandbox;
-}
-
-function choice<T extends string>(
-  flags: string,
-  description: string,
-  values: readonly T[],
-  preset: T,
-): Option {
-  return new Option(flags, description).choices(values).default(preset);
 }
 
 function networks(text: string, previous: Network[] = []): Network[] {

@@ -5,12 +5,15 @@
 import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
 import { problemsOf } from "../sync/problem.ts";
 import { cleanCandidate } from "./clean.ts";
-import type { Mapping, MappingResult, MappingWarning, MapOptions } from "./mapping.ts";
+import type { Mapping, MappingResult, WarningReason } from "./mapping.ts";
+import { hasDigit } from "./normalise/has-digit.ts";
+import { warningOf } from "./warning.ts";
 
 export const businessRelationMapping: Mapping = {
   name: "business-relation",
   objects: [],
   reads: new Set(),
+  webhooks: [],
   async map(context, record, _lists, options = {}): Promise<MappingResult> {
     // The key is not cleaned like other texts: cleaning could give two records the same key.
     // A deletion without a record has only its subject.
@@ -25,26 +28,25 @@ export const businessRelationMapping: Mapping = {
 
     const { candidate, dropped } = cleanCandidate(record);
     const warnings = dropped.map((field) =>
-      warning(field, "unknown_field", record[field], options),
+      warningOf(field, "unknown_field", record[field], options),
     );
-    // The service's pattern rejects some valid addresses; that must not cost the whole record.
-    const { email, ...rest } = candidate;
-    if (email === undefined || (typeof email === "string" && isEmail(email))) {
-      return { ...mapped, candidate, warnings };
+    for (const [field, reason] of Object.entries(junkIn(candidate))) {
+      warnings.push(warningOf(field, reason, candidate[field], options));
+      delete candidate[field];
     }
-    warnings.push(warning("email", "not_accepted", email, options));
-    return { ...mapped, candidate: rest, warnings };
+    return { ...mapped, candidate, warnings };
   },
   async close() {},
 };
 
-function warning(
-  field: string,
-  reason: MappingWarning["reason"],
-  value: unknown,
-  options: MapOptions,
-): MappingWarning {
-  return options.explain === true
-    ? { field, reason, value: typeof value === "string" ? value : JSON.stringify(value) }
-    : { field, reason };
+/** Optional fields whose value must not cost the whole record: it is left out. */
+function junkIn(candidate: Readonly<Record<string, unknown>>): Record<string, WarningReason> {
+  const { email, phoneNumber } = candidate;
+  // The service's pattern rejects some valid addresses as well.
+  const isAddress = email === undefined || (typeof email === "string" && isEmail(email));
+  const isJunk = typeof phoneNumber === "string" && !hasDigit(phoneNumber);
+  return {
+    ...(!isAddress && { email: "not_accepted" as const }),
+    ...(isJunk && { phoneNumber: "no_digits" as const }),
+  };
 }

@@ -1,4 +1,5 @@
 /** Checks a mapping file beyond its structure, before the first record is mapped. */
+import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { compileExpression } from "./compile-expression.ts";
@@ -9,6 +10,9 @@ import { nearest } from "./nearest.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
 import type { Mistake, Path } from "./mistake.ts";
+import { checkWebhooks } from "./webhooks/check.ts";
+
+const TYPES = [PERSON_TYPE, ...COMPANY_TYPES];
 
 export function checkMappingFile(file: MappingFile): Mistake[] {
   const mistakes: Mistake[] = [];
@@ -33,6 +37,8 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
     }
     mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
   }
+  const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
+  mistakes.push(...checkWebhooks(file.webhooks ?? {}, objects));
   return mistakes;
 }
 
@@ -95,7 +101,8 @@ function variantsOf(type: FieldRule | undefined, file: MappingFile): readonly Va
   const values = [type.value, type.default, ...Object.values(table ?? {})].filter(
     (value) => value !== undefined && value !== null,
   );
-  const possible = new Set(values.map(variantOf));
+  const meant = values.map((value) => nearest(String(value), TYPES) ?? value);
+  const possible = new Set(meant.map(variantOf));
   // A value that is no type is reported for itself; the other fields are then checked for both.
   return possible.has(undefined) ? both : both.filter((variant) => possible.has(variant));
 }

@@ -2,7 +2,8 @@
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { TenantFieldConfig, TenantLists } from "../service-spec/tenant-lists.ts";
 import { lookUp } from "./fold.ts";
-import type { MapOptions, MappingResult, MappingWarning } from "./mapping.ts";
+import type { MapOptions, MappingResult, MappingWarning, WarningReason } from "./mapping.ts";
+import { warningOf } from "./warning.ts";
 
 /** A field that the tenant requires keeps its value, so that the record becomes a dead letter. */
 export function fitTenantLists(
@@ -33,8 +34,8 @@ function fitField(
   options: MapOptions,
 ): { value: unknown; warnings: MappingWarning[] } {
   const warnings: MappingWarning[] = [];
-  const warn = (reason: MappingWarning["reason"], value: unknown) =>
-    warnings.push({ field, reason, ...(options.explain === true && { value: String(value) }) });
+  const warn = (reason: WarningReason, found: unknown) =>
+    warnings.push(warningOf(field, reason, found, options));
   const { values } = config;
   const fitted = [value].flat().flatMap((item) => {
     const found = values === undefined ? item : lookUp(String(item), values);

@@ -5,7 +5,7 @@ import { Worker } from "node:worker_threads";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
 import { fitTenantLists } from "./fit-tenant-lists.ts";
-import { WATCHED, type MapRequest, type MapWorkerMessage } from "./map-protocol.ts";
+import { WATCHED, type MapWorkerMessage, type ThreadRequest } from "./map-protocol.ts";
 import {
   MappingError,
   type CrmRecord,
@@ -14,6 +14,16 @@ import {
   type Mapping,
   type MappingResult,
 } from "./mapping.ts";
+import type { Problem } from "../sync/problem.ts";
+import { translateBody } from "./webhooks/translate-body.ts";
+import type {
+  MappingWebhook,
+  ChunkRequest,
+  ChunkResult,
+  TranslatedBody,
+  WebhookAbout,
+  WebhookContent,
+} from "./webhooks/webhook.ts";
 
 /** Limit for one record, ms awake; most records take less than 1 ms. */
 const RECORD_DEADLINE_MS = 2000;
@@ -38,9 +48,12 @@ function workerEnvironment(): Record<string, string> {
   return cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) };
 }
 
+/** What the thread is asked, and what becomes of its answer. */
 interface Task {
-  readonly request: MapRequest;
-  resolve(result: MappingResult): void;
+  readonly request: ThreadRequest;
+  done(message: Extract<MapWorkerMessage, { kind: "result" | "chunk" }>): void;
+  /** An expression did not end; `at` is the place of the event in a chunk. */
+  late(problem: Problem, at: number): void;
   reject(error: unknown): void;
 }
 
@@ -48,8 +61,9 @@ export class IsolatedMapping implements Mapping {
   readonly name: string;
   objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
+  webhooks: readonly MappingWebhook[] = [];
   readonly #file: string;
-  readonly #watched = new Int32Array(new SharedArrayBuffer(4));
+  readonly #watched = new Int32Array(new SharedArrayBuffer(8));
   readonly #waiting: Task[] = [];
   #worker: Worker | undefined;
   #running: Task | undefined;
@@ -76,10 +90,39 @@ export class IsolatedMapping implements Mapping {
     options: MapOptions = {},
   ): Promise<MappingResult> {
     const result = await new Promise<MappingResult>((resolve, reject) => {
-      this.#waiting.push({ request: { event, record, options }, resolve, reject });
+      this.#waiting.push({
+        request: { kind: "map", event, record, options },
+        done: (message) => message.kind === "result" && resolve(message.result),
+        late: (problem) =>
+          resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] }),
+        reject,
+      });
       this.#next();
     });
     return fitTenantLists(result, lists, options);
+  }
+
+  async #translate(about: WebhookAbout, content: WebhookContent): Promise<TranslatedBody> {
+    try {
+      return await translateBody(about, content, (chunk) => this.#translateChunk(chunk));
+    } catch (error) {
+      if (!(error instanceof MappingError)) throw error;
+      // Not the error's own message: it is meant for the operator, and names files.
+      return { kind: "unavailable", why: "the mapping file cannot be used now; send it again" };
+    }
+  }
+
+  /** Goes before the records that wait: a sender waits for its response. */
+  #translateChunk(request: ChunkRequest): Promise<ChunkResult> {
+    return new Promise<ChunkResult>((resolve, reject) => {
+      this.#waiting.unshift({
+        request,
+        done: (message) => message.kind === "chunk" && resolve(message),
+        late: (problem, at) => resolve({ kind: "late", at, problem }),
+        reject,
+      });
+      this.#next();
+    });
   }
 
   async close(): Promise<void> {
@@ -120,6 +163,10 @@ export class IsolatedMapping implements Mapping {
       if (message.kind === "ready") {
         this.objects = message.objects;
         this.reads = new Set(message.reads);
+        this.webhooks = message.webhooks.map((about) => ({
+          ...about,
+          translate: (content) => this.#translate(about, content),
+        }));
         resolve();
       } else if (message.kind === "unusable") {
         reject(new MappingError(this.name, message.problems));
@@ -164,11 +211,12 @@ export class IsolatedMapping implements Mapping {
     }
   }
 
-  #finish(message: Extract<MapWorkerMessage, { kind: "result" | "defect" }>): void {
+  #finish(message: Extract<MapWorkerMessage, { kind: "result" | "chunk" | "defect" }>): void {
     const task = this.#running;
     this.#running = undefined;
-    if (message.kind === "result") task?.resolve(message.result);
-    else task?.reject(new TypeError(`the mapping failed: ${message.stack}`));
+    if (message.kind === "defect")
+      task?.reject(new TypeError(`the mapping failed: ${message.stack}`));
+    else task?.done(message);
     if (this.#waiting.length === 0) {
       this.#deadline?.stop();
       this.#deadline = undefined;
@@ -196,8 +244,7 @@ export class IsolatedMapping implements Mapping {
     this.#deadline = undefined;
     const field = WATCHED[Atomics.load(this.#watched, 0)] ?? "";
     const rule = `the expression ${why}; correct the mapping`;
-    const problem = { field, rule, kind: "the record" };
-    task?.resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] });
+    task?.late({ field, rule, kind: "the record" }, Atomics.load(this.#watched, 1));
     void worker?.terminate().finally(() => this.#restart());
   }
 

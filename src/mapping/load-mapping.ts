@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { businessRelationMapping } from "./business-relation.ts";
 import { IsolatedMapping } from "./isolated-mapping.ts";
 import { MappingError, type Mapping } from "./mapping.ts";
+import { nearest } from "./nearest.ts";
 
 /** The folder of the presets: beside src/ in a checkout, beside dist/ in the package. */
 const PLACES = ["../../mappings/", "../../../mappings/"].map((place) =>
@@ -24,9 +25,11 @@ export function mappingFileOf(name: string): string {
   if (presetNames().includes(name)) return join(PRESETS_DIR, `${name}.yaml`);
   const file = resolve(name);
   if (existsSync(file)) return file;
-  const known = [businessRelationMapping.name, ...presetNames()].join(", ");
+  const known = [businessRelationMapping.name, ...presetNames()];
+  const near = nearest(name, known);
+  const meant = near === undefined ? "" : `; did you mean ${near}?`;
   throw new MappingError(name, [
-    `it is neither a file (${file} does not exist) nor a preset; the presets are ${known}`,
+    `it is neither a file (${file} does not exist) nor a preset; the presets are ${known.join(", ")}${meant}`,
   ]);
 }
 

@@ -7,6 +7,7 @@ import { mapFields, unmappable } from "./map-fields.ts";
 import type { MapRecord, MappedRecord } from "./map-module.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
 import { nameOfThrown } from "./module-error.ts";
+import { warningOf } from "./warning.ts";
 
 export async function mapByModule(
   mapping: MapRecord,
@@ -35,14 +36,7 @@ export async function mapByModule(
   const result = await mapFields(compiled, key.data, event, record, options);
   if (result.kind !== "mapped") return result;
   const others = Object.keys(fields).filter((name) => name !== "crmCode" && !known.includes(name));
-  const warnings = others.map(
-    (name) =>
-      ({
-        field: "other",
-        reason: "unknown_field",
-        ...(options.explain === true && { value: name }),
-      }) as const,
-  );
+  const warnings = others.map((name) => warningOf("other", "unknown_field", name, options));
   return { ...result, warnings: [...result.warnings, ...warnings] };
 }
 

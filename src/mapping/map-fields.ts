@@ -15,6 +15,7 @@ import {
   type MappingWarning,
 } from "./mapping.ts";
 import { normalise, type ValueWarning } from "./normalise/normalise.ts";
+import { warningOf } from "./warning.ts";
 
 /** Called with the name of each expression before it is evaluated, to name one that never ends. */
 export type Watch = (field: string) => void;
@@ -96,12 +97,7 @@ async function mapField(
     return;
   }
   for (const { reason, value } of distinct(warnings)) {
-    const explained = scope.options.explain === true && value !== undefined;
-    scope.warnings.push({
-      field: name,
-      reason,
-      ...(explained && { value: typeof value === "string" ? value : JSON.stringify(value) }),
-    });
+    scope.warnings.push(warningOf(name, reason, value, scope.options));
   }
 }
 

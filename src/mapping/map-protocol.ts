@@ -1,17 +1,31 @@
 /** Messages between the daemon and the thread in which mappings run. */
 import { FIELD_NAMES } from "./fields.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
+import {
+  WEBHOOK_EXPRESSIONS,
+  type ChunkRequest,
+  type TranslatedEvent,
+  type WebhookAbout,
+} from "./webhooks/webhook.ts";
 
 export interface MapWorkerData {
   readonly file: string;
-  /** Shared memory: the thread writes the index in WATCHED of the expression it evaluates. */
+  /**
+   * Shared memory: the thread writes the index in WATCHED of the expression it evaluates, and behind
+   * it the place of the event in a chunk.
+   */
   readonly watched: Int32Array;
 }
 
-/** The expressions that may not end, by name: a rule's `when`, `crmCode` and fields. */
-export const WATCHED: readonly string[] = ["", "when", "crmCode", ...FIELD_NAMES];
+/** The expressions that may not end, by name: a rule's `when`, `crmCode` and fields, a webhook's. */
+export const WATCHED: readonly string[] = [
+  ...new Set(["", "when", "crmCode", ...FIELD_NAMES, ...WEBHOOK_EXPRESSIONS]),
+];
+
+export type ThreadRequest = MapRequest | ChunkRequest;
 
 export interface MapRequest {
+  readonly kind: "map";
   readonly event: EventContext;
   readonly record: CrmRecord | undefined;
   readonly options: MapOptions;
@@ -22,7 +36,9 @@ export type MapWorkerMessage =
       readonly kind: "ready";
       readonly objects: readonly string[];
       readonly reads: readonly string[];
+      readonly webhooks: readonly WebhookAbout[];
     }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }
   | { readonly kind: "result"; readonly result: MappingResult }
+  | { readonly kind: "chunk"; readonly events: readonly TranslatedEvent[] }
   | { readonly kind: "defect"; readonly stack: string };

@@ -12,6 +12,7 @@ import {
   type MapRequest,
   type MapWorkerData,
   type MapWorkerMessage,
+  type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
 import { mapRecord } from "./map-record.ts";
@@ -20,14 +21,19 @@ import { describeLoadError } from "./module-error.ts";
 import { readMappingFile } from "./read-mapping-file.ts";
 import type { MapRecord } from "./map-module.ts";
 import { mapByModule } from "./map-by-module.ts";
+import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
+import { translateChunk } from "./webhooks/translate-chunk.ts";
 
 type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
 
-async function load(file: string): Promise<{
-  run: Run;
-  objects: readonly string[];
-  reads: readonly string[];
-}> {
+interface Loaded {
+  readonly run: Run;
+  readonly objects: readonly string[];
+  readonly reads: readonly string[];
+  readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
+}
+
+async function load(file: string): Promise<Loaded> {
   if (/\.[cm]?[jt]s$/.test(file)) {
     const module = (await import(pathToFileURL(file).href)) as {
       mapRecord?: MapRecord;
@@ -43,6 +49,7 @@ async function load(file: string): Promise<{
       run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
       objects: [],
       reads: module.reads ?? [],
+      webhooks: new Map(),
     };
   }
   const parsed = readMappingFile(readFileSync(file, "utf8"), file);
@@ -51,6 +58,7 @@ async function load(file: string): Promise<{
     run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
+    webhooks: compileWebhooks(parsed),
   };
 }
 
@@ -61,19 +69,26 @@ if (parentPort !== null) {
   const numbers = new Map(WATCHED.map((name, index) => [name, index]));
   const watch: Watch = (name) => void Atomics.store(watched, 0, numbers.get(name) ?? 0);
   try {
-    const { run, ...about } = await load(file);
-    port.on("message", (request: MapRequest) => {
+    const { run, webhooks, ...about } = await load(file);
+    const answer = async (request: ThreadRequest): Promise<MapWorkerMessage> => {
+      if (request.kind === "map") return { kind: "result", result: await run(request, watch) };
+      const webhook = webhooks.get(request.webhook);
+      if (webhook === undefined) throw new Error(`the mapping has no webhook ${request.webhook}`);
+      const at = (index: number) => void Atomics.store(watched, 1, index);
+      return { kind: "chunk", events: await translateChunk(webhook, request, watch, at) };
+    };
+    port.on("message", (request: ThreadRequest) => {
       watch("");
-      run(request, watch).then(
-        (result) => send({ kind: "result", result }),
-        (error: unknown) =>
+      answer(request)
+        .then(send)
+        .catch((error: unknown) =>
           send({
             kind: "defect",
             stack: error instanceof Error ? (error.stack ?? "") : String(error),
           }),
-      );
+        );
     });
-    send({ kind: "ready", ...about });
+    send({ kind: "ready", ...about, webhooks: [...webhooks.values()].map((one) => one.about) });
   } catch (error) {
     const problems = error instanceof MappingError ? error.problems : [describeLoadError(error)];
     send({ kind: "unusable", problems });

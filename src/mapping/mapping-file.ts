@@ -1,6 +1,8 @@
 /** The structure of a mapping file: the zod schema, and the JSON Schema for editors. */
 import { z } from "zod";
+import { summaryOf } from "./describe-field.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
+import { webhookRules } from "./webhooks/rule.ts";
 
 const expression = z
   .string()
@@ -71,8 +73,18 @@ const objectRule = z.strictObject({
       "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
     ),
   crmCode: expression.describe("The expression that gives the record's key at the service."),
+  keyNeedsRecord: z
+    .boolean()
+    .optional()
+    .describe(
+      "If true, `mapping check` accepts a crmCode that cannot be made for a deletion without its record.",
+    ),
   fields: z
-    .strictObject(Object.fromEntries(FIELD_NAMES.map((name) => [name, field.optional()])))
+    .strictObject(
+      Object.fromEntries(
+        FIELD_NAMES.map((name) => [name, field.optional().describe(summaryOf(name))]),
+      ),
+    )
     .describe(
       "The service's fields. `type` decides whether the record is a person or a kind of company.",
     ),
@@ -87,6 +99,11 @@ export const mappingFile = z.strictObject({
     .optional()
     .describe("Objects of the CRM that must not be sent."),
   objects: z.array(objectRule).min(1).describe("One rule per kind of record, tried in this order."),
+  webhooks: webhookRules
+    .optional()
+    .describe(
+      "JSON that any tool may post to /webhooks/json/<name>: by name, who may post it and what it says.",
+    ),
 });
 
 /** The keys that are allowed at the top, in a rule and in a field. */

@@ -5,13 +5,18 @@ import { FIELD_NAMES } from "./fields.ts";
 import { KEYS } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import type { Mistake, Path } from "./mistake.ts";
+import { allowedInWebhook, unknownWebhookKey } from "./webhooks/mistakes.ts";
 
 const QUOTES =
   'put the whole expression in single quotes if it begins with a quote or a sign, contains ": " or " #", or stands within { } and contains a bracket or a comma';
 
+export const TAB_MISTAKE = "indent lines with spaces, not with tabs";
+export const INDENT_MISTAKE = "all keys of one block must begin in the same column";
+export const COLON_MISTAKE = `after a key come a colon and a space; ${QUOTES}`;
+
 const YAML_FAULTS: Partial<Record<YAMLError["code"], string>> = {
-  TAB_AS_INDENT: "indent lines with spaces, not with tabs",
-  BAD_INDENT: "all keys of one block must begin in the same column",
+  TAB_AS_INDENT: TAB_MISTAKE,
+  BAD_INDENT: INDENT_MISTAKE,
   DUPLICATE_KEY: "this key occurs twice; keys must be unique",
   MULTIPLE_DOCS: "a mapping is one document: remove the line ---",
 };
@@ -22,14 +27,14 @@ export function yamlMistake({ code, message }: YAMLError): string {
   if (known !== undefined) return known;
   const reason = message.split("\n")[0]?.replace(/ at line \d+, column \d+:?$/, "") ?? message;
   if (reason.startsWith("Implicit map keys")) {
-    return `after a key come a colon and a space; ${QUOTES}`;
+    return COLON_MISTAKE;
   }
   if (reason.startsWith("Missing closing")) return "a quote is not closed";
   return `${QUOTES} (YAML: ${reason})`;
 }
 
 /** For a YAML alias (`*name`) that does not exist: the author probably meant an expression. */
-export const aliasMistake = (error: Error): string => `${QUOTES} (YAML: ${error.message})`;
+export const aliasMistake = (name: string): string => `${QUOTES} (YAML: there is no &${name})`;
 
 /** Other common names of the service's fields. */
 const MEANT: Readonly<Record<string, string>> = {
@@ -72,7 +77,11 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
   const path = [...base, ...(issue.path as (string | number)[])];
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.map((key) => ({ path: [...path, key], message: unknownKey(path, key) }));
+      return issue.keys.map((key) => ({
+        path: [...path, key],
+        message: unknownKey(path, key),
+        isUnknownKey: true,
+      }));
     case "invalid_union": {
       // A field or a table may be written short or in full. If the author wrote it in full, report
       // the mistakes in it.
@@ -104,10 +113,11 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
     }
     case "too_small":
       return [{ path, message: "must not be empty" }];
+    case "invalid_key":
+      return issue.issues.map(({ message }) => ({ path, message }));
     case "too_big":
     case "invalid_format":
     case "not_multiple_of":
-    case "invalid_key":
     case "invalid_element":
     case "custom":
       return [{ path, message: issue.message }];
@@ -116,6 +126,7 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
 
 /** What is allowed at a place that takes several kinds of values. */
 function allowedAt(path: Path): string {
+  if (path[0] === "webhooks") return allowedInWebhook(path);
   const last = path.at(-1);
   if (path.length === 3 && last === "object") {
     return "must be the CRM's name of the object, or a list of names";
@@ -130,15 +141,25 @@ function allowedAt(path: Path): string {
 }
 
 function unknownKey(parent: Path, key: string): string {
+  if (parent[0] === "webhooks") return unknownWebhookKey(parent, key);
   if (parent.at(-1) === "fields") {
     if (key === "crmCode") return "belongs beside `fields`, not in it";
-    const meant = MEANT[key.toLowerCase().replaceAll(/[^a-z]/g, "")] ?? nearest(key, FIELD_NAMES);
+    const meant = meantKey(parent, key);
     const message = "the service has no field of this name";
     return meant === undefined ? message : `${message}; did you mean ${meant}?`;
   }
-  const keys = parent.length === 0 ? KEYS.top : parent.includes("fields") ? KEYS.field : KEYS.rule;
-  const near = nearest(key, keys);
+  const near = meantKey(parent, key);
   return near === undefined
-    ? `is not a known key here; the keys are ${keys.join(", ")}`
+    ? `is not a known key here; the keys are ${keysAt(parent).join(", ")}`
     : `is not a known key here; did you mean ${near}?`;
 }
+
+/** The key that the author of an unknown one probably meant. */
+export function meantKey(parent: Path, key: string): string | undefined {
+  if (parent[0] === "webhooks") return undefined;
+  if (parent.at(-1) !== "fields") return nearest(key, keysAt(parent));
+  return MEANT[key.toLowerCase().replaceAll(/[^a-z]/g, "")] ?? nearest(key, FIELD_NAMES);
+}
+
+const keysAt = (parent: Path): readonly string[] =>
+  parent.length === 0 ? KEYS.top : parent.includes("fields") ? KEYS.field : KEYS.rule;

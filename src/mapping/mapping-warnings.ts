@@ -1,5 +1,7 @@
 /** What is probably not meant in a mapping file, although it is valid. */
-import { fieldsIn, parseExpression, type Node } from "./compile-expression.ts";
+import { parseExpression } from "./compile-expression.ts";
+import { ExpressionError } from "./expression-errors.ts";
+import { fieldsIn, type Node } from "./expression-tree.ts";
 import type { MappingFile } from "./mapping-file.ts";
 
 export function mappingWarnings(file: MappingFile): string[] {
@@ -24,7 +26,12 @@ function undecidedNegations(condition: string): string[] {
     }
     Object.values(node).forEach(visit);
   };
-  visit(parseExpression(condition));
+  try {
+    visit(parseExpression(condition));
+  } catch (error) {
+    // An expression that does not compile is a mistake, and reported as such.
+    if (!(error instanceof ExpressionError)) throw error;
+  }
   return found;
 }
 

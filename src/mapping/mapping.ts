@@ -1,6 +1,7 @@
 import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
+import type { MappingWebhook } from "./webhooks/webhook.ts";
 
 export type { CrmRecord, EventContext };
 
@@ -14,6 +15,7 @@ export const WARNING_REASONS = {
   too_many: "the tenant allows only one value, and there are several",
   not_accepted: "the value breaks the service's rule for the field",
   unknown_field: "this type of relation does not have the field",
+  no_digits: "a telephone number without a digit",
   kept_as_is: "not a valid telephone number; sent unchanged",
 } as const;
 export type WarningReason = keyof typeof WARNING_REASONS;
@@ -22,6 +24,8 @@ export type WarningReason = keyof typeof WARNING_REASONS;
 export interface MappingWarning {
   readonly field: string;
   readonly reason: WarningReason;
+  /** The kind of value, for instance `a string of 3 characters`. */
+  readonly kind: string;
   /** The value itself, only with MapOptions.explain: it may be personal data. */
   readonly value?: string;
 }
@@ -46,6 +50,8 @@ export interface Mapping {
   readonly objects: readonly string[];
   /** Names of the record's fields that it may read; empty when it does not know. */
   readonly reads: ReadonlySet<string>;
+  /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
+  readonly webhooks: readonly MappingWebhook[];
   /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */
   map(
     context: EventContext,

@@ -5,4 +5,6 @@ export type Path = readonly (string | number)[];
 export interface Mistake {
   readonly path: Path;
   readonly message: string;
+  /** The key itself is the mistake. */
+  readonly isUnknownKey?: boolean;
 }

@@ -1,59 +1,69 @@
 /** Reads a mapping file. Each mistake is reported with its line, its field and what to do. */
-import { LineCounter, parseDocument, visit, type Document } from "yaml";
+import type { Document, LineCounter } from "yaml";
 import { checkMappingFile } from "./check-mapping-file.ts";
-import { mappingFile, type MappingFile } from "./mapping-file.ts";
-import { aliasMistake, mistakesOf, yamlMistake } from "./mapping-mistakes.ts";
+import { checkStructure } from "./check-structure.ts";
+import type { MappingFile } from "./mapping-file.ts";
 import { MappingError } from "./mapping.ts";
 import type { Mistake, Path } from "./mistake.ts";
+import { parseYaml } from "./parse-yaml.ts";
 
 /** Far larger than any real mapping. */
 const MAX_BYTES = 1024 * 1024;
+const TOO_LARGE = "it is larger than 1 MiB";
 
 /**
  * @param name of the file, for the messages.
  * @throws MappingError with all mistakes of the file.
  */
 export function readMappingFile(text: string, name: string): MappingFile {
-  if (text.length > MAX_BYTES) throw new MappingError(name, ["it is larger than 1 MiB"]);
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
-  // Only the first is reported: the others are mostly its consequences. A warning, such as an
-  // unknown tag, is a mistake here as well.
-  const [first] = [...document.errors, ...document.warnings];
-  if (first !== undefined) {
-    const { line } = lines.linePos(first.pos[0]);
-    throw new MappingError(name, [`${name}:${line}: ${yamlMistake(first)}`]);
-  }
-  const value = plainOf(document, lines, name);
-  const parsed = mappingFile.safeParse(value);
-  const mistakes = parsed.success
-    ? checkMappingFile(parsed.data)
-    : parsed.error.issues.flatMap((issue) => mistakesOf(issue));
-  if (parsed.success && mistakes.length === 0) return parsed.data;
-  const placed = mistakes.map((mistake) => ({ mistake, line: lineOf(document, lines, mistake) }));
-  throw new MappingError(
-    name,
-    placed
-      .toSorted((a, b) => a.line - b.line)
-      .map(
-        ({ mistake, line }) => `${name}:${line}: ${where(mistake.path, value)}${mistake.message}`,
-      ),
-  );
+  const { file, problems } = examineMappingFile(text, name);
+  if (file === undefined || problems.length > 0) throw new MappingError(name, problems);
+  return file;
 }
 
-function plainOf(document: Document, lines: LineCounter, name: string): unknown {
-  try {
-    return document.toJS({ maxAliasCount: 100 });
-  } catch (error) {
-    let line = 1;
-    visit(document, {
-      Alias(_key, node) {
-        if (node.resolve(document) === undefined) line = lines.linePos(node.range?.[0] ?? 0).line;
-      },
-    });
-    throw new MappingError(name, [`${name}:${line}: ${aliasMistake(error as Error)}`]);
-  }
+export interface ExaminedFile {
+  /** As the author probably meant it; undefined when that is not clear. */
+  readonly file: MappingFile | undefined;
+  /** Every mistake, with its place and what to do, in the order of the lines. */
+  readonly problems: readonly string[];
 }
+
+/** @param further mistakes that were found elsewhere, to be reported with the others. */
+export function examineMappingFile(
+  text: string,
+  name: string,
+  further: readonly Mistake[] = [],
+): ExaminedFile {
+  if (text.length > MAX_BYTES) return { file: undefined, problems: [TOO_LARGE] };
+  const yaml = parseYaml(text);
+  const isReadable = yaml.faults.length === 0 || yaml.value !== undefined;
+  const { mistakes, file, pathOf } = isReadable
+    ? checkStructure(yaml.value)
+    : { mistakes: [], file: undefined, pathOf: (path: Path) => path };
+  const found = file === undefined ? [] : [...checkMappingFile(file), ...further];
+  // What follows from a mistake that is reported already is not reported again. A key with a wrong
+  // name has the right one in the copy.
+  const wrong = mistakes.flatMap(({ isUnknownKey, path }) => (isUnknownKey === true ? [] : [path]));
+  const own = found
+    .map((mistake) => ({ ...mistake, path: pathOf(mistake.path) }))
+    .filter(({ path }) => !wrong.some((start) => beginsWith(path, start)));
+  const placed = [...mistakes, ...own].map((mistake) => ({
+    line: lineOf(yaml.document, yaml.lines, mistake),
+    text: `${where(mistake.path, yaml.value)}${mistake.message}`,
+  }));
+  const faulty = new Set(yaml.faults.map(({ line }) => line));
+  const all = [
+    ...yaml.faults.map(({ line, message }) => ({ line, text: message })),
+    ...placed.filter(({ line }) => !faulty.has(line)),
+  ];
+  const problems = all
+    .toSorted((a, b) => a.line - b.line)
+    .map((one) => `${name}:${one.line}: ${one.text}`);
+  return { file, problems: [...new Set(problems)] };
+}
+
+const beginsWith = (path: Path, start: Path): boolean =>
+  start.length > 0 && start.every((key, index) => path[index] === key);
 
 /** The place for a message: `contact, fields.email: ` for a field of the rule of contacts. */
 function where(path: Path, root: unknown): string {

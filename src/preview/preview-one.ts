@@ -3,7 +3,7 @@ import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
-import { fingerprintOf } from "../sync/fingerprint.ts";
+import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { IGNORE_REASONS } from "../sync/mapped.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
@@ -17,6 +17,7 @@ export type Body = Readonly<Record<string, unknown>>;
 /** What is known of the service without a request, and how to make one. */
 export interface ServiceView {
   readonly lists: TenantLists;
+  readonly fingerprintOf: FingerprintOf;
   /** Undefined: not known, because no Redis could be reached. */
   known(crmCode: string): Promise<Known | undefined>;
   /** Reads the relation from the service; undefined where no request may be spent. */
@@ -69,7 +70,7 @@ export async function previewOne(
   const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
   const crm = crmToFetchFrom(change);
   if (crm !== undefined) return { ...preview, result: "to fetch", why: crm };
-  const plan = planChange(change, mapped, view.lists);
+  const plan = planChange(change, mapped, view.lists, view.fingerprintOf);
   switch (plan.kind) {
     case "ignore":
       return { ...preview, result: "ignored", why: IGNORE_REASONS[plan.reason] };
@@ -118,7 +119,7 @@ async function decideFor(
 ): Promise<Partial<Preview>> {
   const known = await view.known(crmCode);
   if (known === undefined && view.ask === undefined) return { decision: undefined };
-  const decision = decide(wanted, known ?? rowWithoutProof(false));
+  const decision = decide(wanted, known ?? rowWithoutProof(false), view.fingerprintOf);
   switch (decision.kind) {
     case "reject":
       return { decision: "reject", why: decision.why, problems: REJECTIONS[decision.why] };

@@ -1,5 +1,6 @@
 /** How a preview reads on a terminal. */
 import { styleText } from "node:util";
+import { counted } from "../ops/counted.ts";
 import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
 import type { Preview } from "./preview-one.ts";
 
@@ -114,6 +115,12 @@ function wordsOf({ reason, value }: MappingWarning): string {
 const cut = (text: string): string =>
   text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE - 1)}…` : text;
 
+/** A preview of one of many records. */
+export interface PlacedPreview extends Preview {
+  /** Where the record is in the file. */
+  readonly place: string;
+}
+
 export interface Summary {
   readonly records: number;
   readonly passing: number;
@@ -153,24 +160,26 @@ export function printLine(preview: Preview): string {
 }
 
 /** What a whole export comes to. */
-export function summarise(previews: readonly (Preview & { readonly label: string })[]): Summary {
+export function summarise(previews: readonly PlacedPreview[]): Summary {
   const count = (result: Preview["result"]) =>
     previews.filter((preview) => preview.result === result).length;
   const values = new Map<string, Row>();
   const problems = new Map<string, Row>();
-  const add = (rows: Map<string, Row>, row: Omit<Row, "records" | "first">, label: string) => {
+  const add = (rows: Map<string, Row>, row: Omit<Row, "records" | "first">, place: string) => {
     const key = JSON.stringify(row);
     const known = rows.get(key);
-    rows.set(key, { ...row, records: (known?.records ?? 0) + 1, first: known?.first ?? label });
+    rows.set(key, { ...row, records: (known?.records ?? 0) + 1, first: known?.first ?? place });
   };
   const reasons = new Map<string, Row>();
-  for (const { warnings, problems: found, label, leaves, result, why } of previews) {
+  for (const { warnings, problems: found, place, leaves, result, why } of previews) {
     const reason = result === "ignored" ? why : leaves;
     if (reason !== undefined)
-      add(reasons, { field: result === "ignored" ? "ignored" : "leaves", reason }, label);
-    for (const warning of warnings) add(values, warning, label);
+      add(reasons, { field: result === "ignored" ? "ignored" : "leaves", reason }, place);
+    for (const { field, reason, value } of warnings) {
+      add(values, { field, reason, ...(value !== undefined && { value }) }, place);
+    }
     for (const { field, rule, kind } of found)
-      add(problems, { field, reason: rule, value: kind }, label);
+      add(problems, { field, reason: rule, value: kind }, place);
   }
   const sorted = (rows: Map<string, Row>) =>
     [...rows.values()].toSorted((a, b) => b.records - a.records);
@@ -212,7 +221,7 @@ export function printSummary(summary: Summary): string {
     const { create = 0, update = 0, skip = 0, fetch = 0 } = decisions;
     const requests = create + update + 2 * fetch;
     lines.push(
-      `Of those that pass: ${create} would be created, ${update + fetch} updated, ${skip} need nothing; ${requests} requests in all`,
+      `Of those that pass: ${create} would be created, ${update + fetch} updated, ${skip} need nothing; ${counted(requests, "request")} in all`,
     );
   } else if (passing > 0) {
     lines.push(`Those that pass would be created or updated; ${NO_REDIS}`);
@@ -240,5 +249,5 @@ function table(rows: readonly Row[]): string[] {
     return `${String(records).padStart(8)} × ${field.padEnd(26)}${shown}  ${words} (first: ${first})`;
   });
   const rest = rows.length - MAX_ROWS;
-  return rest > 0 ? [...lines, `         and ${rest} more; --json has all`] : lines;
+  return rest > 0 ? [...lines, `         and ${rest} more; --json prints every record`] : lines;
 }

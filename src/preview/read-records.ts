@@ -8,8 +8,8 @@ import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
 /** One record, event or webhook's event of the file. */
 export interface PreviewInput {
-  /** Its place in the file, as it is printed. */
-  readonly label: string;
+  /** Where it is in the file, as it is printed. */
+  readonly place: string;
   readonly context: EventContext;
   readonly record: CrmRecord | undefined;
   /** The CRM from which the record is fetched, when the event does not bring it. */
@@ -25,7 +25,7 @@ export interface ReadOptions {
 }
 
 interface Item {
-  readonly label: string;
+  readonly place: string;
   readonly value: unknown;
 }
 
@@ -44,19 +44,19 @@ export function readInputs(file: string, mapping: Mapping, options: ReadOptions)
   return items.flatMap((item) => inputsOf(item, mapping, options));
 }
 
-function inputsOf({ label, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
-  if (!isObject(value)) throw new UserError(`${label} is neither a record nor an event`);
-  if ("specversion" in value) return [inputOfEvent(label, value)];
+function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
+  if (!isObject(value)) throw new UserError(`${place} is neither a record nor an event`);
+  if ("specversion" in value) return [inputOfEvent(place, value)];
   const sent = eventsOfBody(value);
-  if (sent !== undefined) return sent.map((event) => inputOfEvent(label, event));
-  const object = options.object ?? objectOf(value, mapping, label);
+  if (sent !== undefined) return sent.map((event) => inputOfEvent(place, event));
+  const object = options.object ?? objectOf(value, mapping, place);
   const known = options.id ?? idOf(value, object, options.idFrom);
   const recordId = known ?? NO_ID;
   const type = "crm.record.updated";
   const subject = `${object}/${recordId}`;
   return [
     {
-      label,
+      place,
       context: { type, source: "/preview", subject, object, recordId },
       record: value,
       fetch: undefined,
@@ -65,19 +65,19 @@ function inputsOf({ label, value }: Item, mapping: Mapping, options: ReadOptions
   ];
 }
 
-function inputOfEvent(label: string, value: unknown): PreviewInput {
+export function inputOfEvent(place: string, value: unknown): PreviewInput {
   const parsed = parseEvent(value, Date.now());
   if (!parsed.ok) {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
-    throw new UserError(`${label} is not a valid event: ${problems.join("; ")}`);
+    throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);
   }
   const { type, source, subject, data } = parsed.event;
   const { object, recordId } = splitSubject(subject);
   const context = { type, source, subject, object, recordId };
-  return { label, context, record: data?.record, fetch: data?.fetch, hasId: true };
+  return { place, context, record: data?.record, fetch: data?.fetch, hasId: true };
 }
 
-function readText(file: string): string {
+export function readText(file: string): string {
   try {
     return readFileSync(file === "-" ? 0 : file, "utf8").replace(/^\ufeff/, "");
   } catch (error) {
@@ -89,9 +89,9 @@ function readText(file: string): string {
 function parseFile(file: string, text: string): Item[] {
   try {
     const value = listOf(parseExactly(text));
-    if (!Array.isArray(value)) return [{ label: file, value }];
+    if (!Array.isArray(value)) return [{ place: file, value }];
     return value.map((item: unknown, index) => ({
-      label: value.length === 1 ? file : `${file}, item ${index + 1}`,
+      place: value.length === 1 ? file : `${file}, item ${index + 1}`,
       value: item,
     }));
   } catch (error) {
@@ -115,7 +115,7 @@ function parseLines(file: string, text: string, whole: Error): Item[] {
   return lines.flatMap((line, index) => {
     if (line.trim() === "") return [];
     try {
-      return [{ label: `${file}, line ${index + 1}`, value: parseExactly(line) }];
+      return [{ place: `${file}, line ${index + 1}`, value: parseExactly(line) }];
     } catch {
       throw new UserError(notJsonText(file, lines, index, whole));
     }
@@ -134,7 +134,7 @@ function notJsonText(file: string, lines: readonly string[], index: number, whol
 }
 
 /** An event's subject names its object; a record alone does not always. */
-function objectOf(record: CrmRecord, mapping: Mapping, label: string): string {
+function objectOf(record: CrmRecord, mapping: Mapping, place: string): string {
   const { attributes } = record;
   const type = isObject(attributes) ? attributes["type"] : undefined;
   if (typeof type === "string") return type;
@@ -142,7 +142,7 @@ function objectOf(record: CrmRecord, mapping: Mapping, label: string): string {
   if (only !== undefined && mapping.objects.length === 1) return only;
   if (mapping.objects.length === 0) return "record";
   throw new UserError(
-    `${label} does not say which object it is: give --object, one of ${mapping.objects.join(", ")}`,
+    `${place} does not say which object it is: give --object, one of ${mapping.objects.join(", ")}`,
   );
 }
 

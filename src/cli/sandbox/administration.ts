@@ -1,4 +1,3 @@
-import { Option } from "commander";
 import type { Command } from "commander";
 import { Administration, DEFAULT_TENANT } from "../../sandbox/administration.ts";
 import type { TenantName } from "../../sandbox/administration.ts";
@@ -6,6 +5,7 @@ import { openDatabase } from "../../sandbox/database.ts";
 import type { Environment } from "../../sandbox/directory.ts";
 import { RelationStore } from "../../sandbox/relation-store.ts";
 import { DEFAULT_DATABASE } from "../../sandbox/serve.ts";
+import { Choice } from "../choice.ts";
 import { withUserErrors } from "./user-errors.ts";
 
 interface SharedFlags {
@@ -14,7 +14,7 @@ interface SharedFlags {
   readonly environment?: Environment | undefined;
 }
 interface OwnFlags extends SharedFlags {
-  readonly tenant: string;
+  readonly tenant?: string;
 }
 
 /** What a command on the database file works with. */
@@ -31,21 +31,29 @@ export interface Session {
 export type Work = (session: Session, args: string[], flags: object) => void | Promise<void>;
 
 const ENVIRONMENTS: readonly Environment[] = ["test", "production"];
+const DEFAULT_ENVIRONMENT: Environment = "test";
 
 /**
  * Completes a command that works on the database file, with or without a running sandbox: it gets
  * the shared options, and `work` as its action.
+ * @param options.namesTenant the client, if there is one, is an argument of the command.
  */
 export function administer(
   sandbox: Command,
   command: Command,
   work: Work,
-  { createsDatabase = false } = {},
+  { createsDatabase = false, namesTenant = false } = {},
 ): Command {
+  if (!namesTenant) command.option("--tenant <name>", "the client", DEFAULT_TENANT);
   return command
     .option("--db <file>", `database file (default: "${DEFAULT_DATABASE}")`)
-    .option("--tenant <name>", "the client", DEFAULT_TENANT)
-    .addOption(new Option("--environment <name>", "the client's environment").choices(ENVIRONMENTS))
+    .addOption(
+      new Choice(
+        "--environment <name>",
+        `the client's environment (default: "${DEFAULT_ENVIRONMENT}")`,
+        ENVIRONMENTS,
+      ),
+    )
     .option("--json", "print JSON")
     .action(async function act(this: Command) {
       // These three may also stand before the subcommand.
@@ -65,7 +73,10 @@ async function run(
   const database = openDatabase(file, { mustExist: !createsDatabase });
   const session: Session = {
     administration: new Administration(database),
-    tenant: { name: flags.tenant, environment: flags.environment ?? "test" },
+    tenant: {
+      name: flags.tenant ?? DEFAULT_TENANT,
+      environment: flags.environment ?? DEFAULT_ENVIRONMENT,
+    },
     store: new RelationStore(database),
     print: (value, lines) => {
       for (const line of flags.json === true ? [JSON.stringify(value)] : lines) console.log(line);

@@ -8,14 +8,17 @@ import type { Work } from "./administration.ts";
 
 /** `crmsync sandbox export` */
 export function addExportCommand(sandbox: Command): void {
-  administer(sandbox, sandbox.command("export [file]"), exportAll).description(
-    "write all relations as NDJSON, to a file or stdout",
+  const command = sandbox.command("export").argument("[file]", "the file to write", STDOUT);
+  administer(sandbox, command, exportAll).description(
+    "write all relations as NDJSON; - is standard output",
   );
 }
 
-const exportAll: Work = async ({ administration, tenant, store }, [file]) => {
+const STDOUT = "-";
+
+const exportAll: Work = async ({ administration, tenant, store }, [file = STDOUT]) => {
   const tenantId = administration.tenantId(tenant);
   const lines = exportRelations(store, tenantId);
-  const target = file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 });
-  await pipeline(Readable.from(lines), target, { end: file !== undefined });
+  const target = file === STDOUT ? process.stdout : createWriteStream(file, { mode: 0o600 });
+  await pipeline(Readable.from(lines), target, { end: target !== process.stdout });
 };

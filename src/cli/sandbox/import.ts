@@ -7,9 +7,13 @@ import type { Work } from "./administration.ts";
 
 /** `crmsync sandbox import` */
 export function addImportCommand(sandbox: Command): void {
-  administer(sandbox, sandbox.command("import <file>"), importAll).description(
-    "create or replace relations from an NDJSON file, or - for stdin",
-  );
+  administer(
+    sandbox,
+    sandbox
+      .command("import")
+      .argument("<file>", "NDJSON, one relation per line; - for standard input"),
+    importAll,
+  ).description("create or replace relations");
 }
 
 const importAll: Work = async ({ administration, tenant, store, print }, [file]) => {

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { counted } from "../../ops/counted.ts";
 import { administer } from "./administration.ts";
 import type { Work } from "./administration.ts";
 
@@ -11,5 +12,5 @@ export function addResetCommand(sandbox: Command): void {
 
 const reset: Work = ({ administration, tenant, print }) => {
   const removed = administration.reset(tenant);
-  print({ ...tenant, removed }, [`${removed} relations of ${tenant.name} removed`]);
+  print({ ...tenant, removed }, [`${counted(removed, "relation")} of ${tenant.name} removed`]);
 };

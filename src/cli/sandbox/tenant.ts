@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { TenantLimits, TenantName } from "../../sandbox/administration.ts";
+import { counted } from "../../ops/counted.ts";
 import { administer } from "./administration.ts";
 import type { Session, Work } from "./administration.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -7,17 +8,22 @@ import { wholeNumber } from "../whole-number.ts";
 /** `crmsync sandbox tenant …` */
 export function addTenantCommands(sandbox: Command): void {
   const tenant = sandbox.command("tenant").description("clients, one per name and environment");
-  administer(sandbox, withLimits(tenant.command("create <name>")), create, {
+  administer(sandbox, withLimits(named(tenant.command("create"))), create, {
     createsDatabase: true,
+    namesTenant: true,
   }).description("create a client");
-  administer(sandbox, tenant.command("list"), list).description("list all clients");
-  administer(sandbox, withLimits(tenant.command("limits <name>")), setLimits).description(
-    "set a client's own limits; without options, the server's limits apply again",
+  administer(sandbox, tenant.command("list"), list, { namesTenant: true }).description(
+    "list all clients",
   );
-  administer(sandbox, tenant.command("remove <name>"), remove).description(
+  administer(sandbox, withLimits(named(tenant.command("limits"))), setLimits, {
+    namesTenant: true,
+  }).description("set a client's own limits; without options, the server's limits apply again");
+  administer(sandbox, named(tenant.command("remove")), remove, { namesTenant: true }).description(
     "remove a client and everything of it",
   );
 }
+
+const named = (command: Command): Command => command.argument("<name>", "name of the client");
 
 function withLimits(command: Command): Command {
   return command
@@ -39,8 +45,8 @@ const list: Work = ({ administration, print }) => {
     tenants,
     tenants.map(({ name, environment, relations, activeTokens, perHour, burst }) =>
       [
-        `${name} (${environment}): ${relations} relations, ${activeTokens} active tokens`,
-        ...(perHour === null ? [] : [`${perHour} requests per hour`]),
+        `${name} (${environment}): ${counted(relations, "relation")}, ${counted(activeTokens, "active token")}`,
+        ...(perHour === null ? [] : [`${counted(perHour, "request")} per hour`]),
         ...(burst === null ? [] : [`bursts of ${burst}`]),
       ].join(", "),
     ),

@@ -5,13 +5,17 @@ import type { Work } from "./administration.ts";
 /** `crmsync sandbox token …` */
 export function addTokenCommands(sandbox: Command): void {
   const token = sandbox.command("token").description("bearer tokens; a client may have several");
-  administer(sandbox, token.command("create [label]"), create).description(
-    "create a token; it is shown only now",
-  );
+  administer(
+    sandbox,
+    token.command("create").argument("[label]", "what it is for"),
+    create,
+  ).description("create a token; it is shown only now");
   administer(sandbox, token.command("list"), list).description("list a client's tokens");
-  administer(sandbox, token.command("revoke <id>"), revoke).description(
-    "revoke a token, effective with the next request",
-  );
+  administer(
+    sandbox,
+    token.command("revoke").argument("<id>", "its id, as list shows it"),
+    revoke,
+  ).description("revoke a token, effective with the next request");
 }
 
 const create: Work = ({ administration, tenant, print }, [label]) => {

@@ -7,8 +7,9 @@ import type { Work } from "./administration.ts";
 /** `crmsync sandbox values …` */
 export function addValuesCommands(sandbox: Command): void {
   const values = sandbox.command("values").description("a client's own value lists");
-  administer(sandbox, values.command("set <file>"), set).description(
-    'JSON: {"branch": ["a", "b"], "service": {"values": ["x"], "isRequired": true}}',
+  const file = 'JSON: {"branch": ["a", "b"], "service": {"values": ["x"], "isRequired": true}}';
+  administer(sandbox, values.command("set").argument("<file>", file), set).description(
+    "replace the value lists that the file names",
   );
   administer(sandbox, values.command("show"), show).description("show them as schema-config");
 }

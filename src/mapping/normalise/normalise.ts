@@ -9,6 +9,7 @@ import { toCountry } from "./country.ts";
 import { toDate } from "./date.ts";
 import { toLanguage } from "./language.ts";
 import { toNumber } from "./number.ts";
+import { hasDigit } from "./has-digit.ts";
 import { toE164 } from "./phone.ts";
 
 export type Scalar = string | number | boolean;
@@ -117,8 +118,10 @@ export function tableKey(text: string): string {
 function toForm(value: Scalar, wanted: Wanted): Normalised {
   const formed = formOf(value, wanted);
   if (formed !== undefined) return { value: formed, warnings: [] };
-  // The spec has no rule for telephone numbers, so an invalid one is sent, with a warning.
+  // The spec has no rule for telephone numbers, so an invalid one is sent, with a warning. A text
+  // without a digit ("n/a", "-") is none.
   if (wanted.form === "phone" && typeof value !== "boolean") {
+    if (!hasDigit(String(value))) return leaveOut("no_digits", value);
     return { value: String(value), warnings: [{ reason: "kept_as_is", value }] };
   }
   return leaveOut(wanted.form === "email" ? "not_accepted" : "not_understood", value);

@@ -301,9 +301,9 @@ describe("a module", () => {
         crmCode: "m-7",
       },
       warnings: [
-        { field: "email", reason: "not_accepted" },
-        { field: "vatNumber", reason: "unknown_field" },
-        { field: "other", reason: "unknown_field" },
+        { field: "email", reason: "not_accepted", kind: "a string of 9 characters" },
+        { field: "vatNumber", reason: "unknown_field", kind: "a string of 1 characters" },
+        { field: "other", reason: "unknown_field", kind: "a string of 5 characters" },
       ],
     });
   });

@@ -109,8 +109,12 @@ describe("telephone numbers", () => {
 
   test("are kept unchanged, with a warning, if they are not valid", () => {
     expect(one("555 0133", { form: "phone" })).toEqual(["555 0133", "kept_as_is"]);
-    expect(one("ask Ada", { form: "phone", country: "LU" })).toEqual(["ask Ada", "kept_as_is"]);
     expect(one("9".repeat(5_000_000), { form: "phone", country: "LU" })[1]).toBe("kept_as_is");
+    expect(one("٠٤٤ call Ada", { form: "phone" })[1]).toBe("kept_as_is");
+  });
+
+  test.for(["n/a", "-", "ask Ada", "+", "…"])("%s has no digit and is left out", (raw) => {
+    expect(one(raw, { form: "phone", country: "LU" })).toEqual([undefined, "no_digits"]);
   });
 });
 
@@ -154,6 +158,7 @@ describe("booleans, numbers, texts", () => {
     const hidden = `\u202e\u200b Zoe\u0308\u0000 \ufeff${LONE_SURROGATE}`;
     expect(one(hidden, { form: "text" })[0]).toBe("Zoë \ufffd");
     expect(one(" \u200b\u0000 ", { form: "text" })).toEqual([undefined]);
+    expect(one("12, rue X\r\n\tBât.\u2028B\n", { form: "text" })).toEqual(["12, rue X Bât. B"]);
     expect(one(8001, { form: "text" })).toEqual(["8001"]);
     expect(one({ a: 1 }, { form: "text" })).toEqual([undefined, "not_understood"]);
     expect(one(["a", "b"], { form: "text" })).toEqual([undefined, "not_understood"]);

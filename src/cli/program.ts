@@ -1,0 +1,50 @@
+/** The table of commands, from which come the command line, its help and its completion. */
+import { Command } from "commander";
+import { VERSION } from "../ops/version.ts";
+
+/** One file per command, loaded only when it is called. */
+const COMMANDS = {
+  start: async () => (await import("./start.ts")).startCommand(),
+  push: async () => (await import("./push.ts")).pushCommand(),
+  preview: async () => (await import("./preview.ts")).previewCommand(),
+  mapping: async () => (await import("./mapping.ts")).mappingCommand(),
+  status: async () => (await import("./status.ts")).statusCommand(),
+  doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+  ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
+  dead: async () => (await import("./dead.ts")).deadCommand(),
+  "redis-url": async () => (await import("./redis-url.ts")).redisUrlCommand(),
+  demo: async () => (await import("./demo.ts")).demoCommand(),
+  sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),
+  completion: async () => (await import("./completion.ts")).completionCommand(createProgram),
+} as const;
+
+type CommandName = keyof typeof COMMANDS;
+
+const NAMES = Object.keys(COMMANDS) as readonly CommandName[];
+
+/** @param wanted the only command to load, if it is one; otherwise all are loaded. */
+export async function createProgram(wanted?: string): Promise<Command> {
+  const program = new Command("crmsync")
+    .description("Keeps the compliance service's persons and companies equal to the CRM's.")
+    .version(VERSION)
+    // `sandbox` and its subcommands have options of the same names.
+    .enablePositionalOptions()
+    .addHelpText(
+      "after",
+      `
+Exit codes: 0 done, 1 failed and said why, 2 wrong usage, 78 the configuration cannot work.
+Configuration comes from environment variables: docs/configuration.md lists them.`,
+    );
+  const loaded = NAMES.filter((name) => name === wanted);
+  for (const name of loaded.length > 0 ? loaded : NAMES) {
+    program.addCommand(await COMMANDS[name]());
+  }
+  showHelpHint(program);
+  return program;
+}
+
+/** Commander does not hand this down to the commands below. */
+function showHelpHint(command: Command): void {
+  command.showHelpAfterError("(--help lists the commands and options)");
+  for (const inner of command.commands) showHelpHint(inner);
+}

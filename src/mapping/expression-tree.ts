@@ -1,0 +1,111 @@
+/** What a mapping must know of JSONata's syntax trees. */
+
+/** A node of JSONata's syntax tree. */
+export interface Node {
+  type?: string;
+  value?: unknown;
+  lhs?: Node;
+  rhs?: Node;
+  procedure?: Node;
+  arguments?: Node[];
+  [key: string]: unknown;
+}
+
+/** What an expression consists of. */
+export interface Survey {
+  /** Names of fields that it reads, at any depth. */
+  readonly names: ReadonlySet<string>;
+  /** Variables and functions that it reads, without the dollar sign. */
+  readonly variables: ReadonlySet<string>;
+  /** Those that it defines itself. */
+  readonly bound: ReadonlySet<string>;
+  readonly operators: ReadonlySet<string>;
+  /** Names that stand directly after `$event.`. */
+  readonly ofEvent: ReadonlySet<string>;
+  readonly readsField: boolean;
+  readonly comparesNull: boolean;
+  readonly addsText: boolean;
+}
+
+export function survey(ast: Node): Survey {
+  const names = new Set<string>();
+  const variables = new Set<string>();
+  const bound = new Set<string>();
+  const operators = new Set<string>();
+  const ofEvent = new Set<string>();
+  let readsField = false;
+  let comparesNull = false;
+  let addsText = false;
+  const visit = (node: unknown): void => {
+    if (typeof node !== "object" || node === null) return;
+    if (Array.isArray(node)) return node.forEach(visit);
+    const { type, value, lhs } = node as Node;
+    readsField ||= type === "name" || type === "wildcard" || type === "descendant";
+    if (type === "name" && typeof value === "string") names.add(value);
+    if (type === "string" && typeof value === "string") names.add(value); // may be the name in $lookup(record, "name")
+    if (type === "binary" && typeof value === "string") {
+      operators.add(value);
+      const sides = [lhs, (node as Node).rhs];
+      addsText ||= value === "+" && sides.some((side) => side?.type === "string");
+      comparesNull ||= /^!?=$/.test(value) && sides.some(isNull);
+    }
+    if (type === "path") {
+      const [first, second] = stepsOf(node as Node);
+      const isEvent = first?.type === "variable" && first.value === "event";
+      if (isEvent && second?.type === "name") ofEvent.add(String(second.value));
+    }
+    if (type === "variable" && typeof value === "string") variables.add(value);
+    if (type === "bind" && typeof lhs?.value === "string") bound.add(lhs.value);
+    if (type === "lambda") {
+      for (const argument of (node as Node).arguments ?? []) bound.add(String(argument.value));
+    }
+    for (const [key, child] of Object.entries(node as Node)) {
+      // `@$x` and `#$i` also bind a name; it is a property of the step.
+      if ((key === "focus" || key === "index") && typeof child === "string") bound.add(child);
+      visit(child);
+    }
+  };
+  visit(ast);
+  return { names, variables, bound, operators, ofEvent, readsField, comparesNull, addsText };
+}
+
+const isNull = (node: Node | undefined): boolean => node?.type === "value" && node.value === null;
+
+const stepsOf = (node: Node): readonly Node[] => (node["steps"] as Node[] | undefined) ?? [];
+
+/** Names of the fields that a part of an expression reads. */
+export const fieldsIn = (node: Node): string[] => [...survey(node).names];
+
+/**
+ * The fields of the record that an expression reads, and `$` where it reads the whole record. Names
+ * after a step that is no part of the record, such as `$event.recordId`, are none of them.
+ */
+export function recordFieldsIn(ast: Node): string[] {
+  const found = new Set<string>();
+  const visit = (node: unknown, ofRecord: boolean): void => {
+    if (typeof node !== "object" || node === null) return;
+    if (Array.isArray(node)) return node.forEach((inner) => visit(inner, ofRecord));
+    const { type, value } = node as Node;
+    if (type === "path") {
+      const [first, second, ...others] = stepsOf(node as Node);
+      const isRecord = first?.type === "variable" && isWhole(first.value, ofRecord);
+      if (!isRecord || second === undefined) visit(first, ofRecord);
+      visit(second, isRecord);
+      visit(others, false);
+      return;
+    }
+    const isField = type === "name" || type === "wildcard" || type === "descendant";
+    if (isField && ofRecord) found.add(String(value));
+    if (type === "variable" && isWhole(value, ofRecord)) found.add("$");
+    for (const [key, child] of Object.entries(node as Node)) {
+      // Conditions on the items of a step see these items.
+      visit(child, ofRecord && key !== "stages" && key !== "predicate");
+    }
+  };
+  visit(ast, true);
+  return [...found];
+}
+
+/** `$` is what the step is applied to, `$$` is always the record. */
+const isWhole = (variable: unknown, ofRecord: boolean): boolean =>
+  variable === "$" || (variable === "" && ofRecord);

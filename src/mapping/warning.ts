@@ -1,0 +1,20 @@
+import { kindOf } from "../sync/problem.ts";
+import type { MapOptions, MappingWarning, WarningReason } from "./mapping.ts";
+
+/** The one constructor of warnings. The value itself is included only to explain. */
+export function warningOf(
+  field: string,
+  reason: WarningReason,
+  value: unknown,
+  options: MapOptions,
+): MappingWarning {
+  // Of an expression that failed, the value is the error's text.
+  const kind = reason === "expression_failed" ? "the record" : kindOf(value);
+  const explained = options.explain === true && value !== undefined;
+  return {
+    field,
+    reason,
+    kind,
+    ...(explained && { value: typeof value === "string" ? value : JSON.stringify(value) }),
+  };
+}

@@ -1,0 +1,52 @@
+/** How the value lists of a tenant differ between two schema-config responses. */
+import type { TenantFieldConfig, TenantLists } from "./tenant-lists.ts";
+
+/** What changed for one field. */
+export interface ListChange {
+  readonly field: string;
+  /** How many values were added, and how many removed. */
+  readonly added: number;
+  readonly removed: number;
+  /** For people: `1 value more, 2 fewer, no longer required`. */
+  readonly says: string;
+  /** Whether something is allowed now that was not before. */
+  readonly relaxed: boolean;
+}
+
+/** Of a field that the response does not name. */
+const UNLISTED: TenantFieldConfig = { values: undefined, isRequired: false, multiSelect: true };
+
+export function listChanges(before: TenantLists, after: TenantLists): ListChange[] {
+  return [...new Set([...before.keys(), ...after.keys()])].flatMap((field) => {
+    const change = changeOf(field, before.get(field) ?? UNLISTED, after.get(field) ?? UNLISTED);
+    return change.says === "" ? [] : [change];
+  });
+}
+
+function changeOf(field: string, was: TenantFieldConfig, is: TenantFieldConfig): ListChange {
+  const [old, current] = [was.values ?? new Set<string>(), is.values ?? new Set<string>()];
+  const added = countMissing(current, old);
+  const removed = countMissing(old, current);
+  const [anyBefore, anyNow] = [was.values === undefined, is.values === undefined];
+  const says = [
+    anyNow && !anyBefore && "any value allowed",
+    anyBefore && !anyNow && `only ${current.size} values allowed`,
+    !anyNow && !anyBefore && added > 0 && `${added} ${added === 1 ? "value" : "values"} more`,
+    !anyNow &&
+      !anyBefore &&
+      removed > 0 &&
+      `${removed} ${removed === 1 ? "value" : "values"} fewer`,
+    was.isRequired && !is.isRequired && "no longer required",
+    !was.isRequired && is.isRequired && "required",
+    was.multiSelect && !is.multiSelect && "only one value at a time",
+    !was.multiSelect && is.multiSelect && "several values at a time",
+  ].filter((text) => text !== false);
+  const relaxed =
+    (!anyBefore && (anyNow || added > 0)) ||
+    (was.isRequired && !is.isRequired) ||
+    (!was.multiSelect && is.multiSelect);
+  return { field, added, removed, says: says.join(", "), relaxed };
+}
+
+const countMissing = (values: ReadonlySet<string>, from: ReadonlySet<string>): number =>
+  [...values].filter((value) => !from.has(value)).length;

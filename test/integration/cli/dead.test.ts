@@ -1,0 +1,80 @@
+/** `crmsync dead`, as an operator types it. */
+import { Redis } from "ioredis";
+import { expect, inject, test } from "vitest";
+import { DeadLetters } from "../../../src/state/dead-letters.ts";
+import { keysOf } from "../../../src/state/keys.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
+import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-letter.ts";
+import { spawnCrmsync } from "../../support/process.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+async function crmsync(prefix: string, ...args: string[]) {
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
+  await using command = spawnCrmsync(["dead", ...args], { env });
+  const { code } = await command.ended;
+  return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
+}
+
+const letterOf = (about: DeadSubject, subject: string | undefined, at: number, source = "/crm/a") =>
+  createDeadLetter(about, {
+    reason: "crmCode" in about ? "invalid" : "unmappable",
+    problems: [{ field: "wealthSource[1]", rule: "must be another", kind: "a string" }],
+    event: subject === undefined ? "no JSON" : JSON.stringify({ source, id: "1", subject }),
+    source,
+    order: undefined,
+    at,
+  });
+
+/** Dead letters of one known record, of one unknown record twice, and of something that is no event. */
+async function fill(prefix: string): Promise<void> {
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const dead = new DeadLetters(redis, keysOf(prefix), new Sealing([]));
+  await dead.store(letterOf({ crmCode: "crm-7" }, "contact/7", 1));
+  await dead.store(letterOf({ eventKey: "one" }, "contact/8", 2));
+  await dead.store(letterOf({ eventKey: "two" }, "contact/8", 3, "/crm/b"));
+  await dead.store(letterOf({ eventKey: "three" }, undefined, 4));
+  redis.disconnect();
+}
+
+test("list names the records, and a dead letter is found by id, crmCode or record", async () => {
+  const prefix = uniquePrefix();
+  await fill(prefix);
+  const { out } = await crmsync(prefix, "list", "--field", "wealthSource");
+  expect(out).toContain("c:crm-7  contact/7 (crmCode crm-7)  invalid");
+  expect(out).toContain("e:one  contact/8 (no crmCode)  unmappable");
+  expect(out).toContain("e:three  no subject (no crmCode)");
+  expect(out.split("\n").at(-1)).toBe("4 dead letters");
+
+  const shown = await crmsync(prefix, "show", "contact/7", "--json");
+  expect(JSON.parse(shown.out)).toMatchObject({
+    id: "c:crm-7",
+    crmCode: "crm-7",
+    subject: "contact/7",
+    event: { subject: "contact/7" },
+  });
+  for (const name of ["c:crm-7", "crm-7"]) {
+    expect(await crmsync(prefix, "show", name, "--json")).toEqual(shown);
+  }
+
+  const ambiguous = await crmsync(prefix, "redrive", "contact/8", "--apply");
+  expect(ambiguous).toMatchObject({ code: 1, out: "" });
+  expect(ambiguous.err).toMatch(
+    /contact\/8 names 2 dead letters; give the id of one:\n {2}e:one {2}.*\/crm\/a\n {2}e:two {2}.*\/crm\/b$/,
+  );
+  expect(await crmsync(prefix, "drop", "contact/7", "crm-7", "e:one", "--apply")).toMatchObject({
+    out: "0 redriven, 2 dropped",
+  });
+  expect(await crmsync(prefix, "show", "contact/7")).toMatchObject({
+    code: 1,
+    err: "crmsync: there is no dead letter contact/7",
+  });
+});
+
+test.for([
+  ["--reason", "unmapable", /must be one of bad_event, .*; did you mean unmappable\?/],
+  ["--field", "birthdate", /must be one of .*phoneNumber.*; did you mean birthDate\?/],
+] as const)("%s %s is wrong usage", async ([option, value, says]) => {
+  const result = await crmsync("{unused}", "list", option, value);
+  expect(result).toMatchObject({ code: 2, out: "" });
+  expect(result.err).toMatch(says);
+});

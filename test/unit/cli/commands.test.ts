@@ -1,0 +1,85 @@
+/** Every command, as the table of commands defines it. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { InvalidArgumentError, type Command, type Option } from "commander";
+import { expect, test } from "vitest";
+import { Choice } from "../../../src/cli/choice.ts";
+import { createProgram } from "../../../src/cli/program.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+const program = await createProgram();
+
+function allOf(command: Command, path = "crmsync"): [string, Command][] {
+  const below = command.commands.flatMap((inner) => allOf(inner, `${path} ${inner.name()}`));
+  return [[path, command], ...below];
+}
+
+const COMMANDS = allOf(program);
+
+function helpOf(command: Command): string {
+  let text = "";
+  command.configureOutput({ writeOut: (part) => void (text += part) }).outputHelp();
+  return text;
+}
+
+test.for(COMMANDS)("the help of `%s` says what everything in it does", ([path, command]) => {
+  const help = command.createHelp();
+  const text = helpOf(command);
+  expect(text).toMatch(new RegExp(`^Usage: ${path}\\b`));
+  // A default or a choice that is no text would be printed so.
+  expect(text).not.toMatch(/\{\}|\[object|undefined|null|\[\]/);
+  const parts = [
+    ["the command", help.commandDescription(command)],
+    ...help.visibleCommands(command).map((one) => [one.name(), help.subcommandDescription(one)]),
+    ...help.visibleOptions(command).map((one) => [one.flags, help.optionDescription(one)]),
+    ...command.registeredArguments.map((one) => [one.name(), one.description]),
+  ];
+  for (const [name, description] of parts) expect(description, name).toMatch(/\w{3}/);
+});
+
+const optionsWith = (wanted: (option: Option) => boolean) =>
+  COMMANDS.flatMap(([path, { options }]) =>
+    options.filter(wanted).map((option) => [`${path} ${option.long}`, option] as const),
+  );
+
+test("every option with a closed set of values suggests the nearest one", () => {
+  const closed = optionsWith((option) => option instanceof Choice);
+  expect(closed.length).toBeGreaterThan(15);
+  expect(optionsWith(({ argChoices }) => argChoices !== undefined)).toEqual(
+    closed.filter(([, { argChoices }]) => argChoices !== undefined),
+  );
+  for (const [path, option] of closed) {
+    if (!(option instanceof Choice)) continue;
+    const [value = ""] = option.values;
+    expect(option.parseArg?.(value, undefined), path).toBe(value);
+    const wrong = () => option.parseArg?.(`${value}x`, undefined);
+    expect(wrong, path).toThrow(InvalidArgumentError);
+    expect(wrong, path).toThrow(option.values.join(", "));
+    expect(wrong, path).toThrow(/; did you mean [\w.-]+\?$/);
+  }
+});
+
+test.for([
+  [["push", "--lane", "liv", "f"], "live, bulk; did you mean live?"],
+  [["start", "--roles", "http,snyc"], "http, intake, sync; did you mean sync?"],
+  [["completion", "fisch"], "bash, zsh, fish; did you mean fish?"],
+] as const)("crmsync %s names the known values", async ([args, says]) => {
+  const fresh = await createProgram(args[0]);
+  let error = "";
+  for (const [, command] of allOf(fresh)) {
+    command.exitOverride().configureOutput({ writeErr: (text) => void (error += text) });
+  }
+  await expect(fresh.parseAsync(args, { from: "user" })).rejects.toMatchObject({
+    code: "commander.invalidArgument",
+  });
+  expect(error).toContain(`must be one of ${says}`);
+});
+
+test("the README lists every command", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const missing = program.commands
+    .map((command) => command.name())
+    .filter((name) => !readme.includes(`| \`crmsync ${name}`));
+  expect(missing).toEqual([]);
+});
