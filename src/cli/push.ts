@@ -3,16 +3,18 @@ import { stat } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { SingleBar } from "cli-progress";
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { Inbox } from "../event/inbox.ts";
 import { keysOf } from "../state/keys.ts";
 import { RedisClock } from "../state/redis-clock.ts";
+import { Sealing } from "../state/sealing.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
+import { Choice } from "./choice.ts";
 
 /** Events sent to Redis in one round trip. */
 const CHUNK = 500;
@@ -36,7 +38,7 @@ export function pushCommand(): Command {
   return new Command("push")
     .description("add events from a file of JSON lines to the inbox, one CloudEvent per line")
     .argument("<file>", "the file, or - for standard input")
-    .addOption(new Option("--lane <lane>", "lane of events that have none").choices(LANES))
+    .addOption(new Choice("--lane <lane>", "lane of events that have none", LANES))
     .option("--json", "print the totals as JSON")
     .addHelpText(
       "after",
@@ -53,7 +55,7 @@ async function push(file: string, options: PushOptions): Promise<void> {
   const redis = await connectOnce(config);
   const clock = new RedisClock(redis, keysOf(config.QUEUE_PREFIX));
   await clock.measure();
-  const inbox = new Inbox(redis, config.QUEUE_PREFIX);
+  const inbox = new Inbox(redis, config.QUEUE_PREFIX, new Sealing(config.stateKeys));
   const bar = new SingleBar({
     format: "pushing [{bar}] {percentage}% · {lines} events · {eta_formatted} left",
     stream: process.stderr,

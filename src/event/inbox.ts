@@ -2,7 +2,7 @@
  * The public inbox: a BullMQ queue onto which any BullMQ client in any language may add a job
  * whose data is one CloudEvent. The HTTP intake and the command line add their events here too.
  */
-import { Queue, type QueueOptions } from "bullmq";
+import { Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { addAll, SHORT_STREAMS } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
@@ -15,6 +15,23 @@ const CHUNK = 500;
 /** Name of a job that carries no event, but asks that a dead letter be accepted again. */
 const REDRIVE = "redrive";
 
+/** What the data of a job is sealed for. */
+export const SEALED_FOR = "inbox";
+
+/** Seals the events that crmsync itself adds; see src/state/sealing.ts. */
+export interface EventSealing {
+  seal(text: string, about: string): Promise<string>;
+  open(value: string, about: string): Promise<string>;
+  /** Undefined: events are added as they are. */
+  readonly keyId: string | undefined;
+}
+
+const NO_SEALING: EventSealing = {
+  seal: async (text) => text,
+  open: async (value) => value,
+  keyId: undefined,
+};
+
 /** Result of a batch: how many events were added, and how many wait here already. */
 export interface PushResult {
   readonly accepted: number;
@@ -24,10 +41,17 @@ export interface PushResult {
 export class Inbox {
   readonly queue: Queue;
   readonly #redis: Redis;
+  readonly #sealing: EventSealing;
 
   /** @param redis a client for commands; the caller opens and closes it. */
-  constructor(redis: Redis, prefix: string, tracing: Pick<QueueOptions, "telemetry"> = {}) {
+  constructor(
+    redis: Redis,
+    prefix: string,
+    sealing: EventSealing = NO_SEALING,
+    tracing: Pick<QueueOptions, "telemetry"> = {},
+  ) {
     this.#redis = redis;
+    this.#sealing = sealing;
     this.queue = new Queue(INBOX_QUEUE, {
       ...tracing,
       connection: redis,
@@ -47,12 +71,13 @@ export class Inbox {
     let accepted = 0;
     for (let start = 0; start < events.length; start += CHUNK) {
       const chunk = events.slice(start, start + CHUNK);
+      const data = await Promise.all(chunk.map((event) => this.#seal(event)));
       const newest = Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
       const ids = await addAll(
         this.queue,
-        chunk.map((event) => ({
+        chunk.map((event, index) => ({
           name: "event",
-          data: event,
+          data: data[index],
           opts: { deduplication: { id: eventKey(event) } },
         })),
       );
@@ -60,6 +85,28 @@ export class Inbox {
       accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
     }
     return { accepted, duplicates: events.length - accepted };
+  }
+
+  /**
+   * What a job carries: the event as it was added, by us or by another client.
+   * @throws as `Sealing.open`
+   */
+  async open(data: unknown): Promise<unknown> {
+    const sealed = sealedIn(data);
+    return sealed === undefined
+      ? data
+      : (JSON.parse(await this.#sealing.open(sealed, SEALED_FOR)) as unknown);
+  }
+
+  /** Seals the event of a job that must wait: another client has added it as it is. */
+  async sealJob(job: Pick<Job, "data" | "updateData">): Promise<void> {
+    if (this.#sealing.keyId === undefined || sealedIn(job.data) !== undefined) return;
+    await job.updateData(await this.#seal(job.data));
+  }
+
+  async #seal(event: unknown): Promise<unknown> {
+    if (this.#sealing.keyId === undefined) return event;
+    return { sealed: await this.#sealing.seal(JSON.stringify(event), SEALED_FOR) };
   }
 
   /**
@@ -107,6 +154,13 @@ export function redriveOf(job: {
   if (name !== REDRIVE || typeof data !== "object" || data === null) return undefined;
   const { redrive, ...rest } = data as { redrive?: unknown };
   return typeof redrive === "string" && Object.keys(rest).length === 0 ? redrive : undefined;
+}
+
+/** The sealed text of a job's data; undefined for an event that is not sealed. */
+export function sealedIn(data: unknown): string | undefined {
+  if (typeof data !== "object" || data === null) return undefined;
+  const { sealed, ...rest } = data as { sealed?: unknown };
+  return typeof sealed === "string" && Object.keys(rest).length === 0 ? sealed : undefined;
 }
 
 function isJson(text: string): boolean {

@@ -18,7 +18,7 @@ import type {
   TakenState,
   WantedStatus,
 } from "../sync/staged-state.ts";
-import type { Encryption } from "./encryption.ts";
+import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 import { proofToVerify } from "./verifications.ts";
@@ -49,22 +49,17 @@ const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #encryption: Encryption;
+  readonly #sealing: Sealing;
   readonly #verifyAfterMs: number;
   readonly #stage: RedisScript<[StageResult["result"], number, number]>;
   readonly #seen: RedisScript<number[]>;
   readonly #take: RedisScript<string[]>;
   readonly #settle: RedisScript<SettleResult>;
 
-  constructor(
-    redis: Redis,
-    keys: Keys,
-    encryption: Encryption,
-    verifyAfterMs: number = VERIFY_AFTER_MS,
-  ) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, verifyAfterMs: number = VERIFY_AFTER_MS) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#encryption = encryption;
+    this.#sealing = sealing;
     this.#verifyAfterMs = verifyAfterMs;
     this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
@@ -83,17 +78,21 @@ export class StagedStates {
       this.#keys.deadLetters,
       ...this.#seenKeys(),
     ];
+    const [payload, event] = await Promise.all([
+      this.#sealing.seal(state.payload ?? "", state.crmCode),
+      this.#sealing.seal(state.event, state.crmCode),
+    ]);
     const [result, coalesced, expedite] = await this.#stage(keys, [
       state.crmCode,
       state.eventKey,
       state.order,
-      this.#encryption.encrypt(state.payload ?? ""),
+      payload,
       state.fingerprint ?? "",
       state.status,
       state.variant ?? "",
       state.lane,
       state.time,
-      this.#encryption.encrypt(state.event),
+      event,
       SEEN_TTL_S,
       deadLetterId(state.crmCode),
       SEEN_MAX_PER_DAY,
@@ -139,7 +138,14 @@ export class StagedStates {
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";
-    return { kind: "taken", state: { crmCode, token, row, warm, ...this.#readFields(flat) } };
+    try {
+      const fields = await this.#readFields(crmCode, flat);
+      return { kind: "taken", state: { crmCode, token, row, warm, ...fields } };
+    } catch (error) {
+      // It cannot be opened: another process may have the key.
+      await this.#giveBack(crmCode, token);
+      throw error;
+    }
   }
 
   /**
@@ -147,33 +153,45 @@ export class StagedStates {
    * @returns `more` when a newer state waits, `lost` when another worker has taken the record over.
    */
   async settle(taken: TakenState, how: Settlement): Promise<SettleResult> {
-    const keys = [
-      this.#keys.staged(taken.crmCode),
-      this.#keys.ledger,
-      ...LANES.map((lane) => this.#keys.unsynced(lane)),
-      this.#keys.verify,
-      this.#keys.verifyProofs,
-    ];
-    return this.#settle(keys, [
+    return this.#settle(this.#settleKeys(taken.crmCode), [
       taken.crmCode,
       taken.token,
       rowArgument(how.row),
       how.finished ? "1" : "",
       Math.ceil(how.holdMs ?? 0),
-      this.#encryption.encrypt(how.payload ?? ""),
+      await this.#sealing.seal(how.payload ?? "", taken.crmCode),
       (how.counts ?? []).map((count) => COUNT_FIELDS[count]).join(""),
       how.doubt ?? "",
       how.late === true ? "1" : "",
-      proofToVerify(taken, how, this.#encryption) ?? "",
+      (await proofToVerify(taken, how, this.#sealing)) ?? "",
       Math.ceil(this.#verifyAfterMs),
     ]);
   }
 
+  /** As if it had not been taken. */
+  async #giveBack(crmCode: string, token: string): Promise<void> {
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs];
+    await this.#settle(this.#settleKeys(crmCode), [crmCode, token, "before", "", 0, ...nothing]);
+  }
+
+  #settleKeys(crmCode: string): string[] {
+    return [
+      this.#keys.staged(crmCode),
+      this.#keys.ledger,
+      ...LANES.map((lane) => this.#keys.unsynced(lane)),
+      this.#keys.verify,
+      this.#keys.verifyProofs,
+    ];
+  }
+
   /** @param flat field, value, field, value, … of a staged hash (see lua/staged-fields.lua). */
-  #readFields(flat: readonly string[]): Omit<TakenState, "crmCode" | "token" | "row" | "warm"> {
+  async #readFields(
+    crmCode: string,
+    flat: readonly string[],
+  ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm">> {
     const field: Record<string, string> = {};
     for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
-    const payload = this.#encryption.decrypt(field["p"] ?? "");
+    const payload = await this.#sealing.open(field["p"] ?? "", crmCode);
     const order = field["o"] ?? "";
     const status = field["st"] as WantedStatus;
     return {
@@ -187,7 +205,7 @@ export class StagedStates {
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
-      event: this.#encryption.decrypt(field["ev"] ?? ""),
+      event: await this.#sealing.open(field["ev"] ?? "", crmCode),
       eventOrder: field["oe"] ?? order,
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),

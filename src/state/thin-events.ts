@@ -5,8 +5,10 @@
 import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import type { Sealing } from "./sealing.ts";
 
 export const FETCH_QUEUE = "fetch";
 
@@ -35,17 +37,19 @@ export class ThinEvents {
   readonly queue: Queue<ThinPointer>;
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #sealing: Sealing;
   readonly #put: RedisScript<number>;
   readonly #finish: RedisScript<number>;
 
   constructor(
     redis: Redis,
     prefix: string,
-    keys: Keys,
+    { keys, sealing }: { readonly keys: Keys; readonly sealing: Sealing },
     tracing: Pick<QueueOptions, "telemetry"> = {},
   ) {
     this.#redis = redis;
     this.#key = keys.thinEvents;
+    this.#sealing = sealing;
     this.queue = new Queue(FETCH_QUEUE, {
       ...tracing,
       connection: redis,
@@ -68,16 +72,19 @@ export class ThinEvents {
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
   async put(pointer: ThinPointer, order: string, event: string): Promise<void> {
-    await this.#put([this.#key], [fieldOf(pointer), order, event]);
+    const field = fieldOf(pointer);
+    await this.#put([this.#key], [field, order, await this.#sealing.seal(event, field)]);
     await this.queue.add("fetch", pointer, {
-      deduplication: { id: fieldOf(pointer), keepLastIfActive: true },
+      deduplication: { id: field, keepLastIfActive: true },
     });
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
-    const raw = await this.#redis.hget(this.#key, fieldOf(pointer));
+    const field = fieldOf(pointer);
+    const raw = await this.#redis.hget(this.#key, field);
     if (raw === null) return undefined;
-    return { ...(JSON.parse(raw) as { event: string; order: string }), raw };
+    const { event, order } = JSON.parse(raw) as { event: string; order: string };
+    return { event: await this.#sealing.open(event, field), order, raw };
   }
 
   /** Whether the record has a fetch beside this one. */
@@ -92,11 +99,15 @@ export class ThinEvents {
   }
 
   /** The first fetch that waits for another try: from which CRM, and why the last try failed. */
-  async firstFailure(): Promise<{ crm: string; why: string } | undefined> {
-    const [job] = await this.queue.getDelayed(0, 0);
-    if (job?.failedReason === undefined) return undefined;
-    const why = /\(([^()]*)\)$/.exec(job.failedReason)?.[1] ?? "no reason given";
-    return { crm: job.data.crm, why };
+  firstFailure(): Reading<{ crm: string; why: string } | undefined> {
+    const file = new URL("./lua/first-delayed.lua", import.meta.url);
+    const keys = [this.queue.toKey("delayed")];
+    return scriptReading(file, keys, [this.queue.toKey("")], (job: [string?, string?] | null) => {
+      const [failedReason, data] = job ?? [];
+      if (!failedReason || !data) return undefined;
+      const why = /\(([^()]*)\)$/.exec(failedReason)?.[1] ?? "no reason given";
+      return { crm: (JSON.parse(data) as ThinPointer).crm, why };
+    });
   }
 
   async close(): Promise<void> {

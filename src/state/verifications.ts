@@ -7,7 +7,7 @@ import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DueProof, Settlement, TakenState, WantedState } from "../sync/staged-state.ts";
-import type { Encryption } from "./encryption.ts";
+import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 import { readRow } from "./ledger-row.ts";
 
@@ -25,11 +25,11 @@ interface StoredProof {
 export type ClaimedProof = DueProof & { readonly stored: string };
 
 /** @returns what settle.lua keeps for a state that an earlier request may overwrite, else undefined. */
-export function proofToVerify(
-  { earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
+export async function proofToVerify(
+  { crmCode, earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
   { finished, row }: Settlement,
-  encryption: Encryption,
-): string | undefined {
+  sealing: Sealing,
+): Promise<string | undefined> {
   if (!late || !finished || typeof row === "string" || row.uncertain) return undefined;
   const fieldsOrder = earlierFields?.order;
   const wanted: WantedState = {
@@ -44,7 +44,7 @@ export function proofToVerify(
   const stored: StoredProof = {
     proof: proofOf(row),
     at: Date.now(),
-    wanted: encryption.encrypt(JSON.stringify(wanted)),
+    wanted: await sealing.seal(JSON.stringify(wanted), crmCode),
   };
   return JSON.stringify(stored);
 }
@@ -52,15 +52,15 @@ export function proofToVerify(
 export class Verifications {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #encryption: Encryption;
+  readonly #sealing: Sealing;
   readonly #claim: RedisScript<[] | [string, string, string]>;
   readonly #withdraw: RedisScript<number>;
   readonly #finish: RedisScript<number>;
 
-  constructor(redis: Redis, keys: Keys, encryption: Encryption) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#encryption = encryption;
+    this.#sealing = sealing;
     this.#claim = redisScript(redis, new URL("./lua/claim-proof.lua", import.meta.url));
     this.#withdraw = redisScript(redis, new URL("./lua/withdraw-proof.lua", import.meta.url));
     this.#finish = redisScript(redis, new URL("./lua/finish-proof.lua", import.meta.url));
@@ -84,7 +84,7 @@ export class Verifications {
       stored,
       at,
       row: readRow(row),
-      wanted: JSON.parse(this.#encryption.decrypt(wanted)) as WantedState,
+      wanted: JSON.parse(await this.#sealing.open(wanted, crmCode)) as WantedState,
     };
   }
 

@@ -7,16 +7,18 @@ import { eventKey } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { createDeadLetter, type DeadLetter, type DeadReason } from "./dead-letter.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import type { Lane } from "./lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import { crmToFetchFrom, planChange, type Plan, type RecordChange } from "./plan-change.ts";
 import type { Problem } from "./problem.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
-import { needsTenantLists } from "./tenant-problems.ts";
+import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
 
 const NO_LISTS: TenantLists = new Map();
 
 export interface AcceptPorts {
+  readonly fingerprintOf: FingerprintOf;
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
   /**
@@ -26,6 +28,11 @@ export interface AcceptPorts {
   fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
   /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
   lists(): TenantLists | undefined;
+  /**
+   * Asks the service for the lists again, because they refuse a value.
+   * @returns whether the event waits for them: false when they were fetched lately.
+   */
+  askListsAgain(): Promise<boolean>;
   isSeen(eventKey: string): Promise<boolean>;
   stage(state: StateToStage): Promise<StageResult>;
   /** Stores a dead letter; `superseded` when something newer of that record is known. */
@@ -127,7 +134,10 @@ async function acceptRecord(
   if (lists === undefined && candidate !== undefined && needsTenantLists(candidate)) {
     return ended("waiting", event.lane);
   }
-  const plan = planChange(record, mapped, lists ?? NO_LISTS);
+  const plan = planChange(record, mapped, lists ?? NO_LISTS, ports.fingerprintOf);
+  if (isRefusedByLists(plan, mapped) && (await ports.askListsAgain())) {
+    return ended("waiting", event.lane);
+  }
   switch (plan.kind) {
     case "ignore":
       return ignore(record, plan, ports);
@@ -136,6 +146,14 @@ async function acceptRecord(
     case "stage":
       return stage(record, plan, ports);
   }
+}
+
+/** Whether only the tenant's lists are in the way of the record, or of one of its values. */
+function isRefusedByLists(plan: Plan, mapped: Mapped): boolean {
+  if (plan.kind === "reject") {
+    return plan.problems.length > 0 && plan.problems.every(isTenantProblem);
+  }
+  return plan.kind === "stage" && mapped.kind === "mapped" && mapped.leftOutByLists === true;
 }
 
 async function stage(

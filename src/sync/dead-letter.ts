@@ -25,6 +25,15 @@ export const REMEDIES = {
 export type DeadReason = keyof typeof REMEDIES;
 export const DEAD_REASONS = Object.keys(REMEDIES) as readonly DeadReason[];
 
+/** Reasons for which sync rejects a change, by the service's reply or its state; intake for all others. */
+export const REJECTED_BY_SYNC: ReadonlySet<DeadReason> = new Set([
+  "service_rejected",
+  "variant_changed",
+  "nothing_to_restore",
+  "contradiction",
+  "given_up",
+]);
+
 export interface DeadLetter {
   /** One dead letter per record, or per event where no record is known. */
   readonly id: string;

@@ -4,7 +4,7 @@
  * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import type { Doubt, WantedStatus } from "./staged-state.ts";
 
@@ -37,7 +37,7 @@ export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }
 
 const NOTHING_TO_TERMINATE: Decision = { kind: "skip", why: "nothing_to_terminate" };
 
-export function decide(wanted: Wanted, known: Known): Decision {
+export function decide(wanted: Wanted, known: Known, fingerprintOf: FingerprintOf): Decision {
   const absent = known.exists === false && !known.uncertain;
   const present = known.exists === true && !known.uncertain;
   const ended = present && known.terminated && wanted.status === "terminated";

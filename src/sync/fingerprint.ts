@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHmac, createHash } from "node:crypto";
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 
 /** The defaults of fields that a body omits (spec: both variants). */
@@ -8,13 +8,34 @@ const DEFAULTS = {
   amlFrequency: "ongoing",
 } as const;
 
+/** Characters of base64url that are kept: 132 bits. */
+const LENGTH = 22;
+
 /**
  * Hash of what a body says: the specified fields of its variant, with defaults applied, in an order
  * of its own. Bodies with equal fingerprints mean the same relation, so a body that the service
  * lists can be compared with one that is about to be sent.
  * Undefined for a body whose type the specification does not know.
  */
-export function fingerprintOf(body: Readonly<Record<string, unknown>>): string | undefined {
+export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string | undefined;
+
+/**
+ * @param key without it, a fingerprint can be guessed back: a person's fields are few. It never
+ *   changes while a ledger is in use, or all of its fingerprints mean nothing.
+ */
+export function fingerprintWith(key: Buffer | undefined): FingerprintOf {
+  return (body) => {
+    const text = meaningOf(body);
+    if (text === undefined) return undefined;
+    const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
+    return hash.update(text).digest("base64url").slice(0, LENGTH);
+  };
+}
+
+/** For bodies that are compared within one process and never stored. */
+export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);
+
+function meaningOf(body: Readonly<Record<string, unknown>>): string | undefined {
   const variant = variantOf(body["type"]);
   if (variant === undefined) return undefined;
   const fields: [string, unknown][] = [];
@@ -25,5 +46,5 @@ export function fingerprintOf(body: Readonly<Record<string, unknown>>): string |
     }
     fields.push([field, Array.isArray(value) ? value.map(String).sort() : value]);
   }
-  return createHash("sha256").update(JSON.stringify(fields)).digest("base64url").slice(0, 22);
+  return JSON.stringify(fields);
 }

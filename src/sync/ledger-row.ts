@@ -1,5 +1,5 @@
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 
 /** One row of the ledger: what was last proven of one crmCode on the service. */
 export interface LedgerRow {
@@ -44,7 +44,11 @@ export const rowWithoutProof = (warm: boolean): LedgerRow => ({
 });
 
 /** The ledger's row for a body that the service holds. */
-export function rowOf(body: Readonly<Record<string, unknown>>, now: number): LedgerRow {
+export function rowOf(
+  body: Readonly<Record<string, unknown>>,
+  now: number,
+  fingerprintOf: FingerprintOf,
+): LedgerRow {
   return {
     exists: true,
     uncertain: false,

@@ -17,6 +17,8 @@ export type Mapped =
       readonly crmCode: string;
       /** Absent when the event brought no record. */
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
+      /** Whether a value was left out because the tenant's lists do not allow it. */
+      readonly leftOutByLists?: boolean;
     }
   /** The mapping says that the service does not need this record. */
   | {

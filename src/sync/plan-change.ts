@@ -10,7 +10,7 @@ import {
 } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "./decide.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import type { Problem } from "./problem.ts";
 import type { WantedStatus } from "./staged-state.ts";
@@ -56,7 +56,12 @@ export function crmToFetchFrom({ event, subject }: RecordChange): string | undef
   return isOwnRecord && event.data?.record === undefined ? event.data?.fetch : undefined;
 }
 
-export function planChange(change: RecordChange, mapped: Mapped, lists: TenantLists): Plan {
+export function planChange(
+  change: RecordChange,
+  mapped: Mapped,
+  lists: TenantLists,
+  fingerprintOf: FingerprintOf,
+): Plan {
   if (mapped.kind === "ignored") return planIgnored(mapped);
   const { crmCode } = mapped;
   const terminates = isTermination(change);

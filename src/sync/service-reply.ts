@@ -54,6 +54,8 @@ export type ServiceReply =
       readonly kind: "unavailable";
       readonly reason: UnavailableReason;
       readonly ambiguous: boolean;
+      /** Of the response, if one came. */
+      readonly status?: number;
       /** What the service said, without personal data. */
       readonly error?: string;
     };

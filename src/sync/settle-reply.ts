@@ -4,12 +4,11 @@
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { Sendable } from "./decide.ts";
-import { fingerprintOf } from "./fingerprint.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleUnavailable } from "./settle-unavailable.ts";
-import { COMPLETE, giveUp, stillOpen, type RetryPolicy, type Settled } from "./settled.ts";
+import { COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
 
 /** A record that still alternates between 404 and 409 after so many runs is delayed. */
@@ -28,15 +27,15 @@ export function settleReply(
   sent: Sendable,
   state: TakenState,
   known: LedgerRow,
-  now: number,
-  retry: RetryPolicy,
+  context: SettleContext,
 ): Settled {
+  const { fingerprintOf, now } = context;
   const proven = { ...known, uncertain: false, provedAt: now };
   switch (reply.kind) {
     case "created":
     case "updated": {
       const body = sent.kind === "fetch" ? {} : sent.body;
-      return done(reply.kind, body, state, now);
+      return done(reply.kind, body, state, context);
     }
     case "accepted":
       return {
@@ -44,8 +43,8 @@ export function settleReply(
         end: { next: AGAIN, reason: "accepted" },
       };
     case "found": {
-      if (sent.kind === "check") return checked(reply.body, sent.body, state, known, now, retry);
-      const row = { ...rowOf(reply.body, now), ...settledOf(known) };
+      if (sent.kind === "check") return checked(reply.body, sent.body, state, known, context);
+      const row = { ...rowOf(reply.body, now, fingerprintOf), ...settledOf(known) };
       const payload = JSON.stringify(ownFields(reply.body));
       return {
         settlement: { row, finished: false, payload },
@@ -54,11 +53,11 @@ export function settleReply(
     }
     case "exists": {
       const row = { ...proven, exists: true, fingerprint: undefined, terminated: false };
-      return heal(state, row, "exists", now, retry);
+      return heal(state, row, "exists", context);
     }
     case "missing": {
-      if (sent.kind === "check") return unconfirmed(state, "uncertain", now, retry);
-      if (known.exists === true && state.doubt !== "missing") return askAgain(now, retry);
+      if (sent.kind === "check") return unconfirmed(state, "uncertain", context);
+      if (known.exists === true && state.doubt !== "missing") return askAgain(context);
       const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {
@@ -66,7 +65,7 @@ export function settleReply(
           end: { next: COMPLETE, outcome: "skipped", reason: "nothing_to_terminate" },
         };
       }
-      return heal(state, row, "missing", now, retry);
+      return heal(state, row, "missing", context);
     }
     case "rejected": {
       if (mayBeOtherVariant(sent, state, known)) {
@@ -86,7 +85,7 @@ export function settleReply(
         end: { next: AGAIN, outcome: reply.kind },
       };
     case "unavailable":
-      return settleUnavailable(reply, state, now, retry);
+      return settleUnavailable(reply, state, context);
   }
 }
 
@@ -95,10 +94,13 @@ function done(
   outcome: "created" | "updated",
   body: Readonly<Record<string, unknown>>,
   state: TakenState,
-  now: number,
+  { fingerprintOf, now }: SettleContext,
 ): Settled {
   return {
-    settlement: { row: { ...rowOf(body, now), ...settledBy(state) }, finished: true },
+    settlement: {
+      row: { ...rowOf(body, now, fingerprintOf), ...settledBy(state) },
+      finished: true,
+    },
     end: { next: COMPLETE, outcome },
   };
 }
@@ -109,23 +111,22 @@ function checked(
   wanted: Readonly<Record<string, unknown>>,
   state: TakenState,
   known: LedgerRow,
-  now: number,
-  retry: RetryPolicy,
+  context: SettleContext,
 ): Settled {
+  const { fingerprintOf, now } = context;
   const fingerprint = fingerprintOf(found);
   if (fingerprint !== undefined && fingerprint === fingerprintOf(wanted)) {
-    return done(known.exists === true ? "updated" : "created", found, state, now);
+    return done(known.exists === true ? "updated" : "created", found, state, context);
   }
-  const row = { ...rowOf(found, now), ...settledOf(known) };
-  return unconfirmed(state, row, now, retry);
+  const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
+  return unconfirmed(state, row, context);
 }
 
 /** The write is sent again: reading did not show what the service had accepted. */
 function unconfirmed(
   state: TakenState,
   row: Settlement["row"],
-  now: number,
-  retry: RetryPolicy,
+  { now, retry }: SettleContext,
 ): Settled {
   const reason = "unconfirmed";
   if (state.unconfirmed >= MAX_UNCONFIRMED) {
@@ -140,7 +141,7 @@ function unconfirmed(
 }
 
 /** A 404 about a relation that the ledger knows is believed when it is repeated. */
-function askAgain(now: number, retry: RetryPolicy): Settled {
+function askAgain({ now, retry }: SettleContext): Settled {
   const at = now + retryDelay(1, retry.baseMs, retry.random);
   return {
     settlement: { row: "before", finished: false, doubt: "missing" },
@@ -159,8 +160,7 @@ function heal(
   state: TakenState,
   row: LedgerRow,
   reason: "exists" | "missing",
-  now: number,
-  retry: RetryPolicy,
+  { now, retry }: SettleContext,
 ): Settled {
   if (state.heals >= MAX_HEALS) {
     const rule = `the service says both that it exists (409) and that it does not (404), ${state.heals} times`;

@@ -1,7 +1,7 @@
 /** What a reply that tells nothing leads to: a retry, or a dead letter after too many. */
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply, UnavailableReason } from "./service-reply.ts";
-import { giveUp, stillOpen, type RetryPolicy, type Settled } from "./settled.ts";
+import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
 
 /** After so many tries that ended in 403, only a person can help. */
@@ -19,8 +19,7 @@ const MAY_BE_LATE: ReadonlySet<UnavailableReason> = new Set([
 export function settleUnavailable(
   reply: Extract<ServiceReply, { kind: "unavailable" }>,
   state: TakenState,
-  now: number,
-  retry: RetryPolicy,
+  { now, retry }: SettleContext,
 ): Settled {
   const { reason } = reply;
   const holdMs = reply.ambiguous ? retry.holdMs : 0;

@@ -1,5 +1,6 @@
 /** What a reply leads to: how the taken state is given back, and how its run ends. */
 import type { DeadReason } from "./dead-letter.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import type { Problem } from "./problem.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
@@ -11,6 +12,14 @@ export interface RetryPolicy {
   /** For how long an ambiguous request may still arrive, ms. */
   readonly holdMs: number;
   readonly random: () => number;
+}
+
+/** What settling needs beside the reply and the state. */
+export interface SettleContext {
+  /** ms */
+  readonly now: number;
+  readonly retry: RetryPolicy;
+  readonly fingerprintOf: FingerprintOf;
 }
 
 export interface Settled {

@@ -9,6 +9,7 @@
  */
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "./problem.ts";
 import { REJECTIONS } from "./rejections.ts";
@@ -30,6 +31,7 @@ export interface SyncPorts {
     problems: readonly Problem[],
   ): Promise<void>;
   readonly now: () => number;
+  readonly fingerprintOf: FingerprintOf;
   readonly retry: RetryPolicy;
 }
 
@@ -48,7 +50,8 @@ export async function syncRelation(
     state.payload === undefined
       ? undefined
       : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
-  const decision = decide({ payload, status: state.status, doubt: state.doubt }, known);
+  const wanted = { payload, status: state.status, doubt: state.doubt };
+  const decision = decide(wanted, known, ports.fingerprintOf);
   return { end: await carryOut(checkFirst(decision, state.doubt), state, known, ports), state };
 }
 
@@ -74,7 +77,7 @@ async function carryOut(
     case "check":
     case "fetch": {
       const reply = await ports.send(decision, state);
-      const settled = settleReply(reply, decision, state, known, ports.now(), ports.retry);
+      const settled = settleReply(reply, decision, state, known, { ...ports, now: ports.now() });
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
       const result = await ports.settle(state, settlement);

@@ -3,6 +3,16 @@ import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
 import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import { kindOf, type Problem } from "./problem.ts";
 
+const RULES = {
+  required: "is required by the tenant",
+  single: "must hold one value (the tenant's list is single-select)",
+  listed: "must be one of the tenant's values (see schema-config)",
+} as const;
+
+/** Whether a problem is one with the tenant's lists: it may pass when they change. */
+export const isTenantProblem = ({ rule }: Problem): boolean =>
+  Object.values(RULES).some((known) => known === rule);
+
 /** Whether a payload can only be checked with the tenant's lists, because it has values for them. */
 export const needsTenantLists = (payload: Readonly<Record<string, unknown>>): boolean =>
   [...DEFAULT_TENANT_LISTS.keys()].some((field) =>
@@ -22,14 +32,14 @@ export function tenantProblems(
     const items = value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value];
     const problem = (at: string, rule: string, found: unknown) =>
       problems.push({ field: at, rule, kind: kindOf(found) });
-    if (config.isRequired && items.length === 0) problem(field, "is required by the tenant", value);
+    if (config.isRequired && items.length === 0) problem(field, RULES.required, value);
     if (!config.multiSelect && items.length > 1) {
-      problem(field, "must hold one value (the tenant's list is single-select)", value);
+      problem(field, RULES.single, value);
     }
     for (const [index, item] of items.entries()) {
       if (config.values === undefined || config.values.has(String(item))) continue;
       const at = Array.isArray(value) ? `${field}[${index}]` : field;
-      problem(at, "must be one of the tenant's values (see schema-config)", item);
+      problem(at, RULES.listed, item);
     }
   }
   return problems;

@@ -2,7 +2,7 @@
  * Verifies one proof: reads the relation once, and sends the state again when the service has
  * something else. An older request without an answer has then taken effect late.
  */
-import { fingerprintOf } from "./fingerprint.ts";
+import type { FingerprintOf } from "./fingerprint.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import type { DueProof, StateToStage } from "./staged-state.ts";
 
@@ -17,12 +17,13 @@ export interface VerifyPorts {
   /** Whether a proof of this age is left unverified when no reply tells anything. */
   isTooOld(provenAt: number): boolean;
   readonly now: () => number;
+  readonly fingerprintOf: FingerprintOf;
 }
 
 export type Verified = "same" | "sent_again" | "unknown";
 
 export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Verified> {
-  const said = compare(await ports.get(), due);
+  const said = compare(await ports.get(), due, ports.fingerprintOf);
   if (said === "unknown") {
     if (ports.isTooOld(due.at)) await ports.finish();
     return said;
@@ -43,7 +44,11 @@ export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Ve
   return isSentAgain ? "sent_again" : "same";
 }
 
-function compare(reply: ServiceReply, { row }: DueProof): "same" | "something_else" | "unknown" {
+function compare(
+  reply: ServiceReply,
+  { row }: DueProof,
+  fingerprintOf: FingerprintOf,
+): "same" | "something_else" | "unknown" {
   switch (reply.kind) {
     case "found":
       return row.exists === true && fingerprintOf(reply.body) === row.fingerprint

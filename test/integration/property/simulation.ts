@@ -6,7 +6,7 @@ import type { Redis } from "ioredis";
 import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
-import { createEncryption } from "../../../src/state/encryption.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { readRow } from "../../../src/state/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
@@ -51,18 +51,20 @@ export class Simulation {
   constructor(redis: Redis) {
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
-    const encryption = createEncryption(undefined);
-    this.#staged = new StagedStates(redis, this.#keys, encryption, 0);
-    this.#verifications = new Verifications(redis, this.#keys, encryption);
-    this.deadLetters = new DeadLetters(redis, this.#keys, encryption);
+    const sealing = new Sealing([]);
+    this.#staged = new StagedStates(redis, this.#keys, sealing, 0);
+    this.#verifications = new Verifications(redis, this.#keys, sealing);
+    this.deadLetters = new DeadLetters(redis, this.#keys, sealing);
     this.#ledger = new Ledger(redis, this.#keys);
     this.#intake = {
       fetch: async () => undefined,
+      fingerprintOf,
       map: mapEvent,
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state) => this.#staged.stage(state),
       storeDeadLetter: (deadLetter) => this.deadLetters.store(deadLetter),
+      askListsAgain: async () => false,
       dropDeadLetter: async () => false,
     };
   }
@@ -140,6 +142,7 @@ export class Simulation {
       },
       isTooOld: () => false,
       now: Date.now,
+      fingerprintOf,
     };
     await run.begin(() => verifyProof(due, ports));
   }
@@ -147,7 +150,10 @@ export class Simulation {
   /** The warm-up requests one page with all relations. */
   list(): void {
     const relations = [...this.service.relations];
-    this.#listed = relations.map(([crmCode, { body }]) => [crmCode, rowOf(body, Date.now())]);
+    this.#listed = relations.map(([crmCode, { body }]) => [
+      crmCode,
+      rowOf(body, Date.now(), fingerprintOf),
+    ]);
   }
 
   /** The warm-up writes the page into the ledger; much may have happened since list(). */
@@ -276,6 +282,7 @@ export class Simulation {
         await this.deadLetters.store(createDeadLetter({ crmCode }, content), asOf);
       },
       now: Date.now,
+      fingerprintOf,
       retry: {
         baseMs: 1000,
         holdMs: HOLD_MS,

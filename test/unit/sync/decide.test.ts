@@ -67,20 +67,20 @@ describe("decide", () => {
     ],
     ["a person does not become a company", upsert, { ...different, variant: "Company" }, "reject"],
   ] as const)("%s", (_title, wanted, known, kind) => {
-    expect(decide(wanted, known).kind).toBe(kind);
+    expect(decide(wanted, known, fingerprintOf).kind).toBe(kind);
   });
 
   it("looks for a write that was accepted without proof", () => {
-    expect(checkFirst(decide(upsert, different), "accepted")).toEqual({
+    expect(checkFirst(decide(upsert, different, fingerprintOf), "accepted")).toEqual({
       kind: "check",
       body: payload,
     });
-    expect(checkFirst(decide(upsert, different), undefined).kind).toBe("update");
-    expect(checkFirst(decide(upsert, present), "accepted").kind).toBe("skip");
+    expect(checkFirst(decide(upsert, different, fingerprintOf), undefined).kind).toBe("update");
+    expect(checkFirst(decide(upsert, present, fingerprintOf), "accepted").kind).toBe("skip");
   });
 
   it("gives the body the status that a deletion forces", () => {
-    expect(decide(removeWith, different)).toMatchObject({
+    expect(decide(removeWith, different, fingerprintOf)).toMatchObject({
       kind: "update",
       body: { firstName: "Ada", relationStatus: "terminated" },
     });

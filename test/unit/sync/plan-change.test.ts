@@ -106,11 +106,11 @@ describe("planChange", () => {
       unmappable(undefined),
     ],
   ])("%s", (_title, change, mapped, plan) => {
-    expect(planChange(change, mapped, DEFAULT_TENANT_LISTS)).toEqual(plan);
+    expect(planChange(change, mapped, DEFAULT_TENANT_LISTS, fingerprintOf)).toEqual(plan);
   });
 
   it("the fingerprint of a deletion with its record is that of the terminated body", () => {
-    const plan = planChange(deleted, valid, DEFAULT_TENANT_LISTS);
+    const plan = planChange(deleted, valid, DEFAULT_TENANT_LISTS, fingerprintOf);
     const terminated = { ...payload, relationStatus: "terminated" };
     expect(plan).toMatchObject({ fingerprint: fingerprintOf(terminated) });
     expect(fingerprintOf(terminated)).not.toBe(fingerprintOf(payload));

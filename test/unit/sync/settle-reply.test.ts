@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
 
@@ -42,7 +43,7 @@ const NOW = 1_000_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
 const settle = (reply: ServiceReply, change: Partial<TakenState> = {}, decision: Sendable = sent) =>
-  settleReply(reply, decision, { ...state, ...change }, known, NOW, retry);
+  settleReply(reply, decision, { ...state, ...change }, known, { now: NOW, retry, fingerprintOf });
 
 describe("settleReply", () => {
   it.each(["created", "updated"] as const)("%s proves the body and moves the watermark", (kind) => {
@@ -140,11 +141,17 @@ describe("settleReply", () => {
     const reply = { kind: "rejected", status: 400, error: "no" } as const;
     const unknown = { ...known, variant: undefined };
     const deletion: TakenState = { ...state, status: "terminated" };
-    const { settlement, dead } = settleReply(reply, sent, deletion, unknown, NOW, retry);
+    const { settlement, dead } = settleReply(reply, sent, deletion, unknown, {
+      now: NOW,
+      retry,
+      fingerprintOf,
+    });
     expect(dead).toBeUndefined();
     expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
     const healed = { ...deletion, heals: 1 };
-    expect(settleReply(reply, sent, healed, unknown, NOW, retry).dead).toBeDefined();
+    expect(
+      settleReply(reply, sent, healed, unknown, { now: NOW, retry, fingerprintOf }).dead,
+    ).toBeDefined();
   });
 
   it.each([

@@ -1,0 +1,69 @@
+/**
+ * The key of the ledger's fingerprints: random, made once, kept in Redis sealed with the first key of
+ * STATE_KEY. A rotation seals it anew and changes no fingerprint. What it is sealed with tells every
+ * process whether it can open what is in Redis.
+ */
+import { randomBytes } from "node:crypto";
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
+import type { Keys } from "./keys.ts";
+import { keyIdOf, type Sealing } from "./sealing.ts";
+
+const ABOUT = "fingerprints";
+const KEY_BYTES = 32;
+
+export class Keyring {
+  readonly #redis: Redis;
+  readonly #key: string;
+  readonly #sealing: Sealing;
+  readonly #replace: RedisScript<number>;
+  #known: FingerprintOf | undefined;
+
+  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+    this.#redis = redis;
+    this.#key = keys.keyring;
+    this.#sealing = sealing;
+    this.#replace = redisScript(redis, new URL("./lua/replace-value.lua", import.meta.url));
+  }
+
+  /**
+   * @throws UnknownKey when Redis is sealed with a key that this process does not have.
+   * @returns how fingerprints are made, and whether their key is new: those that the ledger has
+   *   already were made without one.
+   */
+  async open(): Promise<{ fingerprintOf: FingerprintOf; isNew: boolean }> {
+    const stored = await this.#redis.get(this.#key);
+    if (stored === null && this.#sealing.keyId === undefined) {
+      return { fingerprintOf: fingerprintWith(undefined), isNew: false };
+    }
+    if (stored === null) {
+      const made = randomBytes(KEY_BYTES).toString("base64");
+      const isNew = await this.#store("", await this.#sealing.seal(made, ABOUT));
+      const { fingerprintOf } = await this.open();
+      return { fingerprintOf, isNew };
+    }
+    const opened = await this.#sealing.open(stored, ABOUT);
+    if (!this.#sealing.isCurrent(stored)) {
+      await this.#store(stored, await this.#sealing.seal(opened, ABOUT));
+    }
+    return { fingerprintOf: fingerprintWith(Buffer.from(opened, "base64")), isNew: false };
+  }
+
+  /** How this process makes fingerprints; asks Redis once. @throws as `open` */
+  async fingerprintOf(): Promise<FingerprintOf> {
+    this.#known ??= (await this.open()).fingerprintOf;
+    return this.#known;
+  }
+
+  /** Id of the key that Redis is sealed with, if this process does not have it. */
+  async missingKey(): Promise<string | undefined> {
+    const stored = await this.#redis.get(this.#key);
+    const keyId = stored === null ? undefined : keyIdOf(stored);
+    return keyId === undefined || this.#sealing.keyIds.includes(keyId) ? undefined : keyId;
+  }
+
+  async #store(before: string, after: string): Promise<boolean> {
+    return (await this.#replace([this.#key], [before, after])) === 1;
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * Seals everything in Redis with the key that seals now: after a rotation of STATE_KEY, and when it is
+ * set for the first time. Values that change meanwhile are sealed with it by their writers.
+ */
+import type { Job, Queue } from "bullmq";
+import type { Redis } from "ioredis";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { reading, type Reading } from "../ops/redis-reading.ts";
+import { LANES } from "../sync/lane.ts";
+import type { Keys } from "./keys.ts";
+import { UnknownKey, type Sealing } from "./sealing.ts";
+
+/** Entries read in one round trip. */
+const CHUNK = 200;
+
+/** After this long without a sign of its process, another one may seal, ms. */
+const LEASE_MS = 30_000;
+
+/** What one pass over Redis has found. */
+export interface Resealed {
+  /** Values that were not sealed with the present key. */
+  readonly found: number;
+  /** Keys that no value can be opened without, and that this process does not have → how many values. */
+  readonly missing: Readonly<Record<string, number>>;
+}
+
+/** Where sealed texts lie in a stored value. */
+interface Place {
+  readonly key: string;
+  /** What the text of a field is sealed for. */
+  readonly about: (field: string) => string;
+  /** The name of the sealed text in the field's JSON; undefined: the field is the sealed text. */
+  readonly within?: string;
+}
+
+/** Jobs that wait, with the text that each is sealed for. */
+export interface SealedJobs {
+  readonly queue: Queue;
+  readonly about: string;
+  readonly sealedIn: (data: unknown) => string | undefined;
+}
+
+export class Resealing {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #sealing: Sealing;
+  readonly #replace: RedisScript<number>;
+  #found = 0;
+  #missing = new Map<string, number>();
+
+  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#sealing = sealing;
+    this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
+  }
+
+  /** Whether this process may seal now; one may at a time. */
+  async claim(owner: string): Promise<boolean> {
+    const key = this.#keys.resealing;
+    const write = redisWrite(this.#redis);
+    if ((await write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
+    if ((await this.#redis.get(key)) !== owner) return false;
+    await this.#redis.pexpire(key, LEASE_MS);
+    return true;
+  }
+
+  /** Writes what the pass has found, for status; nothing once everything is sealed with one key. */
+  async report({ found, missing }: Resealed): Promise<void> {
+    const key = this.#keys.resealed;
+    if (found === 0) await this.#redis.del(key);
+    else await redisWrite(this.#redis)("SET", key, JSON.stringify({ found, missing }));
+  }
+
+  /** Undefined: everything is sealed with one key, or nothing is. */
+  reading(): Reading<Resealed | undefined> {
+    return reading(["get", this.#keys.resealed], (text: string | null) =>
+      text === null ? undefined : (JSON.parse(text) as Resealed),
+    );
+  }
+
+  /** One pass. @param onProgress called now and then, to keep the lease. */
+  async pass(jobs: readonly SealedJobs[], onProgress: () => Promise<void>): Promise<Resealed> {
+    this.#found = 0;
+    this.#missing = new Map();
+    for (const lane of LANES) {
+      for await (const crmCodes of this.#members(this.#keys.unsynced(lane))) {
+        for (const crmCode of crmCodes) await this.#resealStaged(crmCode);
+        await onProgress();
+      }
+    }
+    for (const place of this.#places()) {
+      for await (const fields of this.#fields(place.key)) {
+        for (const [field, value] of fields) await this.#resealField(place, field, value);
+        await onProgress();
+      }
+    }
+    for (const one of jobs) {
+      for await (const page of waitingJobs(one.queue)) {
+        for (const job of page) await this.#resealJob(one, job);
+        await onProgress();
+      }
+    }
+    return { found: this.#found, missing: Object.fromEntries(this.#missing) };
+  }
+
+  #places(): Place[] {
+    const own = (field: string) => field;
+    return [
+      { key: this.#keys.deadLetters, about: own, within: "event" },
+      { key: this.#keys.verifyProofs, about: own, within: "wanted" },
+      { key: this.#keys.thinEvents, about: own, within: "event" },
+    ];
+  }
+
+  async #resealStaged(crmCode: string): Promise<void> {
+    const key = this.#keys.staged(crmCode);
+    const [payload, event] = await this.#redis.hmget(key, "p", "ev");
+    const place = { key, about: () => crmCode };
+    if (payload) await this.#resealField(place, "p", payload);
+    if (event) await this.#resealField(place, "ev", event);
+  }
+
+  async #resealField({ key, about, within }: Place, field: string, value: string): Promise<void> {
+    const whole = within === undefined ? {} : (JSON.parse(value) as Record<string, string>);
+    const text = within === undefined ? value : (whole[within] ?? "");
+    const sealed = await this.#sealAgain(text, about(field));
+    if (sealed === undefined) return;
+    const after = within === undefined ? sealed : JSON.stringify({ ...whole, [within]: sealed });
+    await this.#replace([key], [field, value, after]);
+  }
+
+  async #resealJob({ about, sealedIn }: SealedJobs, job: Job): Promise<void> {
+    const text = sealedIn(job.data);
+    const sealed = text === undefined ? undefined : await this.#sealAgain(text, about);
+    // A worker may have ended the job meanwhile.
+    if (sealed !== undefined) await job.updateData({ sealed }).catch(() => {});
+  }
+
+  /** @returns undefined when it is sealed with the present key, or cannot be opened. */
+  async #sealAgain(text: string, about: string): Promise<string | undefined> {
+    if (this.#sealing.isCurrent(text)) return undefined;
+    this.#found += 1;
+    try {
+      return await this.#sealing.seal(await this.#sealing.open(text, about), about);
+    } catch (error) {
+      if (error instanceof UnknownKey) {
+        this.#missing.set(error.keyId, (this.#missing.get(error.keyId) ?? 0) + 1);
+      }
+      return undefined;
+    }
+  }
+
+  async *#members(key: string): AsyncGenerator<string[]> {
+    let cursor = "0";
+    do {
+      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", CHUNK);
+      cursor = next;
+      yield flat.filter((_, index) => index % 2 === 0);
+    } while (cursor !== "0");
+  }
+
+  async *#fields(key: string): AsyncGenerator<[string, string][]> {
+    let cursor = "0";
+    do {
+      const [next, flat] = await this.#redis.hscan(key, cursor, "COUNT", CHUNK);
+      cursor = next;
+      yield flat.flatMap((field, index): [string, string][] =>
+        index % 2 === 0 ? [[field, flat[index + 1] ?? ""]] : [],
+      );
+    } while (cursor !== "0");
+  }
+}
+
+/** Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. */
+async function* waitingJobs(queue: Queue): AsyncGenerator<Job[]> {
+  for (const state of ["delayed", "waiting", "prioritized", "failed"] as const) {
+    for (let from = 0; ; from += CHUNK) {
+      const page = await queue.getJobs([state], from, from + CHUNK - 1, true);
+      if (page.length === 0) break;
+      yield page;
+    }
+  }
+}

@@ -1,0 +1,126 @@
+/** STATE_KEY on real processes: what lies in Redis, a rotation under load, a key that is wrong. */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const OLD = Buffer.alloc(32, 1).toString("base64");
+const NEW = Buffer.alloc(32, 2).toString("base64");
+
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess, stateKey: string) => ({
+  REDIS_URL: redis.url,
+  SERVICE_BASE_URL: sandbox.url,
+  SERVICE_TOKEN: sandbox.token,
+  QUOTA_PER_HOUR: "100000",
+  QUOTA_BURST: "1000",
+  QUOTA_BURST_MS: "100",
+  STATE_KEY: stateKey,
+});
+
+const PEOPLE = 120;
+const people = (firstName: string) =>
+  Array.from({ length: PEOPLE }, (_, n) => personEvent(`p${n}`, { firstName }));
+
+const writes = async (sandbox: SandboxProcess): Promise<number> => {
+  const requests = Object.entries(await sandbox.requests());
+  return requests
+    .filter(([name]) => /^(create|update)/i.test(name))
+    .reduce((sum, [, n]) => sum + n, 0);
+};
+
+test("a rotation under load: nothing is lost, sent twice or refused, and the old key can go", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  {
+    await using daemon = await startDaemon(envFor(redis, sandbox, OLD));
+    await daemon.push(people("First"));
+    await waitUntilSettled(daemon);
+    await daemon.push(people("Second"));
+    // It is killed with work under way: what it has sealed waits in Redis.
+    daemon.process.kill("SIGKILL");
+  }
+  {
+    await using daemon = await startDaemon(envFor(redis, sandbox, `${NEW} ${OLD}`));
+    await daemon.push(people("Third"));
+    await waitUntilSettled(daemon);
+    await waitFor(async () => (await redis.client.exists("{crmsync}:keyring:resealed")) === 0, {
+      what: "everything is sealed with the new key",
+    });
+    expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  }
+  await using daemon = await startDaemon(envFor(redis, sandbox, NEW));
+  const before = await writes(sandbox);
+  expect(before).toBeGreaterThanOrEqual(2 * PEOPLE);
+  await daemon.push(people("Third"));
+  await waitUntilSettled(daemon);
+  // The fingerprints are the same as before the rotation.
+  expect(await writes(sandbox)).toBe(before);
+  const names = [...(await sandbox.relations()).values()].map((one) => one["firstName"]);
+  expect(new Set(names)).toEqual(new Set(["Third"]));
+  expect(names).toHaveLength(PEOPLE);
+});
+
+test("a wrong key, and none: the start is refused with a sentence, and nothing is changed", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = envFor(redis, sandbox, OLD);
+  {
+    await using daemon = await startDaemon({ ...env, SERVICE_BASE_URL: "http://127.0.0.1:1" });
+    await daemon.push(people("Waiting"));
+    await waitFor(async () => (await redis.client.zcard("{crmsync}:unsynced:live")) === PEOPLE, {
+      what: "all are staged",
+    });
+  }
+  const staged = await redis.client.hget("{crmsync}:staged:p1", "p");
+  for (const wrong of [NEW, ""]) {
+    await using refused = spawnCrmsync(["start"], { env: { ...env, STATE_KEY: wrong } });
+    expect((await refused.ended).code).toBe(78);
+    const said = refused.stderr.join("\n");
+    expect(said).toMatch(/sealed with the key \S{8}, and STATE_KEY/);
+    expect(said).not.toMatch(/\n\s+at /);
+  }
+  expect(await redis.client.hget("{crmsync}:staged:p1", "p")).toBe(staged);
+  // With the right key everything goes on.
+  await using daemon = await startDaemon(env);
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).size).toBe(PEOPLE);
+});
+
+test("during a backlog no value of a person lies in Redis, nor in its AOF", async () => {
+  const redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = { ...envFor(redis, sandbox, OLD), SERVICE_BASE_URL: "http://127.0.0.1:1" };
+  await using daemon = await startDaemon(env);
+  await daemon.push(
+    Array.from({ length: 20 }, (_, n) =>
+      personEvent(`p${n}`, { firstName: "Zacharias", email: `zacharias${n}@example.com` }),
+    ),
+  );
+  await waitFor(async () => (await redis.client.zcard("{crmsync}:unsynced:live")) === 20, {
+    what: "all are staged",
+  });
+  await using copy = new AsyncDisposableStack();
+  copy.use(redis);
+  const reader = new Redis(redis.url);
+  copy.defer(() => reader.disconnect());
+  for (const key of await reader.keys("*")) {
+    expect((await reader.dumpBuffer(key))?.toString("latin1") ?? "", key).not.toMatch(/zacharias/i);
+  }
+  const [, dir = ""] = await reader.config("GET", "dir");
+  const files = await readdir(join(dir, "appendonlydir"));
+  expect(files.length).toBeGreaterThan(0);
+  for (const file of files) {
+    const text = await readFile(join(dir, "appendonlydir", file), "latin1");
+    expect(text, file).not.toMatch(/zacharias/i);
+  }
+});

@@ -1,0 +1,203 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { Inbox, sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
+import { DeadLetters } from "../../../src/state/dead-letters.ts";
+import { Keyring } from "../../../src/state/keyring.ts";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import { Resealing } from "../../../src/state/reseal.ts";
+import { DamagedValue, Sealing, UnknownKey } from "../../../src/state/sealing.ts";
+import { StagedStates } from "../../../src/state/staged-state.ts";
+import { ThinEvents } from "../../../src/state/thin-events.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+const OLD = Buffer.alloc(32, 1);
+const NEW = Buffer.alloc(32, 2);
+const SECRET = "Ada Lovelace";
+
+let prefix: string;
+let keys: Keys;
+function usePrefix(): void {
+  prefix = uniquePrefix();
+  keys = keysOf(prefix);
+}
+beforeEach(usePrefix);
+
+describe("sealing", () => {
+  it("hides a text, and opens it for what it is about alone", async () => {
+    const sealing = new Sealing([NEW]);
+    const sealed = await sealing.seal(SECRET, "4711");
+    expect(sealed).not.toContain("Ada");
+    expect(Buffer.from(sealed.split(".")[3] ?? "", "base64url").toString()).not.toContain("Ada");
+    expect(await sealing.open(sealed, "4711")).toBe(SECRET);
+    await expect(sealing.open(sealed, "4712")).rejects.toThrow(DamagedValue);
+    const [header, ...rest] = sealed.split(".");
+    const other = Buffer.from(header ?? "", "base64url")
+      .toString()
+      .replace("4711", "4712");
+    const moved = [Buffer.from(other).toString("base64url"), ...rest].join(".");
+    await expect(sealing.open(moved, "4712")).rejects.toThrow(DamagedValue);
+    const last = sealed.at(-2) === "A" ? "B" : "A";
+    const changed = `${sealed.slice(0, -2)}${last}${sealed.at(-1)}`;
+    await expect(sealing.open(changed, "4711")).rejects.toThrow(DamagedValue);
+  });
+
+  it("opens with both keys during a rotation, and seals with the first", async () => {
+    const before = await new Sealing([OLD]).seal(SECRET, "a");
+    const both = new Sealing([NEW, OLD]);
+    expect(await both.open(before, "a")).toBe(SECRET);
+    expect(both.isCurrent(before)).toBe(false);
+    const after = await both.seal(SECRET, "a");
+    expect(both.isCurrent(after)).toBe(true);
+    expect(await new Sealing([NEW]).open(after, "a")).toBe(SECRET);
+  });
+
+  it("names the key that is missing", async () => {
+    const old = new Sealing([OLD]);
+    const sealed = await old.seal(SECRET, "a");
+    const error = await new Sealing([NEW]).open(sealed, "a").catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(UnknownKey);
+    expect(String(error)).toContain(`sealed with the key ${old.keyId}`);
+    expect(String(error)).toContain(`holds only the key ${new Sealing([NEW]).keyId}`);
+    await expect(new Sealing([]).open(sealed, "a")).rejects.toThrow(/STATE_KEY is not set/);
+  });
+});
+
+describe("the key of the fingerprints", () => {
+  const body = { type: "Person", firstName: "Ada", lastName: "Lovelace" };
+  const keyring = (...stateKeys: Buffer[]) => new Keyring(redis, keys, new Sealing(stateKeys));
+
+  it("is made once, stays over a rotation, and differs between tenants", async () => {
+    const [first, second] = await Promise.all([keyring(OLD).open(), keyring(OLD).open()]);
+    expect([first.isNew, second.isNew].map(Number).toSorted((a, b) => a - b)).toEqual([0, 1]);
+    const fingerprint = first.fingerprintOf(body);
+    expect(second.fingerprintOf(body)).toBe(fingerprint);
+    expect((await keyring(NEW, OLD).open()).fingerprintOf(body)).toBe(fingerprint);
+    // The old key is not needed any more.
+    expect((await keyring(NEW).open()).fingerprintOf(body)).toBe(fingerprint);
+    usePrefix();
+    expect((await keyring(NEW).open()).fingerprintOf(body)).not.toBe(fingerprint);
+  });
+
+  it("a process without the key is told which one is missing, and changes nothing", async () => {
+    await keyring(OLD).open();
+    const stored = await redis.get(keys.keyring);
+    await expect(keyring(NEW).open()).rejects.toThrow(UnknownKey);
+    await expect(keyring().open()).rejects.toThrow(UnknownKey);
+    expect(await keyring(NEW).missingKey()).toBe(new Sealing([OLD]).keyId);
+    expect(await keyring(NEW, OLD).missingKey()).toBeUndefined();
+    expect(await redis.get(keys.keyring)).toBe(stored);
+  });
+});
+
+/** One value of every kind, each sealed as the present key says. */
+async function fill(sealing: Sealing): Promise<void> {
+  const staged = new StagedStates(redis, keys, sealing);
+  const state: StateToStage = {
+    crmCode: "1",
+    eventKey: "k1",
+    order: "1",
+    payload: SECRET,
+    fingerprint: "f",
+    variant: "Person",
+    status: "mapped",
+    lane: "live",
+    time: 1,
+    event: SECRET,
+  };
+  await staged.stage(state);
+  // A proof that is verified later: the first request had no answer.
+  await staged.stage({ ...state, crmCode: "2", eventKey: "k2" });
+  const taken = await staged.take("2", "me", 60_000);
+  if (taken.kind !== "taken") throw new Error("not taken");
+  const row = {
+    exists: true,
+    uncertain: false,
+    fingerprint: "f",
+    terminated: false,
+    variant: "Person",
+    watermark: "1",
+    provedAt: 1,
+  } as const;
+  await staged.settle({ ...taken.state, late: true }, { row, finished: true, late: true });
+  const letter = { reason: "invalid", problems: [], event: SECRET, at: 1 } as const;
+  await new DeadLetters(redis, keys, sealing).store(createDeadLetter({ crmCode: "3" }, letter));
+  const thin = new ThinEvents(redis, prefix, { keys, sealing });
+  await thin.put({ crm: "twenty", subject: "contact/4" }, "1", SECRET);
+  await thin.close();
+  const inbox = new Inbox(redis, prefix, sealing);
+  await inbox.push([{ source: "/crm", id: "1", data: { name: SECRET } } as never]);
+  await inbox.close();
+}
+
+/** Everything under the prefix, as text. */
+async function everything(): Promise<string> {
+  const texts: string[] = [];
+  for (const key of await redis.keys(`${prefix.replaceAll(/[[\]{}]/g, "?")}*`)) {
+    const dump = await redis.dumpBuffer(key);
+    texts.push(key, dump?.toString("latin1") ?? "");
+  }
+  return texts.join("\n");
+}
+
+async function reseal(sealing: Sealing) {
+  const inbox = new Inbox(redis, prefix, sealing);
+  const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
+  const pass = () => new Resealing(redis, keys, sealing).pass(jobs, async () => {});
+  try {
+    return { first: await pass(), second: await pass() };
+  } finally {
+    await inbox.close();
+  }
+}
+
+describe("everything in Redis", () => {
+  it("is plain without a key, and sealed with one", async () => {
+    await fill(new Sealing([]));
+    expect(await everything()).toContain("Ada");
+    usePrefix();
+    await fill(new Sealing([OLD]));
+    expect(await everything()).not.toContain("Ada");
+  });
+
+  it("is sealed with the new key after a rotation, so that the old one can be removed", async () => {
+    await fill(new Sealing([OLD]));
+    const both = new Sealing([NEW, OLD]);
+    const { first, second } = await reseal(both);
+    expect(first).toEqual({ found: 6, missing: {} });
+    expect(second).toEqual({ found: 0, missing: {} });
+    const after = new Sealing([NEW]);
+    const taken = await new StagedStates(redis, keys, after).take("1", "me", 1000);
+    expect(taken).toMatchObject({ state: { payload: SECRET, event: SECRET } });
+    const letter = await new DeadLetters(redis, keys, after).find("c:3");
+    expect(letter?.event).toBe(SECRET);
+  });
+
+  it("that was plain is sealed once a key is set, but for other clients' jobs", async () => {
+    await fill(new Sealing([]));
+    const { second } = await reseal(new Sealing([NEW]));
+    expect(second.found).toBe(0);
+    const inbox = new Inbox(redis, prefix, new Sealing([NEW]));
+    await inbox.queue.obliterate({ force: true });
+    await inbox.close();
+    expect(await everything()).not.toContain("Ada");
+  });
+
+  it("that no process can open is counted by its key and left as it is", async () => {
+    const old = new Sealing([OLD]);
+    await fill(old);
+    const before = await redis.hget(keys.staged("1"), "p");
+    const { second } = await reseal(new Sealing([NEW]));
+    expect(second).toEqual({ found: 6, missing: { [old.keyId ?? ""]: 6 } });
+    expect(await redis.hget(keys.staged("1"), "p")).toBe(before);
+    const taking = new StagedStates(redis, keys, new Sealing([NEW])).take("1", "me", 60_000);
+    await expect(taking).rejects.toThrow(UnknownKey);
+    // It was given back: the process with the key takes it at once.
+    const taken = await new StagedStates(redis, keys, old).take("1", "you", 60_000);
+    expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET } });
+  });
+});

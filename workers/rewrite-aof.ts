@@ -1,0 +1,49 @@
+/**
+ * Lets the embedded Redis rewrite its append-only file once everything is sent: until then the file
+ * holds every value that Redis ever had. An external Redis is its operator's (doctor tells).
+ */
+import { LANES } from "../src/sync/lane.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+const CHECK_MS = 5000;
+
+/** Two rewrites are at least this part of the hour window apart. */
+const REWRITES_PER_HOUR = 12;
+
+/** Where something always waits, it is rewritten after so many hour windows. */
+const LATEST_HOURS = 24;
+
+export function rewriteAof(runtime: Runtime): Polling | undefined {
+  const { config, inbox, keys, log, redis, throttle } = runtime;
+  if (config.REDIS_URL !== undefined) return undefined;
+  let rewrittenAt = performance.now();
+  let writtenBefore: string | undefined;
+
+  /** Grows with each event added and each state staged. */
+  const written = async () =>
+    (await redis.mget(inbox.queue.toKey("id"), keys.versions)).map((count) => count ?? "0").join();
+
+  async function isIdle(): Promise<boolean> {
+    const staged = await Promise.all(LANES.map((lane) => redis.zcard(keys.unsynced(lane))));
+    const jobs = await inbox.queue.getJobCountByTypes("waiting", "active", "delayed");
+    return jobs + (await redis.hlen(keys.thinEvents)) + staged.reduce((a, b) => a + b, 0) === 0;
+  }
+
+  return startPolling({
+    everyMs: CHECK_MS,
+    async step() {
+      const age = performance.now() - rewrittenAt;
+      if (age < config.QUOTA_HOUR_MS / REWRITES_PER_HOUR) return;
+      const writtenNow = await written();
+      if (writtenNow === writtenBefore) return;
+      if (age < LATEST_HOURS * config.QUOTA_HOUR_MS && !(await isIdle())) return;
+      await redis.bgrewriteaof();
+      rewrittenAt = performance.now();
+      writtenBefore = writtenNow;
+      log.debug({}, "redis.file_rewritten");
+    },
+    onError: (error) =>
+      throttle("aof", (suppressed) => log.warn({ err: error, suppressed }, "redis.rewrite_failed")),
+  });
+}
