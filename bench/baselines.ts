@@ -13,6 +13,10 @@ export interface BaselineOrders extends Orders {
 
 const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as BaselineOrders;
 const { quota } = orders;
+if (orders.skewMs !== 0) {
+  const { now } = Date;
+  Date.now = () => now() + orders.skewMs;
+}
 const send = (message: Message) => void process.send?.(message);
 const waits: number[] = [];
 

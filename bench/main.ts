@@ -4,20 +4,25 @@
  */
 import { ownRedis } from "../test/support/own-redis.ts";
 import { runIngest } from "./ingest.ts";
+import { runMemory } from "./memory.ts";
 import { runPacing } from "./pacing.ts";
-import { runQuota } from "./quota.ts";
+import { runQuota, runQuotaInTrouble } from "./quota.ts";
 import { saveResults, toMarkdown, type Table } from "./table.ts";
 
 const hourMs = Number(process.env["QUOTA_HOUR_MS"] ?? 20_000);
 const burstMs = Number(process.env["QUOTA_BURST_MS"] ?? 500);
 
 const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly Table[]>>> = {
-  quota: async (redisUrl) => [await runQuota({ redisUrl, hourMs, burstMs })],
+  quota: async (redisUrl) => [
+    await runQuota({ redisUrl, hourMs, burstMs }),
+    await runQuotaInTrouble({ redisUrl, hourMs, burstMs }),
+  ],
   pacing: async () => [runPacing()],
   ingest: async (redisUrl) => [
     await runIngest({ redisUrl }),
     await runIngest({ redisUrl, mapping: "generic" }),
   ],
+  memory: async (redisUrl) => [await runMemory(redisUrl)],
 };
 
 const wanted = process.argv.slice(2);

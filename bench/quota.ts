@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { steppingRedis, type SteppingRedis } from "../test/support/shifted-clock.ts";
 import type { BaselineOrders } from "./baselines.ts";
 import { startSpender, type Spender } from "./fleet.ts";
 import { startReceiver, strictest } from "./receiver.ts";
@@ -50,24 +51,7 @@ async function measure(contender: Contender, options: QuotaBenchOptions) {
   const burst = { limit: BURST, ms: burstMs };
   const redis = new Redis(redisUrl);
   await using receiver = await startReceiver({ hour, burst, travelMs: () => TRAVEL_MS });
-  const prefix = `{bench-${process.pid}-${contender.limiter ?? "crmsync"}}`;
-  const orders: Orders = {
-    redisUrl,
-    serviceUrl: receiver.url,
-    quota: {
-      prefix,
-      perHour: PER_HOUR,
-      hourMs,
-      burst: BURST,
-      burstMs,
-      pacing: "auto",
-      liveReserve: 0,
-    },
-    work: "endless",
-    lane: "live",
-    concurrency: 10,
-    skewMs: 0,
-  };
+  const orders = ordersFor(contender, options, receiver.url);
   const fleet = await Promise.all(
     Array.from({ length: PROCESSES }, () => startContender(contender, orders)),
   );
@@ -93,6 +77,106 @@ async function measure(contender: Contender, options: QuotaBenchOptions) {
     "Redis calls per permit": ((after.calls - before.calls) / counted).toFixed(1),
     "Redis ms per permit": ((after.ms - before.ms) / counted).toFixed(2),
     "CPU ms per permit": (cpuMs / counted).toFixed(1),
+  };
+}
+
+function ordersFor(
+  { limiter }: Contender,
+  { redisUrl, hourMs, burstMs }: QuotaBenchOptions,
+  serviceUrl: string,
+): Orders {
+  return {
+    redisUrl,
+    serviceUrl,
+    quota: {
+      prefix: `{bench-${process.pid}-${limiter ?? "crmsync"}}`,
+      perHour: PER_HOUR,
+      hourMs,
+      burst: BURST,
+      burstMs,
+      pacing: "auto",
+      liveReserve: 0,
+    },
+    work: "endless",
+    lane: "live",
+    concurrency: 10,
+    skewMs: 0,
+  };
+}
+
+interface Trouble {
+  readonly name: string;
+  readonly heldMs?: number;
+  readonly skewMs?: number;
+  /** By how much Redis' clock is set, forward in the middle of the hour and back at three quarters. */
+  readonly stepMs?: number;
+}
+
+const MINUTE_MS = 60_000;
+
+/** The first one is the baseline of the others. */
+const TROUBLES: readonly Trouble[] = [
+  { name: "none" },
+  { name: "a gateway holds bursts for 3 s, and passes them on at once", heldMs: 3000 },
+  { name: "clocks of the processes 10 min ahead and behind", skewMs: 10 * MINUTE_MS },
+  { name: "Redis' clock steps by 5 min, forward and back", stepMs: 5 * MINUTE_MS },
+];
+
+/** One hour under each trouble, with bursts from the start: crmsync beside the usual limiter. */
+export async function runQuotaInTrouble(options: QuotaBenchOptions): Promise<Table> {
+  const noTool = (): never => {
+    throw new Error("needs a C compiler (cc, gcc or tcc)");
+  };
+  const rows: Record<string, string | number>[] = [];
+  for (const trouble of TROUBLES) {
+    for (const contender of CONTENDERS.slice(0, 2)) {
+      await using redis = await steppingRedis({ skip: noTool });
+      rows.push(await measureIn(trouble, contender, { ...options, redisUrl: redis.url }, redis));
+    }
+  }
+  const title = `Quota in trouble (${PROCESSES} processes, one hour of ${options.hourMs / 1000} s, the service counts strictly)`;
+  return { title, rows };
+}
+
+async function measureIn(
+  trouble: Trouble,
+  contender: Contender,
+  options: QuotaBenchOptions,
+  redis: SteppingRedis,
+) {
+  const { hourMs, burstMs } = options;
+  const { name, heldMs = 0, skewMs = 0, stepMs = 0 } = trouble;
+  const hour = { limit: PER_HOUR, ms: hourMs };
+  const burst = { limit: BURST, ms: burstMs };
+  await using receiver = await startReceiver({
+    hour,
+    burst,
+    policy: "sliding",
+    travelMs: () => TRAVEL_MS,
+    ...(heldMs > 0 && { heldMs }),
+  });
+  const orders = ordersFor(contender, options, receiver.url);
+  const quota = { ...orders.quota, pacing: "burst" } as const;
+  const fleet = await Promise.all(
+    Array.from({ length: PROCESSES }, (_, index) =>
+      startContender(contender, { ...orders, quota, skewMs: (index - 1) * skewMs }),
+    ),
+  );
+  await delay(hourMs / 2);
+  redis.setClock(stepMs);
+  await delay(hourMs / 4);
+  redis.setClock(0);
+  await delay(hourMs / 4);
+  await Promise.all(fleet.map((spender) => spender.kill()));
+  const throttled = receiver.throttled();
+  const [inHour, inBurst] = [hour, burst].map((window) => strictest(receiver.arrivals, window));
+  return {
+    trouble: name,
+    limiter: contender.name,
+    "429s": throttled,
+    "most in the hour": inHour?.most ?? 0,
+    "most in the burst": inBurst?.most ?? 0,
+    "use of the hour %": ((100 * (receiver.arrivals.length - throttled)) / PER_HOUR).toFixed(1),
   };
 }
 

@@ -15,6 +15,8 @@ export interface ReceiverOptions {
   readonly burst: Window;
   /** Time on the network of a request, and again of its response, ms. */
   readonly travelMs?: () => number;
+  /** For how long a gateway keeps requests back before it passes all of them on at once, ms. */
+  readonly heldMs?: number;
 }
 
 export interface Receiver extends AsyncDisposable {
@@ -28,10 +30,12 @@ export interface Receiver extends AsyncDisposable {
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const arrivals: number[] = [];
   const waitOf = createLimit(options);
+  const passed = options.heldMs === undefined ? undefined : createGateway(options.heldMs);
   let throttled = 0;
   const server = createServer((request, response) => {
     void (async () => {
       if (options.travelMs !== undefined) await delay(options.travelMs());
+      await passed?.();
       const now = performance.now();
       arrivals.push(now);
       const waitMs = waitOf(now);
@@ -60,6 +64,15 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       });
     },
   };
+}
+
+/** The first request begins a wait; it and all that come meanwhile are passed on at its end. */
+function createGateway(heldMs: number): () => Promise<void> {
+  let opening: Promise<void> | undefined;
+  return () =>
+    (opening ??= delay(heldMs).then(() => {
+      opening = undefined;
+    }));
 }
 
 function retryAfter(waitMs: number): Record<string, string> {

@@ -3,10 +3,13 @@
  * parent sends commands over IPC.
  */
 import { Redis } from "ioredis";
+import { takeTimeFrom } from "../src/ops/redis-script.ts";
 import { createServiceClient } from "../src/service/client.ts";
 import { createDemand } from "../src/quota/demand.ts";
 import { createQuota, type QuotaOptions } from "../src/quota/quota.ts";
 import { quotaKeys } from "../src/quota/quota-keys.ts";
+import { keysOf } from "../src/state/keys.ts";
+import { RedisClock } from "../src/state/redis-clock.ts";
 import type { Lane } from "../src/sync/lane.ts";
 
 export interface Orders {
@@ -31,6 +34,9 @@ export type Message =
   | { readonly served: string; readonly takenAt: number; readonly doneAt: number }
   | { readonly waits: readonly number[]; readonly cpuMs: number };
 
+/** As often as a daemon, ms. */
+const MEASURE_MS = 1000;
+
 const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as Orders;
 if (orders.skewMs !== 0) {
   const { now } = Date;
@@ -40,6 +46,10 @@ const send = (message: Message) => void process.send?.(message);
 
 const redis = new Redis(orders.redisUrl, { maxRetriesPerRequest: null });
 redis.on("error", () => {});
+const clock = new RedisClock(redis, keysOf(orders.quota.prefix));
+await clock.measure();
+setInterval(() => void clock.measure().catch(() => {}), MEASURE_MS).unref();
+takeTimeFrom(() => clock.nowIfKnown());
 const say = (_: object, message: string) => send({ log: message });
 const quota = createQuota({ ...orders.quota, redis, log: { info: say, warn: say } });
 const client = createServiceClient({

@@ -1,0 +1,189 @@
+/**
+ * The version of everything that crmsync keeps in Redis. It rises only when an older program could not
+ * work with what a newer one writes: a new key or a new optional field does not need it, and programs of
+ * the same state version run side by side. The inbox is not part of it, since other programs write there.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { Heartbeats } from "./heartbeats.ts";
+import type { Keys } from "./keys.ts";
+
+/** Brings the state from one version to the next. */
+export interface Migration {
+  /** What it does, for the log. */
+  readonly name: string;
+  /** May run again after a crash, twice at once, and on an empty Redis: leaves the new form alone. */
+  run(redis: Redis, keys: Keys): Promise<void>;
+}
+
+/** The first one leads from version 1 to 2. */
+const MIGRATIONS: readonly Migration[] = [];
+
+/** State that was written before it carried a version, and an empty Redis. */
+const FIRST_VERSION = 1;
+
+/** The state version of this program. */
+export const STATE_VERSION = FIRST_VERSION + MIGRATIONS.length;
+
+/** How often a running process checks the version; how often one that waits for a migration looks, ms. */
+export const CHECK_EVERY_MS = 1000;
+
+/** A process that started just before the migration has checked the version again by then, ms. */
+const GRACE_MS = 3 * CHECK_EVERY_MS;
+
+/** After this long without a sign of the process that migrates, another one continues, ms. */
+const LEASE_MS = 10_000;
+
+/** This program must not work on the state in Redis. Its message says what to do. */
+export class StateVersionError extends Error {
+  override readonly name = "StateVersionError";
+}
+
+/** How far a migration got. */
+export interface MigrationReport {
+  readonly from: number;
+  readonly to: number;
+  readonly step: string;
+}
+
+interface Options {
+  readonly migrations?: readonly Migration[];
+  readonly graceMs?: number;
+}
+
+interface Found {
+  /** Undefined: none is written. */
+  readonly version: number | undefined;
+  /** Where a migration leads that has begun and not ended. */
+  readonly target: number | undefined;
+}
+
+export class StateVersion {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #heartbeats: Heartbeats;
+  readonly #migrations: readonly Migration[];
+  readonly #graceMs: number;
+  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #keep: RedisScript<[string, string | null]>;
+
+  constructor(redis: Redis, keys: Keys, heartbeats: Heartbeats, options: Options = {}) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#heartbeats = heartbeats;
+    this.#migrations = options.migrations ?? MIGRATIONS;
+    this.#graceMs = options.graceMs ?? GRACE_MS;
+    this.#write = redisWrite(redis);
+    this.#keep = redisScript(redis, new URL("./lua/keep-state-version.lua", import.meta.url));
+  }
+
+  /** The state version of this program. */
+  get #ours(): number {
+    return FIRST_VERSION + this.#migrations.length;
+  }
+
+  /**
+   * For a process that starts: resolves once the state has this program's version. Migrates an older one;
+   * of several processes one does, and the others wait.
+   * @throws StateVersionError, without having changed anything.
+   */
+  async takeOver(report: (step: MigrationReport) => void = () => {}): Promise<void> {
+    for (;;) {
+      const found = await this.#find();
+      this.#refuseNewer(found);
+      const version = found.version ?? FIRST_VERSION;
+      if (version === this.#ours) {
+        if (found.version === undefined) {
+          await this.#write("HSETNX", this.#keys.stateVersion, "version", version);
+        }
+        return;
+      }
+      if (await this.#claim()) await this.#migrate(report);
+      else await sleep(CHECK_EVERY_MS);
+    }
+  }
+
+  /**
+   * For a process that runs: writes the version into a Redis that was emptied.
+   * @throws StateVersionError when the state has another version by now.
+   */
+  async keep(): Promise<void> {
+    const [version, target] = await this.#keep([this.#keys.stateVersion], [this.#ours]);
+    this.#refuseNewer(foundOf([version, target]));
+    this.#refuseOlder(Number(version));
+  }
+
+  /** @throws StateVersionError when a command of this program must not write. */
+  async require(): Promise<void> {
+    const found = await this.#find();
+    this.#refuseNewer(found);
+    this.#refuseOlder(found.version ?? FIRST_VERSION);
+  }
+
+  async #find(): Promise<Found> {
+    return foundOf(await this.#redis.hmget(this.#keys.stateVersion, "version", "target"));
+  }
+
+  async #set(field: keyof Found, version: number): Promise<void> {
+    await this.#write("HSET", this.#keys.stateVersion, field, version);
+  }
+
+  #refuseNewer({ version = FIRST_VERSION, target = version }: Found): void {
+    const newest = Math.max(version, target);
+    if (newest <= this.#ours) return;
+    throw new StateVersionError(
+      `the state in Redis has version ${newest}, this crmsync works with version ${this.#ours}: install the release that wrote it, or a newer one, or restore a backup from before the upgrade (docs/operate.md#upgrade-and-rollback). Nothing was changed in Redis`,
+    );
+  }
+
+  #refuseOlder(version: number): void {
+    if (version >= this.#ours) return;
+    throw new StateVersionError(
+      `the state in Redis has version ${version}, this crmsync works with version ${this.#ours}: start the daemon of this release, which migrates it (docs/operate.md#upgrade-and-rollback)`,
+    );
+  }
+
+  /** Whether this process may migrate now. @throws StateVersionError while older programs run. */
+  async #claim(): Promise<boolean> {
+    const running = await this.#heartbeats.running();
+    const older = running.filter(({ stateVersion = FIRST_VERSION }) => stateVersion < this.#ours);
+    if (older.length > 0) {
+      const names = older.map(({ id, version }) => `${id} (${version})`).join(", ");
+      throw new StateVersionError(
+        `the state in Redis must be migrated to version ${this.#ours}, and processes of an older release still run: ${names}. Stop them, then start this one again; one that was killed counts as running for 30 seconds`,
+      );
+    }
+    const lock = this.#keys.stateMigration;
+    return (await this.#write("SET", lock, "1", "PX", LEASE_MS, "NX")) === "OK";
+  }
+
+  async #migrate(report: (step: MigrationReport) => void): Promise<void> {
+    const renewal = setInterval(() => void this.#renew(), LEASE_MS / 4);
+    try {
+      // Another process may have migrated before this one had the lock.
+      const { version = FIRST_VERSION } = await this.#find();
+      if (version < this.#ours) await this.#set("target", this.#ours); // no older program starts now
+      await sleep(version < this.#ours ? this.#graceMs : 0);
+      for (let from = version; from < this.#ours; from += 1) {
+        const step = this.#migrations[from - FIRST_VERSION] as Migration;
+        await step.run(this.#redis, this.#keys);
+        await this.#set("version", from + 1);
+        report({ from, to: from + 1, step: step.name });
+      }
+      await this.#redis.hdel(this.#keys.stateVersion, "target");
+    } finally {
+      clearInterval(renewal);
+      await this.#redis.del(this.#keys.stateMigration);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    await this.#redis.pexpire(this.#keys.stateMigration, LEASE_MS).catch(() => {});
+  }
+}
+
+const foundOf = ([version, target]: readonly (string | null | undefined)[]): Found => ({
+  version: version ? Number(version) : undefined,
+  target: target ? Number(target) : undefined,
+});

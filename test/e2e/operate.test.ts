@@ -1,0 +1,180 @@
+import { Redis } from "ioredis";
+import { expect, it } from "vitest";
+import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
+import { findRedisServer } from "../../src/ops/find-redis-server.ts";
+import { freePort } from "../../src/ops/free-port.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import type { DaemonProcess, SandboxProcess } from "../support/crmsync.ts";
+import { nameOf } from "../support/doc-blocks.ts";
+import { createMachine, type Machine } from "../support/machine.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCommand } from "../support/process.ts";
+import { runnable } from "../support/runnable-blocks.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+type Env = Readonly<Record<string, string>>;
+
+interface Operator extends AsyncDisposable {
+  readonly machine: Machine;
+  readonly sandbox: SandboxProcess;
+  /** The daemon that was started last. */
+  readonly daemon: () => DaemonProcess;
+  /** The port of the operator's own Redis. */
+  readonly redisPort: number;
+  readonly redisUrl: () => Promise<string>;
+  /** How many dead letters wait. */
+  readonly deadLetters: () => Promise<number>;
+  /** Runs the next block of a section. @returns what it prints */
+  readonly follow: (section: string, env?: Env) => Promise<string>;
+  /** Of the Redis that is used now. */
+  readonly config: (name: string, value: string) => Promise<void>;
+  /** How many blocks were not run. */
+  readonly left: () => number;
+}
+
+async function createOperator(): Promise<Operator> {
+  await using stack = new AsyncDisposableStack();
+  const sandbox = stack.use(await startSandbox());
+  const redisPort = (await freePort()) ?? 0;
+  let daemon: DaemonProcess;
+  const machine: Machine = await createMachine({
+    crmsync: async (env) => (daemon = await startDaemon(env)),
+    "redis-server": () => startRedis(machine.at("/var/lib/redis"), redisPort),
+  });
+  stack.use(machine);
+  await machine.writeEnv({
+    DATA_DIR: machine.at("/var/lib/crmsync"),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_PER_HOUR: "100000",
+    QUOTA_BURST: "1000",
+    QUOTA_BURST_MS: "100",
+  });
+  await machine.systemctl("start", "crmsync");
+  const sections = Map.groupBy(runnable("docs/operate.md"), ({ section }) => section);
+  const redisUrl = async () => {
+    const { REDIS_URL, DATA_DIR = "" } = await machine.readEnv();
+    return REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR)) ?? "";
+  };
+  const owned = stack.move();
+  return {
+    machine,
+    sandbox,
+    redisPort,
+    redisUrl,
+    daemon: () => daemon,
+    async deadLetters() {
+      const redis = new Redis(await redisUrl());
+      return redis.hlen("{crmsync}:dead-letters").finally(() => redis.disconnect());
+    },
+    async follow(section, env) {
+      const block = sections.get(section)?.shift();
+      if (block === undefined)
+        throw new Error(`docs/operate.md has no further block in ${section}`);
+      const now = { REDIS_URL: await redisUrl(), ...env };
+      return machine.run(block.text, now).catch((error: Error) => {
+        throw new Error(`${nameOf(block)}: ${error.message}`, { cause: error });
+      });
+    },
+    async config(name, value) {
+      const redis = new Redis(await redisUrl());
+      await redis.config("SET", name, value).finally(() => redis.disconnect());
+    },
+    left: () => [...sections.values()].flat().length,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The Redis that stands for one of the operator's own. */
+async function startRedis(dir: string, port: number): Promise<AsyncDisposable> {
+  const settings = [
+    "--repl-diskless-sync-delay",
+    "0",
+    "--appendonly",
+    "yes",
+    "--appendfsync",
+    "always",
+    "--save",
+    "",
+  ];
+  const args = ["--dir", dir, "--port", String(port), "--maxmemory-policy", "noeviction"];
+  const server = spawnCommand(await findRedisServer(), [...args, ...settings]);
+  await server.line(/Ready to accept connections/);
+  return server;
+}
+
+it("docs/operate.md: each procedure does what it says, in the order of the page", async () => {
+  await using operator = await createOperator();
+  const { machine } = operator;
+  expect(await operator.follow("Install")).toContain("append-only file is on");
+  expect(await operator.follow("Upgrade and rollback")).toBe("1");
+  await backUpAndRestore(operator);
+  await moveFromEmbedded(operator);
+  await using last = await ownRedis();
+  await moveOverTheNetwork(operator, last.url);
+
+  expect(await operator.follow("Initial load")).toContain("3 accepted");
+  const arrived = async () => (await operator.sandbox.relations()).has("EX-2");
+  await waitFor(arrived, { what: "the load is on the service" });
+
+  await operator.follow("Reset and uninstall");
+  expect(await operator.deadLetters()).toBe(0);
+  expect(await last.client.exists("{crmsync}:quota:hour_settings")).toBe(1);
+
+  // Back to the embedded Redis, which still has a dead letter.
+  await machine.systemctl("stop", "crmsync");
+  const { REDIS_URL: _, ...embedded } = await machine.readEnv();
+  await machine.writeEnv(embedded);
+  await machine.systemctl("start", "crmsync");
+  expect(await operator.deadLetters()).toBe(1);
+  await operator.follow("Reset and uninstall");
+  expect(await operator.deadLetters()).toBe(0);
+  expect(operator.left()).toBe(0);
+});
+
+/** A change that is settled, and a dead letter that is only in the copy. */
+async function backUpAndRestore({
+  config,
+  daemon,
+  deadLetters,
+  follow,
+  machine,
+}: Operator): Promise<void> {
+  await daemon().push([personEvent("1"), personEvent("2", { firstName: "" })]);
+  await expect.poll(deadLetters).toBe(1);
+  await waitUntilSettled(daemon());
+  await config("repl-diskless-sync-delay", "0"); // not the 5 s that Redis waits for more replicas
+  expect(await follow("Backup and restore")).toContain("RDB looks OK");
+  await machine.run("crmsync dead drop --all --apply");
+  expect(await deadLetters()).toBe(0);
+  await follow("Backup and restore");
+  expect(await deadLetters()).toBe(1);
+  expect(await follow("Backup and restore")).toContain("forgot the only row");
+}
+
+async function moveFromEmbedded({
+  deadLetters,
+  follow,
+  machine,
+  redisPort,
+  redisUrl,
+}: Operator): Promise<void> {
+  const url = `redis://127.0.0.1:${redisPort}`;
+  await machine.run("mkdir /var/lib/redis");
+  await follow("Moving to another Redis", { NEW_REDIS_URL: url });
+  expect(await redisUrl()).toBe(url);
+  expect(await deadLetters()).toBe(1);
+}
+
+async function moveOverTheNetwork(
+  { deadLetters, follow, machine, redisPort, redisUrl }: Operator,
+  url: string,
+): Promise<void> {
+  const env = { NEW_REDIS_URL: url, OLD_HOST: "127.0.0.1", OLD_PORT: String(redisPort) };
+  await follow("Moving to another Redis", env);
+  await follow("Moving to another Redis", env);
+  await machine.systemctl("stop", "redis-server");
+  expect(await redisUrl()).toBe(url);
+  expect(await deadLetters()).toBe(1);
+}
