@@ -6,12 +6,14 @@ import type { Readings } from "../src/status/readings.ts";
 /** Readings of an idle system: enough for every series of a closed set of labels. */
 export const IDLE: Readings = {
   now: 0,
+  pingMs: 0,
   inboxJobs: {},
   syncJobs: {},
   fetchJobs: {},
   oldest: { live: undefined, bulk: undefined },
   unsynced: { live: 0, bulk: 0 },
   deadLetters: 0,
+  deadReasons: {},
   denial: undefined,
   quota: {
     limit: 0,
@@ -21,6 +23,7 @@ export const IDLE: Readings = {
     stopped: undefined,
     until: undefined,
     pacing: "free",
+    hasSent: true,
     drainedAt: () => 0,
   },
   clocksAhead: {},
@@ -31,6 +34,8 @@ export const IDLE: Readings = {
     role: "master",
     appendOnly: true,
     writesSucceed: true,
+    rewritesSucceed: true,
+    savesSucceed: true,
     evictionPolicy: "noeviction",
     usedBytes: 0,
     limitBytes: 0,
@@ -43,18 +48,28 @@ export const IDLE: Readings = {
     coldSince: undefined,
     failure: undefined,
   },
+  lastRetryAt: 0,
   paused: [],
   fetchFailure: undefined,
   fallback: false,
   wentBackwardsAt: undefined,
   processes: [],
+  lost: undefined,
+  minutes: [],
+  hours: [],
+  retried: undefined,
+  resealed: undefined,
   tokenIssuedAt: undefined,
 };
 
 const SOURCES = "the `source` of events; at most 50, then `other`";
 
-/** Labels whose values come from outside. */
-const OPEN_LABELS: Readonly<Record<string, string>> = { source: SOURCES, version: "of crmsync" };
+/** Labels whose values come from outside, or are too many for a list. */
+const OPEN_LABELS: Readonly<Record<string, string>> = {
+  source: SOURCES,
+  version: "of crmsync",
+  field: "a field of the service or an attribute of the event, else `other` or `none`",
+};
 
 /** Labels of metrics whose series start only with a source, a webhook, a CRM or a mapping. */
 const LATE_LABELS: Readonly<Record<string, readonly string[]>> = {
@@ -77,7 +92,7 @@ interface Family {
 
 export async function metricsReference(): Promise<string> {
   const { registry } = createMetrics();
-  createGauges(registry, "").show(IDLE);
+  createGauges(registry, "").show(IDLE, 0);
   const families = (await registry.getMetricsAsJSON()) as unknown as Family[];
   const own = families
     .filter(({ name }) => name.startsWith("crmsync_"))
@@ -104,8 +119,8 @@ ${table(own.filter(({ type }) => type !== "gauge"))}
 Gauges of shared state are read from Redis at each scrape, so every process exports the same values:
 never sum them. A value that is not known has no sample: all of them while Redis is away
 (\`crmsync_redis_up\` is 0 then), and \`crmsync_backlog_drained_timestamp_seconds\` while sending is
-stopped until somebody acts. \`crmsync_redis_up\` and \`crmsync_build_info\` differ from process to
-process.
+stopped until somebody acts. \`crmsync_redis_up\`, \`crmsync_redis_ping_seconds\` and
+\`crmsync_build_info\` differ from process to process.
 
 ${table(own.filter(({ type }) => type === "gauge"))}
 `;

@@ -6,6 +6,9 @@ import { readFileSync, statSync } from "node:fs";
 import { z } from "zod";
 import * as limits from "./service-spec/limits.ts";
 
+/** A key of AES-256. */
+const STATE_KEY_BYTES = 32;
+
 /** Exit status for a configuration that cannot work (EX_CONFIG of sysexits). */
 export const EXIT_CONFIG = 78;
 
@@ -68,6 +71,8 @@ const variables = {
   MAPPING: z.string().default("business-relation"),
   HTTP_HOST: z.string().default("127.0.0.1"),
   HTTP_PORT: whole(0, 8080, 65_535),
+  SANDBOX_PORT: whole(0, 4010, 65_535),
+  SHUTDOWN_DELAY_MS: whole(0, 0, 60_000),
   INGEST_AUTH: z.literal("none", { error: "may only be none" }).optional(),
   QUOTA_PER_HOUR: whole(1, limits.REQUESTS_PER_HOUR),
   QUOTA_BURST: whole(1, limits.BURST_REQUESTS),
@@ -116,6 +121,7 @@ const variables = {
     .default(1),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
+  LOG_FORMAT: z.enum(["json", "text"], { error: "must be json or text" }).optional(),
 } as const;
 
 /** Variables that hold secrets; each may also be given as a file. */
@@ -143,8 +149,10 @@ type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> }
 
 export type Config = Values & {
   readonly secrets: Readonly<Record<SecretName, Secret | undefined>>;
-  /** The 32 bytes of STATE_KEY. */
-  readonly stateKey: Buffer | undefined;
+  /** The keys of STATE_KEY, 32 bytes each: the first one seals, all of them open. */
+  readonly stateKeys: readonly Buffer[];
+  /** The secret in a variable that the mapping file names. @param problems why it cannot be used. */
+  readonly namedSecret: (name: string, problems?: string[]) => Secret | undefined;
 };
 
 /** A secret; its file is read again whenever it has changed. */
@@ -170,9 +178,11 @@ export function readConfig(env: Env = process.env): Config {
   const secrets = Object.fromEntries(
     SECRETS.map((name) => [name, readSecret(env, name, problems)]),
   ) as Record<SecretName, Secret | undefined>;
-  const stateKey = secrets.STATE_KEY && Buffer.from(secrets.STATE_KEY.value(), "base64");
-  if (stateKey !== undefined && stateKey.length !== 32) {
-    problems.push("STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32)");
+  const stateKeys = (secrets.STATE_KEY?.value().trim().split(/\s+/) ?? []).map(fromBase64);
+  if (stateKeys.length > 2 || stateKeys.some((key) => key?.length !== STATE_KEY_BYTES)) {
+    problems.push(
+      "STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32); during a rotation the new one, a blank, the old one",
+    );
   }
   const signing = secrets.INGEST_SECRET?.value().split(/\s+/) ?? [];
   if (!signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{16,}={0,2}$/.test(secret))) {
@@ -187,7 +197,33 @@ export function readConfig(env: Env = process.env): Config {
     );
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  return { ...known, secrets, stateKey };
+  return {
+    ...known,
+    secrets,
+    stateKeys: stateKeys.filter((key) => key !== undefined),
+    namedSecret: namedSecretsOf(env),
+  };
+}
+
+/** A webhook may also accept the senders of /events; other secrets of crmsync are for other ends. */
+function namedSecretsOf(env: Env): Config["namedSecret"] {
+  const read = new Map<string, Secret>();
+  return (name, problems = []) => {
+    const isOwn = name in variables || (SECRETS as readonly string[]).includes(name);
+    if (isOwn && name !== "INGEST_TOKEN") {
+      problems.push(`${name} is a variable of crmsync: let the mapping file name another one`);
+      return undefined;
+    }
+    const secret = read.get(name) ?? readSecret(env, name, problems);
+    if (secret !== undefined) read.set(name, secret);
+    return secret;
+  };
+}
+
+/** Undefined for what is not base64 in its one true form. */
+function fromBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, "base64");
+  return bytes.toString("base64") === text ? bytes : undefined;
 }
 
 /** A variable by its name, plain or secret; for connectors, which name their own variables. */
@@ -198,7 +234,7 @@ export function settingOf(config: Config, name: string): (() => string) | undefi
   return typeof value === "string" && value !== "" ? () => value : undefined;
 }
 
-function readSecret(env: Env, name: SecretName, problems: string[]): Secret | undefined {
+function readSecret(env: Env, name: string, problems: string[]): Secret | undefined {
   const inline = env[name];
   const file = env[`${name}_FILE`];
   if (inline !== undefined && inline !== "" && file !== undefined && file !== "") {

@@ -1,6 +1,9 @@
 /** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
 import { hostname } from "node:os";
-import { HEARTBEAT_EVERY_MS, type ProcessInfo } from "../src/state/heartbeats.ts";
+import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
+import { isDuration } from "../src/ops/duration-buckets.ts";
+import { STATE_VERSION } from "../src/state/state-version.ts";
+import { watchFreezes } from "./freezes.ts";
 import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -12,29 +15,44 @@ export interface Heartbeat {
 }
 
 export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): Heartbeat {
-  const { heartbeats, redis } = runtime;
-  const info: ProcessInfo = {
-    id: `${hostname()}:${process.pid}`,
-    version: runtime.version,
-    roles: [...roles],
-    startedAt: Date.now(),
-  };
-  const addOutcomes = createOutcomeReport(runtime);
+  const { clock, heartbeats, keyring, log, metrics, redis, version } = runtime;
+  const id = `${hostname()}:${process.pid}`;
+  const startedAt = performance.now();
+  let frozen: Freeze | undefined;
+  const endWatch = watchFreezes((ms) => {
+    const to = clock.now();
+    frozen = { from: Math.round(to - ms), to };
+    metrics.frozen.inc(ms / 1000);
+    log.warn({ for_ms: Math.round(ms) }, "process.frozen");
+  });
+  const addCounts = createCountsReport(runtime);
 
   async function beat(): Promise<void> {
-    await heartbeats.beat(info, Date.now());
-    await addOutcomes();
+    if (clock.view() === undefined) await clock.measure();
+    const lacksKey = await keyring.missingKey();
+    await heartbeats.beat({
+      id,
+      version,
+      stateVersion: STATE_VERSION,
+      roles: [...roles],
+      startedAt: Math.round(clock.now() - (performance.now() - startedAt)),
+      ...clock.view(),
+      ...(frozen && { frozen }),
+      ...(lacksKey !== undefined && { lacksKey }),
+    });
+    await addCounts();
   }
 
   // An unreachable Redis is logged by its connections.
   const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, step: beat, onError() {} });
   return {
     async close() {
+      endWatch();
       const closed = beating.close();
       if (redis.status !== "ready") return;
       const left = closed
         .then(beat)
-        .then(() => heartbeats.leave(info.id))
+        .then(() => heartbeats.leave(id))
         .catch(() => {});
       const late = new Promise((resolve) => {
         setTimeout(resolve, LEAVE_MS).unref();
@@ -44,23 +62,20 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
   };
 }
 
-/** @returns what adds the outcomes since its last call to the shared counts of the last hour. */
-function createOutcomeReport({ metrics, outcomes }: Runtime): () => Promise<void> {
+/** @returns what adds the counts since its last call to those of all processes. */
+function createCountsReport({ clock, durations, metrics, outcomes }: Runtime): () => Promise<void> {
   let reported: ReadonlyMap<string, number> = new Map();
   return async () => {
-    const ended = new Map([
-      ...(await metrics.endedChanges()),
-      ...(await metrics.senderErrors()),
-      ...(await metrics.goneRelations()),
-    ]);
-    const fresh = new Map(
-      [...ended]
-        .map(([outcome, count]) => [outcome, count - (reported.get(outcome) ?? 0)] as const)
-        .filter(([, count]) => count > 0),
-    );
-    if (fresh.size === 0) return;
+    const counts = await metrics.sharedCounts();
+    const fresh = [...counts]
+      .map(([name, count]) => [name, count - (reported.get(name) ?? 0)] as const)
+      .filter(([, count]) => count > 0);
+    if (fresh.length === 0) return;
     // Before the write: a failed write loses a few counts, and never counts anything twice.
-    reported = ended;
-    await outcomes.add(fresh, Date.now());
+    reported = counts;
+    const now = clock.now();
+    await outcomes.add(new Map(fresh), now);
+    const timed = fresh.filter(([name]) => isDuration(name));
+    if (timed.length > 0) await durations.add(new Map(timed), now);
   };
 }

@@ -1,6 +1,7 @@
 /** HTTP intake: /events, the webhooks and their description, on the daemon's Redis and configuration. */
 import { settingOf } from "../src/config.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
+import { jsonEndpoint } from "../src/crm/json-webhook.ts";
 import { serveEvents } from "../src/http/events.ts";
 import { serveOpenApi } from "../src/http/openapi.ts";
 import type { createHttpServer } from "../src/http/server.ts";
@@ -12,7 +13,7 @@ import type { Runtime } from "./runtime.ts";
 type HttpServer = ReturnType<typeof createHttpServer>;
 
 export function serveHttpIntake(app: HttpServer, runtime: Runtime): void {
-  const { config, metrics, version } = runtime;
+  const { config, mapping, metrics, version } = runtime;
   const ports = intakePorts(runtime);
   app.addHook("onResponse", async (request, reply) => {
     metrics.countIntakeResponse(request.routeOptions.url, reply.statusCode);
@@ -25,7 +26,12 @@ export function serveHttpIntake(app: HttpServer, runtime: Runtime): void {
     open: config.INGEST_AUTH === "none",
   });
   const names = CONNECTORS.map(({ name }) => name);
-  serveOpenApi(app, version, names);
+  serveOpenApi(
+    app,
+    version,
+    names,
+    mapping.webhooks.map(({ name }) => name),
+  );
   serveCrmWebhooks(app, runtime, ports);
 }
 
@@ -44,20 +50,24 @@ function intakePorts({ clock, intakeClient, log, throttle }: Runtime): IntakePor
 }
 
 function serveCrmWebhooks(app: HttpServer, runtime: Runtime, ports: IntakePorts): void {
-  const { config, log, metrics, throttle } = runtime;
-  for (const { name: webhook } of CONNECTORS) {
+  const { config, log, mapping, metrics, throttle } = runtime;
+  const endpoints = [...CONNECTORS, ...mapping.webhooks.map(jsonEndpoint)];
+  for (const { name: webhook } of endpoints) {
     for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
     metrics.webhookGaps.inc({ webhook }, 0);
   }
-  serveWebhooks(app, {
+  serveWebhooks(app, endpoints, {
     ...ports,
-    secret: (name) => settingOf(config, name),
+    secret(name) {
+      const named = config.namedSecret(name);
+      return named === undefined ? settingOf(config, name) : () => named.value();
+    },
     canFetch: (name) => canFetch(config, name),
     publicUrl: config.WEBHOOKS_PUBLIC_URL,
     ended(webhook, outcome, why) {
       metrics.webhooks.inc({ webhook, outcome });
       if (outcome === "stored") return;
-      throttle(`webhook.${webhook}`, (suppressed) =>
+      throttle(`webhook.${webhook}.${outcome}`, (suppressed) =>
         log.warn({ webhook, outcome, why, suppressed }, "webhook.failed"),
       );
     },

@@ -6,10 +6,11 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
+import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
-import type { Encryption } from "../src/state/encryption.ts";
+import type { Sealing } from "../src/state/sealing.ts";
 import type { Keys } from "../src/state/keys.ts";
-import { MemoryGate } from "../src/state/redis-health.ts";
+import { healthReading, MemoryGate, writesRejected } from "../src/state/redis-health.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
@@ -19,7 +20,7 @@ export interface IntakeClientOptions {
   readonly redisUrl: string;
   readonly prefix: string;
   readonly keys: Keys;
-  readonly encryption: Encryption;
+  readonly sealing: Sealing;
   readonly tracing: Tracing;
   readonly onError: (error: Error) => void;
 }
@@ -31,7 +32,7 @@ export class IntakeClient {
   readonly #staged: StagedStates;
   readonly #keys: Keys;
 
-  constructor({ redisUrl, prefix, keys, encryption, tracing, onError }: IntakeClientOptions) {
+  constructor({ redisUrl, prefix, keys, sealing, tracing, onError }: IntakeClientOptions) {
     this.#redis = new Redis(redisUrl, {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
@@ -40,8 +41,8 @@ export class IntakeClient {
     this.#redis.on("error", onError);
     this.#memory = new MemoryGate(this.#redis);
     this.#keys = keys;
-    this.#inbox = new Inbox(this.#redis, prefix, tracing.bullmq);
-    this.#staged = new StagedStates(this.#redis, keys, encryption);
+    this.#inbox = new Inbox(this.#redis, prefix, sealing, tracing.bullmq);
+    this.#staged = new StagedStates(this.#redis, keys, sealing);
   }
 
   /** @throws when Redis is nearly full: what is left of its memory is for sync. */
@@ -50,8 +51,26 @@ export class IntakeClient {
     return this.#inbox.push(events);
   }
 
-  isNearlyFull(): Promise<boolean> {
-    return this.#memory.isClosed();
+  /** Why Redis accepts no events now; undefined when it does. @throws when it does not answer. */
+  async whyClosed(): Promise<string | undefined> {
+    const [isWritable, health, isFull] = await Promise.all([
+      this.#isWritable(),
+      readOne(this.#redis, healthReading),
+      this.#memory.isClosed(),
+    ]);
+    if (!isWritable || writesRejected(health) !== undefined) return "redis rejects writes";
+    return isFull ? "redis is nearly full" : undefined;
+  }
+
+  /** Redis rejects a ping when it rejects writes because it cannot save them. */
+  async #isWritable(): Promise<boolean> {
+    return this.#redis.ping().then(
+      () => true,
+      (error: Error) => {
+        if (error.message.startsWith("MISCONF")) return false;
+        throw error;
+      },
+    );
   }
 
   /** Which of these event keys were processed within the last seven days. */
@@ -71,13 +90,6 @@ export class IntakeClient {
 
   #requestKey(request: string): string {
     return this.#keys.request(createHash("sha256").update(request).digest("base64url"));
-  }
-
-  async answers(): Promise<boolean> {
-    return this.#redis.ping().then(
-      () => true,
-      () => false,
-    );
   }
 
   /** Resolves once Redis is connected, or after `deadlineMs`: requests are then answered 503. */

@@ -4,7 +4,7 @@ import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
-import { WARNING_REASONS } from "../src/mapping/mapping.ts";
+import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
 import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
 import {
   acceptEvent,
@@ -12,6 +12,7 @@ import {
   type AcceptPorts,
   type Arrival,
 } from "../src/sync/accept-event.ts";
+import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 import { fetchRecord } from "./fetch.ts";
@@ -46,6 +47,9 @@ class ListsUnknown extends Error {}
 
 const NO_LISTS: TenantLists = new Map();
 
+/** Warnings about values that the tenant's lists do not allow. */
+const BY_LISTS: ReadonlySet<string> = new Set<WarningReason>(["not_in_tenant_list", "too_many"]);
+
 /** Records may hold fields of any name; those unknown to the service share this label. */
 const OTHER_FIELD = "other";
 
@@ -56,16 +60,21 @@ export interface Intake {
 export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   startWarningsAtZero(runtime);
-  const ports = acceptPorts(runtime);
+
+  /** A job that waits must not lie in Redis as another client has added it. */
+  async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
+    await runtime.inbox.sealJob(job);
+    await job.moveToDelayed(Date.now() + waitMs, token);
+  }
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
     try {
-      await accept(runtime, job, ports);
+      await accept(runtime, job);
     } catch (error) {
       if (error instanceof ListsUnknown) {
         const others = await runtime.inbox.queue.getDelayedCount();
         const waitMs = LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS;
-        await job.moveToDelayed(Date.now() + waitMs, token);
+        await wait(job, waitMs, token);
         throw new DelayedError();
       }
       if (isDefect(error)) {
@@ -76,7 +85,7 @@ export function startIntake(runtime: Runtime): Intake {
       throttle("intake", (suppressed) =>
         log.warn({ err: error, suppressed }, "event.retry_scheduled"),
       );
-      await job.moveToDelayed(Date.now() + RETRY_MS, token);
+      await wait(job, RETRY_MS, token);
       throw new DelayedError();
     }
   }
@@ -115,12 +124,14 @@ function startWarningsAtZero({ metrics }: Runtime): void {
   }
 }
 
-function acceptPorts(runtime: Runtime): AcceptPorts {
-  const { deadLetters, staged, tenantLists, tracing } = runtime;
+async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
+  const { clock, deadLetters, keyring, staged, tenantLists, tracing } = runtime;
   return {
+    fingerprintOf: await keyring.fingerprintOf(),
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
+    askListsAgain: () => tenantLists.askAgain(clock.now()),
     isSeen: async (key) => (await staged.seen([key])).has(key),
     stage: (state) => tracing.span("stage", {}, () => staged.stage(state)),
     storeDeadLetter: (letter) => deadLetters.store(letter),
@@ -128,14 +139,16 @@ function acceptPorts(runtime: Runtime): AcceptPorts {
   };
 }
 
-async function accept(runtime: Runtime, job: Job, ports: AcceptPorts): Promise<void> {
+async function accept(runtime: Runtime, job: Job): Promise<void> {
+  const ports = await acceptPorts(runtime);
   const letterId = redriveOf(job);
   if (letterId !== undefined) {
     if ((await redriveDeadLetter(runtime, letterId, ports)) === "waiting") throw new ListsUnknown();
     return;
   }
-  const arrival = await arrivalOf(job, runtime);
-  const { event, records } = await acceptEvent(job.data, arrival, ports);
+  const value = await eventIn(job, runtime);
+  const arrival = await arrivalOf(job, value, runtime);
+  const { event, records } = await acceptEvent(value, arrival, ports);
   await addPointers(runtime, records);
   if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
@@ -148,11 +161,26 @@ async function accept(runtime: Runtime, job: Job, ports: AcceptPorts): Promise<v
   for (const record of records) reportAccepted(runtime, record, event, source);
 }
 
+/** @throws UnknownKey: the event waits for a process that has the key. */
+async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
+  try {
+    return await inbox.open(job.data);
+  } catch (error) {
+    // Not sealed by crmsync: the check of the event rejects it as it is.
+    if (error instanceof DamagedValue) return job.data;
+    throw error;
+  }
+}
+
 /** Only Redis' clock is believed; it is asked for the events whose own time cannot stand alone. */
-async function arrivalOf(job: Job, runtime: Runtime): Promise<Arrival> {
+async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Arrival> {
   const { clock } = runtime;
   const number = await arrivalNumber(job, runtime);
-  const { time } = (job.data ?? {}) as { time?: unknown };
+  const { time } = (value ?? {}) as { time?: unknown };
+  if (time === undefined) {
+    const sentAt = await clock.arrival(number, job.timestamp);
+    return { at: Math.max(sentAt, clock.now()), sentAt, number };
+  }
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
   const at = isPast ? clock.now() : await clock.arrival(number);
   return { at, sentAt: job.timestamp, number };
@@ -168,18 +196,30 @@ async function arrivalNumber(job: Job, runtime: Runtime): Promise<number> {
 }
 
 async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
-  const { mapping, metrics, tenantLists } = runtime;
+  const { mapping, tenantLists } = runtime;
   const { object, recordId } = splitSubject(subject);
   const context = { type: event.type, source: event.source, subject, object, recordId };
   // The record is the event's own: a record that was merged into it comes without one.
   const record = subject === event.subject ? event.data?.record : undefined;
   const lists = tenantLists.areKnown() ? tenantLists.current() : NO_LISTS;
   const mapped = await mapEventRecord(mapping, context, record, lists);
-  for (const { field, reason } of mapped.kind === "ignored" ? [] : mapped.warnings) {
+  if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
+  if (mapped.kind !== "mapped") return mapped;
+  return { ...mapped, leftOutByLists: mapped.warnings.some(({ reason }) => BY_LISTS.has(reason)) };
+}
+
+/** Values themselves are personal data: only `crmsync preview` shows them. */
+function reportWarnings(
+  { metrics, log, recordName }: Runtime,
+  { crmCode, warnings }: Exclude<MappingResult, { kind: "ignored" }>,
+  subject: string,
+): void {
+  for (const { field, reason, kind } of warnings) {
     const label = FIELD_NAMES.includes(field) ? field : OTHER_FIELD;
     metrics.mappingWarnings.inc({ field: label, reason });
+    const record = recordName(crmCode ?? subject);
+    log.debug({ record, fields: [label], why: reason, kind }, "record.value_left_out");
   }
-  return mapped;
 }
 
 /** Redis errors pass; anything else that is thrown here is a fault of the code. */
@@ -193,14 +233,15 @@ function isDefect(error: unknown): boolean {
 }
 
 async function rejectDefect(runtime: Runtime, job: Job): Promise<void> {
-  const { source, key } = identityOf(job.data, `job-${job.id}`);
+  const value = await eventIn(job, runtime);
+  const { source, key } = identityOf(value, `job-${job.id}`);
   const reason = "defect";
   const problems = [{ field: "", rule: "could not be processed", kind: "an event" }];
   const arrival = { at: job.timestamp, number: Number(job.id) || 0 };
   await runtime.deadLetters.store(
     createDeadLetter(
       { eventKey: key },
-      { reason, problems, source, event: JSON.stringify(job.data), at: Date.now(), arrival },
+      { reason, problems, source, event: JSON.stringify(value), at: Date.now(), arrival },
     ),
   );
   reportOutcome(runtime, { outcome: "rejected", reason, problems });

@@ -1,14 +1,19 @@
 /** The daemon: starts the roles of one process in order, and ends them in reverse order. */
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { EXIT_CONFIG } from "../src/config.ts";
+import { drainable, type Drain } from "../src/http/drain.ts";
 import { serveHealth } from "../src/http/health.ts";
 import { createHttpServer } from "../src/http/server.ts";
 import { serveStatus } from "../src/http/status.ts";
+import { CONTENT_TYPES } from "../src/ops/exposition.ts";
 import { meetRedis } from "../src/ops/redis-script.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
+import type { StateVersionError } from "../src/state/state-version.ts";
 import { stopFindings } from "../src/status/findings.ts";
-import { readingsInTime } from "../src/status/readings.ts";
+import { takeReadings } from "../src/status/readings.ts";
 import { readStatus } from "../src/status/status.ts";
 import { keepClock } from "./clock.ts";
 import { startFetch } from "./fetch.ts";
@@ -17,8 +22,12 @@ import { serveHttpIntake } from "./http-intake.ts";
 import { startIntake } from "./intake.ts";
 import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
+import { openKeyring } from "./keyring.ts";
+import { keepSealed } from "./reseal.ts";
+import { rewriteAof } from "./rewrite-aof.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
 import { watchStateAge } from "./state-age.ts";
+import { takeOverState, watchStateVersion } from "./state-version.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantLists, type TenantListsKeeper } from "./tenant-lists.ts";
@@ -41,8 +50,19 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   await meetRedis(redisUrl, REDIS_WAIT_MS);
   const runtime = createRuntime(options);
   shutdown.add("redis", () => runtime.close());
+  // Nothing works on a state of another version. While Redis is away, only HTTP answers.
+  const takenOver = takeOverState(runtime);
+  await Promise.race([takenOver, sleep(REDIS_WAIT_MS)]);
   const clock = keepClock(runtime);
   shutdown.add("clock", () => clock.close());
+  // Before any work begins: a port that is in use ends the start without having sent anything.
+  const http = await serve(runtime, roles, shutdown);
+  shutdown.add("http connections", () => http.close(shutdown.isPatient));
+  await takenOver;
+  await openKeyring(runtime);
+  await runtime.clock.known;
+  const stateVersion = watchStateVersion(runtime, (error) => void endWith(error, options));
+  shutdown.add("state version", () => stateVersion.close());
   const sweep = startSweep(runtime);
   shutdown.add("sweep", () => sweep.close());
   // Ends late: a slow CRM must not keep requests to the service from being settled.
@@ -52,6 +72,10 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   }
   const heartbeat = startHeartbeat(runtime, roles);
   shutdown.add("heartbeat", () => heartbeat.close());
+  const rewriting = rewriteAof(runtime);
+  shutdown.add("redis file", () => rewriting?.close());
+  const sealed = keepSealed(runtime);
+  shutdown.add("sealing", () => sealed.close());
   const stateAge = watchStateAge(runtime);
   shutdown.add("state age", () => stateAge.close());
 
@@ -65,9 +89,17 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
     shutdown.add("sync", () => sync.close());
   }
   if (roles.has("intake")) startIntakeRole(runtime, lists, shutdown);
-  const url = await serve(runtime, roles, shutdown);
+  // Closes the port first. Requests under way are answered while the other parts end.
+  shutdown.add("http", () => void http.close(shutdown.isPatient).catch(() => {}));
+  const { url } = http;
   log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "daemon.started");
   return { url };
+}
+
+async function endWith(error: StateVersionError, { log, shutdown }: DaemonOptions): Promise<void> {
+  log.fatal({ err: error }, "state.other_version");
+  await shutdown.run();
+  process.exit(EXIT_CONFIG);
 }
 
 /** What every process with access to the service does beside syncing. */
@@ -91,16 +123,19 @@ async function serve(
   runtime: Runtime,
   roles: ReadonlySet<Role>,
   shutdown: Shutdown,
-): Promise<string> {
+): Promise<Drain & { readonly url: string }> {
   const { config, log, metrics } = runtime;
   const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
+  const drain = drainable(app);
   serveHealth(app, {
-    notReady: () => reasonsNotReady(runtime),
+    notReady: async () => (shutdown.isRequested ? ["the process ends"] : reasonsNotReady(runtime)),
     notSending: () => reasonsNotSending(runtime),
-    metrics: runtime.scrape,
-    metricsType: metrics.registry.contentType,
+    async metrics(accept) {
+      const format = metrics.formatFor(accept);
+      return { type: CONTENT_TYPES[format], text: await runtime.scrape(format) };
+    },
   });
-  serveStatus(app, () => readStatus(runtime, runtime.version));
+  serveStatus(app, () => readStatus(runtime, runtime.version, runtime.statusRedis));
   if (roles.has("http")) serveHttpIntake(app, runtime);
   // The page's library is larger than the rest of the server: loaded only when it is needed.
   if (config.secrets.OPERATOR_TOKEN !== undefined) {
@@ -108,19 +143,17 @@ async function serve(
   }
   await runtime.intakeClient.connected(REDIS_WAIT_MS);
   await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
-  shutdown.add("http", () => app.close());
   const { port } = app.server.address() as AddressInfo;
   const host = config.HTTP_HOST.includes(":") ? `[${config.HTTP_HOST}]` : config.HTTP_HOST;
-  return `http://${host}:${port}`;
+  return { ...drain, url: `http://${host}:${port}` };
 }
 
 /** Only what keeps events from being accepted. A denial is no reason: accepted changes are kept. */
 async function reasonsNotReady({ intakeClient }: Runtime): Promise<string[]> {
-  if (!(await intakeClient.answers())) return ["redis does not answer"];
-  return (await intakeClient.isNearlyFull()) ? ["redis is nearly full"] : [];
+  const why = await intakeClient.whyClosed();
+  return why === undefined ? [] : [why];
 }
 
 async function reasonsNotSending(runtime: Runtime): Promise<string[]> {
-  const readings = await readingsInTime(runtime);
-  return readings === undefined ? [] : stopFindings(readings).map(({ says }) => says);
+  return stopFindings(await takeReadings(runtime, runtime.statusRedis)).map(({ says }) => says);
 }

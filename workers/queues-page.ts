@@ -1,5 +1,6 @@
 /** GET /queues on the daemon's queues. */
 import { EVENT_TYPES } from "../src/event/crm-event.ts";
+import { sealedIn } from "../src/event/inbox.ts";
 import { serveQueues } from "../src/http/queues.ts";
 import type { createHttpServer } from "../src/http/server.ts";
 import { LANES } from "../src/sync/lane.ts";
@@ -27,6 +28,7 @@ export async function serveQueuesPage(
 
 /** Shows only values of closed sets: everything else is the sender's own text. */
 function describeEvent(data: unknown): Record<string, unknown> {
+  if (sealedIn(data) !== undefined) return { type: "sealed" };
   const { type, lane } = (data ?? {}) as { type?: unknown; lane?: unknown };
   return {
     type: EVENT_TYPES.find((known) => known === type) ?? "unknown",

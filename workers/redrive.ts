@@ -1,4 +1,6 @@
-/** Accepts the event of a dead letter again, in the place that it had among the events of its record. */
+/** Accepts the events of dead letters again, each in the place that it had among those of its record. */
+import { parseEvent, splitSubject } from "../src/event/crm-event.ts";
+import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import {
   acceptEvent,
@@ -7,6 +9,8 @@ import {
   type AcceptPorts,
   type Arrival,
 } from "../src/sync/accept-event.ts";
+import { isTenantProblem } from "../src/sync/tenant-problems.ts";
+import { validatePayload } from "../src/sync/validate.ts";
 import { addPointers, reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -33,6 +37,38 @@ export async function redriveDeadLetter(
     log.info({ record, source, why: outcomeOf(records) }, "dead_letter.dropped");
   }
   return "done";
+}
+
+/** Redrives the dead letters that the tenant's value lists were relaxed for. */
+export async function redriveAllowed(runtime: Runtime): Promise<void> {
+  const { deadLetters, inbox, log, tenantLists } = runtime;
+  let redriven = 0;
+  try {
+    for await (const letter of deadLetters.all()) {
+      if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) continue;
+      if (!(await isValidNow(runtime, letter))) continue;
+      await inbox.redrive(letter.id);
+      redriven += 1;
+    }
+  } finally {
+    await tenantLists.endRelaxed();
+  }
+  if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
+}
+
+/** Whether the record of a dead letter passes with the lists as they are now. */
+async function isValidNow(
+  { clock, mapping, tenantLists }: Runtime,
+  letter: StoredDeadLetter,
+): Promise<boolean> {
+  const parsed = parseEvent(parse(letter.event), clock.now());
+  if (!parsed.ok) return false;
+  const { type, source, subject, data } = parsed.event;
+  const lists = tenantLists.current();
+  const context = { type, source, subject, ...splitSubject(subject) };
+  const mapped = await mapEventRecord(mapping, context, data?.record, lists);
+  if (mapped.kind !== "mapped" || mapped.candidate === undefined) return false;
+  return validatePayload(mapped.candidate, lists).ok;
 }
 
 /** Undefined for what another client wrote, and is not JSON. */

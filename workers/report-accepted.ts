@@ -39,6 +39,7 @@ export function reportAccepted(
     case "waiting":
       return;
     case "staged":
+      runtime.metrics.countPassed("intake");
       if (coalesced) return;
       runtime.tracing.note({
         "crmsync.outcome": "staged",
@@ -48,6 +49,7 @@ export function reportAccepted(
       return;
     case "unchanged":
     case "nothing_to_terminate": {
+      runtime.metrics.countPassed("intake");
       const happenedAt = event?.time === undefined ? Date.now() : Date.parse(event.time);
       reportOutcome(runtime, { ...common, outcome: result, happenedAt });
       return;

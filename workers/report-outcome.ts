@@ -1,8 +1,9 @@
 /** Reports how a change ended: one counter, one span attribute, one log line. */
 import type { Lane } from "../src/sync/lane.ts";
 import type { ChangeOutcome } from "../src/sync/outcomes.ts";
+import { problemFields } from "../src/sync/problem-fields.ts";
 import type { Problem } from "../src/sync/problem.ts";
-import { fieldsOf, hashOf } from "./log-names.ts";
+import { hashOf } from "./log-names.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface EndedChange {
@@ -33,9 +34,10 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   const { metrics, log, tracing } = runtime;
   const { outcome, reason, lane, crmCode, source, tries, happenedAt } = ended;
   metrics.changes.inc({ outcome });
-  if (outcome === "rejected") metrics.rejected.inc({ reason: reason ?? "defect" });
+  if (outcome === "rejected") metrics.countRejected(reason ?? "defect", ended.problems);
+  if (outcome === "created" || outcome === "updated") metrics.countPassed("sync");
   const freshness = happenedAt && Math.max(0, (Date.now() - happenedAt) / 1000);
-  if (freshness !== undefined && lane !== undefined) metrics.freshness.observe({ lane }, freshness);
+  if (freshness !== undefined && lane !== undefined) metrics.observeFreshness(lane, freshness);
   tracing.note({
     "crmsync.outcome": outcome,
     "crmsync.reason": reason,
@@ -53,7 +55,7 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
       source,
       tries,
       freshness_s: freshness,
-      fields: fieldsOf(ended.problems),
+      fields: ended.problems && problemFields(ended.problems),
     },
     "change.settled",
   );

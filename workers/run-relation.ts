@@ -2,12 +2,15 @@
 import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
+import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
 import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
+import { reportRetry } from "./report-retry.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -22,6 +25,9 @@ const STALE_AFTER_MS = 5000;
 
 const HOUR_MS = 3_600_000;
 
+/** How long a state waits that this process cannot open, ms. */
+const KEY_WAIT_MS = 10_000;
+
 /** @returns what the job does next; undefined when the run was cut short. */
 export async function runRelation(
   job: Job<Pointer>,
@@ -32,13 +38,24 @@ export async function runRelation(
 ): Promise<Next | undefined> {
   const { log, throttle } = runtime;
   try {
-    const ports = syncPorts(runtime, access, token, permit);
+    let status: number | undefined;
+    const ports = syncPorts(runtime, access, {
+      token,
+      permit,
+      fingerprintOf: await runtime.keyring.fingerprintOf(),
+      onReply(reply) {
+        status = reply.kind === "unavailable" ? reply.status : undefined;
+      },
+    });
     const { end, state } = await syncRelation(job.data.crmCode, ports);
     if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
-    if (state !== undefined) report(runtime, state, end);
+    if (state !== undefined) report(runtime, state, end, status);
     await endJob(job, token, end.next);
     return end.next;
   } catch (error) {
+    if (error instanceof UnknownKey || error instanceof DamagedValue) {
+      return await waitForKey(runtime, job, token, error);
+    }
     // The record is held and its job locked until both expire; then it is run again.
     throttle("sync.run", (suppressed) =>
       log.error({ err: error, suppressed }, "change.interrupted"),
@@ -50,13 +67,35 @@ export async function runRelation(
   }
 }
 
-function syncPorts(
-  runtime: Runtime,
-  access: ServiceAccess,
+/** The state cannot be opened. It stays as it is; a newer event of the record replaces it. */
+async function waitForKey(
+  { log, recordName, retried, throttle }: Runtime,
+  job: Job<Pointer>,
   token: string,
-  permit: Permit,
-): SyncPorts {
-  const { config, staged } = runtime;
+  error: UnknownKey | DamagedValue,
+): Promise<Next> {
+  const { crmCode } = job.data;
+  const record = recordName(crmCode) ?? hashOf(crmCode);
+  throttle("sync.sealed", (suppressed) =>
+    log.error({ record, err: error, suppressed }, "change.not_opened"),
+  );
+  const reason = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
+  await retried.failed(crmCode, { reason, record });
+  const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;
+  await endJob(job, token, next);
+  return next;
+}
+
+interface Run extends Pick<SyncPorts, "fingerprintOf"> {
+  /** Of the pointer job. */
+  readonly token: string;
+  readonly permit: Permit;
+  readonly onReply: (reply: ServiceReply) => void;
+}
+
+function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts {
+  const { fingerprintOf, onReply, permit, token } = run;
+  const { config, settledLately, staged } = runtime;
   let takenAt = 0;
   return {
     async take(crmCode) {
@@ -67,17 +106,24 @@ function syncPorts(
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
       }
-      return access.send(permit, decision, crmCode);
+      const reply = await access.send(permit, decision, crmCode);
+      onReply(reply);
+      return reply;
     },
-    settle: (state, how) => staged.settle(state, how),
+    async settle(state, how) {
+      const result = await staged.settle(state, how);
+      if (how.finished && result !== "lost") settledLately.note(state);
+      return result;
+    },
     async storeDeadLetter({ crmCode, event, eventOrder, order }, reason, problems) {
-      if (reason === "service_rejected") await runtime.tenantLists.doubt();
+      if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
       const { source } = JSON.parse(event) as { source?: string };
       const letter = { reason, problems, event, order: eventOrder, source, at: Date.now() };
       const asOf = eventOrder === order ? "event" : "fields";
       await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter), asOf);
     },
     now: Date.now,
+    fingerprintOf,
     retry: {
       baseMs: config.RETRY_BASE_MS,
       giveUpMs: config.RETRY_MAX_HOURS * HOUR_MS,
@@ -108,8 +154,15 @@ async function endJob(job: Job<Pointer>, token: string, next: Next): Promise<voi
   }
 }
 
-function report(runtime: Runtime, state: TakenState, end: RunEnd): void {
+/** @param status of the service's reply, if it gave none that is usable. */
+function report(
+  runtime: Runtime,
+  state: TakenState,
+  end: RunEnd,
+  status: number | undefined,
+): void {
   const { crmCode, lane, tries } = state;
+  if (end.next.kind === "complete") void runtime.retried.ended(crmCode).catch(() => {});
   const { outcome, problems, reason } = end;
   const common = { crmCode, lane, tries };
   switch (outcome) {
@@ -129,16 +182,19 @@ function report(runtime: Runtime, state: TakenState, end: RunEnd): void {
     case "throttled":
     case "denied":
     case undefined:
-      reportUnfinished(runtime, state, end);
+      reportUnfinished(runtime, state, end, status);
   }
 }
 
 /** The run ended, the change did not: it is retried later, or sent again at once. */
 function reportUnfinished(
-  { log, metrics, recordName, throttle, tracing }: Runtime,
-  { crmCode, lane, tries }: TakenState,
+  runtime: Runtime,
+  state: TakenState,
   { outcome, reason }: RunEnd,
+  status: number | undefined,
 ): void {
+  const { crmCode, lane, tries } = state;
+  const { log, recordName, tracing } = runtime;
   tracing.note({
     "crmsync.outcome": outcome ?? "requeued",
     "crmsync.reason": reason,
@@ -146,16 +202,6 @@ function reportUnfinished(
     "crmsync.record": hashOf(crmCode),
     "crmsync.tries": tries,
   });
-  const line = { record: recordName(crmCode), outcome, reason, lane, tries };
-  if (outcome !== "unavailable") {
-    log.debug(line, "change.requeued");
-    return;
-  }
-  metrics.countRetry(reason ?? "other");
-  if (reason === "forbidden") {
-    throttle("change.forbidden", (suppressed) =>
-      log.warn({ ...line, suppressed }, "change.forbidden"),
-    );
-  }
-  log.debug(line, "change.retry_scheduled");
+  if (outcome === "unavailable") return reportRetry(runtime, state, reason ?? "other", status);
+  log.debug({ record: recordName(crmCode), outcome, reason, lane, tries }, "change.requeued");
 }

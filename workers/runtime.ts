@@ -1,5 +1,5 @@
 /** What all roles of one daemon share: the stores, metrics, log, tracing and the mapping. */
-import type { Redis } from "ioredis";
+import { Redis } from "ioredis";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
@@ -7,7 +7,7 @@ import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
 import { WorkRedis } from "../src/ops/redis-script.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
-import { readingsInTime } from "../src/status/readings.ts";
+import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
 import { createScrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { IntakeClient } from "./intake-client.ts";
@@ -16,17 +16,23 @@ import { hashOf } from "./log-names.ts";
 /** The same event is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
 
+/** Retries for the same reason are logged at most once in this time, ms. */
+const LOG_RETRIES_EVERY_MS = 60_000;
+
 export interface Runtime extends Stores {
   readonly version: string;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** The text of GET /metrics. */
-  readonly scrape: () => Promise<string>;
+  readonly scrape: ReturnType<typeof createScrape>;
   readonly tracing: Tracing;
   readonly throttle: ReturnType<typeof createThrottle>;
+  readonly throttleRetries: ReturnType<typeof createThrottle>;
   readonly mapping: Mapping;
   readonly intakeClient: IntakeClient;
   readonly jobNotifier: JobNotifier;
+  /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
+  readonly statusRedis: Redis;
   /** How log lines name a record: by a hash, unless LOG_CRM_CODES is set. */
   readonly recordName: (crmCode: string | undefined) => string | undefined;
 }
@@ -48,13 +54,14 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     throttle("redis", (suppressed) => log.warn({ err: error, suppressed }, "redis.unreachable"));
   const subscriber = connect(redisUrl, onError);
   const stores = openStores(config, connect(redisUrl, onError), tracing);
-  const { keys, encryption } = stores;
-  const metrics = createMetrics();
+  const { keys, sealing } = stores;
+  const statusRedis = connectForStatus(redisUrl, onError);
+  const metrics = createMetrics(tracing.spanIds);
   const intakeClient = new IntakeClient({
     redisUrl,
     prefix: config.QUEUE_PREFIX,
     keys,
-    encryption,
+    sealing,
     tracing,
     onError,
   });
@@ -63,18 +70,27 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     version,
     log,
     throttle,
+    throttleRetries: createThrottle(LOG_RETRIES_EVERY_MS),
     tracing,
     metrics,
-    scrape: createScrape(metrics, version, () => readingsInTime(stores)),
+    scrape: createScrape(metrics, version, () =>
+      readingsInTime(stores, statusRedis, (error) =>
+        throttle("readings", (suppressed) =>
+          log.warn({ err: error, suppressed }, "status.unreadable"),
+        ),
+      ),
+    ),
     mapping,
     intakeClient,
     jobNotifier: new JobNotifier(subscriber, keys),
+    statusRedis,
     recordName: (crmCode) =>
       crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashOf(crmCode),
     async close() {
       await mapping.close();
       await intakeClient.close();
       subscriber.disconnect();
+      statusRedis.disconnect();
       await stores.close();
     },
   };
@@ -83,6 +99,16 @@ export function createRuntime(options: RuntimeOptions): Runtime {
 /** A client that waits for Redis without a limit, as workers need it. */
 function connect(url: string, onError: (error: Error) => void): Redis {
   const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
+  redis.on("error", onError);
+  return redis;
+}
+
+function connectForStatus(url: string, onError: (error: Error) => void): Redis {
+  const redis = new Redis(url, {
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: REDIS_DEADLINE_MS,
+  });
   redis.on("error", onError);
   return redis;
 }

@@ -50,7 +50,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       }
       if (reply.kind === "denied") await denials.begin(reply);
       else if (reply.kind === "unavailable") {
-        if (await outage.failed(reply.reason)) {
+        if (await outage.failed(reply.reason, crmCode)) {
           metrics.pauses.inc({ reason: "unavailable" });
           log.error({ reason: reply.reason }, "service.unavailable");
         }
@@ -66,6 +66,7 @@ function openObservedService(runtime: Runtime, address: ServiceAddress): OpenSer
     onExchange({ operation, method, status, durationMs }) {
       metrics.countRequest(method, operation, status);
       metrics.requestDuration.observe({ method }, durationMs / 1000);
+      metrics.timeReply(operation, status, durationMs);
     },
     onPause: (reason) => metrics.pauses.inc({ reason }),
     log: {

@@ -6,13 +6,14 @@ import type { Runtime } from "./runtime.ts";
 const CHECK_MS = 1000;
 
 export function watchStateAge(runtime: Runtime): Polling {
-  const { ledger, log, redis, stateAge } = runtime;
+  const { ledger, log, redis, settledLately, stateAge } = runtime;
 
   async function check(): Promise<void> {
     if (!(await stateAge.wentBackwards())) return;
     const rows = await ledger.forgetAll();
+    const removed = await settledLately.restore();
     await stateAge.note(Date.now());
-    log.error({ rows }, "redis.went_backwards");
+    log.error({ rows, removed }, "redis.went_backwards");
   }
 
   const onReady = () => void check().catch(() => {});

@@ -13,7 +13,7 @@ import { startPolling } from "./poll.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
-const SWEEP_QUEUE = "sweep";
+export const SWEEP_QUEUE = "sweep";
 const EVERY_MS = 10_000;
 
 /** How often the schedule is written again: a Redis that lost its data has lost it too, ms. */
@@ -68,6 +68,7 @@ async function sweep(runtime: Runtime): Promise<void> {
   await deleteOldRows(runtime);
   await runtime.ledger.keepWatermarks();
   await runtime.deadLetters.recount();
+  await runtime.retried.forgetEnded();
 }
 
 /**
@@ -119,7 +120,7 @@ async function rejectFailedJobs(runtime: Runtime): Promise<void> {
     await rejectJob(runtime, `failed-${job.id}`, {
       reason: "defect",
       rule: `could not be processed (${job.failedReason})`,
-      event: JSON.stringify(job.data),
+      event: JSON.stringify(await runtime.inbox.open(job.data).catch(() => job.data as unknown)),
       at: job.timestamp,
     });
     await job.remove();

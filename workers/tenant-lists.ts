@@ -1,8 +1,11 @@
 /**
  * Keeps the tenant's value lists current: requested at the first start, once per hour window, and
- * after the service has rejected a payload. One process requests them; all read them from Redis.
+ * when they are doubted (the service has rejected a payload, or they refuse a value that may be
+ * allowed by now). One process requests them; all read them from Redis. Dead letters that they no
+ * longer refuse are redriven.
  */
 import { startPolling } from "./poll.ts";
+import { redriveAllowed } from "./redrive.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -17,9 +20,6 @@ const FIRST_PAUSE_MS = 4000;
 
 /** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
 const FIRST_WAIT_MS = 3000;
-
-/** After a rejected payload they are requested earlier, but at most this often per hour window. */
-const REQUESTS_PER_HOUR = 12;
 
 export interface TenantListsKeeper {
   /** Resolves once the lists are known, or after FIRST_WAIT_MS. */
@@ -50,6 +50,7 @@ export function keepTenantLists(
         }
       }
       if (!(await tenantLists.reload())) return;
+      if (access !== undefined && (await tenantLists.wereRelaxed())) await redriveAllowed(runtime);
       clearTimeout(late);
       known.resolve();
     },
@@ -68,22 +69,24 @@ export function keepTenantLists(
   };
 }
 
-async function isDue({ config, tenantLists }: Runtime): Promise<boolean> {
-  const at = await tenantLists.fetchedAt();
-  const age = at === undefined ? Number.POSITIVE_INFINITY : Date.now() - at;
-  if (age < config.QUOTA_HOUR_MS / REQUESTS_PER_HOUR) return false;
-  if (age < config.QUOTA_HOUR_MS && !(await tenantLists.isDoubted())) return false;
-  return tenantLists.claim(CLAIM_MS);
+async function isDue({ clock, tenantLists }: Runtime): Promise<boolean> {
+  return (await tenantLists.areDue(clock.now())) && tenantLists.claim(CLAIM_MS);
 }
 
 async function requestLists(
-  { log, tenantLists, throttle }: Runtime,
+  { clock, log, tenantLists, throttle }: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
   const permit = await access.quota.acquire("live", signal);
   const reply = await access.client.schemaConfig(permit);
-  if (reply.kind === "schema" && (await tenantLists.store(reply, Date.now()))) return true;
+  const changes = reply.kind === "schema" ? await tenantLists.store(reply, clock.now()) : undefined;
+  if (changes !== undefined) {
+    for (const { field, added, removed, says } of changes) {
+      log.info({ fields: [field], added, removed, why: says }, "value_lists.changed");
+    }
+    return true;
+  }
   if (reply.kind === "denied") await access.denied(reply);
   throttle("lists", (suppressed) =>
     log.warn({ reply: reply.kind, suppressed }, "value_lists.fetch_failed"),

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply, Relation } from "../src/service/reply.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
+import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/ledger-row.ts";
@@ -71,12 +72,13 @@ async function listFrom(
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<"done" | "failed" | "again"> {
-  const { ledger, log } = runtime;
+  const { keyring, ledger, log } = runtime;
+  const fingerprintOf = await keyring.fingerprintOf();
   const acquire = () => access.quota.acquire("live", signal);
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
-    const rows = reply.relations.flatMap(rowsOf);
+    const rows = reply.relations.flatMap((relation) => rowsOf(relation, fingerprintOf));
     if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
     page = reply.nextCursor;
   }
@@ -105,7 +107,7 @@ async function listingFailed(
   return "failed";
 }
 
-function rowsOf(relation: Relation): [string, LedgerRow][] {
+function rowsOf(relation: Relation, fingerprintOf: FingerprintOf): [string, LedgerRow][] {
   const { crmCode } = relation;
-  return typeof crmCode === "string" ? [[crmCode, rowOf(relation, Date.now())]] : [];
+  return typeof crmCode === "string" ? [[crmCode, rowOf(relation, Date.now(), fingerprintOf)]] : [];
 }

@@ -22,10 +22,16 @@ at once. Exit code: 1 when a check has failed, else 0.`,
 }
 
 async function examine(options: { json?: true }): Promise<void> {
-  const checks = await checkAll(readConfig());
+  const checks: Check[] = [];
+  for (const group of checkAll(readConfig())) {
+    const done = await group;
+    checks.push(...done);
+    if (!options.json) process.stdout.write(done.map(lineOf).join(""));
+  }
   if (options.json) process.stdout.write(`${JSON.stringify(checks, undefined, 2)}\n`);
-  else process.stdout.write(checks.map(lineOf).join(""));
-  if (checks.some(({ result }) => result === "fail")) process.exitCode = 1;
+  const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
+  // What hangs must not keep the process; all lines are written when this is called.
+  process.stdout.write("", () => process.exit(code));
 }
 
 function lineOf({ name, result, says, remedy }: Check): string {

@@ -1,16 +1,21 @@
-import { join } from "node:path";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
-import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
+import type { ServiceAddress } from "../service/open-service.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
 import { startDaemon } from "../../workers/main.ts";
+import { oneOf } from "./choice.ts";
+import { explainPort } from "./explain-port.ts";
+import { addressesText } from "./start-addresses.ts";
+import { ownRedis, ownService, type OwnService } from "./start-embedded.ts";
 
 interface StartOptions {
   readonly roles: ReadonlySet<Role>;
@@ -19,15 +24,8 @@ interface StartOptions {
 }
 
 function parseRoles(text: string): ReadonlySet<Role> {
-  const names = text.split(",").map((name) => name.trim());
-  const unknown = names.filter((name) => !(ROLES as readonly string[]).includes(name));
-  if (unknown.length > 0 || names.length === 0) {
-    throw new InvalidArgumentError(`roles are ${ROLES.join(", ")}; unknown: ${unknown.join(", ")}`);
-  }
-  return new Set(names as Role[]);
+  return new Set(text.split(",").map((name) => oneOf(ROLES)(name.trim())));
 }
-
-const SANDBOX_PORT = 4010;
 
 export function startCommand(): Command {
   return new Command("start")
@@ -50,43 +48,78 @@ async function start(options: StartOptions): Promise<void> {
   const { roles } = options;
   requireService(config, roles, options.sandbox === true);
   const mapping = await loadMapping(config.MAPPING);
-  const log = createLog(config.LOG_LEVEL);
+  if (roles.has("http")) requireWebhooks(config, mapping);
+  let tracing = NO_TRACING;
+  const log = createLog(config.LOG_LEVEL, {
+    ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
+    context: () => tracing.spanIds?.() ?? {},
+  });
   changeLevelOnSignal(log);
-  const shutdown = new Shutdown(log);
+  log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
+  const shutdown = new Shutdown(log, config.SHUTDOWN_DELAY_MS);
   shutdown.onSignals();
   const defect = (error: unknown) => {
     log.fatal({ err: error }, "daemon.defect");
     process.exit(70);
   };
   process.on("unhandledRejection", defect).on("uncaughtException", defect);
-
-  const tracing = await tracingOf(config, log);
-  shutdown.add("tracing", () => tracing.close());
-  const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
-  const service = options.sandbox
-    ? await ownService(config, log, shutdown)
-    : roles.has("sync")
-      ? {
-          baseUrl: config.SERVICE_BASE_URL ?? "",
-          token: () => config.secrets.SERVICE_TOKEN?.value() ?? "",
-        }
-      : undefined;
-  const daemon = await startDaemon({
-    config,
-    roles,
-    redisUrl,
-    service,
-    version: VERSION,
-    mapping,
-    log,
-    tracing,
-    shutdown,
-  });
-  if (options.json) {
-    const line = { url: daemon.url, pid: process.pid, redisUrl, serviceUrl: service?.baseUrl };
-    process.stdout.write(`${JSON.stringify(line)}\n`);
+  try {
+    tracing = await tracingOf(config, log);
+    shutdown.add("tracing", () => tracing.close());
+    await startParts({ options, config, mapping, log, tracing, shutdown });
+  } catch (error) {
+    await shutdown.run();
+    throw error;
   }
 }
+
+interface Parts {
+  readonly options: StartOptions;
+  readonly config: Config;
+  readonly mapping: Mapping;
+  readonly log: Logger;
+  readonly tracing: Tracing;
+  readonly shutdown: Shutdown;
+}
+
+async function startParts({ options, config, shutdown, ...shared }: Parts): Promise<void> {
+  const { log } = shared;
+  const { roles } = options;
+  const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
+  const sandbox = options.sandbox ? await ownService(config, log, shutdown) : undefined;
+  const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
+  const given = { config, roles, redisUrl, service, version: VERSION, shutdown };
+  const { url } = await startDaemon({ ...shared, ...given }).catch((error: unknown) => {
+    throw explainPort(error, "HTTP_PORT", config.HTTP_HOST);
+  });
+  if (options.json) {
+    const line = { url, pid: process.pid, redisUrl, serviceUrl: service?.baseUrl };
+    process.stdout.write(`${JSON.stringify(line)}\n`);
+  } else if (isForPeople(config, process.stdout)) {
+    process.stdout.write(
+      addressesText({ config, version: VERSION, roles, url, redisUrl, sandbox }),
+    );
+  }
+}
+
+/** People read a terminal; programs read everything else, unless LOG_FORMAT says otherwise. */
+function isForPeople({ LOG_FORMAT }: Config, stream: NodeJS.WriteStream): boolean {
+  return LOG_FORMAT === undefined ? stream.isTTY : LOG_FORMAT === "text";
+}
+
+async function textDestination() {
+  return (await import("../ops/log-text.ts")).textOnStderr();
+}
+
+const serviceOf = (config: Config): ServiceAddress => ({
+  baseUrl: config.SERVICE_BASE_URL ?? "",
+  token: () => config.secrets.SERVICE_TOKEN?.value() ?? "",
+});
+
+const addressOf = ({ url, token }: OwnService): ServiceAddress => ({
+  baseUrl: url,
+  token: () => token,
+});
 
 async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
   if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
@@ -99,6 +132,12 @@ async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
     log,
     templateOf,
   });
+}
+
+/** Otherwise only the senders would notice, by a 401 for each request. */
+function requireWebhooks(config: Config, { webhooks }: Mapping): void {
+  const problems = webhookProblems(webhooks, config);
+  if (problems.length > 0) throw new ConfigError(problems);
 }
 
 /** `start` never falls back to the sandbox by itself: that would look like success. */
@@ -116,51 +155,4 @@ function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boole
     );
   }
   if (problems.length > 0) throw new ConfigError(problems);
-}
-
-async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promise<string> {
-  const redis = await startEmbeddedRedis({ dataDir: config.DATA_DIR, log });
-  shutdown.add("embedded redis", () => redis.close());
-  void stopWith(redis.exited, log, shutdown);
-  return redis.url;
-}
-
-/** Without its Redis the daemon can only end; the data stays on the disk. */
-async function stopWith(
-  exited: Promise<{ wanted: boolean; reason: string }>,
-  log: Logger,
-  shutdown: Shutdown,
-): Promise<void> {
-  const { wanted, reason } = await exited;
-  if (wanted) return;
-  log.fatal({ reason }, "redis.gave_up");
-  await shutdown.run();
-  process.exit(1);
-}
-
-async function ownService(config: Config, log: Logger, shutdown: Shutdown) {
-  const { startSandbox } = await import("../sandbox/serve.ts");
-  const options = {
-    database: join(config.DATA_DIR, "sandbox.db"),
-    tokenFile: join(config.DATA_DIR, "sandbox.token"),
-    limits: {
-      perHour: config.QUOTA_PER_HOUR,
-      hourMs: config.QUOTA_HOUR_MS,
-      burst: config.QUOTA_BURST,
-      burstMs: config.QUOTA_BURST_MS,
-    },
-    onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
-  };
-  // The port of `crmsync sandbox`, so that there is one address to remember.
-  const sandbox = await startSandbox({ ...options, port: SANDBOX_PORT }).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    return startSandbox({ ...options, port: 0 });
-  });
-  shutdown.add("sandbox", () => sandbox.close());
-  const token = sandbox.token ?? sandbox.createToken();
-  log.info(
-    { url: sandbox.url, token_file: join(config.DATA_DIR, "sandbox.token") },
-    "sandbox.started",
-  );
-  return { baseUrl: sandbox.url, token: () => token };
 }

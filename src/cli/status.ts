@@ -3,10 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { styleText } from "node:util";
 import { Command } from "commander";
 import { openStores, type Stores } from "../status/stores.ts";
-import { readStatus } from "../status/status.ts";
+import { REDIS_DEADLINE_MS } from "../status/readings.ts";
+import { readStatus, type Status } from "../status/status.ts";
 import { readConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { within } from "../ops/deadline.ts";
+import { redisTrouble } from "../ops/redis-trouble.ts";
 import { statusLines, waitingIn, type View } from "../status/status-text.ts";
 import { UserError } from "../ops/user-error.ts";
 
@@ -25,7 +28,8 @@ export function statusCommand(): Command {
     .addHelpText(
       "after",
       `
-Reads REDIS_URL, or else the Redis of the daemon that runs on DATA_DIR. Costs no request.`,
+Reads REDIS_URL, or else the Redis of the daemon that runs on DATA_DIR. Costs no request. Exit code: 1
+when Redis does not answer within about 2 s, else 0, also with findings.`,
     )
     .action(show);
 }
@@ -38,12 +42,24 @@ async function show(options: StatusOptions): Promise<void> {
       ? watch(stores, options.json === true)
       : once(stores, options.json === true));
   } finally {
+    // A queue that is not connected yet waits for Redis when it is closed.
+    stores.redis.disconnect();
     await stores.close();
   }
 }
 
+/** @throws UserError when Redis does not answer in time, or not with its state. */
+async function read(stores: Stores): Promise<Status> {
+  try {
+    return await within(REDIS_DEADLINE_MS, readStatus(stores, VERSION));
+  } catch (error) {
+    const { says, runbook } = redisTrouble(error);
+    throw new UserError(`the state is not known: ${says}; see ${runbook}`);
+  }
+}
+
 async function once(stores: Stores, json: boolean): Promise<void> {
-  const status = await readStatus(stores, VERSION);
+  const status = await read(stores);
   if (json) process.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
   else process.stdout.write(`${statusLines(status, viewOf(undefined)).join("\n")}\n`);
 }
@@ -51,11 +67,13 @@ async function once(stores: Stores, json: boolean): Promise<void> {
 async function watch(stores: Stores, json: boolean): Promise<void> {
   const stop = new AbortController();
   process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
+  // Its reader has left, as after `| head`.
+  process.stdout.once("error", () => stop.abort());
   let peak = 0;
   let drawn = 0;
   while (!stop.signal.aborted) {
     if (stores.redis.status !== "ready") throw new UserError("the connection to Redis was lost");
-    const status = await readStatus(stores, VERSION);
+    const status = await read(stores);
     const waiting = waitingIn(status.backlog);
     peak = waiting === 0 ? 0 : Math.max(peak, waiting);
     if (json) process.stdout.write(`${JSON.stringify(status)}\n`);

@@ -1,41 +1,97 @@
-/** Everything that the doctor checks, in the order in which a person would. */
+/**
+ * Everything that the doctor checks, in the order in which a person would. Whatever hangs, the other
+ * checks go on, and a check that has no answer in time says so.
+ */
 import type { Config } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { within } from "../ops/deadline.ts";
+import { redisTrouble } from "../ops/redis-trouble.ts";
+import { REDIS_DEADLINE_MS, takeReadings } from "../status/readings.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { fail, warn, type Check } from "./check.ts";
+import { clockAhead } from "./clock.ts";
 import { checkConfiguration } from "./configuration.ts";
-import { checkNetwork } from "./network.ts";
-import { checkOtherPrefixes, checkProcesses, checkRedis } from "./redis.ts";
+import { checkNetwork, type NetworkChecks } from "./network.ts";
+import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
+import { checkRedis } from "./redis.ts";
 import { checkService } from "./service.ts";
 
-export async function checkAll(config: Config): Promise<Check[]> {
+/** A slow Redis may need that long for a permit, ms. */
+const LIMIT_MS = 15_000;
+
+const NO_NETWORK: NetworkChecks = { checks: [], isNameKnown: true };
+
+/** @returns the checks in groups, in their order; each group ends by itself. */
+export function checkAll(config: Config): readonly Promise<readonly Check[]>[] {
   const { SERVICE_BASE_URL: baseUrl } = config;
-  const checks = await checkConfiguration(config);
-  if (baseUrl !== undefined) checks.push(...(await checkNetwork(config, baseUrl)));
-  const redis = await connectOnce(config).catch((error: unknown) => error as Error);
-  if (redis instanceof Error) {
+  const network =
+    baseUrl === undefined ? Promise.resolve(NO_NETWORK) : checkNetwork(config, baseUrl);
+  const stores = openShared(config);
+  const shared = stores.then((opened) => (isCheck(opened) ? [opened] : checkShared(opened)));
+  const service = Promise.all([stores, network]).then(([opened, { isNameKnown }]) =>
+    isCheck(opened) ? [] : checkServiceIfPossible(config, opened, isNameKnown),
+  );
+  // The connection is closed by the last one that uses it.
+  void Promise.allSettled([stores, shared, service]).then(async ([opened]) => {
+    if (opened.status === "rejected" || isCheck(opened.value)) return;
+    // A queue that is not connected yet waits for Redis when it is closed.
+    opened.value.redis.disconnect();
+    await opened.value.close();
+  });
+  return [checkConfiguration(config), network.then(({ checks }) => checks), shared, service];
+}
+
+const isCheck = (opened: Stores | Check): opened is Check => "result" in opened;
+
+async function openShared(config: Config): Promise<Stores | Check> {
+  try {
+    return openStores(config, await connectOnce(config));
+  } catch (error) {
     const remedy =
       "Start Redis with its data, or correct REDIS_URL. The service was not checked: no request may be sent without Redis.";
-    return [...checks, fail("redis", redis.message, remedy)];
-  }
-  const stores = openStores(config, redis);
-  try {
-    return [
-      ...checks,
-      ...(await checkRedis(redis)),
-      ...(await checkProcesses(stores)),
-      ...(await checkOtherPrefixes(stores)),
-      ...(await checkServiceIfConfigured(config, stores)),
-    ];
-  } finally {
-    await stores.close();
+    return fail("redis", (error as Error).message, remedy);
   }
 }
 
-async function checkServiceIfConfigured(config: Config, stores: Stores): Promise<Check[]> {
+async function checkShared(stores: Stores): Promise<readonly Check[]> {
+  try {
+    const both = Promise.all([takeReadings(stores), clockAhead(stores.redis)]);
+    const [readings, aheadMs] = await within(REDIS_DEADLINE_MS, both);
+    return [
+      ...checkRedis(readings, aheadMs),
+      ...checkProcesses(readings),
+      ...(await otherPrefixesInTime(stores)),
+    ];
+  } catch (error) {
+    const { says, runbook } = redisTrouble(error);
+    return [fail("redis", says, `See ${runbook}. Processes and queues were not checked.`)];
+  }
+}
+
+async function otherPrefixesInTime(stores: Stores): Promise<readonly Check[]> {
+  try {
+    return await within(REDIS_DEADLINE_MS, checkOtherPrefixes(stores, REDIS_DEADLINE_MS / 2));
+  } catch (error) {
+    return [warn("queue prefix", `not checked: ${redisTrouble(error).says}`, "Run it again.")];
+  }
+}
+
+async function checkServiceIfPossible(
+  config: Config,
+  stores: Stores,
+  isNameKnown: boolean,
+): Promise<readonly Check[]> {
   const { SERVICE_BASE_URL: baseUrl } = config;
   const token = config.secrets.SERVICE_TOKEN?.value();
-  if (baseUrl !== undefined && token !== undefined) return checkService(stores, baseUrl, token);
+  if (!isNameKnown) {
+    const says = "not checked: the name of its host was not found";
+    return [warn("service", says, "See the line about the name.")];
+  }
+  if (baseUrl !== undefined && token !== undefined) {
+    return within(LIMIT_MS, checkService(stores, baseUrl, token)).catch((error: unknown) => [
+      fail("service", `not checked: ${redisTrouble(error).says}`, "See the lines about Redis."),
+    ]);
+  }
   const missing =
     baseUrl === undefined ? "SERVICE_BASE_URL" : "SERVICE_TOKEN or SERVICE_TOKEN_FILE";
   return [

@@ -1,6 +1,7 @@
 /** Checks what the configuration says by itself: secrets, token age, mapping. Costs no request. */
 import type { Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
+import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
@@ -35,8 +36,8 @@ function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
   return days >= TOKEN_OLD_DAYS ? warn("token age", says, remedy) : ok("token age", says);
 }
 
-function checkEncryption({ stateKey }: Config): Check {
-  return stateKey === undefined
+function checkEncryption({ stateKeys }: Config): Check {
+  return stateKeys.length === 0
     ? warn(
         "encryption",
         "waiting payloads and dead letters are stored in Redis as plain text",
@@ -64,6 +65,9 @@ async function checkMapping(config: Config): Promise<Check> {
   try {
     const mapping = await loadMapping(config.MAPPING);
     await mapping.close();
+    const [problem] = webhookProblems(mapping.webhooks, config);
+    if (problem !== undefined)
+      return fail("mapping", problem, "Set it where the daemon is started.");
     return ok("mapping", `${mapping.name} can be used`);
   } catch (error) {
     return fail("mapping", (error as Error).message, "Correct MAPPING, or the mapping file.");

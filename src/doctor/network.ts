@@ -1,17 +1,22 @@
 /** Checks the way to the service: name, connection, certificate. Costs no request. */
-import { lookup } from "node:dns/promises";
-import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Config } from "../config.ts";
+import { patienceMs, TooLate } from "../ops/deadline.ts";
+import { resolveName } from "../ops/resolve-name.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
-
-const DEADLINE_MS = 5000;
 const DAY_MS = 86_400_000;
 
 /** A certificate that expires sooner is a warning, days. */
 const CERTIFICATE_WARN_DAYS = 14;
 
-export async function checkNetwork(config: Config, baseUrl: string): Promise<Check[]> {
+export interface NetworkChecks {
+  readonly checks: readonly Check[];
+  /** Without it, no request may be tried: its lookup could not be given up. */
+  readonly isNameKnown: boolean;
+}
+
+export async function checkNetwork(config: Config, baseUrl: string): Promise<NetworkChecks> {
   const service = new URL(baseUrl);
   const proxy = proxyFor(service, config);
   const target = proxy ?? service;
@@ -19,17 +24,19 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Che
   const checks: Check[] = [];
   if (proxy !== undefined) checks.push(ok("proxy", `requests go through ${proxy.host}`));
   try {
-    const { address } = await lookup(target.hostname.replace(/^\[|\]$/g, ""));
+    const name = target.hostname.replace(/^\[|\]$/g, "");
+    const address = await resolveName(name, patienceMs());
     checks.push(ok(`name of the ${what}`, `${target.hostname} is ${address}`));
   } catch (error) {
-    const says = `${target.hostname} cannot be resolved (${codeOf(error)})`;
-    return [
-      ...checks,
-      fail(`name of the ${what}`, says, "Check the address and this machine's DNS."),
-    ];
+    const says =
+      error instanceof TooLate
+        ? `${target.hostname}: ${error.message}`
+        : `${target.hostname} cannot be resolved (${codeOf(error)})`;
+    checks.push(fail(`name of the ${what}`, says, "Check the address and this machine's DNS."));
+    return { checks, isNameKnown: false };
   }
   try {
-    checks.push(await checkConnection(target, what));
+    checks.push(await checkConnection(target, what, patienceMs()));
   } catch (error) {
     const code = codeOf(error);
     const untrusted = /CERT|SIGNED|SSL|TLS|UNABLE_TO/.test(code);
@@ -38,7 +45,7 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Che
       : "Check firewalls, address and port. If this machine needs a proxy, set HTTPS_PROXY.";
     checks.push(fail(`connection to the ${what}`, `${target.host} failed (${code})`, remedy));
   }
-  return checks;
+  return { checks, isNameKnown: true };
 }
 
 /** Decides as the client does. `NO_PROXY` names hosts with their subdomains, or is `*`. */
@@ -52,12 +59,12 @@ function proxyFor(service: URL, config: Config): URL | undefined {
   return proxy === undefined || direct ? undefined : new URL(proxy);
 }
 
-async function checkConnection(target: URL, what: string): Promise<Check> {
+async function checkConnection(target: URL, what: string, deadlineMs: number): Promise<Check> {
   const host = target.hostname.replace(/^\[|\]$/g, "");
   const name = `connection to the ${what}`;
   if (target.protocol !== "https:") {
     const socket = connectTcp(Number(target.port || 80), host);
-    await opened(socket, "connect");
+    await opened(socket, "connect", deadlineMs);
     socket.destroy();
     return what === "proxy" || isLoopback(host)
       ? ok(name, `${target.host} answers`)
@@ -67,8 +74,12 @@ async function checkConnection(target: URL, what: string): Promise<Check> {
           "Use https: tokens and personal data travel there.",
         );
   }
-  const socket = connectTls({ port: Number(target.port || 443), host, servername: host });
-  await opened(socket, "secureConnect");
+  const socket = connectTls({
+    port: Number(target.port || 443),
+    host,
+    ...(isIP(host) === 0 && { servername: host }),
+  });
+  await opened(socket, "secureConnect", deadlineMs);
   const days = certificateDays(socket);
   socket.destroy();
   return days < CERTIFICATE_WARN_DAYS
@@ -76,9 +87,13 @@ async function checkConnection(target: URL, what: string): Promise<Check> {
     : ok(name, `TLS works; the certificate is valid for ${days} more days`);
 }
 
-function opened(socket: Socket, event: "connect" | "secureConnect"): Promise<void> {
+function opened(
+  socket: Socket,
+  event: "connect" | "secureConnect",
+  deadlineMs: number,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    socket.setTimeout(DEADLINE_MS, () => socket.destroy(new TimeoutError()));
+    socket.setTimeout(deadlineMs, () => socket.destroy(new TimeoutError()));
     socket.once(event, () => resolve()).once("error", reject);
   });
 }

@@ -1,16 +1,29 @@
 /** Checks the service with one request, which needs a permit like every other. */
+import { patienceMs, TooLate, within } from "../ops/deadline.ts";
 import { openService } from "../service/open-service.ts";
 import type { SchemaReply } from "../service/reply.ts";
+import { readOne } from "../ops/redis-reading.ts";
+import { listChanges } from "../service-spec/list-changes.ts";
 import { tenantListsOf, tenantSchemaResponse } from "../service-spec/tenant-lists.ts";
+import { sumOf } from "../state/outcomes.ts";
+import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
+import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
-import { clockCheck } from "./redis.ts";
+import { clockCheck } from "./clock.ts";
 
 /** Longest wait for a permit: the doctor does not wait for an exhausted hour, ms. */
-const PERMIT_WAIT_MS = 5000;
+const PERMIT_WAIT_MS = 2000;
 
-/** The Date header has whole seconds. */
+/** A permit needs about so many answers of Redis. */
+const PERMIT_ANSWERS = 20;
+
+/** The Date header has whole seconds: half of one may be missing. */
 const HEADER_PRECISION_MS = 500;
+
+/** A reply that takes longer than this, and than three usual ones, is slow, ms. */
+const SLOW_MS = 1000;
+const SLOW_FACTOR = 3;
 
 export async function checkService(
   stores: Stores,
@@ -18,38 +31,53 @@ export async function checkService(
   token: string,
 ): Promise<Check[]> {
   const checks: Check[] = [];
+  let took = 0;
   const service = openService(
     stores.config,
     stores.redis,
     { baseUrl, token: () => token },
     {
       onExchange({ serviceClock, durationMs }) {
+        took = durationMs;
         if (serviceClock === undefined) return;
-        const here = Date.now() - durationMs / 2;
-        const ahead = serviceClock + HEADER_PRECISION_MS - here;
-        checks.push(clockCheck("clock, service", Math.abs(ahead) < 1000 ? 0 : ahead));
+        // Read at some moment of the exchange: a slow service has no wrong clock.
+        const uncertainMs = durationMs / 2 + HEADER_PRECISION_MS;
+        const aheadMs = serviceClock + HEADER_PRECISION_MS - (Date.now() - durationMs / 2);
+        checks.push(clockCheck("clock, service", aheadMs, uncertainMs));
       },
     },
   );
   try {
-    const permit = await service.quota
-      .acquire("live", AbortSignal.timeout(PERMIT_WAIT_MS))
-      .catch(() => {});
+    const pingMs = await within(REDIS_DEADLINE_MS, pingOf(stores.redis));
+    const waitMs = Math.ceil(Math.max(PERMIT_WAIT_MS, PERMIT_ANSWERS * pingMs));
+    const permit = await service.quota.acquire("live", AbortSignal.timeout(waitMs)).catch(() => {});
     if (permit === undefined) {
       const says = `not checked: no request may be sent now, because ${await whyNoPermit(stores)}`;
       return [warn("token", says, "Run it again after that; crmsync status has the details.")];
     }
-    const reply = await service.client.schemaConfig(permit);
+    const reply = await within(patienceMs(), service.client.schemaConfig(permit)).catch(lateReply);
+    if ("result" in reply) return [...checks, reply];
     // All processes continue at once when the service grants access again.
     if (reply.kind === "schema") await stores.denial.end();
-    return [...checks, ...checksOf(reply)];
+    if (took > 0) checks.push(await checkDuration(stores, took));
+    return [...checks, ...checksOf(reply), ...(await checkLists(stores, reply))];
   } finally {
-    await service.close();
+    // Not awaited: it would wait for a request that hangs.
+    void service.close().catch(() => {});
   }
 }
 
-async function whyNoPermit({ quotaState }: Stores): Promise<string> {
-  const { remaining, resetAt, until } = await quotaState();
+function lateReply(error: unknown): Check {
+  if (!(error instanceof TooLate)) throw error;
+  return fail(
+    "service",
+    `its request had ${error.message}`,
+    "Run it again. If it stays so, the service is too slow, or hangs: see docs/runbook.md#crmsyncserviceunavailable.",
+  );
+}
+
+async function whyNoPermit({ quotaState, redis }: Stores): Promise<string> {
+  const { remaining, resetAt, until } = await readOne(redis, quotaState);
   if (until !== undefined) {
     return `the service answered 429, until ${new Date(until).toISOString()}`;
   }
@@ -60,7 +88,7 @@ async function whyNoPermit({ quotaState }: Stores): Promise<string> {
 function checksOf(reply: SchemaReply): Check[] {
   switch (reply.kind) {
     case "schema":
-      return [ok("token", "accepted"), ok("address", "accepted"), checkLists(reply)];
+      return [ok("token", "accepted"), ok("address", "accepted")];
     case "denied":
       return reply.cause === "token"
         ? [
@@ -105,17 +133,43 @@ function checksOf(reply: SchemaReply): Check[] {
   }
 }
 
-function checkLists(reply: Extract<SchemaReply, { kind: "schema" }>): Check {
+async function checkLists(stores: Stores, reply: SchemaReply): Promise<Check[]> {
+  if (reply.kind !== "schema") return [];
   const parsed = tenantSchemaResponse.safeParse({ fields: reply.fields });
   if (!parsed.success) {
-    return warn(
-      "value lists",
-      "schema-config does not have the fields that the specification promises",
-      "The last known lists stay in force. Report it to the service's support.",
-    );
+    return [
+      warn(
+        "value lists",
+        "schema-config does not have the fields that the specification promises",
+        "The last known lists stay in force. Report it to the service's support.",
+      ),
+    ];
   }
+  const { clock, tenantLists } = stores;
   const lists = tenantListsOf(parsed.data);
+  const isKnown = await tenantLists.reload();
+  const changes = isKnown ? listChanges(tenantLists.current(), lists) : [];
+  if (changes.length > 0) {
+    await tenantLists.doubt(clock.now());
+    const says = changes.map((change) => `${change.field} (${change.says})`).join("; ");
+    return [
+      warn(
+        "value lists",
+        `the service's lists differ from those in use: ${says}`,
+        "A running process fetches them again within ten minutes; the log names the change (value_lists.changed). Dead letters that they no longer refuse are then redriven.",
+      ),
+    ];
+  }
   const required = [...lists].filter(([, { isRequired }]) => isRequired).map(([field]) => field);
   const needed = required.length === 0 ? "" : `; the tenant requires ${required.join(", ")}`;
-  return ok("value lists", `${lists.size} fields configured${needed}`);
+  return [ok("value lists", `${lists.size} fields configured${needed}`)];
+}
+
+async function checkDuration(stores: Stores, tookMs: number): Promise<Check> {
+  const usualMs = medianOf(sumOf(await readOne(stores.redis, stores.durations.reading())));
+  const usual = usualMs === undefined ? "" : `; usual are ${(usualMs / 1000).toFixed(2)} s`;
+  const says = `the service answered in ${(tookMs / 1000).toFixed(2)} s${usual}`;
+  return tookMs > Math.max(SLOW_MS, SLOW_FACTOR * (usualMs ?? 0))
+    ? warn("reply time", says, "Ask the service's support whether it is slow, if this continues.")
+    : ok("reply time", says);
 }

@@ -1,13 +1,17 @@
 /** GET /livez, /readyz and /metrics, for the process manager and Prometheus. */
 import type { FastifyInstance } from "fastify";
+import { within } from "../ops/deadline.ts";
+
+/** Process managers wait a second for /readyz, ms. */
+const READY_MS = 800;
 
 export interface HealthPorts {
   /** Why this process cannot accept events now; empty when it can. */
   notReady(): Promise<readonly string[]>;
   /** Why no changes are sent now, for instance a denial; empty when they are. */
   notSending(): Promise<readonly string[]>;
-  metrics(): Promise<string>;
-  readonly metricsType: string;
+  /** @param accept the header, by which a scraper asks for a format. */
+  metrics(accept: string | undefined): Promise<{ readonly type: string; readonly text: string }>;
 }
 
 export function serveHealth(app: FastifyInstance, ports: HealthPorts): void {
@@ -15,15 +19,17 @@ export function serveHealth(app: FastifyInstance, ports: HealthPorts): void {
   app.get("/livez", async () => ({ status: "ok" }));
 
   app.get("/readyz", async (_request, reply) => {
-    const reasons = await ports.notReady();
-    const ready = reasons.length === 0;
+    const [reasons, notSending] = await Promise.all([
+      within(READY_MS, ports.notReady()).catch(() => ["redis does not answer"]),
+      within(READY_MS, ports.notSending()).catch(() => [`not known within ${READY_MS} ms`]),
+    ]);
     // Changes that cannot be sent are stored, so the process stays ready for more events.
-    const notSending = ready ? await ports.notSending() : [];
-    const status = ready ? "ready" : "not ready";
-    return reply.code(ready ? 200 : 503).send({ status, reasons, notSending });
+    if (reasons.length === 0) return reply.send({ status: "ready", reasons, notSending });
+    return reply.code(503).send({ status: "not ready", reasons, notSending: [] });
   });
 
-  app.get("/metrics", async (_request, reply) =>
-    reply.type(ports.metricsType).send(await ports.metrics()),
-  );
+  app.get("/metrics", async (request, reply) => {
+    const { type, text } = await ports.metrics(request.headers.accept);
+    return reply.type(type).send(text);
+  });
 }

@@ -10,11 +10,12 @@ const LATE_CHECK_MS = 2000;
 export function createHttpServer(onDefect: (error: unknown) => void): FastifyInstance {
   const app = fastify({
     logger: false,
-    forceCloseConnections: true,
+    // What closes connections, and when, is in drain.ts.
+    forceCloseConnections: false,
+    return503OnClosing: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     // Set both: Node swaps the two timeouts when the one for headers is longer.
     http: { connectionsCheckingInterval: LATE_CHECK_MS, headersTimeout: REQUEST_TIMEOUT_MS },
-    return503OnClosing: true,
   });
   app.setNotFoundHandler(async (request, reply) =>
     reply.code(404).send({ error: `there is nothing at ${request.method} ${pathOf(request.url)}` }),

@@ -1,11 +1,13 @@
 /** GET /status: the same status as `crmsync status --json`. */
 import type { FastifyInstance } from "fastify";
+import { within } from "../ops/deadline.ts";
+import { redisTrouble } from "../ops/redis-trouble.ts";
 
 /** A status is reused for this long, so that frequent requests do not load Redis, ms. */
 const CACHE_MS = 1000;
 
 /** Redis must answer within this time, ms. */
-const DEADLINE_MS = 3000;
+const DEADLINE_MS = 2000;
 
 export function serveStatus(app: FastifyInstance, read: () => Promise<object>): void {
   let last: { readonly at: number; readonly status: object } | undefined;
@@ -27,15 +29,11 @@ export function serveStatus(app: FastifyInstance, read: () => Promise<object>): 
   }
 
   app.get("/status", async (_request, reply) => {
-    const late = AbortSignal.timeout(DEADLINE_MS);
-    const away = new Promise<never>((_, reject) => {
-      late.addEventListener("abort", () => reject(new Error("late")), { once: true });
-    });
     try {
-      return await Promise.race([current(), away]);
-    } catch {
-      const error = "Redis does not answer, so the state is unknown";
-      return reply.code(503).send({ error, runbook: "docs/runbook.md#crmsyncredisaway" });
+      return await within(DEADLINE_MS, current());
+    } catch (reason) {
+      const { says, runbook } = redisTrouble(reason);
+      return reply.code(503).send({ error: `The state is not known: ${says}.`, runbook });
     }
   });
 }

@@ -1,40 +1,81 @@
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
+import { patienceMs, within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
+import { resolveName } from "./resolve-name.ts";
 import { UserError } from "./user-error.ts";
 
 /** With less free space than this, an append-only file cannot grow, MiB. */
 const LITTLE_MIB = 16;
 
+const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
+
+interface RedisSettings {
+  readonly REDIS_URL?: string | undefined;
+  readonly DATA_DIR: string;
+}
+
+/**
+ * The URL of the Redis that the daemon uses.
+ * @throws UserError that says what to do.
+ */
+export async function redisUrlOf({ REDIS_URL, DATA_DIR }: RedisSettings): Promise<string> {
+  const url = REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR));
+  if (url === undefined) throw new UserError(await whyNoRedis(DATA_DIR));
+  return url;
+}
+
+interface Settings {
+  readonly REDIS_URL?: string | undefined;
+  readonly DATA_DIR: string;
+}
+
 /**
  * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
  * @throws UserError that says what to do.
  */
-export async function connectOnce(settings: {
-  readonly REDIS_URL?: string | undefined;
-  readonly DATA_DIR: string;
-}): Promise<Redis> {
-  const dataDir = settings.DATA_DIR;
-  const url = settings.REDIS_URL ?? (await findEmbeddedRedis(dataDir));
-  if (url === undefined) throw new UserError(await whyNoRedis(dataDir));
+export async function connectOnce({ REDIS_URL, DATA_DIR }: Settings): Promise<Redis> {
+  const url = REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR));
+  if (url === undefined) throw new UserError(await whyNoRedis(DATA_DIR));
+  const where = `Redis at ${new URL(url).host || "its socket"}`;
   const redis = new Redis(url, {
     maxRetriesPerRequest: null,
     lazyConnect: true,
+    // It would wait until Redis has loaded its data.
+    enableReadyCheck: false,
     retryStrategy: () => null,
   });
   // The connection's error names the cause; the error of connect() only says that it is closed.
   let cause: Error | undefined;
   redis.on("error", (error: Error) => (cause ??= error));
   try {
-    await redis.connect();
+    const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
+    // A connection cannot be given up while its name is looked up.
+    if (host !== "") await resolveName(host, patienceMs());
+    await within(patienceMs(), connect(redis));
     return redis;
   } catch (error) {
+    redis.disconnect();
     const { message } = cause ?? (error as Error);
-    throw new UserError(
-      `Redis at ${new URL(url).host || "its socket"} cannot be reached: ${message}; see docs/runbook.md#crmsyncredisaway`,
-    );
+    throw new UserError(`${where} cannot be reached: ${message}; see ${RUNBOOK}`);
   }
+}
+
+async function connect(redis: Redis): Promise<void> {
+  await redis.connect();
+  // Not everybody may read it.
+  const info = await redis.info("persistence").catch(onlyDenied);
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
+  if (field("loading") !== "1") return;
+  const loaded = Math.floor(Number(field("loading_loaded_perc") ?? 0));
+  const left = field("loading_eta_seconds") ?? "?";
+  throw new Error(`it reads its data from the disk (${loaded} % done, about ${left} s left)`);
+}
+
+function onlyDenied(error: Error): string {
+  if (error.message.startsWith("NOPERM")) return "";
+  throw error;
 }
 
 /** Distinguishes no daemon at all from a daemon whose redis-server is down. */
@@ -46,7 +87,7 @@ async function whyNoRedis(dataDir: string): Promise<string> {
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
   const lines = said.map((line) => `\n  ${line}`).join("");
-  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see docs/runbook.md#crmsyncredisaway. The end of ${log}:${lines}`;
+  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
 }
 
 /** Named where little is left: redis-server exits when it cannot write. */

@@ -1,38 +1,73 @@
 /**
- * Every event that the log may name, and what it means. The logger accepts no other name, and
- * `docs/log-events.md` is generated from this table (`node deploy/generate.ts`).
+ * Every event that the log may name, with the sentence that its lines carry as `msg`; what only the
+ * reference says stands after it. The logger accepts no other name, and `docs/log-events.md` is
+ * generated from this table (`node deploy/generate.ts`).
  */
 export const LOG_EVENTS = {
-  "daemon.started": "The process is up; `roles` says what it does, `url` where it serves HTTP.",
-  "daemon.stopping": "The process was asked to end; `why` names the signal.",
+  "daemon.starting": [
+    "The process starts.",
+    "The first line; `version` and `node` say which program runs, `roles` what it is going to do.",
+  ],
+  "daemon.started": [
+    "The process is up.",
+    "`roles` says what it does, `url` where it serves HTTP, `mapping` what it makes of records.",
+  ],
+  "daemon.stopping": [
+    "The process was asked to end.",
+    "`why` names the signal. /readyz answers 503 from now on; after `delay_ms` the port is closed.",
+  ],
   "daemon.stop_timed_out":
     "Shutdown timed out: some connections were still open. No change is lost; the next start continues.",
   "daemon.stop_step_failed": "One step of the shutdown failed; the others were carried out.",
   "daemon.defect":
     "Something unexpected was thrown: a defect of crmsync. The process ends with 70.",
-  "log.level_changed": "SIGUSR2 changed the log level; `level_now` is the new one.",
+  "log.level_changed": ["SIGUSR2 changed the log level.", "`level_now` is the new one."],
 
-  "change.settled":
-    "A change has ended; `outcome` and `reason` say how, `freshness_s` how long after its event.",
+  "change.settled": [
+    "A change has ended.",
+    "`outcome` and `reason` say how, `freshness_s` how long after its event.",
+  ],
   "change.requeued":
     "A change goes back to the front of its queue, because the service's reply asks for another request.",
-  "change.retry_scheduled":
-    "The service gave no usable reply for one change; `reason` says why, `tries` how often so far.",
-  "change.forbidden":
-    "The service answered 403 for one change, and not for all; `record` names it. It is tried again, then it becomes a dead letter.",
+  "change.retry_scheduled": [
+    "The service gave no usable reply for one change; it is tried again.",
+    "`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
+  ],
+  "change.forbidden": [
+    "The service answered 403 for one change, and not for all. It is tried again, then it becomes a dead letter.",
+    "`record` names it.",
+  ],
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
+  "change.not_opened": [
+    "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
+    "`record` names it.",
+  ],
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
   "event.retry_scheduled":
     "An event could not be processed for a reason that may pass; it is tried again.",
-  "record.ignored":
-    "At debug: the mapping leaves a record out; `why` says for which reason. Nothing is sent.",
-  "record.left":
-    "A record no longer fulfils its rule's `when` (`onLeave: terminate`): its relation will be terminated.",
-  "dead_letter.dropped":
-    "A dead letter is no longer needed; `why` says how its event, or a newer one of the record, ended.",
+  "record.ignored": [
+    "The mapping leaves a record out; nothing is sent.",
+    "At debug; `why` says for which reason.",
+  ],
+  "record.value_left_out": [
+    "The mapping did not carry over a value of a record as it was; the rest of the record continues.",
+    "At debug; `fields`, `why` and `kind` say which, why, and what kind of value it is.",
+  ],
+  "record.left": [
+    "A record no longer fulfils its rule's condition: its relation will be terminated.",
+    "The mapping says so by `onLeave: terminate`.",
+  ],
+  "dead_letter.dropped": [
+    "A dead letter is no longer needed.",
+    "`why` says how its event, or a newer one of the record, ended.",
+  ],
+  "dead_letter.redriven": [
+    "Dead letters were redriven, because the value lists allow now what they refused.",
+    "`records` says how many.",
+  ],
   "event.defect":
     "Processing an event threw an error: a defect of crmsync. The event is a dead letter.",
   "intake.unavailable":
@@ -40,19 +75,38 @@ export const LOG_EVENTS = {
   "intake.worker_error": "The worker that takes events from the inbox reported an error.",
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
 
-  "webhook.failed":
-    "A webhook request was not accepted; `webhook` names the CRM, `outcome` and `why` the reason.",
+  "webhook.failed": [
+    "A webhook request was not accepted.",
+    "`webhook` names the CRM, `outcome` and `why` the reason.",
+  ],
   "webhook.changes_lost":
-    "A CRM reports that it lost changes: push an export of it (`crmsync push --lane bulk`).",
+    "A CRM reports that it lost changes: push an export of it (crmsync push --lane bulk).",
 
-  "fetch.failed":
-    "A CRM did not return a record; `crm` names it, `outcome` and `why` the reason. It is tried again.",
+  "fetch.failed": [
+    "A CRM did not return a record; it is tried again.",
+    "`crm` names it, `outcome` and `why` the reason.",
+  ],
   "fetch.missing":
     "A CRM says that a record does not exist, or may not be seen. Its event ends here.",
   "fetch.worker_error": "The worker that fetches records from CRMs reported an error.",
 
-  "service.denied":
-    "The service denies access: 401 (`denied` is token) or 403 (address). All sending has stopped.",
+  "redis.file_rewritten":
+    "The embedded Redis rewrites its append-only file: values that were sent disappear from it.",
+  "redis.rewrite_failed":
+    "The embedded Redis could not begin to rewrite its append-only file; it is tried again.",
+  "state.sealed_again":
+    "Values in Redis were sealed with the first key of STATE_KEY: they were not yet, or with the other one.",
+  "state.sealing_failed":
+    "Values in Redis could not be sealed with the first key of STATE_KEY; it is tried again.",
+  "state.not_sealed":
+    "Redis is not on this machine, and STATE_KEY is not set: waiting personal data lies there as plain text.",
+  "state.key_new":
+    "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
+
+  "service.denied": [
+    "The service denies access. All sending has stopped.",
+    "`denied` is token (401) or address (403).",
+  ],
   "service.accepted_again": "The service grants access again; sending continues.",
   "service.unavailable":
     "Five requests in a row had no usable reply. One request is tried per pause until one succeeds.",
@@ -60,48 +114,100 @@ export const LOG_EVENTS = {
   "service.recovered": "The service gives usable replies again.",
   "probe.failed": "A probe of a service that denies access could not be carried out.",
 
-  "quota.throttled": "The service answered 429; no process sends before `until`.",
-  "quota.pacing_changed": "An unexplained 429 has switched pacing to steady for `for_hours` hours.",
+  "quota.throttled": [
+    "The service answered 429; no process sends for a while.",
+    "`until` says how long.",
+  ],
+  "quota.pacing_changed": [
+    "An unexplained 429 has switched pacing to steady.",
+    "`for_hours` says for how long.",
+  ],
   "quota.bursts_proven":
     "The service accepted more than a token bucket would have: bursts are allowed.",
-  "quota.spent_elsewhere":
-    "Another program has spent `requests` of the same quota; the count was corrected.",
+  "quota.spent_elsewhere": [
+    "Another program has spent requests of the same quota; the count was corrected.",
+    "`requests` says how many.",
+  ],
   "quota.redis_error": "The quota could not read or write its state in Redis.",
 
-  "ledger.warm": "The service has been listed; the ledger knows `relations` relations.",
-  "ledger.listing_failed": "A page of the service's list could not be read; `reason` says why.",
+  "ledger.warm": [
+    "The service has been listed, and the ledger is warm.",
+    "It knows `relations` relations.",
+  ],
+  "ledger.listing_failed": [
+    "A page of the service's list could not be read; it is tried again.",
+    "`reason` says why.",
+  ],
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "value_lists.unknown":
     "The tenant's value lists are not known yet; events with values for them wait in the inbox.",
-  "value_lists.fetch_failed":
-    "The service did not return the tenant's value lists; `reply` says why.",
+  "value_lists.fetch_failed": [
+    "The service did not return the tenant's value lists.",
+    "`reply` says why.",
+  ],
+  "value_lists.changed": [
+    "The service's value list of a field has changed.",
+    "`fields` names it, `added` and `removed` count the values, `why` says it in words.",
+  ],
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
 
   "sync.loop_error": "The loop that spends permits failed once; it continues.",
   "sync.worker_error": "The worker of the sync queue reported an error.",
-  "sweep.pointers_restored": "`records` records had lost their job in a crash and have one again.",
-  "sweep.ledger_rows_deleted":
-    '`rows` old ledger rows that only said "does not exist" were deleted.',
+  "sweep.pointers_restored": [
+    "Some records had lost their job in a crash, and have one again.",
+    "`records` says how many.",
+  ],
+  "sweep.ledger_rows_deleted": [
+    'Old ledger rows that only said "does not exist" were deleted.',
+    "`rows` says how many.",
+  ],
   "sweep.failed": "A sweep failed; the next one repeats it.",
   "sweep.worker_error": "The worker that sweeps reported an error.",
 
   "redis.unreachable": "Redis cannot be reached. Changes wait where they are.",
-  "redis.went_backwards":
-    "Redis went back to an older state: `rows` rows of the ledger are not believed any more, and it is warmed again.",
+  "status.unreadable":
+    "Redis answers, but its state cannot be read: status and the gauges of shared state are missing.",
+  "process.frozen": [
+    "This process did not run although it should have: it was stopped, or its machine had no time for it.",
+    "`for_ms` says how long. Nothing is lost; other processes may have repeated its work.",
+  ],
+  "redis.clock_stepped": [
+    "Redis' own clock has stepped. Pauses, retries and leases go on by the time that has really passed.",
+    "`step_ms` says by how much; negative: back.",
+  ],
+  "redis.went_backwards": [
+    "Redis went back to an older state: the ledger is not believed any more, and is warmed again.",
+    "`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
+  ],
+  "state.migrated": [
+    "The state in Redis was brought to the next version.",
+    "`from` and `to` are the versions, `step` says what was done.",
+  ],
+  "state.other_version":
+    "The state in Redis has another version than this program; the process ends with 78.",
+
   "redis.started": "The embedded redis-server is up.",
   "redis.restarted": "The embedded redis-server is up again after it had exited.",
-  "redis.exited":
-    "The embedded redis-server exited unexpectedly; `reason` says how. It is started again.",
+  "redis.exited": [
+    "The embedded redis-server exited unexpectedly. It is started again.",
+    "`reason` says how.",
+  ],
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
-  "sandbox.started": "The embedded service is up; `token_file` holds its token.",
+  "sandbox.started": ["The embedded service is up.", "`token_file` holds its token."],
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",
   "tracing.recovered": "The trace collector answers again.",
-} as const;
+} as const satisfies Readonly<Record<string, string | readonly [says: string, adds: string]>>;
 
 export type LogEvent = keyof typeof LOG_EVENTS;
+
+/** What a line says to a person. */
+export function sentenceOf(event: LogEvent): string {
+  const text: string | readonly [string, string] = LOG_EVENTS[event];
+  return typeof text === "string" ? text : text[0];
+}

@@ -1,9 +1,12 @@
-import { pino } from "pino";
-import type { LogEvent } from "./log-events.ts";
+import { pino, type DestinationStream } from "pino";
+import { sentenceOf, type LogEvent } from "./log-events.ts";
 
 type Write = (fields: object, event: LogEvent) => void;
 
-/** Writes one line per call: the event's name and its fields (only those of the allow-list below). */
+/**
+ * Writes one line per call: the event's name (`event`), its sentence (`msg`) and its fields, but
+ * only those of the allow-list below.
+ */
 export interface Logger {
   level: string;
   readonly debug: Write;
@@ -19,25 +22,40 @@ export interface Logger {
  */
 const FIELDS: ReadonlySet<string> = new Set(
   (
-    "address backoff_ms crm denied dir err fields for_hours for_ms freshness_s gaps lane level_now " +
-    "mapping outcome pacing port reason record records relations reply requests roles rows " +
-    "server_pid source step suppressed token_file tries unexplained until url wait_asked_ms webhook " +
-    "why"
+    "added address backoff_ms crm delay_ms denied dir err event fields for_hours for_ms " +
+    "freshness_s gaps kind lane level_now mapping node outcome pacing port reason record " +
+    "records relations removed reply requests roles rows server_pid source span_id status " +
+    "step step_ms suppressed token_file trace_id tries unexplained until url version " +
+    "wait_asked_ms webhook why"
   ).split(" "),
 );
 
-/** Writes JSON lines on stderr; stdout is for the output of commands. */
-export function createLog(level: string): Logger {
+export interface LogOptions {
+  /** Default: JSON lines on stderr; stdout is for the output of commands. */
+  readonly destination?: DestinationStream;
+  /** Fields that every line gets from where it is written: the ids of the active span. */
+  readonly context?: () => object;
+}
+
+export function createLog(level: string, options: LogOptions = {}): Logger {
+  const { destination = pino.destination({ dest: 2, sync: true }), context = () => ({}) } = options;
   return pino(
     {
       level,
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { log: allowed },
+      formatters: { level: (label) => ({ level: label }), log: allowed },
+      mixin: context,
+      hooks: {
+        logMethod(given, write) {
+          const [fields, event] = given as unknown as Parameters<Write>;
+          write.call(this, { event, ...fields }, sentenceOf(event));
+        },
+      },
       // allowed() has reduced the error already; pino's own serializer would change it again.
       serializers: { err: (fields: unknown) => fields },
     },
-    pino.destination({ dest: 2, sync: true }),
+    destination,
   );
 }
 

@@ -4,10 +4,15 @@
  * `increase()` misses a series that appears with its first increment.
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client";
-import { DEAD_REASONS } from "../sync/dead-letter.ts";
-import { LANES } from "../sync/lane.ts";
+import { DEAD_REASONS, REJECTED_BY_SYNC, type DeadReason } from "../sync/dead-letter.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
 import { CHANGE_OUTCOMES, PAUSE_REASONS } from "../sync/outcomes.ts";
+import { EVENT_FIELDS, problemFields, RECORD_FIELDS } from "../sync/problem-fields.ts";
+import type { Problem } from "../sync/problem.ts";
 import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
+import { durationName } from "./duration-buckets.ts";
+import { formatFor, type MetricsFormat } from "./exposition.ts";
+import type { SpanIds, Tracing } from "./tracing.ts";
 
 /** The service's operations and their HTTP methods. */
 const OPERATIONS = {
@@ -23,12 +28,32 @@ const SERVICE_CODES = "200 201 400 401 403 404 409 422 429 500 502 503 504 none 
 
 /** Endpoints of HTTP intake, and the statuses with which they respond. */
 const INTAKE_ROUTES = ["events", "webhooks"] as const;
-const INTAKE_CODES = "200 202 204 400 401 413 415 429 500 503 other".split(" ");
+const INTAKE_CODES = "200 202 204 400 401 409 413 415 429 500 503 other".split(" ");
 
 /** Statuses that tell senders to correct something on their side. */
 const SENDER_ERRORS: ReadonlySet<string> = new Set(["400", "401", "413", "415"]);
 
+/** Outcomes of webhooks that do the same, as their own metric has them. */
+const WEBHOOK_ERRORS: ReadonlySet<string> = new Set(["unauthorised", "bad_body", "partly_stored"]);
+
 const RETRY_REASONS: readonly string[] = [...UNAVAILABLE_REASONS, "other"];
+
+/** Reasons whose problems name a field, and the fields that they are counted by. */
+const REJECTED_FIELDS: ReadonlyMap<string, readonly string[]> = new Map<
+  DeadReason,
+  readonly string[]
+>([
+  ["bad_event", EVENT_FIELDS],
+  ["unmappable", RECORD_FIELDS],
+  ["invalid", RECORD_FIELDS],
+]);
+
+/** The roles that check changes: intake by mapping and rules, sync by the service's replies. */
+const CHECKING_ROLES = ["intake", "sync"] as const;
+type CheckingRole = (typeof CHECKING_ROLES)[number];
+
+/** Requests about one relation: the durations of lists tell nothing about the service's speed. */
+const TIMED_OPERATIONS: ReadonlySet<string> = new Set(["create", "update", "get"]);
 
 /** Event sources counted by name; more of them share `other`, to keep the label bounded. */
 const MAX_SOURCES = 50;
@@ -42,15 +67,31 @@ const REQUEST_BUCKETS_S = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-export function createMetrics() {
+/** @param spanIds what names the active span in an exemplar; undefined without tracing. */
+export function createMetrics(spanIds?: Tracing["spanIds"]) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const own = defineOwn(registry);
+  const own = defineOwn(registry, spanIds !== undefined);
   startAtZero(own);
+  const durations = new Map<string, number>();
   return {
     ...own,
     registry,
     sourceLabel: createSourceLabels(),
+
+    /** How the metrics are written; OpenMetrics only where there are exemplars to carry. */
+    formatFor: (accept: string | undefined): MetricsFormat =>
+      spanIds === undefined ? "text" : formatFor(accept),
+
+    observeFreshness(lane: Lane, seconds: number): void {
+      if (spanIds === undefined) own.freshness.observe({ lane }, seconds);
+      else
+        own.freshness.observe({
+          labels: { lane },
+          value: seconds,
+          exemplarLabels: { ...spanIds() },
+        });
+    },
 
     countRequest(method: string, operation: string, status: number | undefined): void {
       const code = status === undefined ? "none" : String(status);
@@ -68,30 +109,51 @@ export function createMetrics() {
       own.retries.inc({ reason: knownOr(RETRY_REASONS, reason, "other") });
     },
 
-    /** How the changes that this process worked on have ended so far, by outcome. */
-    async endedChanges(): Promise<ReadonlyMap<string, number>> {
-      const { values } = await own.changes.get();
-      return new Map(values.map(({ labels, value }) => [String(labels.outcome), value]));
+    countPassed(role: CheckingRole): void {
+      own.checks.inc({ role, result: "passed" });
     },
 
-    /** Relations found gone so far, as `relation_gone`. */
-    async goneRelations(): Promise<ReadonlyMap<string, number>> {
-      const { values } = await own.relationsGone.get();
-      return new Map(values.map(({ value }) => ["relation_gone", value]));
+    /** Counts by the first field that is wrong, so that each change counts once. */
+    countRejected(reason: string, problems: readonly Problem[] = []): void {
+      const [field = ""] = problemFields(problems);
+      const known = REJECTED_FIELDS.get(reason) ?? [];
+      const label = known.length === 0 || field === "" ? "none" : knownOr(known, field, "other");
+      own.rejected.inc({ reason, field: label });
+      const isBySync = (REJECTED_BY_SYNC as ReadonlySet<string>).has(reason);
+      own.checks.inc({ role: isBySync ? "sync" : "intake", result: "rejected" });
     },
 
-    /** Requests of senders answered with 4xx so far, by `sender_error <route> <code>`. */
-    async senderErrors(): Promise<ReadonlyMap<string, number>> {
-      const { values } = await own.intakeRequests.get();
-      const errors = values.filter(({ labels }) => SENDER_ERRORS.has(String(labels.code)));
-      return new Map(
-        errors.map(({ labels, value }) => [`sender_error ${labels.route} ${labels.code}`, value]),
-      );
+    /** Counts how long the service took for a request about one relation that succeeded. */
+    timeReply(operation: string, status: number | undefined, durationMs: number): void {
+      if (!TIMED_OPERATIONS.has(operation) || status === undefined || status >= 300) return;
+      const name = durationName(durationMs);
+      durations.set(name, (durations.get(name) ?? 0) + 1);
+    },
+
+    /**
+     * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
+     * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`
+     * `sender_error <route> <code>` and `webhook_error <webhook> <outcome>`.
+     */
+    async sharedCounts(): Promise<ReadonlyMap<string, number>> {
+      return new Map([
+        ...(await countsOf(own.changes, ({ outcome }) => String(outcome))),
+        ...(await countsOf(own.checks, ({ role, result }) => `checked ${role} ${result}`)),
+        ...(await countsOf(own.rejected, ({ reason, field }) => `rejected ${reason} ${field}`)),
+        ...(await countsOf(own.relationsGone, () => "relation_gone")),
+        ...(await countsOf(own.intakeRequests, ({ route, code }) =>
+          SENDER_ERRORS.has(String(code)) ? `sender_error ${route} ${code}` : undefined,
+        )),
+        ...(await countsOf(own.webhooks, ({ webhook, outcome }) =>
+          WEBHOOK_ERRORS.has(String(outcome)) ? `webhook_error ${webhook} ${outcome}` : undefined,
+        )),
+        ...durations,
+      ]);
     },
   };
 }
 
-function defineOwn(registry: Registry) {
+function defineOwn(registry: Registry, withExemplars: boolean) {
   const registers = [registry];
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Counter<L>({ name: `crmsync_${name}`, help, labelNames, registers });
@@ -127,13 +189,17 @@ function defineOwn(registry: Registry) {
       ["field", "reason"],
     ),
     changes: counter("changes_total", "Changes that ended, by outcome.", ["outcome"]),
-    rejected: counter("rejected_total", "Changes that became dead letters, by reason.", ["reason"]),
-    freshness: histogram(
-      "change_freshness_seconds",
-      "Time from the first unsynced event of a record to its proof on the service.",
-      ["lane"],
-      FRESHNESS_BUCKETS_S,
+    rejected: counter(
+      "rejected_total",
+      "Changes that became dead letters, by reason and by the first field that was wrong.",
+      ["reason", "field"],
     ),
+    checks: counter(
+      "checks_total",
+      "Changes that were checked by intake (mapping and rules) or by sync (the service's reply), by result.",
+      ["role", "result"],
+    ),
+    freshness: freshnessHistogram(registry, withExemplars),
     requests: counter("service_requests_total", "Requests to the service, by response status.", [
       "method",
       "operation",
@@ -159,13 +225,38 @@ function defineOwn(registry: Registry) {
       "relations_gone_total",
       "Relations that the ledger knew, and that the service does not have any more.",
     ),
+    frozen: counter(
+      "frozen_seconds_total",
+      "Time in which this process did not run although it should have.",
+    ),
     stalled: counter("jobs_stalled_total", "Jobs taken back from a worker that died."),
   };
 }
 
+function freshnessHistogram(registry: Registry, enableExemplars: boolean) {
+  const histogram = new Histogram<"lane" | keyof SpanIds>({
+    name: "crmsync_change_freshness_seconds",
+    help: "Time from the first unsynced event of a record to its proof on the service.",
+    labelNames: ["lane"],
+    buckets: FRESHNESS_BUCKETS_S,
+    enableExemplars,
+    // With exemplars, the constructor accepts no registry of the text format, which leaves them out.
+    registers: [],
+  });
+  registry.registerMetric(histogram);
+  return histogram;
+}
+
 function startAtZero(own: ReturnType<typeof defineOwn>): void {
   for (const outcome of CHANGE_OUTCOMES) own.changes.inc({ outcome }, 0);
-  for (const reason of DEAD_REASONS) own.rejected.inc({ reason }, 0);
+  for (const reason of DEAD_REASONS) {
+    const fields = REJECTED_FIELDS.get(reason);
+    const labels = fields === undefined ? ["none"] : [...fields, "other", "none"];
+    for (const field of labels) own.rejected.inc({ reason, field }, 0);
+  }
+  for (const role of CHECKING_ROLES) {
+    for (const result of ["passed", "rejected"]) own.checks.inc({ role, result }, 0);
+  }
   for (const reason of PAUSE_REASONS) own.pauses.inc({ reason }, 0);
   for (const reason of RETRY_REASONS) own.retries.inc({ reason }, 0);
   for (const lane of LANES) {
@@ -190,6 +281,18 @@ function createSourceLabels(): (source: string) => string {
     known.add(source);
     return source;
   };
+}
+
+/** A counter's values so far, by a name that its labels give; without a name they are left out. */
+async function countsOf<L extends string>(
+  counter: Counter<L>,
+  nameOf: (labels: Readonly<Partial<Record<L, string | number>>>) => string | undefined,
+): Promise<[string, number][]> {
+  const { values } = await counter.get();
+  return values.flatMap(({ labels, value }) => {
+    const name = nameOf(labels);
+    return name === undefined ? [] : [[name, value] as [string, number]];
+  });
 }
 
 const knownOr = (known: readonly string[], value: string, other: string): string =>

@@ -13,8 +13,9 @@ export interface RedisAddress {
   password: string;
 }
 
+/** With the user's name: without one, redis-cli does not log in. */
 export function redisUrl({ port, password }: RedisAddress): string {
-  return `redis://:${password}@127.0.0.1:${port}`;
+  return `redis://default:${password}@127.0.0.1:${port}`;
 }
 
 /** The address that the last start wrote; undefined in a new directory. */

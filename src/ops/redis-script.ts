@@ -97,14 +97,34 @@ const texts = new Map<string, string>();
  * @param file as `new URL("./lua/stage.lua", import.meta.url)`.
  */
 export function redisScript<Reply>(redis: Redis, file: URL): RedisScript<Reply> {
-  const text = texts.get(file.href) ?? readScript(file);
-  texts.set(file.href, text);
   const name = commandName(file);
-  redis.defineCommand(name, { lua: text });
+  const lua = scriptText(file);
+  redis.defineCommand(name, { lua });
   return async (keys, args = []) => {
     const command = (redis as unknown as Record<string, Command>)[name] as Command;
-    return (await command.call(redis, keys.length, ...keys, ...args)) as Reply;
+    const all = [...keys, ...args, ...(takesTime(lua) ? [toldTime()] : [])];
+    return (await command.call(redis, keys.length, ...all)) as Reply;
   };
+}
+
+/** Whether the last argument of this script is the time: it includes now.lua. */
+export const takesTime = (lua: string): boolean => lua.includes("table.remove(ARGV)");
+
+let now: () => number | undefined = () => undefined;
+
+/** Lets the scripts of this process go by its view of the clock that all processes share, ms. */
+export function takeTimeFrom(clock: () => number | undefined): void {
+  now = clock;
+}
+
+/** The last argument of a script that takes the time. */
+export const toldTime = (): number | "" => now() ?? "";
+
+/** The text of a script, read from its file once. */
+export function scriptText(file: URL): string {
+  const text = texts.get(file.href) ?? readScript(file);
+  texts.set(file.href, text);
+  return text;
 }
 
 /** The text of a script with its includes expanded, each at its first mention only. */

@@ -18,15 +18,16 @@ const isSame = (given: string, wanted: string): boolean =>
 export const isOneOf = (given: string | undefined, secrets: readonly string[]): boolean =>
   given !== undefined && secrets.map((secret) => isSame(given, secret)).includes(true);
 
-/** Whether the signature is the HMAC-SHA256 of the parts with one of the secrets. */
+/** Whether the signature is the HMAC of the parts with one of the secrets. */
 export function isSignedBy(
-  secrets: readonly string[],
+  secrets: readonly (string | Buffer)[],
   parts: readonly (string | Buffer)[],
   encoding: "hex" | "base64",
   signature: string | undefined,
+  algorithm = "sha256",
 ): boolean {
   const expected = secrets.map((secret) => {
-    const hmac = createHmac("sha256", secret);
+    const hmac = createHmac(algorithm, secret);
     for (const part of parts) hmac.update(part);
     return hmac.digest(encoding);
   });

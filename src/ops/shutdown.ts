@@ -1,25 +1,45 @@
 /** Ends the parts of a process in reverse order of their start. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "./log.ts";
 
-/** A process has ended this long after the signal, even if something still hangs, ms. */
+/** A process has ended this long after its parts began to end, even if something still hangs, ms. */
 const DEADLINE_MS = 4500;
 
 export class Shutdown {
   readonly #steps: { name: string; end: () => Promise<void> | void }[] = [];
   readonly #log: Pick<Logger, "info" | "warn">;
+  readonly #delayMs: number;
+  #isRequested = false;
+  #isPatient = false;
   #ending: Promise<void> | undefined;
 
-  constructor(log: Pick<Logger, "info" | "warn">) {
+  /**
+   * @param delayMs how long the process works on after SIGTERM, so that load balancers can notice
+   *   that it is not ready any more
+   */
+  constructor(log: Pick<Logger, "info" | "warn">, delayMs = 0) {
     this.#log = log;
+    this.#delayMs = delayMs;
+  }
+
+  /** From the signal on: nothing new should be sent to this process. */
+  get isRequested(): boolean {
+    return this.#isRequested;
   }
 
   add(name: string, end: () => Promise<void> | void): void {
     this.#steps.push({ name, end });
   }
 
-  /** Ends everything once, however often it is called. */
+  /** At SIGTERM senders are waited for; at SIGINT a person waits, and there is no load balancer. */
+  get isPatient(): boolean {
+    return this.#isPatient;
+  }
+
+  /** Ends everything once, however often it is called; resolves at the latest after the deadline. */
   run(): Promise<void> {
-    this.#ending ??= this.#endAll();
+    this.#isRequested = true;
+    this.#ending ??= this.#endInTime();
     return this.#ending;
   }
 
@@ -28,27 +48,33 @@ export class Shutdown {
    * gone. A second signal ends it at once.
    */
   onSignals(): void {
-    const end = (why: string) => {
-      if (this.#ending !== undefined) {
+    const end = async (why: string): Promise<void> => {
+      if (this.#isRequested) {
         if (why !== "disconnect") process.exit(1);
         return;
       }
-      this.#log.info({ why }, "daemon.stopping");
-      const late = setTimeout(() => {
-        this.#log.warn({}, "daemon.stop_timed_out");
-        process.exit(0);
-      }, DEADLINE_MS);
-      void this.run().finally(() => {
-        clearTimeout(late);
-        process.exit(process.exitCode ?? 0);
-      });
+      this.#isRequested = true;
+      this.#isPatient = why === "SIGTERM";
+      const delayMs = this.#isPatient ? this.#delayMs : 0;
+      this.#log.info({ why, delay_ms: delayMs }, "daemon.stopping");
+      await sleep(delayMs);
+      await this.run();
+      process.exit(process.exitCode ?? 0);
     };
-    process.on("SIGTERM", () => end("SIGTERM"));
-    process.on("SIGINT", () => end("SIGINT"));
+    process.on("SIGTERM", () => void end("SIGTERM"));
+    process.on("SIGINT", () => void end("SIGINT"));
     if (process.channel !== undefined) {
-      process.on("disconnect", () => end("disconnect"));
+      process.on("disconnect", () => void end("disconnect"));
       process.channel.unref();
     }
+  }
+
+  async #endInTime(): Promise<void> {
+    const cancel = new AbortController();
+    const late = sleep(DEADLINE_MS, true, { signal: cancel.signal }).catch(() => false);
+    const ended = this.#endAll().then(() => false);
+    if (await Promise.race([ended, late])) this.#log.warn({}, "daemon.stop_timed_out");
+    cancel.abort();
   }
 
   async #endAll(): Promise<void> {

@@ -1,4 +1,5 @@
 /** Removes personal data from spans before their export, and logs outages of the collector. */
+import { SpanStatusCode } from "@opentelemetry/api";
 import { ExportResultCode } from "@opentelemetry/core";
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Logger } from "./log.ts";
@@ -35,11 +36,19 @@ function scrubbed(span: ReadableSpan): ReadableSpan {
   );
   return Object.create(span, {
     attributes: { value: attributes },
-    status: { value: { code: span.status.code } },
+    status: { value: { code: span.status.code, ...describe(span) } },
     // A span's event is an exception with its text, or the result of a job.
     events: { value: [] },
     links: { value: [] },
   }) as ReadableSpan;
+}
+
+/** The description of a failed span: a reason of a closed set, never the text of an error. */
+function describe({ attributes, status }: ReadableSpan): { message?: string } {
+  const reason = attributes["crmsync.reason"];
+  return status.code === SpanStatusCode.ERROR && typeof reason === "string"
+    ? { message: reason }
+    : {};
 }
 
 /** Logs once when exports begin to fail, and once when they succeed again. */

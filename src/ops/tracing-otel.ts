@@ -38,6 +38,9 @@ import { reportOutages, ScrubbingProcessor } from "./tracing-export.ts";
 import { failedWith, traceRequests, typeOf } from "./tracing-requests.ts";
 import type { Tracing, TracingOptions } from "./tracing.ts";
 
+/** Outcomes that a search for failed spans must find. */
+const FAILED: ReadonlySet<unknown> = new Set(["rejected", "unavailable"]);
+
 /** Longest wait for the last export: a silent collector must not delay the shutdown, ms. */
 const FLUSH_MS = 1000;
 
@@ -83,7 +86,15 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
     },
     note(note) {
       const known = Object.entries(note).filter(([, value]) => value !== undefined);
-      trace.getActiveSpan()?.setAttributes(Object.fromEntries(known));
+      const span = trace.getActiveSpan()?.setAttributes(Object.fromEntries(known));
+      const { "crmsync.outcome": outcome, "crmsync.reason": reason } = note;
+      if (FAILED.has(outcome)) failedWith(span, String(reason ?? outcome));
+    },
+    spanIds() {
+      const active = trace.getActiveSpan();
+      if (active?.isRecording() !== true) return undefined;
+      const { traceId, spanId } = active.spanContext();
+      return { trace_id: traceId, span_id: spanId };
     },
     serve(method, route, next) {
       const span = begin(`${method} ${route}`, SpanKind.SERVER, ROOT_CONTEXT);

@@ -39,14 +39,22 @@ export interface SpanStart {
   readonly startedAt?: number;
 }
 
+/** Names a span in a log line and in an exemplar, by the names that Grafana and others look for. */
+export interface SpanIds {
+  readonly trace_id: string;
+  readonly span_id: string;
+}
+
 export interface Tracing {
+  /** The active span, if it is recorded. Undefined without a collector. */
+  readonly spanIds?: () => SpanIds | undefined;
   /** To be spread into the options of BullMQ's queues and workers. */
   readonly bullmq: { readonly telemetry?: BullMQOtel };
   /** Runs the work in a span whose parent is the span that added the job (`carried`) or the active one. */
   span<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T>;
   /** Adds a finished child span to the active span; times in ms since the epoch. */
   past(name: string, from: number, until: number): void;
-  /** Sets attributes of the active span. */
+  /** Sets attributes of the active span, and its status if its change has failed. */
   note(note: Note): void;
   /**
    * Starts the span of a received HTTP request and calls `next` inside it.

@@ -56,9 +56,11 @@ export class PermitIssuer {
   }
 
   async #issueNext(): Promise<void> {
-    const { waiters, pacer } = this.#options;
+    const { leases, pacer, waiters } = this.#options;
     const change = waiters.change();
     const lane = waiters.next()?.lane ?? "bulk";
+    const untrustedMs = leases.untrustedMs();
+    if (untrustedMs > 0) return passedOr(change, Math.min(untrustedMs, ASK_AGAIN_MS));
     const permitId = randomUUID();
     const turn = await pacer.takeTurn(lane, permitId);
     if (turn.kind === "wait") return passedOr(change, Math.min(turn.ms, ASK_AGAIN_MS));
@@ -77,7 +79,8 @@ export class PermitIssuer {
     const askedAt = performance.now();
     const slots = await leases.take();
     const long = performance.now() - askedAt > LONG_WAIT_MS;
-    return { permitId, turn, slots, stopped: long && isStopped(await pacer.snapshot()) };
+    const stopped = long && (leases.untrustedMs() > 0 || isStopped(await pacer.snapshot()));
+    return { permitId, turn, slots, stopped };
   }
 
   #permitOf(lane: Lane, grant: Grant): Permit {
@@ -86,6 +89,10 @@ export class PermitIssuer {
     const grantedAt = performance.now();
     return new Permit(lane, {
       fresh: () => areFresh(slots),
+      sending() {
+        slots.hour.keep();
+        slots.burst.keep();
+      },
       cancelled: () => void this.#cancel(grant).catch(onError),
       unsent() {
         slots.hour.release(0);

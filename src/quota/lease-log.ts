@@ -3,12 +3,16 @@
  * until the reply has come and the window has passed, so the running jobs are exactly the requests
  * that the service may still count. A lease whose process died ends by its expiration.
  */
+import { randomUUID } from "node:crypto";
 import type Bottleneck from "bottleneck";
+import { redisScript } from "../ops/redis-script.ts";
 import type { LeaseRedis } from "./lease-redis.ts";
 
 export interface Lease {
   /** False when it is so old that it might end by itself before the request arrives. */
   fresh(): boolean;
+  /** Its request is being written: it lasts until `release`, however late the service counts it. */
+  keep(): void;
   /** Returns the slot after this long; only the first call counts. */
   release(afterMs: number): void;
 }
@@ -31,7 +35,11 @@ export interface LeaseLogOptions {
   readonly holdMs: number;
   /** How old a lease may be when its request is written to the socket, ms. */
   readonly freshMs: number;
+  readonly onError: (error: unknown) => void;
 }
+
+/** The end of a lease is put off after each such part of its hold, while its request has no reply. */
+const PUT_OFF_PARTS = 4;
 
 /** Timers may fire this much early. */
 const TIMER_SLACK_MS = 1;
@@ -45,20 +53,31 @@ export function createLeaseLog(
   options: LeaseLogOptions,
 ): LeaseLog {
   const lasting = options.windowMs + options.holdMs;
+  const putOff = redisScript<number>(redis, new URL("./lua/put-lease-off.lua", import.meta.url));
 
   function hold<T>(
     weight: number,
     expiration: number,
-    granted: (end: () => void) => T,
+    granted: (end: () => void, id: string) => T,
   ): Promise<T> {
     return new Promise((resolve, reject) => {
+      const id = randomUUID();
       const job = limiter.schedule(
-        { weight, expiration },
-        () => new Promise<void>((end) => resolve(granted(end))),
+        { weight, expiration, id },
+        () => new Promise<void>((end) => resolve(granted(end, id))),
       );
       // A rejection after the grant only means that the lease ended by itself.
       job.catch(reject);
     });
+  }
+
+  /** In Redis, and in this process, where Bottleneck has a timer for it. */
+  async function putEndOff(id: string): Promise<void> {
+    for (const [name, { expiration, job }] of Object.entries(scheduledIn(limiter))) {
+      if (job.options.id !== id) continue;
+      clearTimeout(expiration);
+      await putOff([`${options.id}_job_expirations`], [lasting, name]);
+    }
   }
 
   return {
@@ -66,11 +85,19 @@ export function createLeaseLog(
     ready: limiter.ready().then(() => limiter.updateSettings({ maxConcurrent: options.limit })),
 
     take: () =>
-      hold(1, lasting, (end) => {
+      hold(1, lasting, (end, id) => {
         const requestedAt = redis.leaseRequestedAt(options.id);
+        let keeping: NodeJS.Timeout | undefined;
         return {
           fresh: () => performance.now() - requestedAt < options.freshMs,
-          release: (afterMs) => endAfter(end, afterMs === 0 ? 0 : afterMs + TIMER_SLACK_MS),
+          keep() {
+            const again = () => void putEndOff(id).catch(options.onError);
+            keeping = setInterval(again, options.holdMs / PUT_OFF_PARTS).unref();
+          },
+          release(afterMs) {
+            clearInterval(keeping);
+            endAfter(end, afterMs === 0 ? 0 : afterMs + TIMER_SLACK_MS);
+          },
         };
       }),
 
@@ -84,9 +111,7 @@ export function createLeaseLog(
     },
 
     abandon() {
-      const scheduled = (limiter as unknown as { _scheduled: Record<string, Scheduled> })
-        ._scheduled;
-      for (const { timeout, expiration } of Object.values(scheduled)) {
+      for (const { timeout, expiration } of Object.values(scheduledIn(limiter))) {
         clearTimeout(timeout);
         clearTimeout(expiration);
       }
@@ -97,7 +122,12 @@ export function createLeaseLog(
 interface Scheduled {
   readonly timeout: NodeJS.Timeout;
   readonly expiration?: NodeJS.Timeout;
+  readonly job: { readonly options: { readonly id: string } };
 }
+
+/** The leases of this process, by the names that they have in Redis. */
+const scheduledIn = (limiter: Bottleneck): Readonly<Record<string, Scheduled>> =>
+  (limiter as unknown as { _scheduled: Record<string, Scheduled> })._scheduled;
 
 function endAfter(end: () => void, ms: number): void {
   if (ms === 0) end();

@@ -33,6 +33,8 @@ export class LeasePair {
   readonly ready: Promise<unknown>;
   readonly #burst: LeaseLog;
   readonly #connection: Bottleneck.IORedisConnection;
+  /** When the burst's log can lack no lease that still counts, by performance.now(). */
+  #trustedFrom = 0;
 
   constructor(options: LeasePairOptions, onError: (error: unknown) => void) {
     const { perHour, hourMs, burst, burstMs } = options;
@@ -43,6 +45,11 @@ export class LeasePair {
       maxRetriesPerRequest: null,
       // Bottleneck never connects a lazy client itself.
       lazyConnect: false,
+    });
+    // After a reconnection another Redis may answer, which lacks the newest leases.
+    this.redis.on("close", () => (this.#trustedFrom = Number.POSITIVE_INFINITY));
+    this.redis.on("ready", () => {
+      if (this.#trustedFrom > 0) this.#trustedFrom = performance.now() + burstMs;
     });
     this.#connection = new Bottleneck.IORedisConnection({ client: this.redis });
     this.#connection.on("error", onError);
@@ -57,11 +64,17 @@ export class LeasePair {
       });
       limiter.on("error", onError);
       const freshMs = holdMs * FRESH_PART;
-      return createLeaseLog(limiter, this.redis, { id, limit, windowMs, holdMs, freshMs });
+      const log = { id, limit, windowMs, holdMs, freshMs, onError };
+      return createLeaseLog(limiter, this.redis, log);
     };
     this.hour = openLog(keys.hour, perHour, hourMs, hourHoldMs);
     this.#burst = openLog(keys.burst, burst, burstMs, burstHoldMs);
     this.ready = Promise.all([this.hour.ready, this.#burst.ready]);
+  }
+
+  /** For how long no permit may be given, because Redis may have forgotten leases, ms. */
+  untrustedMs(): number {
+    return this.#trustedFrom - performance.now();
   }
 
   /** Waits for a slot of the hour, then of the burst: waiting for the hour must not block a burst. */

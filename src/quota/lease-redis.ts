@@ -1,13 +1,13 @@
 /**
- * The Redis client for Bottleneck. It amends Bottleneck's scripts: the server's clock instead of
- * each process's own; errors without the `ERR ` that Redis 7 puts before them (Bottleneck's
- * self-healing compares whole texts); keys under our own prefix. It also notes when each lease was
- * requested, because a process may sleep before it reads the reply.
+ * The Redis client for Bottleneck. It amends Bottleneck's scripts: the clock that all processes
+ * share instead of each one's own; errors without the `ERR ` that Redis 7 puts before them
+ * (Bottleneck's self-healing compares whole texts); keys under our own prefix. It also notes when
+ * each lease was requested, because a process may sleep before it reads the reply.
  */
-import { readScript, WorkRedis } from "../ops/redis-script.ts";
+import { readScript, toldTime, WorkRedis } from "../ops/redis-script.ts";
 
-const CLIENT_CLOCK = "local now = tonumber(ARGV[1])";
-const SERVER_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
+const OWN_CLOCK = "local now = tonumber(ARGV[1])";
+const SHARED_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
 
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
@@ -21,9 +21,9 @@ export class LeaseRedis extends WorkRedis {
   readonly #requestedAt = new Map<string, number[]>();
 
   override defineCommand(...[name, definition]: Parameters<WorkRedis["defineCommand"]>): void {
-    if (definition.lua.includes(CLIENT_CLOCK)) this.#bottlenecks.add(name);
+    if (definition.lua.includes(OWN_CLOCK)) this.#bottlenecks.add(name);
     if (!this.#bottlenecks.has(name)) return super.defineCommand(name, definition);
-    const lua = definition.lua.replace(CLIENT_CLOCK, readScript(SERVER_CLOCK));
+    const lua = definition.lua.replace(OWN_CLOCK, () => readScript(SHARED_CLOCK));
     super.defineCommand(name, { ...definition, lua });
     const commands = this as unknown as Record<string, Script>;
     const script = commands[name];
@@ -40,7 +40,7 @@ export class LeaseRedis extends WorkRedis {
     const [count, ...rest] = args;
     const keys = rest.slice(0, Number(count)).map((key) => String(key).replace(/^b_/, ""));
     const last = rest.at(-1);
-    const values = rest.slice(Number(count), -1);
+    const values = [...rest.slice(Number(count), -1), toldTime()];
     const requestedAt = performance.now();
     const callback: Callback = (error, reply) => {
       if (error !== null) error.message = error.message.replace(HEALED, "");

@@ -89,29 +89,40 @@ export interface ForecastLimits {
   readonly burstMs: number;
 }
 
+/** How many requests wait in each lane. */
+export type Waiting = Readonly<Record<Lane, number>>;
+
 /**
- * Time until `waiting` requests will have been sent if no more come, ms.
+ * Time until `waiting` requests will have been sent if no more come, ms: live ones first.
  * @param steady whether requests follow each other at the hour's even rate only.
  */
 export function drainsInMs(
-  waiting: number,
+  { live, bulk }: Waiting,
   view: PacingView,
   limits: ForecastLimits,
   steady = false,
 ): number {
-  if (waiting <= 0) return 0;
+  const all = live + bulk;
+  if (all <= 0) return 0;
   const burstTime = steady
-    ? ((waiting - 1) * view.hourMs) / view.limit
-    : Math.max(0, Math.ceil(waiting / limits.burst) - 1) * limits.burstMs;
-  const pace = paceOf(view, "live") ?? 0;
-  let left = waiting - Math.max(0, view.remaining);
-  if (left <= 0) return Math.max(burstTime, (waiting - 1) * pace);
+    ? ((all - 1) * view.hourMs) / view.limit
+    : Math.max(0, Math.ceil(all / limits.burst) - 1) * limits.burstMs;
+  const liveTime = live > 0 ? sentInMs(live, view, "live") : 0;
+  const bulkTime = bulk > 0 ? sentInMs(all, view, "bulk") : 0;
+  return Math.max(burstTime, liveTime, bulkTime);
+}
+
+/** Time until so many requests will have been sent, the last one of this lane, ms. */
+function sentInMs(count: number, view: PacingView, lane: Lane): number {
+  const reserve = lane === "bulk" ? view.liveReserve : 0;
+  let left = count + reserve - Math.max(0, view.remaining);
+  if (left <= 0) return (count - 1) * (paceOf(view, lane) ?? 0);
   const partMs = view.hourMs / HOUR_PARTS;
   for (let part = 0; part < HOUR_PARTS; part += 1) {
     const back = view.returns[part] ?? 0;
-    if (back >= left) return Math.max(burstTime, (part + left / back) * partMs);
+    if (back >= left) return (part + left / back) * partMs;
     left -= back;
   }
   // Beyond one hour every slot returns once per hour.
-  return Math.max(burstTime, view.hourMs * (1 + left / view.limit));
+  return view.hourMs * (1 + left / Math.max(1, view.limit - reserve));
 }

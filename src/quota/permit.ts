@@ -17,6 +17,8 @@ export interface ExchangeResult {
 export interface PermitHooks {
   /** False when the permit is so old that another process may have its slots. */
   fresh(): boolean;
+  /** Its request is being written. */
+  sending(): void;
   /** The permit was not used: both slots return at once. */
   cancelled(): void;
   /** No byte was written (connection refused, DNS, TLS): only the burst slot counts. */
@@ -70,6 +72,7 @@ export class Permit {
     if (this.#state !== "tried") throw new SpentPermitError();
     if (!this.#hooks.fresh()) throw new StalePermitError();
     this.#state = "spent";
+    this.#hooks.sending();
   }
 
   /** Returns an unused permit at once; does nothing to a used one. */

@@ -1,5 +1,5 @@
 /** The quota as operators see it. */
-import { drainsInMs, type ForecastLimits } from "./pacing.ts";
+import { drainsInMs, type ForecastLimits, type Waiting } from "./pacing.ts";
 import type { Pacing, QuotaSnapshot } from "./snapshot.ts";
 
 /** The same in every process. Times in ms since the epoch. */
@@ -14,8 +14,10 @@ export interface QuotaState {
   /** Until when no process sends; undefined when not stopped. */
   readonly until: number | undefined;
   readonly pacing: Pacing;
+  /** Whether a request was ever sent: before that, what the service has counted is not known. */
+  readonly hasSent: boolean;
   /** When `waiting` requests will have been sent, if no more come. */
-  drainedAt(waiting: number): number;
+  drainedAt(waiting: Waiting): number;
 }
 
 export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaState {
@@ -28,6 +30,7 @@ export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaS
     resetAt: snapshot.nextReturnAt,
     allReturnedAt: snapshot.allReturnedAt,
     pacing,
+    hasSent: snapshot.taken > 0,
     stopped: stopped ? "throttled" : undefined,
     until: stopped ? stopUntil : undefined,
     drainedAt: (waiting) => startsAt + drainsInMs(waiting, snapshot, limits, pacing === "steady"),

@@ -4,6 +4,7 @@
  * through Redis; docs/adr/0002 explains why it is built this way.
  */
 import type { Redis } from "ioredis";
+import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../sync/lane.ts";
 import { createFeedback, type QuotaLog } from "./feedback.ts";
 import { PermitIssuer } from "./issue-permits.ts";
@@ -12,7 +13,7 @@ import { Pacer } from "./pacer.ts";
 import type { Permit } from "./permit.ts";
 import { quotaKeys } from "./quota-keys.ts";
 import { stateOf, type QuotaState } from "./quota-state.ts";
-import { createSnapshotReader, type PacingSetting } from "./snapshot.ts";
+import { snapshotReading, type PacingSetting } from "./snapshot.ts";
 import { createWaiters } from "./waiters.ts";
 
 export type { Permit } from "./permit.ts";
@@ -102,8 +103,8 @@ export function createQuota(options: QuotaOptions): Quota {
 }
 
 /** Reads the state of the quota, for processes that send nothing. */
-export function createQuotaReader(redis: Redis, limits: QuotaLimits): () => Promise<QuotaState> {
+export function quotaReading(limits: QuotaLimits): Reading<QuotaState> {
   const options = { ...limits, ...holdsOf(limits) };
-  const snapshot = createSnapshotReader(redis, quotaKeys(limits.prefix), options);
-  return async () => stateOf(await snapshot(), limits);
+  const { command, meaning } = snapshotReading(quotaKeys(limits.prefix), options);
+  return { command, meaning: (reply) => stateOf(meaning(reply), limits) };
 }

@@ -1,5 +1,6 @@
 /** One reading of everything that the quota shares: the same in every process. */
 import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript } from "../ops/redis-script.ts";
 import { HOUR_PARTS, type PacingView } from "./pacing.ts";
 import type { QuotaKeys } from "./quota-keys.ts";
@@ -56,26 +57,45 @@ interface RawSnapshot {
   readonly proven: number;
 }
 
+const SCRIPT = new URL("./lua/snapshot.lua", import.meta.url);
+
+/** For the pacer, which reads it before each turn. */
 export function createSnapshotReader(
   redis: Redis,
   keys: QuotaKeys,
   options: SnapshotOptions,
 ): () => Promise<QuotaSnapshot> {
-  const script = redisScript<string>(redis, new URL("./lua/snapshot.lua", import.meta.url));
-  const { hourMs, hourHoldMs } = options;
-  const scriptKeys = [keys.pace, keys.hourSettings, keys.hourExpirations, keys.priorities];
-  const args = [
-    keys.demand,
-    hourMs,
-    hourHoldMs,
-    HOUR_PARTS,
-    Math.ceil(sliceMs(hourMs)),
-    SLICES_KEPT,
-  ];
-  return async () => snapshotOf(JSON.parse(await script(scriptKeys, args)) as RawSnapshot, options);
+  const script = redisScript<string>(redis, SCRIPT);
+  return async () =>
+    snapshotOf(await script(scriptKeysOf(keys), scriptArgsOf(keys, options)), options);
 }
 
-function snapshotOf(raw: RawSnapshot, options: SnapshotOptions): QuotaSnapshot {
+export const snapshotReading = (
+  keys: QuotaKeys,
+  options: SnapshotOptions,
+): Reading<QuotaSnapshot> =>
+  scriptReading(SCRIPT, scriptKeysOf(keys), scriptArgsOf(keys, options), (reply: string) =>
+    snapshotOf(reply, options),
+  );
+
+const scriptKeysOf = (keys: QuotaKeys): string[] => [
+  keys.pace,
+  keys.hourSettings,
+  keys.hourExpirations,
+  keys.priorities,
+];
+
+const scriptArgsOf = (keys: QuotaKeys, { hourMs, hourHoldMs }: SnapshotOptions) => [
+  keys.demand,
+  hourMs,
+  hourHoldMs,
+  HOUR_PARTS,
+  Math.ceil(sliceMs(hourMs)),
+  SLICES_KEPT,
+];
+
+function snapshotOf(reply: string, options: SnapshotOptions): QuotaSnapshot {
+  const raw = JSON.parse(reply) as RawSnapshot;
   const { now, running, returns, demand, current, waiting, failures } = raw;
   const { hourMs, hourHoldMs, liveReserve } = options;
   const limit = raw.limit > 0 ? raw.limit : options.perHour;

@@ -1,8 +1,9 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
-import type { Encryption } from "./encryption.ts";
+import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
 export interface StoredDeadLetter extends DeadLetter {
@@ -27,15 +28,15 @@ interface StoredValue {
 export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #encryption: Encryption;
+  readonly #sealing: Sealing;
   readonly #store: RedisScript<"stored" | "superseded">;
   readonly #drop: RedisScript<number>;
   readonly #reasons: RedisScript<[string, ...string[]]>;
 
-  constructor(redis: Redis, keys: Keys, encryption: Encryption) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#encryption = encryption;
+    this.#sealing = sealing;
     this.#store = redisScript(redis, new URL("./lua/store-dead-letter.lua", import.meta.url));
     this.#drop = redisScript(redis, new URL("./lua/drop-dead-letter.lua", import.meta.url));
     this.#reasons = redisScript(redis, new URL("./lua/dead-reasons.lua", import.meta.url));
@@ -60,22 +61,27 @@ export class DeadLetters {
         deadLetter.order ?? "",
         deadLetter.at,
         JSON.stringify(details),
-        this.#encryption.encrypt(event),
+        await this.#sealing.seal(event, deadLetter.id),
         deadLetter.reason,
         asOf === "fields" ? "1" : "",
       ],
     );
   }
 
-  async count(): Promise<number> {
-    return this.#redis.hlen(this.#keys.deadLetters);
+  count(): Promise<number> {
+    return readOne(this.#redis, this.countReading());
+  }
+
+  countReading(): Reading<number> {
+    return reading(["hlen", this.#keys.deadLetters], Number);
   }
 
   /** Reason → number of dead letters, as the scripts that store and delete them count. */
-  async reasons(): Promise<Record<string, number>> {
-    const counts = Object.entries(await this.#redis.hgetall(this.#keys.deadReasons));
-    return Object.fromEntries(
-      counts.map(([reason, count]) => [reason, Math.max(0, Number(count))]),
+  reasons(): Reading<Record<string, number>> {
+    return reading(["hgetall", this.#keys.deadReasons], (counts: Record<string, string>) =>
+      Object.fromEntries(
+        Object.entries(counts).map(([reason, count]) => [reason, Math.max(0, Number(count))]),
+      ),
     );
   }
 
@@ -110,7 +116,7 @@ export class DeadLetters {
     do {
       const [next, flat] = await this.#redis.hscan(this.#keys.deadLetters, cursor, "COUNT", 200);
       cursor = next;
-      for (let i = 1; i < flat.length; i += 2) yield this.#read(flat[i] ?? "");
+      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "");
     } while (cursor !== "0");
   }
 
@@ -129,10 +135,10 @@ export class DeadLetters {
     return (await this.#drop([this.#keys.deadLetters], [id, "order", order])) === 1;
   }
 
-  #read(text: string): StoredDeadLetter {
+  async #read(text: string): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Omit<DeadLetter, "event">;
-    const event = this.#encryption.decrypt(stored.event);
+    const event = await this.#sealing.open(stored.event, details.id);
     return { ...details, event, firstAt: stored.first, times: stored.times, raw: text };
   }
 }

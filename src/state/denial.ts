@@ -3,6 +3,7 @@
  * one denied request stops every process; kept, so that a restart does not probe at once.
  */
 import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { DenialCause } from "../sync/outcomes.ts";
 import type { Keys } from "./keys.ts";
@@ -48,12 +49,18 @@ export class ServiceDenial {
     this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
   }
 
-  async current(): Promise<Denial | undefined> {
-    const [entry] = Object.entries(await this.#redis.hgetall(this.#key));
-    if (entry === undefined) return undefined;
-    const [cause, text] = entry;
-    const { next, ...stored } = JSON.parse(text) as StoredDenial;
-    return { cause: cause as DenialCause, ...stored, nextProbeAt: next };
+  current(): Promise<Denial | undefined> {
+    return readOne(this.#redis, this.reading());
+  }
+
+  reading(): Reading<Denial | undefined> {
+    return reading(["hgetall", this.#key], (fields: Record<string, string>) => {
+      const [entry] = Object.entries(fields);
+      if (entry === undefined) return undefined;
+      const [cause, text] = entry;
+      const { next, ...stored } = JSON.parse(text) as StoredDenial;
+      return { cause: cause as DenialCause, ...stored, nextProbeAt: next };
+    });
   }
 
   /** @returns whether a denial of this cause begins with this reply. */

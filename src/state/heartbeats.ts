@@ -1,13 +1,21 @@
 /** Which processes run: each writes a heartbeat; one without a recent heartbeat counts as ended. */
 import type { Redis } from "ioredis";
-import { redisWrite } from "../ops/redis-script.ts";
+import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import { nowReading } from "./redis-clock.ts";
 
 /** How often a process writes its heartbeat. */
 export const HEARTBEAT_EVERY_MS = 5000;
 
+/** A process without a heartbeat for this long hangs or was killed, ms. */
+const QUIET_MS = 12_000;
+
 /** After this long without a heartbeat a process counts as ended. */
 const ENDED_AFTER_MS = 30_000;
+
+/** For how long the last heartbeat of a process is kept that ended without leaving. */
+const KEPT_MS = 3_600_000;
 
 /** The parts of the daemon's work that a process may do. */
 export const ROLES = ["http", "intake", "sync"] as const;
@@ -17,43 +25,72 @@ export interface ProcessInfo {
   /** `<host>:<pid>` */
   readonly id: string;
   readonly version: string;
+  /** The version of the state that it works with; absent: 1. */
+  readonly stateVersion?: number;
   readonly roles: readonly string[];
   readonly startedAt: number;
+  /** How long Redis takes to answer it, ms; not known at its very start. */
+  readonly pingMs?: number;
+  /** How far its machine's clock is ahead of Redis' clock, ms; negative: behind. */
+  readonly clockAheadMs?: number;
+  /** Id of the key that Redis is sealed with, if the process does not have it. */
+  readonly lacksKey?: string;
+  /** The last time that it did not run although it should have. */
+  readonly frozen?: Freeze;
+}
+
+/** By Redis' clock, ms. */
+export interface Freeze {
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface RunningProcess extends ProcessInfo {
-  /** Time of its last heartbeat, ms. */
+  /** When Redis received its last heartbeat, ms. */
   readonly seenAt: number;
 }
 
 export class Heartbeats {
   readonly #redis: Redis;
-  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #beat: RedisScript<null>;
   readonly #key: string;
+  readonly #keys: readonly string[];
+  readonly #now: Reading<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
-    this.#write = redisWrite(redis);
+    this.#beat = redisScript(redis, new URL("./lua/beat.lua", import.meta.url));
     this.#key = keys.heartbeats;
+    this.#keys = [keys.heartbeats, keys.clock];
+    this.#now = nowReading(keys);
   }
 
-  async beat(info: ProcessInfo, now: number): Promise<void> {
-    const seen: RunningProcess = { ...info, seenAt: now };
-    await this.#write("HSET", this.#key, info.id, JSON.stringify(seen));
+  async beat(info: ProcessInfo): Promise<void> {
+    await this.#beat(this.#keys, [info.id, JSON.stringify(info), KEPT_MS]);
   }
 
   async leave(id: string): Promise<void> {
     await this.#redis.hdel(this.#key, id);
   }
 
-  /** The processes that run, oldest first. Deletes the heartbeats of ended processes. */
-  async running(now: number): Promise<RunningProcess[]> {
-    const texts = Object.values(await this.#redis.hgetall(this.#key));
-    const all = texts.map((text) => JSON.parse(text) as RunningProcess);
-    const ended = all.filter(({ seenAt }) => now - seenAt > ENDED_AFTER_MS);
-    if (ended.length > 0) await this.#redis.hdel(this.#key, ...ended.map(({ id }) => id));
-    return all
-      .filter((one) => !ended.includes(one))
-      .sort((a, b) => a.startedAt - b.startedAt || a.id.localeCompare(b.id));
+  async running(): Promise<RunningProcess[]> {
+    const { now, all } = await readTogether(this.#redis, { now: this.#now, all: this.all() });
+    return runningAt(now, all);
+  }
+
+  /** The last heartbeats of all processes that have not left, in no order. */
+  all(): Reading<RunningProcess[]> {
+    return reading(["hgetall", this.#key], (fields: Record<string, string>) =>
+      Object.values(fields).map((text) => JSON.parse(text) as RunningProcess),
+    );
   }
 }
+
+export const isQuiet = (now: number, { seenAt }: RunningProcess): boolean =>
+  now - seenAt > QUIET_MS;
+
+/** The processes that run, oldest first. @param now Redis' time, ms */
+export const runningAt = (now: number, all: readonly RunningProcess[]): RunningProcess[] =>
+  all
+    .filter(({ seenAt }) => now - seenAt <= ENDED_AFTER_MS)
+    .sort((a, b) => a.startedAt - b.startedAt || a.id.localeCompare(b.id));

@@ -20,8 +20,14 @@ export interface Keys {
   readonly warmUp: string;
   /** Hash: rows that are not believed any more; only their watermarks are still taken over. */
   readonly ledgerForgotten: string;
+  /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
+  readonly clock: string;
   /** Hash name, number: all processes count it up, so a lower number tells a loss (state-age.ts). */
   readonly age: string;
+  /** Hash version, target: which programs may work on all of this (state-version.ts). */
+  readonly stateVersion: string;
+  /** Set while one process migrates it. */
+  readonly stateMigration: string;
   /** When Redis was found to have gone backwards, ms; expires. */
   readonly wentBackwards: string;
   /** Set while one process warms the ledger. */
@@ -42,6 +48,8 @@ export interface Keys {
   readonly outage: string;
   /** Hash process → when its own way to the service (DNS, proxy) failed last, ms; expires. */
   readonly outageHere: string;
+  /** Hash crmCode → its failures, of those that count towards an outage. */
+  readonly outageRecords: string;
   /** Set for one probe pause after a record was answered 403; `due` until one process probes. */
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
@@ -56,12 +64,24 @@ export interface Keys {
   readonly arrivals: string;
   /** Hash process id → its last heartbeat, as JSON. */
   readonly heartbeats: string;
-  /** Hash outcome → number of changes in one slice of time; expires. */
-  outcomes(slice: number): string;
+  /** Before a slice's number. Hash name → count in a sixtieth of an hour, all processes; expires. */
+  readonly outcomes: string;
+  /** Before a slice's number. Hash bucket → replies of the service in an hour; expires. */
+  readonly durations: string;
+  /** Sorted set crmCode → how often its record was tried without success. */
+  readonly retried: string;
+  /** Hash crmCode → since when, why, and how the log names the record, as JSON. */
+  readonly retriedDetails: string;
   /** Set for a while once the events of a signed request are stored: a copy is answered 409. */
   request(hash: string): string;
   /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
   readonly thinEvents: string;
+  /** The key of the ledger's fingerprints, sealed with the first key of STATE_KEY (keyring.ts). */
+  readonly keyring: string;
+  /** Set while one process seals everything with the present key. */
+  readonly resealing: string;
+  /** What its last pass found, as JSON; absent when there was nothing left. */
+  readonly resealed: string;
   /** Channel: the lane of each batch of pointer jobs that was added. */
   readonly jobsAdded: string;
 }
@@ -75,7 +95,10 @@ export function keysOf(prefix: string): Keys {
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
     ledgerForgotten: `${prefix}:ledger:forgotten`,
+    clock: `${hashTagOf(prefix)}:clock`,
     age: `${prefix}:age`,
+    stateVersion: `${prefix}:state-version`,
+    stateMigration: `${prefix}:state-version:migration`,
     wentBackwards: `${prefix}:went-backwards`,
     warmUpOwner: `${prefix}:warm-up:owner`,
     ledgerSwept: `${prefix}:ledger:swept`,
@@ -86,6 +109,7 @@ export function keysOf(prefix: string): Keys {
     denial: `${prefix}:denial`,
     outage: `${prefix}:outage`,
     outageHere: `${prefix}:outage:here`,
+    outageRecords: `${prefix}:outage:records`,
     probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
@@ -93,9 +117,18 @@ export function keysOf(prefix: string): Keys {
     clocksAhead: `${prefix}:sources:ahead`,
     arrivals: `${prefix}:arrivals`,
     heartbeats: `${prefix}:heartbeats`,
-    outcomes: (slice) => `${prefix}:outcomes:${slice}`,
+    outcomes: `${prefix}:outcomes:`,
+    durations: `${prefix}:durations:`,
+    retried: `${prefix}:retried`,
+    retriedDetails: `${prefix}:retried:details`,
     request: (hash) => `${prefix}:request:${hash}`,
     thinEvents: `${prefix}:thin-events`,
+    keyring: `${prefix}:keyring`,
+    resealing: `${prefix}:keyring:resealing`,
+    resealed: `${prefix}:keyring:resealed`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }
+
+/** Tenants of one hash tag share one clock, because their scripts know no more than their keys. */
+const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

@@ -1,5 +1,6 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
 import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Keys } from "./keys.ts";
@@ -56,15 +57,18 @@ export class Ledger {
     return text === null ? undefined : readRow(text);
   }
 
-  async warmUp(): Promise<WarmUp> {
-    const field = await this.#redis.hgetall(this.#keys.warmUp);
-    return {
+  warmUp(): Promise<WarmUp> {
+    return readOne(this.#redis, this.warmUpReading());
+  }
+
+  warmUpReading(): Reading<WarmUp> {
+    return reading(["hgetall", this.#keys.warmUp], (field: Record<string, string>) => ({
       state: (field["state"] as WarmUp["state"] | undefined) ?? "new",
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
       failure: field["failure"],
-    };
+    }));
   }
 
   /** Whether this process may warm the ledger now, or go on; one process may at a time. */

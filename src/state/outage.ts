@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import type { Keys } from "./keys.ts";
@@ -20,11 +21,24 @@ const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([
 /** The way from here to the service: another process may have another one. */
 const FAILURES_HERE: ReadonlySet<string> = new Set<UnavailableReason>(["dns", "proxy"]);
 
+/** No connection: that cannot be the fault of one record. */
+const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
+  "connection_refused",
+  "connect_timeout",
+  "dns",
+  "proxy",
+  "tls",
+]);
+
 /** For how long such a failure of one process counts, ms. */
 const HERE_MS = 120_000;
 
-/** Failures in a row, over all records and processes, that make an outage. */
+/**
+ * Failures in a row, over all records and processes, that make an outage. One record counts twice at
+ * most: the service may have a fault with that record alone.
+ */
 const FAILURES = 5;
+const FAILURES_OF_RECORD = 2;
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
@@ -40,6 +54,7 @@ export interface OutageView {
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #keys: readonly string[];
   readonly #process: string = randomUUID();
   readonly #failed: RedisScript<number>;
   readonly #try: RedisScript<number>;
@@ -66,6 +81,7 @@ export class Outage {
     this.#runningProcesses = runningProcesses;
     this.#now = now;
     this.#key = keys.outage;
+    this.#keys = [keys.outage, keys.outageRecords];
     this.#failed = redisScript(redis, new URL("./lua/outage-failed.lua", import.meta.url));
     this.#try = redisScript(redis, new URL("./lua/outage-try.lua", import.meta.url));
   }
@@ -74,14 +90,16 @@ export class Outage {
    * Counts an unavailable reply. One about the way from this process pauses this process; it counts
    * for all only when every process has such failures.
    * @param reason as the client names it.
+   * @param crmCode of the record whose request it was.
    * @returns whether an outage begins with this failure.
    */
-  async failed(reason: string): Promise<boolean> {
+  async failed(reason: string, crmCode: string): Promise<boolean> {
     if (NO_FAILURE.has(reason)) return false;
     this.#failing = true;
     if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return false;
-    const args = [FAILURES, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, reason];
-    return (await this.#failed([this.#key], args)) === 1;
+    const record = NO_CONNECTION.has(reason) ? "" : crmCode;
+    const limits = [FAILURES, FAILURES_OF_RECORD, FIRST_PAUSE_MS, LONGEST_PAUSE_MS];
+    return (await this.#failed(this.#keys, [...limits, reason, record])) === 1;
   }
 
   /** The service has given a usable reply. @returns whether an outage ends with it. */
@@ -89,7 +107,7 @@ export class Outage {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return false;
     const [until] = await this.#redis.hmget(this.#key, "until");
-    await this.#redis.del(this.#key);
+    await this.#redis.del(...this.#keys);
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
     this.#pausedUntil = 0;
@@ -124,14 +142,19 @@ export class Outage {
   }
 
   /** Reads the outage without claiming a try; undefined when there is none. */
-  async current(): Promise<OutageView | undefined> {
-    const field = await this.#redis.hgetall(this.#key);
-    if (field["until"] === undefined) return undefined;
-    const nextTryAt = Number(field["until"]);
-    return {
-      since: Number(field["since"] ?? nextTryAt),
-      reason: field["reason"] ?? "unknown",
-      nextTryAt,
-    };
+  current(): Promise<OutageView | undefined> {
+    return readOne(this.#redis, this.reading());
+  }
+
+  reading(): Reading<OutageView | undefined> {
+    return reading(["hgetall", this.#key], (field: Record<string, string>) => {
+      if (field["until"] === undefined) return undefined;
+      const nextTryAt = Number(field["until"]);
+      return {
+        since: Number(field["since"] ?? nextTryAt),
+        reason: field["reason"] ?? "unknown",
+        nextTryAt,
+      };
+    });
   }
 }

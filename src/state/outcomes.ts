@@ -1,54 +1,69 @@
 /**
- * How the changes of the last hour ended, over all processes: counted in slices that expire.
- * For the status that people read; the exact counts are the metrics.
+ * What the processes counted lately (how changes ended, why they were rejected, how long the
+ * service took), added up over all of them in slices of time that expire. For the status that
+ * people read; the exact counts are the metrics.
  */
 import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
 
-const SLICES = 12;
+/** Counts of one slice of time, by name (see `sharedCounts` in src/ops/metrics.ts). */
+export interface Slice {
+  /** When it began, ms. */
+  readonly since: number;
+  readonly counts: Readonly<Record<string, number>>;
+}
 
-export class Outcomes {
-  readonly #redis: Redis;
+export interface SliceOptions {
+  /** Key of a slice without its number. */
+  readonly key: string;
+  readonly sliceMs: number;
+  /** How many are read: the one that has just begun, and this many before it. */
+  readonly slices: number;
+}
+
+export class SlicedCounts {
   readonly #write: ReturnType<typeof redisWrite>;
-  readonly #keys: Keys;
-  readonly #sliceMs: number;
+  readonly #options: SliceOptions;
 
-  /** @param hourMs length of the hour; tests shorten it. */
-  constructor(redis: Redis, keys: Keys, hourMs: number) {
-    this.#redis = redis;
+  constructor(redis: Redis, options: SliceOptions) {
     this.#write = redisWrite(redis);
-    this.#keys = keys;
-    this.#sliceMs = hourMs / SLICES;
+    this.#options = options;
   }
 
-  /** @param counts outcome → changes since the last call. */
+  /** @param counts name → how often since the last call. @param now Redis' time, ms. */
   async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
-    const key = this.#keys.outcomes(this.#slice(now));
+    const { sliceMs, slices } = this.#options;
+    const key = `${this.#options.key}${Math.floor(now / sliceMs)}`;
     await Promise.all([
-      ...[...counts].map(([outcome, count]) => this.#write("HINCRBY", key, outcome, count)),
-      this.#write("PEXPIRE", key, Math.ceil((SLICES + 2) * this.#sliceMs)),
+      ...[...counts].map(([name, count]) => this.#write("HINCRBY", key, name, count)),
+      this.#write("PEXPIRE", key, Math.ceil((slices + 2) * sliceMs)),
     ]);
   }
 
-  /** Outcome → changes within the last hour, exact to a twelfth of it. */
-  async lastHour(now: number): Promise<Record<string, number>> {
-    const newest = this.#slice(now);
-    const slices = await Promise.all(
-      Array.from({ length: SLICES + 1 }, (_, ago) =>
-        this.#redis.hgetall(this.#keys.outcomes(newest - ago)),
-      ),
+  /** The slices that are kept, oldest first, without those in which nothing was counted. */
+  reading(): Reading<Slice[]> {
+    const { key, sliceMs, slices } = this.#options;
+    const file = new URL("./lua/slices.lua", import.meta.url);
+    return scriptReading(file, [key], [sliceMs, slices + 1], (flat: (number | string[])[]) =>
+      pairsOf(flat).map(([slice, counts]) => ({
+        since: Number(slice) * sliceMs,
+        counts: Object.fromEntries(
+          pairsOf(counts as string[]).map(([name, count]) => [name, Number(count)]),
+        ),
+      })),
     );
-    const sums: Record<string, number> = {};
-    for (const slice of slices) {
-      for (const [outcome, count] of Object.entries(slice)) {
-        sums[outcome] = (sums[outcome] ?? 0) + Number(count);
-      }
-    }
-    return sums;
   }
+}
 
-  #slice(now: number): number {
-    return Math.floor(now / this.#sliceMs);
+const pairsOf = <T>(flat: readonly T[]): [T, T][] =>
+  flat.flatMap((one, index) => (index % 2 === 0 ? [[one, flat[index + 1] as T]] : []));
+
+/** Name → count over all slices. */
+export function sumOf(slices: readonly Slice[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { counts } of slices) {
+    for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
   }
+  return sums;
 }

@@ -1,5 +1,12 @@
-/** The clock of Redis: the one reference of time that all processes and senders share. */
+/**
+ * The clock that all processes share: Redis' clock, from which its steps are taken out. A machine's
+ * clock may be wrong, and Redis' clock may be put right while changes wait: neither may end a pause or
+ * a lease early, or make one last longer. Between two measurements a process counts by its monotonic
+ * clock, which never steps; so it notices a step of Redis' clock, and corrects the shared one.
+ */
+import { uptime } from "node:os";
 import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
@@ -7,37 +14,155 @@ import type { Keys } from "./keys.ts";
 const ARRIVALS_MAX = 10_000;
 const ARRIVALS_MS = 600_000;
 
+/** A round trip that takes longer says little about the clock: the process may have been frozen, ms. */
+const SLOW_MS = 1000;
+
+/** The shortest of this many round trips counts: one that is late once is no slow Redis. */
+const ROUND_TRIPS = 5;
+
+/** Redis' clock has stepped when it differs by more; less is followed, ms. */
+const STEP_MS = 1000;
+
+/** When another process found the clock right within this time, this process is wrong, ms. */
+const CONFIRMED_MS = 3000;
+
+/** A machine that was asleep for longer than this cannot tell a step, s. */
+const SLEPT_S = 3;
+
+/**
+ * After a step, the part of the time by which the shared clock approaches Redis' clock again: 18 s in
+ * an hour, less than a lease of the hour outlives its window. One approach a second, ms.
+ */
+const APPROACH = [0.005, 1000, 60_000] as const;
+
+/** This machine's own clock: in a daemon, Date.now() is the shared one (workers/clock.ts). */
+const ownNow = Date.now;
+
+interface Read {
+  /** Redis' own clock, ms; by how much the shared one differs; when a process last confirmed it. */
+  readonly own: number;
+  readonly offset: number;
+  readonly confirmed: number | undefined;
+  /** By performance.now(). */
+  readonly asked: number;
+  readonly answered: number;
+}
+
 export class RedisClock {
-  readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #arrival: RedisScript<number>;
-  /** Redis' time at the moment when performance.now() was 0, ms. */
+  readonly #read: RedisScript<[seconds: string, micros: string, offset: number, confirmed: string]>;
+  readonly #correct: RedisScript<number>;
+  /** Resolves when the clock is known. */
+  readonly known: Promise<void>;
+  #setKnown: () => void;
+  /** The shared time at the moment when performance.now() was 0, ms. */
   #origin: number | undefined;
+  /** What the machine counted beyond performance.now() when the clock was measured, s: its sleep. */
+  #sleptS = 0;
+  /** How far this machine's clock is ahead of Redis' clock, ms. */
+  #aheadMs = 0;
+  #roundTripsMs: readonly number[] = [];
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
     this.#keys = keys;
     this.#arrival = redisScript(redis, new URL("./lua/arrival.lua", import.meta.url));
+    this.#read = redisScript(redis, new URL("./lua/read-clock.lua", import.meta.url));
+    this.#correct = redisScript(redis, new URL("./lua/correct-clock.lua", import.meta.url));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.known = promise;
+    this.#setKnown = resolve;
   }
 
-  /** Reads the clock. A step of this machine's own clock does not matter in between. */
-  async measure(): Promise<void> {
-    const before = performance.now();
-    const [seconds, micros] = await this.#redis.time();
-    const read = Number(seconds) * 1000 + Number(micros) / 1000;
-    this.#origin = read - (before + performance.now()) / 2;
+  /** Reads the clock. @returns the step of Redis' clock that this call has taken out, ms; else 0. */
+  async measure(): Promise<number> {
+    const first = await this.#readOnce();
+    const second = tripMs(first) > SLOW_MS ? await this.#readOnce() : first;
+    const read = tripMs(second) < tripMs(first) ? second : first;
+    this.#aheadMs = ownNow() - (read.own + performance.now() - read.asked - tripMs(read) / 2);
+    this.#roundTripsMs = [...this.#roundTripsMs, tripMs(read)].slice(-ROUND_TRIPS);
+    const stepMs = this.#stepIn(read);
+    if (stepMs !== 0) {
+      const args = [read.offset, Math.round(stepMs), STEP_MS];
+      // Whoever was first: the next measurement finds the clock corrected.
+      return (await this.#correct([this.#keys.clock], args)) === 1 ? stepMs : 0;
+    }
+    this.#follow(read);
+    return 0;
   }
 
-  /** Redis' time as last measured, ms; this machine's own until then. */
+  /** How far Redis' own clock is from where this process expects it; 0 when that is no step. */
+  #stepIn(read: Read): number {
+    const sleptS = uptime() - performance.now() / 1000;
+    const hasSlept = sleptS - this.#sleptS > SLEPT_S;
+    this.#sleptS = sleptS;
+    if (this.#origin === undefined || hasSlept || isConfirmed(read)) return 0;
+    const offMs = originIn(read, this.#origin) - this.#origin;
+    return Math.abs(offMs) > STEP_MS ? offMs : 0;
+  }
+
+  #follow(read: Read): void {
+    this.#origin = originIn(read, this.#origin);
+    this.#setKnown();
+  }
+
+  async #readOnce(): Promise<Read> {
+    const asked = performance.now();
+    const args = [...APPROACH, this.nowIfKnown() ?? "", STEP_MS];
+    const [seconds, micros, offset, confirmed] = await this.#read([this.#keys.clock], args);
+    return {
+      own: Number(seconds) * 1000 + Number(micros) / 1000,
+      offset,
+      confirmed: confirmed === "" ? undefined : Number(confirmed),
+      asked,
+      answered: performance.now(),
+    };
+  }
+
+  /** How this process sees Redis; undefined until the clock was measured. */
+  view(): { readonly pingMs?: number; readonly clockAheadMs: number } | undefined {
+    if (this.#origin === undefined) return undefined;
+    const trips = this.#roundTripsMs;
+    const pingMs = Math.round(Math.min(...trips) * 10) / 10;
+    return {
+      clockAheadMs: Math.round(this.#aheadMs),
+      ...(trips.length === ROUND_TRIPS && { pingMs }),
+    };
+  }
+
+  /** The shared time, ms; this machine's own until it is known. */
   now(): number {
-    return this.#origin === undefined ? Date.now() : Math.floor(this.#origin + performance.now());
+    return this.nowIfKnown() ?? ownNow();
+  }
+
+  /** The shared time, ms. */
+  nowIfKnown(): number | undefined {
+    return this.#origin === undefined ? undefined : Math.floor(this.#origin + performance.now());
   }
 
   /**
-   * When an event arrived, ms: exact, and never later than an event of a higher number.
+   * When an event arrived, ms, or when it was sent: never later than an event of a higher number.
    * @param number of its arrival.
+   * @param sentAt by the clock of its sender, ms.
    */
-  async arrival(number: number): Promise<number> {
-    return this.#arrival([this.#keys.arrivals], [number, ARRIVALS_MAX, ARRIVALS_MS]);
+  async arrival(number: number, sentAt?: number): Promise<number> {
+    const args = [number, sentAt ?? "", ARRIVALS_MAX, ARRIVALS_MS];
+    return this.#arrival([this.#keys.arrivals], args);
   }
+}
+
+/** The shared time, ms. */
+export const nowReading = (keys: Keys): Reading<number> =>
+  scriptReading(new URL("./lua/tell-now.lua", import.meta.url), [keys.clock], [], Number);
+
+/** After a step of Redis' clock, the last confirmation lies long ago, or ahead. */
+const isConfirmed = ({ own, confirmed }: Read): boolean =>
+  confirmed !== undefined && own >= confirmed && own - confirmed < CONFIRMED_MS;
+
+const tripMs = ({ asked, answered }: Read): number => answered - asked;
+
+/** The origin that a reading shows. Redis read its clock at some time of the round trip. */
+function originIn({ own, offset, asked, answered }: Read, before: number | undefined): number {
+  const [least, most] = [own + offset - answered, own + offset - asked];
+  return before === undefined ? (least + most) / 2 : Math.min(Math.max(before, least), most);
 }

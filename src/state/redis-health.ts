@@ -1,5 +1,6 @@
 /** How Redis is configured, and whether it may lose accepted changes. */
 import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
 
 export interface RedisHealth {
   readonly version: string;
@@ -8,23 +9,28 @@ export interface RedisHealth {
   readonly appendOnly: boolean;
   /** Whether the last write of the append-only file succeeded. */
   readonly writesSucceed: boolean;
+  /** Whether the last rewrite of the append-only file, and the last RDB save, succeeded. */
+  readonly rewritesSucceed: boolean;
+  readonly savesSucceed: boolean;
   readonly evictionPolicy: string;
   readonly usedBytes: number;
   /** 0: no limit. */
   readonly limitBytes: number;
 }
 
-export async function redisHealth(redis: Redis): Promise<RedisHealth> {
-  const field = fieldsOf(await redis.info());
+export const healthReading: Reading<RedisHealth> = reading(["info"], (info: string) => {
+  const field = fieldsOf(info);
   return {
     version: field("redis_version"),
     role: field("role"),
     appendOnly: field("aof_enabled") === "1",
     writesSucceed: field("aof_last_write_status") !== "err",
+    rewritesSucceed: field("aof_last_bgrewrite_status") !== "err",
+    savesSucceed: field("rdb_last_bgsave_status") !== "err",
     evictionPolicy: field("maxmemory_policy"),
     ...memoryOf(field),
   };
-}
+});
 
 const fieldsOf =
   (info: string) =>
@@ -83,6 +89,26 @@ export function durabilityProblems(health: RedisHealth): string[] {
     problems.push("its append-only file cannot be written: is the disk full?");
   if (health.evictionPolicy !== "noeviction") {
     problems.push(`maxmemory-policy is ${health.evictionPolicy}: Redis may throw changes away`);
+  }
+  return problems;
+}
+
+/** Why Redis certainly rejects every write now, as half a sentence; undefined when it does not. */
+export function writesRejected({ role, writesSucceed }: RedisHealth): string | undefined {
+  if (role === "slave") return "it is a replica";
+  return writesSucceed ? undefined : "its append-only file cannot be written; is the disk full?";
+}
+
+/** What Redis failed to write in the background: nothing is lost yet. */
+export function savingProblems({ rewritesSucceed, savesSucceed }: RedisHealth): string[] {
+  const problems: string[] = [];
+  if (!rewritesSucceed) {
+    problems.push(
+      "the last rewrite of its append-only file failed: it grows until the disk is full",
+    );
+  }
+  if (!savesSucceed) {
+    problems.push("its last RDB save failed: it rejects all writes if it has save points");
   }
   return problems;
 }

@@ -1,5 +1,6 @@
 /** When the last event of each source was received, and whose clock is wrong. */
 import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
@@ -48,16 +49,18 @@ export class Sources {
   }
 
   /** Source → how wrong its clock was when that was last seen. */
-  async clocksAhead(): Promise<Record<string, ClockAhead>> {
-    const fields = await this.#redis.hgetall(this.#keys.clocksAhead);
-    return Object.fromEntries(
-      Object.entries(fields).map(([source, text]) => [source, JSON.parse(text) as ClockAhead]),
+  clocksAhead(): Reading<Record<string, ClockAhead>> {
+    return reading(["hgetall", this.#keys.clocksAhead], (fields: Record<string, string>) =>
+      Object.fromEntries(
+        Object.entries(fields).map(([source, text]) => [source, JSON.parse(text) as ClockAhead]),
+      ),
     );
   }
 
   /** Source → time of its newest event, ms. */
-  async last(): Promise<Record<string, number>> {
-    const fields = await this.#redis.hgetall(this.#keys.sources);
-    return Object.fromEntries(Object.entries(fields).map(([source, at]) => [source, Number(at)]));
+  last(): Reading<Record<string, number>> {
+    return reading(["hgetall", this.#keys.sources], (fields: Record<string, string>) =>
+      Object.fromEntries(Object.entries(fields).map(([source, at]) => [source, Number(at)])),
+    );
   }
 }

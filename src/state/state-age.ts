@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
@@ -11,7 +12,6 @@ import type { Keys } from "./keys.ts";
 const TELL_FOR_MS = 86_400_000;
 
 export class StateAge {
-  readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #count: RedisScript<[name: string, number: number]>;
@@ -22,7 +22,6 @@ export class StateAge {
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
     this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
@@ -54,8 +53,9 @@ export class StateAge {
   }
 
   /** When it was noticed, ms; undefined when it was not, or long ago. */
-  async wentBackwardsAt(): Promise<number | undefined> {
-    const at = await this.#redis.get(this.#keys.wentBackwards);
-    return at === null ? undefined : Number(at);
+  wentBackwardsAt(): Reading<number | undefined> {
+    return reading(["get", this.#keys.wentBackwards], (at: string | null) =>
+      at === null ? undefined : Number(at),
+    );
   }
 }

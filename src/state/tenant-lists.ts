@@ -1,6 +1,11 @@
-/** The tenant's value lists as last fetched from the service, shared by all processes. */
+/**
+ * The tenant's value lists as last fetched from the service, shared by all processes. Times are
+ * those of Redis' clock, ms.
+ */
 import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
+import { listChanges, type ListChange } from "../service-spec/list-changes.ts";
 import {
   DEFAULT_TENANT_LISTS,
   tenantListsOf,
@@ -9,17 +14,40 @@ import {
 } from "../service-spec/tenant-lists.ts";
 import type { Keys } from "./keys.ts";
 
+/**
+ * Doubted lists are fetched again at most this often per hour window, and no list is doubted that is
+ * younger than this part of it.
+ */
+const DOUBTS_PER_HOUR = 6;
+const YOUNG_HOURS = 1 / 60;
+
+/** How long an event that the lists refuse waits for them to be fetched again, ms. */
+const WAIT_MS = 30_000;
+
+/** When the lists were fetched, and when they were last fetched because they were doubted. */
+interface StoredTimes {
+  readonly at: number | undefined;
+  readonly asked: number | undefined;
+}
+
+/** Fields of the hash; `relaxed` is set until the dead letters were looked through. */
+const FIELDS = ["body", "at", "doubted", "asked", "relaxed"] as const;
+
 export class StoredTenantLists {
   readonly #redis: Redis;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
+  readonly #hourMs: number;
   #current: TenantLists = DEFAULT_TENANT_LISTS;
   #known = "";
+  #fetchedAt: number | undefined;
 
-  constructor(redis: Redis, keys: Keys) {
+  /** @param hourMs length of the quota's hour window. */
+  constructor(redis: Redis, keys: Keys, hourMs: number) {
     this.#redis = redis;
     this.#write = redisWrite(redis);
     this.#keys = keys;
+    this.#hourMs = hourMs;
   }
 
   /** The lists that this process uses: the spec's defaults until the tenant's are known. */
@@ -34,27 +62,56 @@ export class StoredTenantLists {
 
   /** Reads the lists that a process has stored. @returns whether the tenant's own lists are known. */
   async reload(): Promise<boolean> {
-    const text = await this.#redis.hget(this.#keys.schemaConfig, "body");
-    if (text !== null && text !== this.#known) {
-      this.#current = tenantListsOf(tenantSchemaResponse.parse(JSON.parse(text)));
-      this.#known = text;
+    const { body, at } = await this.#fields();
+    if (body !== undefined && body !== this.#known) {
+      this.#current = tenantListsOf(tenantSchemaResponse.parse(JSON.parse(body)));
+      this.#known = body;
     }
-    return text !== null;
+    this.#fetchedAt = at;
+    return body !== undefined;
   }
 
-  /** When the lists were last fetched, ms; undefined: never. */
-  async fetchedAt(): Promise<number | undefined> {
-    const at = await this.#redis.hget(this.#keys.schemaConfig, "at");
-    return at === null ? undefined : Number(at);
+  /** When the lists were last fetched; undefined: never. */
+  fetchedAtReading(): Reading<number | undefined> {
+    return reading(["hget", this.#keys.schemaConfig, "at"], (at: string | null) =>
+      at === null ? undefined : Number(at),
+    );
   }
 
-  /** Notes that the service rejected a value that the lists allow: they may have changed. */
-  async doubt(): Promise<void> {
-    await this.#write("HSET", this.#keys.schemaConfig, "doubted", "1");
+  fetchedAt(): Promise<number | undefined> {
+    return readOne(this.#redis, this.fetchedAtReading());
   }
 
-  async isDoubted(): Promise<boolean> {
-    return (await this.#redis.hexists(this.#keys.schemaConfig, "doubted")) === 1;
+  /** Notes that the lists may have changed: the service and they disagree about a value. */
+  async doubt(now: number): Promise<void> {
+    await this.#write("HSETNX", this.#keys.schemaConfig, "doubted", now);
+  }
+
+  /**
+   * Asks for the lists again, because they refuse a value that the service may allow by now.
+   * @returns whether to wait for that: false when they were fetched lately, or cannot be.
+   */
+  async askAgain(now: number): Promise<boolean> {
+    const stored = await this.#fields();
+    if (stored.at !== this.#fetchedAt) {
+      await this.reload();
+      return true;
+    }
+    if (now < this.#mayAskFrom(stored)) return false;
+    if (stored.doubted === undefined) await this.doubt(now);
+    return now - (stored.doubted ?? now) < WAIT_MS;
+  }
+
+  /** Whether the lists should be fetched now. */
+  async areDue(now: number): Promise<boolean> {
+    const stored = await this.#fields();
+    if (stored.at === undefined || now - stored.at >= this.#hourMs) return true;
+    return stored.doubted !== undefined && now >= this.#mayAskFrom(stored);
+  }
+
+  /** From when on doubted lists may be fetched. */
+  #mayAskFrom({ at = 0, asked = Number.NEGATIVE_INFINITY }: Partial<StoredTimes>): number {
+    return Math.max(at + this.#hourMs * YOUNG_HOURS, asked + this.#hourMs / DOUBTS_PER_HOUR);
   }
 
   /** Whether this process may fetch the lists now; one process may at a time. */
@@ -70,15 +127,40 @@ export class StoredTenantLists {
 
   /**
    * Stores a response of the schema-config endpoint.
-   * @returns false when it is not as the spec promises; the last known lists then stay.
+   * @returns how it differs from the lists before; undefined when it is not as the spec promises:
+   *   the last known lists then stay.
    */
-  async store(body: unknown, now: number): Promise<boolean> {
+  async store(body: unknown, now: number): Promise<ListChange[] | undefined> {
     const parsed = tenantSchemaResponse.safeParse(body);
-    if (!parsed.success) return false;
-    await this.#write("HSET", this.#keys.schemaConfig, "body", JSON.stringify(body), "at", now);
-    await this.#redis.hdel(this.#keys.schemaConfig, "doubted");
+    if (!parsed.success) return undefined;
+    const isFirst = !(await this.reload());
+    const changes = isFirst ? [] : listChanges(this.#current, tenantListsOf(parsed.data));
+    const key = this.#keys.schemaConfig;
+    const { doubted } = await this.#fields();
+    const fields = ["body", JSON.stringify(body), "at", now];
+    if (doubted !== undefined) fields.push("asked", now);
+    if (changes.some(({ relaxed }) => relaxed)) fields.push("relaxed", now);
+    await this.#write("HSET", key, ...fields);
+    await this.#redis.hdel(key, "doubted");
     await this.#redis.del(this.#keys.schemaConfigAsking);
     await this.reload();
-    return true;
+    return changes;
+  }
+
+  /** Whether the lists allow more than before, and the dead letters were not looked through since. */
+  async wereRelaxed(): Promise<boolean> {
+    return (await this.#fields()).relaxed !== undefined;
+  }
+
+  /** The dead letters were looked through. */
+  async endRelaxed(): Promise<void> {
+    await this.#redis.hdel(this.#keys.schemaConfig, "relaxed");
+  }
+
+  async #fields() {
+    const values = await this.#redis.hmget(this.#keys.schemaConfig, ...FIELDS);
+    const [body, ...times] = values.map((value) => value ?? undefined);
+    const [at, doubted, asked, relaxed] = times.map((time) => (time ? Number(time) : undefined));
+    return { body, at, doubted, asked, relaxed };
   }
 }

@@ -1,10 +1,24 @@
 /** How much waits. Pure. */
+import type { Waiting } from "../quota/pacing.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
-import type { JobCounts, Readings } from "./readings.ts";
+import type { JobCounts } from "./queue-reading.ts";
+import type { Readings } from "./readings.ts";
 
 /** Everything accepted that is not on the service: records, events of the inbox, records to fetch. */
 export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number {
   return unsynced.live + unsynced.bulk + unfinished(inboxJobs) + unfinished(fetchJobs);
+}
+
+/**
+ * The requests that the backlog needs, at least. Before any record is sent, the ledger is listed, and
+ * the value lists are requested. Events of the inbox count as live: their lane is not known yet.
+ */
+export function requestsFor(readings: Readings): Waiting {
+  const { unsynced, inboxJobs, fetchJobs, warmUp, valueListsKnown } = readings;
+  const isWarming = warmUp.state === "new" || warmUp.state === "running";
+  const first = Number(isWarming) + Number(!valueListsKnown);
+  const live = first + unsynced.live + unfinished(inboxJobs) + unfinished(fetchJobs);
+  return { live, bulk: unsynced.bulk };
 }
 
 /** Jobs of a queue that are not done. */

@@ -3,23 +3,30 @@
  * of docs/runbook.md, which the alerts name as well. The stops come from their own table (stops.ts).
  * Pure.
  */
-import { durabilityProblems, isClosed } from "../state/redis-health.ts";
+import { durabilityProblems, isClosed, savingProblems } from "../state/redis-health.ts";
 import { waitingIn } from "./backlog.ts";
+import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
 import { clockTime } from "./clock-time.ts";
+import { duration } from "./duration.ts";
+import { finding, type Finding } from "./finding.ts";
+import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
+import { rejectionsIn } from "./rejections.ts";
+import { sealingFindings } from "./sealing-findings.ts";
+import { slownessIn } from "./slowness.ts";
+import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
-
-export interface Finding {
-  readonly severity: "stopped" | "warning";
-  readonly says: string;
-  readonly runbook: string;
-}
 
 /** What findings need in addition to the readings. */
 export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
-  /** `sender_error <route> <code>` and `relation_gone` → how many in the last hour. */
+  /**
+   * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `relation_gone` → how many
+   * in the last hour.
+   */
   readonly outcomes: Readonly<Record<string, number>>;
+  /** Length of the quota's hour window. */
+  readonly hourMs: number;
 }
 
 /** Age of a token at which its replacement should be under way, days (spec: every 90 days). */
@@ -34,19 +41,20 @@ const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 const SILENT_MS = 86_400_000;
 const FORGOTTEN_MS = 7 * SILENT_MS;
 
-const HOUR_MS = 3_600_000;
-
-/** A clock that was ahead counts as wrong for this long, ms. */
-const CLOCK_FORGOTTEN_MS = HOUR_MS;
-
-/** A process without a heartbeat for this long hangs or was killed, ms (it sends one every 5 s). */
-const QUIET_MS = 12_000;
-
 export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
   const stops = stopFindings(readings);
-  const slowdowns = slowdownFindings(readings);
+  const { minutes, hours, now, outage, retried } = readings;
+  const slowdowns = [
+    // While the service is away, every record is retried.
+    ...retryFindings(outage === undefined ? retried : undefined),
+    ...slownessFindings(slownessIn(minutes, hours)),
+    ...slowdownFindings(readings),
+    ...sealingFindings(readings),
+  ];
   return [
     ...stops,
+    ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
+    ...processFindings(readings),
     ...slowdowns,
     ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
     ...redisFindings(readings),
@@ -67,7 +75,7 @@ export function stopFindings(readings: Readings): Finding[] {
 
 /** What makes changes slower than they should be, or costs extra requests. */
 function slowdownFindings(readings: Readings): Finding[] {
-  const { now, processes, quota, warmUp, fallback, fetchFailure, fetchJobs, redis } = readings;
+  const { quota, warmUp, fallback, fetchFailure, fetchJobs, redis } = readings;
   const found: Finding[] = [];
   const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
   if (isClosed(redis)) {
@@ -75,13 +83,6 @@ function slowdownFindings(readings: Readings): Finding[] {
     warn(
       "crmsyncredisnearlyfull",
       `Redis uses ${percent} % of its memory: events are not accepted (503), until sync has freed some.`,
-    );
-  }
-  for (const { id, seenAt } of processes) {
-    if (now - seenAt <= QUIET_MS) continue;
-    warn(
-      "crmsyncdown",
-      `The process ${id} has sent no heartbeat since ${clockTime(seenAt)}: it hangs, or was killed.`,
     );
   }
   if (fetchFailure !== undefined) {
@@ -150,29 +151,34 @@ function stuckFindings({ now, oldest }: Readings): Finding[] {
 }
 
 function redisFindings({ redis }: Readings): Finding[] {
-  const found = durabilityProblems(redis).map((problem) =>
-    finding("warning", "crmsyncredisnotdurable", `Redis: ${problem}.`),
-  );
-  return found;
+  return [
+    ...durabilityProblems(redis).map((problem) =>
+      finding("warning", "crmsyncredisnotdurable", `Redis: ${problem}.`),
+    ),
+    ...savingProblems(redis).map((problem) =>
+      finding("warning", "crmsyncredissavesfailing", `Redis: ${problem}.`),
+    ),
+  ];
 }
 
 /** Clocks whose events cannot be ordered by their own times. */
 function clockFindings({ now, clocksAhead }: Readings): Finding[] {
-  return Object.entries(clocksAhead)
-    .filter(([, { at }]) => now - at < CLOCK_FORGOTTEN_MS)
-    .map(([name, { aheadMs }]) => {
-      const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
-      return finding("warning", "the-clock-of-a-source-is-ahead", says);
-    });
+  return Object.entries(clocksAhead).flatMap(([name, seen]) => {
+    const aheadMs = clockAheadNow(now, seen);
+    const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
+    return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
+  });
 }
-
-const duration = (ms: number): string =>
-  ms < HOUR_MS ? `${Math.round(ms / 1000)} seconds` : `${(ms / HOUR_MS).toFixed(1)} hours`;
 
 function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext): Finding[] {
   const errors = Object.entries(outcomes).flatMap(([name, count]) => {
+    if (count === 0) return [];
+    const [, webhook, outcome] = /^webhook_error (\S+) (\w+)$/.exec(name) ?? [];
+    if (outcome !== undefined) return [`${count} on /webhooks/${webhook} (${outcome})`];
     const [, route, code] = /^sender_error (\w+) (\d+)$/.exec(name) ?? [];
-    return code === undefined || count === 0 ? [] : [`${count} on /${route} with ${code}`];
+    // Those of a webhook are named one by one.
+    const isNamed = route === "webhooks" && (code === "400" || code === "401");
+    return code === undefined || isNamed ? [] : [`${count} on /${route} with ${code}`];
   });
   const silent = Object.entries(sources).filter(
     ([, at]) => now - at > SILENT_MS && now - at < FORGOTTEN_MS,
@@ -196,8 +202,4 @@ function tokenFindings({ tokenAgeDays }: FindingContext): Finding[] {
   if (tokenAgeDays === undefined || tokenAgeDays < TOKEN_OLD_DAYS) return [];
   const says = `The service token is ${tokenAgeDays} days old; it should be replaced every 90 days.`;
   return [finding("warning", "crmsynctokenold", says)];
-}
-
-function finding(severity: Finding["severity"], section: string, says: string): Finding {
-  return { severity, says, runbook: `docs/runbook.md#${section}` };
 }

@@ -11,7 +11,9 @@ import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
-import { QUEUE_STATES, type Readings } from "./readings.ts";
+import { QUEUE_STATES } from "./queue-reading.ts";
+import type { Readings } from "./readings.ts";
+import { clockAheadNow } from "./source-clock.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 
 /** Sources with a series of their own, to keep the label bounded. */
@@ -122,6 +124,15 @@ const GAUGES: readonly SharedGauge[] = [
         .map(([source, at]): Sample => [{ source }, at / 1000]),
   },
   {
+    name: "source_clock_ahead_seconds",
+    help: "By how much the clock of a source was ahead of Redis' clock within the last hour; else 0.",
+    labels: ["source"],
+    read: ({ now, sources, clocksAhead }) =>
+      Object.keys(sources)
+        .slice(0, MAX_SOURCES)
+        .map((source): Sample => [{ source }, clockAheadNow(now, clocksAhead[source]) / 1000]),
+  },
+  {
     name: "processes",
     help: "Running processes that have each role.",
     labels: ["role"],
@@ -136,6 +147,15 @@ const GAUGES: readonly SharedGauge[] = [
     read: ({ redis }) => (durabilityProblems(redis).length === 0 ? 1 : 0),
   },
   {
+    name: "redis_saves_failing",
+    help: "1 when the last rewrite of Redis' append-only file, or its last RDB save, failed.",
+    labels: ["kind"],
+    read: ({ redis: { rewritesSucceed, savesSucceed } }) => [
+      [{ kind: "aof_rewrite" }, rewritesSucceed ? 0 : 1],
+      [{ kind: "rdb_save" }, savesSucceed ? 0 : 1],
+    ],
+  },
+  {
     name: "redis_memory_used_bytes",
     help: "Memory that Redis uses.",
     read: ({ redis }) => redis.usedBytes,
@@ -148,8 +168,11 @@ const GAUGES: readonly SharedGauge[] = [
 ];
 
 export interface SharedGauges {
-  /** Shows these readings; undefined when Redis did not answer: no gauge has a sample then. */
-  show(readings: Readings | undefined): void;
+  /**
+   * Shows these readings; undefined when they are not known: no gauge has a sample then.
+   * @param pingMs undefined when Redis did not answer
+   */
+  show(readings: Readings | undefined, pingMs: number | undefined): void;
 }
 
 export function createGauges(registry: Registry, version: string): SharedGauges {
@@ -158,10 +181,16 @@ export function createGauges(registry: Registry, version: string): SharedGauges 
     new Gauge({ name: `crmsync_${name}`, help, labelNames, registers });
   const gauges = GAUGES.map((row) => ({ row, gauge: define(row.name, row.help, row.labels) }));
   const redisUp = define("redis_up", "1 when Redis answered this scrape of this process.");
+  const redisPing = define(
+    "redis_ping_seconds",
+    "How long Redis took to answer a ping of this process; no sample when it did not answer.",
+  );
   define("build_info", "Version of crmsync; always 1.", ["version"]).set({ version }, 1);
   return {
-    show(readings) {
-      redisUp.set(readings === undefined ? 0 : 1);
+    show(readings, pingMs) {
+      redisUp.set(pingMs === undefined ? 0 : 1);
+      redisPing.remove();
+      if (pingMs !== undefined) redisPing.set(pingMs / 1000);
       for (const { row, gauge } of gauges) {
         clear(gauge, row);
         const value = readings && row.read(readings);

@@ -1,27 +1,30 @@
 /** One reading of all shared state in Redis; every process reads the same. */
-import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { within } from "../ops/deadline.ts";
+import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
 import type { Denial } from "../state/denial.ts";
-import type { RunningProcess } from "../state/heartbeats.ts";
+import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
 import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
-import { redisHealth, type RedisHealth } from "../state/redis-health.ts";
+import type { Slice } from "../state/outcomes.ts";
+import { nowReading } from "../state/redis-clock.ts";
+import { healthReading, type RedisHealth } from "../state/redis-health.ts";
+import type { Resealed } from "../state/reseal.ts";
+import type { MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
 import type { Lane } from "../sync/lane.ts";
+import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
 
-/** A scrape must not wait longer for Redis, ms. */
-const DEADLINE_MS = 2000;
+/** No reader waits longer for Redis, ms. */
+export const REDIS_DEADLINE_MS = 2000;
 
-export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
-
-/** State of jobs → how many. */
-export type JobCounts = Readonly<Record<string, number>>;
-
-/** Times in ms. */
+/** Times in ms, by Redis' clock. */
 export interface Readings {
   readonly now: number;
+  /** How long Redis took to answer, ms. */
+  readonly pingMs: number;
   readonly inboxJobs: JobCounts;
   readonly syncJobs: JobCounts;
   readonly fetchJobs: JobCounts;
@@ -29,6 +32,8 @@ export interface Readings {
   readonly oldest: Readonly<Record<Lane, number | undefined>>;
   readonly unsynced: Readonly<Record<Lane, number>>;
   readonly deadLetters: number;
+  /** Reason → number of dead letters. */
+  readonly deadReasons: Readonly<Record<string, number>>;
   readonly denial: Denial | undefined;
   readonly quota: QuotaState;
   /** Source → time of its newest event. */
@@ -40,6 +45,8 @@ export interface Readings {
   readonly redis: RedisHealth;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
+  /** When the last of the records and events is due that wait for another try; 0: none does. */
+  readonly lastRetryAt: number;
   /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
   readonly paused: readonly string[];
   /** Why the newest record that could not be fetched from its CRM was not. */
@@ -49,99 +56,119 @@ export interface Readings {
   /** When Redis was found to have gone backwards. */
   readonly wentBackwardsAt: number | undefined;
   readonly processes: readonly RunningProcess[];
+  /** The process that was heard last, of those that ended without leaving. */
+  readonly lost: RunningProcess | undefined;
   readonly tokenIssuedAt: number | undefined;
+  /** What all processes counted within the last hour, by the minute. */
+  readonly minutes: readonly Slice[];
+  /** How long the service took within the last 24 hours, by the hour. */
+  readonly hours: readonly Slice[];
+  /** The record that fails again and again, with the most tries. */
+  readonly retried: MostRetried | undefined;
+  /** What is not sealed with the present key of STATE_KEY. */
+  readonly resealed: Resealed | undefined;
 }
 
-/** Undefined when Redis does not answer in time. */
-export async function readingsInTime(stores: Stores): Promise<Readings | undefined> {
-  if (stores.redis.status !== "ready") return undefined;
-  const deadline = new Promise<undefined>((resolve) => {
-    setTimeout(() => resolve(undefined), DEADLINE_MS).unref();
-  });
-  return Promise.race([takeReadings(stores), deadline]).catch(() => undefined);
-}
-
-export async function takeReadings(stores: Stores): Promise<Readings> {
-  const { config, inbox, keys, pointers, redis, thinEvents } = stores;
-  const now = Date.now();
+/** @param redis the connection to read over, if it is not that of the stores. */
+export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
+  const [pingMs, read] = await Promise.all([pingOf(redis), readAll(stores, redis)]);
+  const { config } = stores;
+  const { all, inbox, sync, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
-  // All at once: the commands then share their round trips.
-  const read = await allOf({
-    inboxJobs: countJobs(inbox.queue),
-    syncJobs: countJobs(pointers.queue),
-    fetchJobs: countJobs(thinEvents.queue),
-    oldestLive: oldestStaged(stores, "live"),
-    oldestBulk: oldestStaged(stores, "bulk"),
-    oldestInInbox: oldestJob(inbox.queue, redis),
-    oldestToFetch: oldestJob(thinEvents.queue, redis),
-    unsyncedLive: redis.zcard(keys.unsynced("live")),
-    unsyncedBulk: redis.zcard(keys.unsynced("bulk")),
-    deadLetters: stores.deadLetters.count(),
-    denial: stores.denial.current(),
-    quota: stores.quotaState(),
-    sources: stores.sources.last(),
-    clocksAhead: stores.sources.clocksAhead(),
-    listsFetchedAt: stores.tenantLists.fetchedAt(),
-    redis: redisHealth(redis),
-    outage: stores.outage.current(),
-    warmUp: stores.ledger.warmUp(),
-    paused: pausedQueues(stores),
-    fetchFailure: thinEvents.firstFailure(),
-    processes: stores.heartbeats.running(now),
-    wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
+  const queues = Object.entries({
+    [stores.inbox.queue.name]: inbox,
+    [stores.pointers.queue.name]: sync,
+    [stores.thinEvents.queue.name]: fetch,
   });
-  const { oldestLive, oldestBulk, oldestInInbox, oldestToFetch, ...rest } = read;
-  const { unsyncedLive, unsyncedBulk, listsFetchedAt, ...readings } = rest;
+  const processes = runningAt(read.now, all);
   return {
-    ...readings,
-    now,
-    oldest: { live: earliest([oldestLive, oldestInInbox, oldestToFetch]), bulk: oldestBulk },
+    ...read,
+    pingMs,
+    inboxJobs: inbox.jobs,
+    syncJobs: sync.jobs,
+    fetchJobs: fetch.jobs,
+    lastRetryAt: Math.max(inbox.lastDueAt, sync.lastDueAt, fetch.lastDueAt),
+    paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
+    oldest: { live: earliest([oldestLive, inbox.oldestAt, fetch.oldestAt]), bulk: oldestBulk },
     unsynced: { live: unsyncedLive, bulk: unsyncedBulk },
-    valueListsKnown: listsFetchedAt !== undefined,
+    valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
+    processes,
+    lost: all.filter((one) => !processes.includes(one)).sort((a, b) => b.seenAt - a.seenAt)[0],
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
 }
 
-/** Resolves every value of an object. */
-async function allOf<T extends Readonly<Record<string, unknown>>>(
-  promises: T,
-): Promise<{ [K in keyof T]: Awaited<T[K]> }> {
-  const values = await Promise.all(Object.values(promises));
-  const entries = Object.keys(promises).map((name, index) => [name, values[index]]);
-  return Object.fromEntries(entries) as { [K in keyof T]: Awaited<T[K]> };
-}
-
-/** The states are named one by one: without names, BullMQ calls those that wait "waiting". */
-const countJobs = (queue: Queue): Promise<JobCounts> => queue.getJobCounts(...QUEUE_STATES);
-
-export async function pausedQueues({ inbox, pointers, thinEvents }: Stores): Promise<string[]> {
-  const queues = [inbox.queue, pointers.queue, thinEvents.queue];
-  const paused = await Promise.all(queues.map((queue) => queue.isPaused()));
-  return queues.flatMap(({ name }, index) => (paused[index] ? [name] : []));
-}
-
-async function oldestStaged({ redis, keys }: Stores, lane: Lane): Promise<number | undefined> {
-  const [, score] = await redis.zrange(keys.unsynced(lane), "0", "0", "WITHSCORES");
-  return score === undefined ? undefined : Number(score);
-}
-
-/** When the oldest unfinished job was added, active and delayed ones included. */
-async function oldestJob(queue: Pick<Queue, "toKey">, redis: Redis): Promise<number | undefined> {
-  const key = (name: string) => queue.toKey(name);
-  // getWaiting() throws when the data of a foreign job is not JSON.
-  const [waiting, active, [delayed], [prioritized]] = await Promise.all([
-    redis.lindex(key("wait"), -1),
-    redis.lindex(key("active"), -1),
-    redis.zrange(key("delayed"), "0", "0"),
-    redis.zrange(key("prioritized"), "0", "0"),
-  ]);
-  const times = [waiting, active, delayed, prioritized].map(async (id) => {
-    const at = id && (await redis.hget(key(id), "timestamp"));
-    return at ? Number(at) : undefined;
+/** All that is read from Redis: one round trip, one moment. */
+function readAll(stores: Stores, redis: Redis) {
+  const { deadLetters, inbox, keys, pointers, sources, thinEvents } = stores;
+  return readTogether(redis, {
+    now: nowReading(keys),
+    inbox: queueReading(inbox.queue),
+    sync: queueReading(pointers.queue),
+    fetch: queueReading(thinEvents.queue),
+    oldestLive: oldestIn(keys.unsynced("live")),
+    oldestBulk: oldestIn(keys.unsynced("bulk")),
+    unsyncedLive: sizeOf(keys.unsynced("live")),
+    unsyncedBulk: sizeOf(keys.unsynced("bulk")),
+    deadLetters: deadLetters.countReading(),
+    deadReasons: deadLetters.reasons(),
+    denial: stores.denial.reading(),
+    quota: stores.quotaState,
+    sources: sources.last(),
+    clocksAhead: sources.clocksAhead(),
+    listsFetchedAt: stores.tenantLists.fetchedAtReading(),
+    redis: healthReading,
+    outage: stores.outage.reading(),
+    warmUp: stores.ledger.warmUpReading(),
+    fetchFailure: thinEvents.firstFailure(),
+    all: stores.heartbeats.all(),
+    wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
+    minutes: stores.outcomes.reading(),
+    hours: stores.durations.reading(),
+    retried: stores.retried.most(),
+    resealed: stores.resealing.reading(),
   });
-  return earliest(await Promise.all(times));
 }
+
+/** What Redis answered in time. */
+export interface TimelyReadings {
+  /** Undefined when Redis did not answer. */
+  readonly pingMs: number | undefined;
+  /** Undefined also when Redis answers, and rejects the reading. */
+  readonly readings: Readings | undefined;
+}
+
+/** @param onError called when Redis answers, and its state cannot be read all the same. */
+export async function readingsInTime(
+  stores: Stores,
+  redis: Redis,
+  onError: (error: unknown) => void,
+): Promise<TimelyReadings> {
+  const inTime = <T>(work: Promise<T>) => within(REDIS_DEADLINE_MS, work);
+  const [ping, readings] = await Promise.allSettled([
+    inTime(pingOf(redis)),
+    inTime(takeReadings(stores, redis)),
+  ]);
+  const pingMs = ping.status === "fulfilled" ? ping.value : undefined;
+  if (readings.status === "fulfilled") return { pingMs, readings: readings.value };
+  if (pingMs !== undefined) onError(readings.reason);
+  return { pingMs, readings: undefined };
+}
+
+export async function pingOf(redis: Redis): Promise<number> {
+  const asked = performance.now();
+  // PING itself is rejected while Redis rejects writes.
+  await redis.time();
+  return performance.now() - asked;
+}
+
+const oldestIn = (key: string): Reading<number | undefined> =>
+  reading(["zrange", key, 0, 0, "WITHSCORES"], ([, score]: string[]) =>
+    score === undefined ? undefined : Number(score),
+  );
+
+const sizeOf = (key: string): Reading<number> => reading(["zcard", key], Number);
 
 function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined);

@@ -1,4 +1,5 @@
 /** The status as text: one line each, findings first. */
+import { duration } from "./duration.ts";
 import type { Status } from "./status.ts";
 
 /** Styles a text; a stream without colours leaves it as it is. */
@@ -34,8 +35,8 @@ export function statusLines(status: Status, view: View): string[] {
   const line = (label: string, text: string) => `${paint("dim", label.padEnd(LABEL_CELLS))}${text}`;
   const findings = status.findings.flatMap(({ severity, says, runbook }) => [
     paint(
-      severity === "stopped" ? "red" : "yellow",
-      `${severity === "stopped" ? "✗" : "!"} ${says}`,
+      severity === "warning" ? "yellow" : "red",
+      `${severity === "warning" ? "!" : "✗"} ${says}`,
     ),
     paint("dim", `  ${runbook}`),
   ]);
@@ -78,7 +79,7 @@ export const waitingIn = ({ live, bulk, inbox, toFetch }: Status["backlog"]): nu
 
 function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
   const { live, bulk, inbox, toFetch, retrying } = backlog;
-  const age = (seconds: number) => (seconds === 0 ? "" : `, oldest ${duration(seconds)}`);
+  const age = (seconds: number) => (seconds === 0 ? "" : `, oldest ${duration(seconds * 1000)}`);
   const waiting = waitingIn(backlog);
   const done = bars && peak > 0 && waiting > 0 ? `${bar((peak - waiting) / peak)} ` : "";
   return [
@@ -93,7 +94,7 @@ function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
 function drainedText({ at, backlog }: Status): string {
   const { drainedAt } = backlog;
   if (drainedAt !== null) {
-    return `${time(drainedAt)} (in ${duration((Date.parse(drainedAt) - Date.parse(at)) / 1000)})`;
+    return `${time(drainedAt)} (in ${duration(Date.parse(drainedAt) - Date.parse(at))})`;
   }
   return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while sending is stopped";
 }
@@ -122,7 +123,7 @@ function denialText({ denial, token }: Status): string {
 
 function sourcesText({ at, sources }: Status): string {
   const known = Object.entries(sources).map(([name, { lastEventAt }]) => {
-    return `${name} ${duration((Date.parse(at) - Date.parse(lastEventAt)) / 1000)} ago`;
+    return `${name} ${duration(Date.parse(at) - Date.parse(lastEventAt))} ago`;
   });
   return known.length === 0 ? "none so far" : known.join(" · ");
 }
@@ -131,7 +132,8 @@ function redisText({ redis }: Status): string {
   const used = `${(redis.usedBytes / 2 ** 20).toFixed(1)} MiB`;
   const limit =
     redis.limitBytes === null ? "" : ` of ${(redis.limitBytes / 2 ** 20).toFixed(0)} MiB`;
-  return `${redis.version} · ${redis.durable ? "durable" : "NOT durable"} · ${used}${limit}`;
+  const ping = `answers in ${Math.ceil(redis.pingMs)} ms`;
+  return `${redis.version} · ${redis.durable ? "durable" : "NOT durable"} · ${used}${limit} · ${ping}`;
 }
 
 function countsText(counts: Readonly<Record<string, number>>): string {
@@ -144,13 +146,6 @@ function countsText(counts: Readonly<Record<string, number>>): string {
 function bar(part: number): string {
   const full = Math.round(BAR_CELLS * Math.min(1, Math.max(0, part)));
   return "█".repeat(full) + "░".repeat(BAR_CELLS - full);
-}
-
-function duration(seconds: number): string {
-  const s = Math.max(0, Math.round(seconds));
-  if (s < 90) return `${s} s`;
-  if (s < 5400) return `${Math.round(s / 60)} min`;
-  return s < 172_800 ? `${(s / 3600).toFixed(1)} h` : `${Math.round(s / 86_400)} days`;
 }
 
 /** Clock time in the reader's zone, with the date when it is not today. */

@@ -1,10 +1,13 @@
 /** The status document: the JSON of GET /status and of `crmsync status --json`. */
+import type { Redis } from "ioredis";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import type { Lane } from "../sync/lane.ts";
 import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
+import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { unfinished } from "./backlog.ts";
-import { findingsIn, type Finding } from "./findings.ts";
+import type { Finding } from "./finding.ts";
+import { findingsIn } from "./findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
 import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";
@@ -64,6 +67,8 @@ export interface Status {
   readonly sources: Readonly<Record<string, { readonly lastEventAt: string }>>;
   readonly redis: {
     readonly version: string;
+    /** How long it took to answer the process that has read this. */
+    readonly pingMs: number;
     readonly durable: boolean;
     readonly usedBytes: number;
     readonly limitBytes: number | null;
@@ -74,13 +79,15 @@ const DAY_MS = 86_400_000;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-export async function readStatus(stores: Stores, version: string): Promise<Status> {
-  const [readings, outcomes, reasons] = await Promise.all([
-    takeReadings(stores),
-    stores.outcomes.lastHour(Date.now()),
-    stores.deadLetters.reasons(),
-  ]);
+/** @param connection over which Redis is read, if it is not that of the stores. */
+export async function readStatus(
+  stores: Stores,
+  version: string,
+  connection?: Redis,
+): Promise<Status> {
+  const readings = await takeReadings(stores, connection);
   const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs } = readings;
+  const outcomes = sumOf(readings.minutes);
   const { tokenIssuedAt } = readings;
   const ageDays =
     tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
@@ -90,7 +97,11 @@ export async function readStatus(stores: Stores, version: string): Promise<Statu
     processes: readings.processes.map(({ id, version, roles, startedAt }) => {
       return { id, version, roles, startedAt: iso(startedAt) };
     }),
-    findings: findingsIn(readings, { tokenAgeDays: ageDays, outcomes }),
+    findings: findingsIn(readings, {
+      tokenAgeDays: ageDays,
+      outcomes,
+      hourMs: stores.config.QUOTA_HOUR_MS,
+    }),
     backlog: {
       live: laneOf(readings, "live"),
       bulk: laneOf(readings, "bulk"),
@@ -109,7 +120,10 @@ export async function readStatus(stores: Stores, version: string): Promise<Statu
       stoppedUntil: quota.until === undefined ? null : iso(quota.until),
     },
     outcomesOfLastHour: inOrder(CHANGE_OUTCOMES, outcomes),
-    deadLetters: { total: readings.deadLetters, byReason: inOrder(DEAD_REASONS, reasons) },
+    deadLetters: {
+      total: readings.deadLetters,
+      byReason: inOrder(DEAD_REASONS, readings.deadReasons),
+    },
     denial: {
       state: denial === undefined ? "none" : `${denial.cause}_denied`,
       since: denial === undefined ? null : iso(denial.since),
@@ -126,6 +140,7 @@ export async function readStatus(stores: Stores, version: string): Promise<Statu
     ),
     redis: {
       version: redis.version,
+      pingMs: Math.round(readings.pingMs * 10) / 10,
       durable: durabilityProblems(redis).length === 0,
       usedBytes: redis.usedBytes,
       limitBytes: redis.limitBytes === 0 ? null : redis.limitBytes,

@@ -5,12 +5,14 @@
  */
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
-import { missingRoles, waitingIn } from "./backlog.ts";
+import { missingRoles, requestsFor, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
+import { whyWritesRejected } from "./rejected-writes.ts";
 
 export const STOP_REASONS = [
   "redis_full",
+  "redis_rejects_writes",
   "queue_paused",
   "token_denied",
   "address_denied",
@@ -53,18 +55,34 @@ const STOPS: readonly StopRow[] = [
         : undefined,
   },
   {
+    reason: "redis_rejects_writes",
+    runbook: "crmsyncredisrejectswrites",
+    endsByItself: false,
+    says(readings) {
+      const why = whyWritesRejected(readings);
+      return why && `Redis rejects all writes: ${why}. It accepts no events, and nothing is sent.`;
+    },
+  },
+  {
     reason: undefined,
     runbook: "crmsyncdown",
     endsByItself: false,
-    says: ({ processes }) =>
-      processes.length === 0 ? "No process of crmsync is running." : undefined,
+    says(readings) {
+      const { lost, processes } = readings;
+      // Without writes there are no heartbeats either.
+      if (processes.length > 0 || whyWritesRejected(readings) !== undefined) return undefined;
+      if (lost === undefined) return "No process of crmsync is running.";
+      return `No process of crmsync sends heartbeats; the last one was of ${lost.id} at ${clockTime(lost.seenAt)}: it hangs, or was killed.`;
+    },
   },
   {
     reason: undefined,
     runbook: "crmsyncrolemissing",
     endsByItself: false,
     says: (readings) => {
-      const missing = readings.processes.length === 0 ? [] : missingRoles(readings);
+      const isUnknown =
+        readings.processes.length === 0 || whyWritesRejected(readings) !== undefined;
+      const missing = isUnknown ? [] : missingRoles(readings);
       return missing.length === 0
         ? undefined
         : `No running process has the role ${missing.join(", and none has the role ")}.`;
@@ -155,12 +173,16 @@ export function stopReasonsIn(readings: Readings): ReadonlySet<StopReason> {
   return new Set(stopsIn(readings).flatMap(({ reason }) => (reason === undefined ? [] : [reason])));
 }
 
-/** When the backlog will be drained, ms; undefined while that cannot be estimated. */
+/**
+ * When the backlog will be drained, ms, but not before the last retry that waits; undefined while that
+ * cannot be estimated, as before the first reply of the service.
+ */
 export function drainedAt(readings: Readings): number | undefined {
-  const waiting = waitingIn(readings);
-  if (waiting === 0) return readings.now;
+  if (waitingIn(readings) === 0) return readings.now;
+  const { fetchFailure, lastRetryAt, quota } = readings;
   const isUnknown =
-    readings.fetchFailure !== undefined ||
+    !quota.hasSent ||
+    fetchFailure !== undefined ||
     stopsIn(readings).some(({ endsByItself }) => !endsByItself);
-  return isUnknown ? undefined : readings.quota.drainedAt(waiting);
+  return isUnknown ? undefined : Math.max(quota.drainedAt(requestsFor(readings)), lastRetryAt);
 }

@@ -2,22 +2,28 @@
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { Inbox } from "../event/inbox.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { createDemand, type Demand } from "../quota/demand.ts";
-import { createQuotaReader, type QuotaState } from "../quota/quota.ts";
+import { quotaReading, type QuotaState } from "../quota/quota.ts";
 import { quotaLimits } from "../service/open-service.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
 import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
 import { Outage } from "../state/outage.ts";
-import { Outcomes } from "../state/outcomes.ts";
+import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
-import { createEncryption, type Encryption } from "../state/encryption.ts";
+import { Keyring } from "../state/keyring.ts";
+import { Resealing } from "../state/reseal.ts";
+import { Sealing } from "../state/sealing.ts";
 import { Sources } from "../state/sources.ts";
 import { RedisClock } from "../state/redis-clock.ts";
+import { RetriedRecords } from "../state/retried-records.ts";
+import { SettledLately } from "../state/settled-lately.ts";
 import { StateAge } from "../state/state-age.ts";
+import { StateVersion } from "../state/state-version.ts";
 import { StagedStates } from "../state/staged-state.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { ThinEvents } from "../state/thin-events.ts";
@@ -29,11 +35,17 @@ const PROBES_PER_HOUR = 12;
 /** A proof that a late request may have overwritten is verified after this part of the hour window. */
 const VERIFY_AFTER_HOURS = 1 / 12;
 
+/** Parts of an hour, and of a day, in which counts are kept apart. */
+const MINUTES = 60;
+const HOURS = 24;
+
 export interface Stores {
   readonly config: Config;
   readonly redis: Redis;
   readonly keys: Keys;
-  readonly encryption: Encryption;
+  readonly sealing: Sealing;
+  readonly keyring: Keyring;
+  readonly resealing: Resealing;
   readonly inbox: Inbox;
   readonly staged: StagedStates;
   readonly verifications: Verifications;
@@ -47,11 +59,17 @@ export interface Stores {
   readonly clock: RedisClock;
   readonly tenantLists: StoredTenantLists;
   readonly heartbeats: Heartbeats;
-  readonly outcomes: Outcomes;
+  /** What all processes counted within the last hour, by the minute. */
+  readonly outcomes: SlicedCounts;
+  /** How long the service took within the last 24 hours, by the hour. */
+  readonly durations: SlicedCounts;
+  readonly retried: RetriedRecords;
   readonly stateAge: StateAge;
+  readonly settledLately: SettledLately;
+  readonly stateVersion: StateVersion;
   readonly demand: Demand;
   /** Reads the quota without taking part in it. */
-  readonly quotaState: () => Promise<QuotaState>;
+  readonly quotaState: Reading<QuotaState>;
   /** Closes the queues and the connection. */
   close(): Promise<void>;
 }
@@ -60,36 +78,50 @@ export interface Stores {
 export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_TRACING): Stores {
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
-  const encryption = createEncryption(config.stateKey);
+  const sealing = new Sealing(config.stateKeys);
   const heartbeats = new Heartbeats(redis, keys);
-  const inbox = new Inbox(redis, prefix, tracing.bullmq);
+  const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
-  const thinEvents = new ThinEvents(redis, prefix, keys, tracing.bullmq);
+  const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   return {
     config,
     redis,
     keys,
-    encryption,
+    sealing,
+    keyring: new Keyring(redis, keys, sealing),
+    resealing: new Resealing(redis, keys, sealing),
     inbox,
     pointers,
     thinEvents,
-    staged: new StagedStates(redis, keys, encryption, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
-    verifications: new Verifications(redis, keys, encryption),
+    staged: new StagedStates(redis, keys, sealing, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
+    verifications: new Verifications(redis, keys, sealing),
     ledger: new Ledger(redis, keys),
-    deadLetters: new DeadLetters(redis, keys, encryption),
+    deadLetters: new DeadLetters(redis, keys, sealing),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
     outage: new Outage(redis, keys, async () => {
-      const running = await heartbeats.running(Date.now());
+      const running = await heartbeats.running();
       return running.filter(({ roles }) => roles.includes("sync")).length;
     }),
     sources: new Sources(redis, keys),
     clock: new RedisClock(redis, keys),
-    tenantLists: new StoredTenantLists(redis, keys),
+    tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),
     heartbeats,
-    outcomes: new Outcomes(redis, keys, config.QUOTA_HOUR_MS),
+    outcomes: new SlicedCounts(redis, {
+      key: keys.outcomes,
+      sliceMs: config.QUOTA_HOUR_MS / MINUTES,
+      slices: MINUTES,
+    }),
+    durations: new SlicedCounts(redis, {
+      key: keys.durations,
+      sliceMs: config.QUOTA_HOUR_MS,
+      slices: HOURS,
+    }),
+    retried: new RetriedRecords(redis, keys),
     stateAge: new StateAge(redis, keys),
+    settledLately: new SettledLately(redis, keys),
+    stateVersion: new StateVersion(redis, keys, heartbeats),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
-    quotaState: createQuotaReader(redis, quotaLimits(config)),
+    quotaState: quotaReading(quotaLimits(config)),
     async close() {
       await Promise.all([inbox.close(), pointers.close(), thinEvents.close()]);
       redis.disconnect();

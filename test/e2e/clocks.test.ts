@@ -79,9 +79,9 @@ test("a clock twenty hours ahead is told, and does not hide later edits", async 
   }, 300);
   await edited.finally(() => clearInterval(editing));
   const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-  const section = "docs/runbook.md#the-clock-of-a-source-is-ahead";
+  const section = "docs/runbook.md#crmsyncsourceclockahead";
   const told = status.findings.find(({ runbook }) => runbook === section);
-  expect(told?.says).toMatch(/clock of .* 20\.0 hours ahead/);
+  expect(told?.says).toMatch(/clock of .* 20\.0 h ahead/);
 });
 
 test("events of a clock that is ahead keep the order in which they came", async () => {

@@ -194,7 +194,7 @@ const INCIDENTS: readonly Incident[] = [
     env: HUBSPOT,
     cause: async (setup) => expect((await hubspot(setup, "another")).status).toBe(401),
     section: "crmsyncsendererrors",
-    says: /not accepted in the last hour: 1 on \/webhooks with 401/,
+    says: /not accepted in the last hour: 1 on \/webhooks\/hubspot \(unauthorised\)/,
   },
   {
     what: "somebody has paused the queue sync",

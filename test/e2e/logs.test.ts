@@ -5,6 +5,7 @@ import { buffer } from "node:stream/consumers";
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
 import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
+import { VERSION } from "../../src/ops/version.ts";
 import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
 import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -186,12 +187,12 @@ async function commandOutput(env: Record<string, string>, ...args: string[]): Pr
 const linesWith = (text: string, mark: string): string[] =>
   text.split("\n").filter((line) => line.includes(mark));
 
-const linesOf = (daemon: DaemonProcess, message: string): Record<string, unknown>[] =>
+const linesOf = (daemon: DaemonProcess, name: string): Record<string, unknown>[] =>
   daemon.process.stderr
     .map((line) => JSON.parse(line) as Record<string, unknown>)
-    .filter(({ msg }) => msg === message);
+    .filter(({ event }) => event === name);
 
-it("one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switches to debug", async () => {
+it("the version first, then one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switches to debug", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon({
@@ -203,6 +204,12 @@ it("one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switc
     LOG_CRM_CODES: "1",
   });
   await daemon.push([personEvent("a"), personEvent("b", { lastName: "" })]);
+  const [first] = daemon.process.stderr;
+  expect(JSON.parse(first ?? "")).toMatchObject({
+    level: "info",
+    event: "daemon.starting",
+    version: VERSION,
+  });
   const settled = await waitFor(
     () => {
       const lines = linesOf(daemon, "change.settled");
@@ -211,13 +218,14 @@ it("one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switc
     { what: "two settled changes" },
   );
   expect(settled.find(({ record }) => record === "a")).toMatchObject({
-    level: 30,
+    level: "info",
+    msg: "A change has ended.",
     outcome: "created",
     lane: "live",
     freshness_s: expect.any(Number) as number,
   });
   expect(settled.find(({ record }) => record === "b")).toMatchObject({
-    level: 30,
+    level: "info",
     outcome: "rejected",
     reason: "invalid",
     fields: ["lastName"],
@@ -226,7 +234,7 @@ it("one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switc
   daemon.process.kill("SIGUSR2");
   await daemon.process.line(/"level_now":"debug"/);
   await daemon.push([personEvent("c")]);
-  await daemon.process.line(/"level":20.*change\.retry_scheduled/);
+  await daemon.process.line(/"level":"debug".*"event":"change\.retry_scheduled"/);
   daemon.process.kill("SIGUSR2");
   await daemon.process.line(/"level_now":"info"/);
 });

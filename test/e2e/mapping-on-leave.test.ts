@@ -50,7 +50,7 @@ test.for([
   // What the service never had costs nothing, whatever the mapping says.
   await daemon.push([formerClient("known"), formerClient("never sent")]);
   await daemon.process.line(
-    status === "terminated" ? /"msg":"record\.left"|record\.left/ : /record\.ignored/,
+    status === "terminated" ? /"event":"record\.left"/ : /"event":"record\.ignored"/,
   );
   await waitUntilSettled(daemon);
   const relations = await sandbox.relations();

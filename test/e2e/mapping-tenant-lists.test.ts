@@ -1,7 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import type { Check } from "../../src/doctor/check.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -54,4 +60,109 @@ test("a value that the tenant has removed from its list is soon rejected without
   expect(
     await daemon.metric("crmsync_rejected_total", { reason: "service_rejected" }),
   ).toBeLessThanOrEqual(rejected + 1);
+});
+
+const MAPPING = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: firstName
+      lastName: lastName
+      service: service
+`;
+
+/** A sandbox and the settings of a daemon, the hour of which takes a minute. */
+async function relaxable(dir: string) {
+  const db = join(dir, "sandbox.db");
+  const sandbox = await startSandbox({ db });
+  const file = join(dir, "lists.json");
+  return {
+    sandbox,
+    env: {
+      REDIS_URL: inject("redisUrl"),
+      QUEUE_PREFIX: uniquePrefix(),
+      SERVICE_BASE_URL: sandbox.url,
+      SERVICE_TOKEN: sandbox.token,
+      QUOTA_BURST: "100",
+      QUOTA_BURST_MS: "100",
+      QUOTA_HOUR_MS: "60000",
+      LOG_LEVEL: "info",
+      LOG_FORMAT: "json",
+    },
+    allow: async (...service: string[]): Promise<void> => {
+      await writeFile(file, JSON.stringify({ service }));
+      await using values = spawnCrmsync(["sandbox", "values", "set", file, "--db", db]);
+      expect(await values.ended).toEqual({ code: 0, signal: null });
+    },
+  };
+}
+
+const arrives = (sandbox: SandboxProcess, crmCode: string, service: string[]) =>
+  waitFor(
+    async () => {
+      const relation = (await sandbox.relations()).get(crmCode);
+      return (
+        relation !== undefined && JSON.stringify(relation["service"]) === JSON.stringify(service)
+      );
+    },
+    { what: `${crmCode} arrives with ${service.join()}`, deadlineMs: 60_000 },
+  );
+
+test("a value that the tenant has added is noticed when it is refused, and by doctor", async () => {
+  await using dir = await tempDir();
+  const { allow, env, sandbox } = await relaxable(dir.path);
+  await using _ = sandbox;
+  await allow("family_office");
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("1", { service: ["family_office"] })]);
+  await waitUntilSettled(daemon);
+
+  await allow("family_office", "white_glove");
+  await daemon.push([personEvent("2", { service: ["white_glove"] })]);
+  await arrives(sandbox, "2", ["white_glove"]);
+  expect(await daemon.metric("crmsync_changes_total", { outcome: "rejected" })).toBe(0);
+  const [line] = await daemon.process.line(/^\{.*value_lists\.changed.*\}$/);
+  expect(JSON.parse(line)).toMatchObject({ fields: ["service"], added: 1, removed: 0 });
+
+  // The lists were asked for just now: this one is a dead letter, until they are asked for again.
+  await allow("family_office", "white_glove", "concierge");
+  await daemon.push([
+    personEvent("3", { service: ["concierge"] }),
+    personEvent("4", { lastName: "" }),
+  ]);
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 2, {
+    what: "both are rejected",
+  });
+  await using doctor = spawnCrmsync(["doctor", "--json"], { env });
+  await doctor.ended;
+  const checks = JSON.parse(doctor.stdout.join("\n")) as Check[];
+  const check = checks.find(({ name }) => name === "value lists");
+  expect(check?.result).toBe("warn");
+  expect(check?.says).toBe("the service's lists differ from those in use: service (1 value more)");
+  await arrives(sandbox, "3", ["concierge"]);
+  await daemon.process.line(
+    /dead_letter\.redriven.*"records":1|"records":1.*dead_letter\.redriven/,
+  );
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(1);
+});
+
+test("a mapped record keeps a value that the tenant has added, and loses one that is not", async () => {
+  await using dir = await tempDir();
+  const { allow, env, sandbox } = await relaxable(dir.path);
+  await using _ = sandbox;
+  await allow("family_office");
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(mapping, MAPPING);
+  await using daemon = await startDaemon({ ...env, MAPPING: mapping });
+  await daemon.push([personEvent("1", { service: "family_office" })]);
+  await waitUntilSettled(daemon);
+  await allow("family_office", "white_glove");
+  await daemon.push([
+    personEvent("2", { service: "white_glove" }),
+    personEvent("3", { service: ["white_glove", "nothing like it"] }),
+  ]);
+  await arrives(sandbox, "2", ["white_glove"]);
+  await arrives(sandbox, "3", ["white_glove"]);
 });

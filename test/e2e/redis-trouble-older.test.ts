@@ -82,7 +82,7 @@ it("Redis restored from an older copy: a change back to the older value is sent"
   ]);
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("1")?.["firstName"]).toBe("Ada");
-  expect((await statusOf(daemon)).ledger.state).toBe("done");
+  await waitFor(async () => (await statusOf(daemon)).ledger.state === "done", { what: "warm" });
 });
 
 it("a service that was reset under a running daemon is found, and ledger forget heals it", async () => {

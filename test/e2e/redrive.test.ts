@@ -104,10 +104,42 @@ test("the dead letter of a record that is ignored by now is dropped", async () =
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
     what: "the newer event drops the dead letter of its record",
   });
-  await daemon.process.line(/"why":"no rule's `when` is true for it".*record\.ignored/);
+  await daemon.process.line(/record\.ignored.*"why":"no rule's `when` is true for it"/);
   await dead(env, "redrive", "--all", "--apply");
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 0, {
     what: "the redrive drops the other one",
   });
   expect((await sandbox.relations()).size).toBe(0);
+});
+
+test("the id of an event that was rejected may be sent again, but not of one that was staged", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { LOG_LEVEL: "debug" });
+  await using daemon = await startDaemon(env);
+  const event = (crmCode: string, id: string, fields: Record<string, unknown> = {}) =>
+    personEvent(crmCode, fields, { id });
+  const isDead = (count: number) =>
+    waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === count, {
+      what: `${count} dead letters`,
+    });
+  await daemon.push([event("at-intake", "1", { lastName: "" }), event("at-sync", "2")]);
+  await isDead(1);
+  await daemon.push([event("at-intake", "1", { phoneNumber: "n/a" })]);
+  await arrives(sandbox, "at-intake", "Ada");
+  await isDead(0);
+  expect((await sandbox.relations()).get("at-intake")).not.toHaveProperty("phoneNumber");
+  await daemon.process.line(
+    /record\.value_left_out.*"fields":\["phoneNumber"\],"why":"no_digits","kind":"a string of 3 characters"/,
+  );
+
+  await arrives(sandbox, "at-sync", "Ada");
+  const company = { type: "Fund", crmCode: "at-sync", name: "Blue" };
+  await daemon.push([personEvent("at-sync", {}, { id: "3", data: { record: company } })]);
+  await isDead(1);
+  const again = await daemon.push([event("at-sync", "3", { firstName: "Eda" })]);
+  expect(await again.json()).toEqual({ accepted: 0, duplicates: 1 });
+  await isDead(1);
+  await daemon.push([event("at-sync", "4", { firstName: "Eda" })]);
+  await arrives(sandbox, "at-sync", "Eda");
+  await isDead(0);
 });

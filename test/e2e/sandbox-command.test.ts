@@ -79,6 +79,11 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
     { ...good, relationshipStatus: "Client", amlFrequency: "ongoing" },
     { ...good, crmCode: "g", relationshipStatus: "Client", amlFrequency: "ongoing" },
   ]);
+  expect(await sandboxCommand(["export", "-", ...db])).toMatchObject({
+    code: 0,
+    stdout: exported.trim().split("\n"),
+    stderr: [],
+  });
   expect(await json(["reset", ...db])).toMatchObject({ removed: 2 });
   expect((await sandboxCommand(["import", target, ...db])).stdout).toEqual([
     "2 created, 0 updated, 0 invalid",

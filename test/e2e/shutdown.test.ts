@@ -1,10 +1,13 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, it } from "vitest";
+import { Agent, createServer, request, type IncomingMessage } from "node:http";
+import { connect, type AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
+import { expect, inject, it } from "vitest";
 import { startDaemon, startSandbox } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** Takes every request and never answers. */
@@ -52,4 +55,100 @@ it("a CRM that does not answer keeps no request to the service from being settle
   expect(await inFlight()).toBe(0);
   const rows = Object.values(await redis.client.hgetall("{crmsync}:ledger"));
   expect(rows.filter((row) => (JSON.parse(row) as { u?: 1 }).u === 1)).toEqual([]);
+});
+
+const CLIENTS = 8;
+
+/** @returns the status, and what becomes of the connection; or the code of the error. */
+async function postOne(url: string, agent: Agent): Promise<string> {
+  const headers = { "content-type": "application/json" };
+  const sent = request(`${url}/events`, { agent, method: "POST", headers });
+  sent.end(JSON.stringify(personEvent("r")));
+  try {
+    const [response] = (await once(sent, "response")) as [IncomingMessage];
+    await once(response.resume(), "end");
+    return `${response.statusCode} ${response.headers.connection}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? String(error);
+  }
+}
+
+/**
+ * Posts events over one connection, which is idle in between, until no other is accepted.
+ * @returns the last response.
+ */
+async function post(url: string, responses: string[]): Promise<string | undefined> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  for (let last: string | undefined; ;) {
+    const response = await postOne(url, agent);
+    if (response === "ECONNREFUSED") return last;
+    last = response;
+    responses.push(response);
+    await pause(100);
+  }
+}
+
+/** A request whose second half is sent by `finish`, which returns the whole response. */
+async function begunRequest(url: string) {
+  const body = JSON.stringify(personEvent("slow"));
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  socket.write(
+    `POST /events HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 9)}`,
+  );
+  await once(socket, "ready");
+  const response = text(socket);
+  return async (): Promise<string> => {
+    socket.write(body.slice(9));
+    return response;
+  };
+}
+
+const intake = (delayMs: string) =>
+  startDaemon(
+    {
+      REDIS_URL: inject("redisUrl"),
+      QUEUE_PREFIX: uniquePrefix(),
+      SHUTDOWN_DELAY_MS: delayMs,
+      LOG_LEVEL: "info",
+    },
+    ["--roles", "http"],
+  );
+
+it("SIGTERM: not ready at once, then the port closes, and no request is cut", async () => {
+  await using daemon = await intake("700");
+  const readiness = () => fetch(`${daemon.url}/readyz`);
+  expect((await readiness()).status).toBe(200);
+  const responses: string[] = [];
+  const finish = await begunRequest(daemon.url);
+  const clients = Array.from({ length: CLIENTS }, () => post(daemon.url, responses));
+  await waitFor(() => responses.length > 20, { what: "events are accepted" });
+  daemon.process.kill("SIGTERM");
+  const unready = await waitFor(
+    async () => {
+      const response = await readiness();
+      return response.status === 503 && response;
+    },
+    { what: "it is not ready" },
+  );
+  expect(await unready.json()).toMatchObject({ reasons: ["the process ends"] });
+  const before = responses.length;
+  await waitFor(() => responses.length > before + CLIENTS, { what: "events are still accepted" });
+
+  // Every client was told, none was cut off, and none found its connection closed.
+  expect(await Promise.all(clients)).toEqual(Array<string>(CLIENTS).fill("202 close"));
+  expect(new Set(responses)).toEqual(new Set(["202 keep-alive", "202 close"]));
+  const response = await finish();
+  expect(response).toMatch(/^HTTP\/1\.1 202 /);
+  expect(response.toLowerCase()).toContain("\r\nconnection: close\r\n");
+  expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
+  expect(daemon.process.stderr.join("\n")).not.toContain("daemon.stop_timed_out");
+});
+
+it("SIGINT: a person at a terminal waits for nobody", async () => {
+  await using daemon = await intake("60000");
+  await daemon.push([personEvent("r")]);
+  const signalledAt = performance.now();
+  daemon.process.kill("SIGINT");
+  expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
+  expect(performance.now() - signalledAt).toBeLessThan(5000);
 });

@@ -257,6 +257,62 @@ test("a change is one trace from HTTP intake to the service, without personal da
   ).toEqual([]);
 });
 
+test("failed changes are failed spans, and lines and exemplars name the span they belong to", async () => {
+  await using collector = await otlpReceiver();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(
+    envFor(sandbox, {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      RETRY_BASE_MS: "20",
+      SERVICE_TIMEOUT_MS: "500",
+      LOG_LEVEL: "info",
+    }),
+  );
+  const fault = { fault: "error", status: 503, times: 1, method: "POST" };
+  await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(fault),
+  });
+  await daemon.push([personEvent("a")]);
+  await ended(daemon, "created", 1);
+  await daemon.push([personEvent("b", { lastName: "" })]);
+  await ended(daemon, "rejected", 1);
+
+  const metrics = async (accept: string) => {
+    const response = await fetch(`${daemon.url}/metrics`, { headers: { accept } });
+    return { type: response.headers.get("content-type"), text: await response.text() };
+  };
+  const plain = await metrics("*/*");
+  expect(plain.type).toBe("text/plain; version=0.0.4; charset=utf-8");
+  expect(plain.text).not.toContain("trace_id");
+  const open = await metrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+  expect(open.type).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+  const exemplar =
+    /^crmsync_change_freshness_seconds_bucket\{.*\} 1 # \{trace_id="(\w+)",span_id="(\w+)"\}/m;
+  const [, traceId, spanId] = exemplar.exec(open.text) ?? [];
+  await stop(daemon);
+
+  const runs = collector.spans().filter(({ attributes }) => "crmsync.outcome" in attributes);
+  const statusOf = (outcome: string) =>
+    runs.find(({ attributes }) => attributes["crmsync.outcome"] === outcome)?.status;
+  expect(statusOf("unavailable")).toEqual({ code: 2, message: "server_error" });
+  expect(statusOf("rejected")).toEqual({ code: 2, message: "invalid" });
+  expect(statusOf("created")).toEqual({ code: 0 });
+  const created = runs.find(({ attributes }) => attributes["crmsync.outcome"] === "created");
+  expect({ traceId, spanId }).toEqual({ traceId: created?.traceId, spanId: created?.spanId });
+  const settled = daemon.process.stderr
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ event }) => event === "change.settled");
+  expect(settled.map(({ outcome, trace_id, span_id }) => ({ outcome, trace_id, span_id }))).toEqual(
+    ["created", "rejected"].map((outcome) => {
+      const span = runs.find(({ attributes }) => attributes["crmsync.outcome"] === outcome);
+      return { outcome, trace_id: span?.traceId, span_id: span?.spanId };
+    }),
+  );
+});
+
 test("protobuf by default; service name and sampling as the standard variables say", async () => {
   await using collector = await otlpReceiver();
   await using sandbox = await startSandbox();

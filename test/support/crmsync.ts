@@ -70,7 +70,7 @@ export async function startDaemon(
   args: readonly string[] = [],
 ): Promise<DaemonProcess> {
   const process = spawnCrmsync(["start", "--json", ...args], {
-    env: { HTTP_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn", ...env },
+    env: { HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn", ...env },
   });
   const [line] = await process.line(/^\{.*"redisUrl".*\}$/, START_DEADLINE_MS);
   const { url, redisUrl } = JSON.parse(line) as { url: string; redisUrl: string };

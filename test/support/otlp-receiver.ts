@@ -10,6 +10,8 @@ export interface ReceivedSpan {
   readonly parentSpanId?: string;
   readonly name: string;
   readonly kind: number;
+  /** Code 2 is ERROR. */
+  readonly status: { readonly code: number; readonly message?: string };
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly events: readonly unknown[];
   readonly start: bigint;

@@ -30,13 +30,18 @@ const SETTINGS = {
 
 /**
  * @param settings lines of redis.conf by name; they override the ones above
+ * @param wrapped makes the command that is run, with what it needs, in the folder of the server
  * @throws NoRedisServer when the machine has none and none can be installed
  */
-export async function ownRedis(settings: Readonly<Record<string, string>> = {}): Promise<OwnRedis> {
-  const command = await findRedisServer();
+export async function ownRedis(
+  settings: Readonly<Record<string, string>> = {},
+  wrapped: (command: string, dir: string) => string | Promise<string> = (command) => command,
+): Promise<OwnRedis> {
+  const found = await findRedisServer();
   const port = await freePort();
   if (port === undefined) throw new Error("No loopback port is free for redis-server.");
   const dir = await tempDir();
+  const command = await wrapped(found, dir.path);
   const lines = Object.entries({ ...SETTINGS, port, ...settings });
   writeFileSync(
     join(dir.path, CONF_FILE),

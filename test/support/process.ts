@@ -39,7 +39,16 @@ export function spawnCrmsync(args: string[], options: ProcessOptions = {}): Test
 
 /** Runs a script on this Node. */
 export function spawnNode(args: string[], options: ProcessOptions = {}): TestProcess {
-  const child = spawn(process.execPath, args, {
+  return spawnCommand(process.execPath, args, options);
+}
+
+/** Runs any other program. */
+export function spawnCommand(
+  command: string,
+  args: string[],
+  options: ProcessOptions = {},
+): TestProcess {
+  const child = spawn(command, args, {
     cwd: options.cwd ?? PROJECT_DIR,
     env: isolatedEnv(options.env),
     stdio: "pipe",
@@ -94,7 +103,8 @@ function supervise(child: ChildProcess, out: Readable, err: Readable): TestProce
       );
     },
     async [Symbol.asyncDispose]() {
-      child.kill("SIGTERM");
+      // As at a terminal: without waiting for senders, as SIGTERM does.
+      child.kill("SIGINT");
       const late = setTimeout(killNow, STOP_DEADLINE_MS);
       await ended.catch(() => {});
       clearTimeout(late);

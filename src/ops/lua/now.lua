@@ -1,3 +1,10 @@
--- Include: `now` is the server's clock in ms, the one clock that all processes share.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Include: `now` is the clock that all processes share, ms (src/state/redis-clock.ts). The caller
+-- tells it by its last argument, which is not seen below. If that is '', the caller does not know
+-- it: then it is Redis' own clock without its steps. The first key must begin with the tenant's
+-- hash tag.
+local now = tonumber(table.remove(ARGV))
+if not now then
+  local clock = redis.call('TIME')
+  local steps = redis.call('HGET', (string.match(KEYS[1], '^{.-}') or '') .. ':clock', 'offset')
+  now = clock[1] * 1000 + math.floor(clock[2] / 1000) + (tonumber(steps) or 0)
+end

@@ -1,17 +1,18 @@
--- Tells when an event arrived, by the one clock that all processes share. Times grow with the
--- events' numbers, in whatever order their workers ask: two events without a usable time of their
--- own keep the order in which they came.
+-- Tells when an event counts as arrived, or as sent. Times grow with the events' numbers, in
+-- whatever order their workers ask: two events without a usable time of their own keep the order in
+-- which they came, although the clocks of their senders differ.
 --
 -- KEYS  1 arrivals: sorted set time, ms -> the highest number that arrived then
--- ARGV  1 number of the event  2 most times to keep  3 for how long, ms
+-- ARGV  1 number of the event  2 when its sender says that it was sent, ms; '': that does not count
+--       3 most times to keep  4 for how long, ms
 -- Returns the time, ms.
 --- @include "../../ops/lua/now.lua"
 local number = ARGV[1]
-local known = redis.call('ZRANGEBYSCORE', KEYS[1], number, '+inf', 'LIMIT', 0, 1)[1]
-if known then return tonumber(known) end
--- Redis' clock may have stepped back.
-local at = math.max(now, tonumber(redis.call('ZRANGE', KEYS[1], -1, -1)[1] or '0'))
-redis.call('ZADD', KEYS[1], number, at)
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[2] - 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local before = redis.call('ZREVRANGEBYSCORE', KEYS[1], number, '-inf', 'LIMIT', 0, 1)[1]
+local after = redis.call('ZRANGEBYSCORE', KEYS[1], number, '+inf', 'LIMIT', 0, 1)[1]
+local at = math.max(math.min(now, tonumber(ARGV[2]) or now), tonumber(before) or 0)
+if after then at = math.min(at, tonumber(after)) end
+redis.call('ZADD', KEYS[1], 'GT', number, at)
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[3] - 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return at

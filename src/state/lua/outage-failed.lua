@@ -8,15 +8,20 @@
 --   until     when the next try may be made
 -- The last three are absent while there are too few failures for an outage.
 --
--- KEYS  1 outage
--- ARGV  1 failures that make an outage  2 firstPauseMs  3 longestPauseMs  4 reason
+-- KEYS  1 outage  2 outage:records
+-- ARGV  1 failures that make an outage  2 of which one record may have this many  3 firstPauseMs
+--       4 longestPauseMs  5 reason  6 crmCode; '' when it cannot be the fault of one record
 -- Returns 1 when the outage begins with this failure, else 0.
-local threshold = tonumber(ARGV[1])
+local threshold, record = tonumber(ARGV[1]), ARGV[6]
 --- @include "../../ops/lua/now.lua"
+local hasBegun = redis.call('HEXISTS', KEYS[1], 'since') == 1
+if record ~= '' and not hasBegun then
+  if redis.call('HINCRBY', KEYS[2], record, 1) > tonumber(ARGV[2]) then return 0 end
+end
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
-redis.call('HSET', KEYS[1], 'reason', ARGV[4])
+redis.call('HSET', KEYS[1], 'reason', ARGV[5])
 if failures < threshold then return 0 end
-local pause = math.min(ARGV[2] * 2 ^ math.min(failures - threshold, 20), tonumber(ARGV[3]))
+local pause = math.min(ARGV[3] * 2 ^ math.min(failures - threshold, 20), tonumber(ARGV[4]))
 redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
 redis.call('HSETNX', KEYS[1], 'since', now)
 return failures == threshold and 1 or 0

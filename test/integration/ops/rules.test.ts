@@ -64,8 +64,8 @@ it("every section that a finding names is in the runbook", () => {
   const anchors = [...runbook.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
     title.toLowerCase().replaceAll(" ", "-"),
   );
-  const sources = ["stops.ts", "findings.ts", "change-findings.ts", "process-findings.ts"].map((file) =>
-    readFileSync(join(root, "src/status", file), "utf8"),
+  const sources = ["stops.ts", "findings.ts", "change-findings.ts", "process-findings.ts"].map(
+    (file) => readFileSync(join(root, "src/status", file), "utf8"),
   );
   const named = sources.flatMap((source) =>
     [...source.matchAll(/"((?:crmsync|the-|one-)[a-z-]+)"/g)].map(([, anchor]) => anchor),

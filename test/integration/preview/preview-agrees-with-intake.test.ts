@@ -10,6 +10,7 @@ import { readInputs } from "../../../src/preview/read-records.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { bodyOf } from "../../../src/sync/decide.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
 import { syncRelation } from "../../../src/sync/sync-relation.ts";
 import { startIntake } from "../../../workers/intake.ts";
@@ -46,21 +47,21 @@ const CASES: readonly Case[] = [
     what: "a deletion with a leftover record without a key: the subject gives the key",
     mapping: "business-relation",
     event: event("deleted", "contact/1", { record: { deletedBy: "somebody" } }),
-    row: rowOf(ada, 1),
+    row: rowOf(ada, 1, fingerprintOf),
     expected: { result: "passes", crmCode: "1", status: "terminated", payload: undefined },
   },
   {
     what: "a deletion with a leftover record without a required field",
     mapping: "generic",
     event: event("deleted", "person/1", { record: { first_name: "Ada" } }),
-    row: rowOf({ ...ada, crmCode: "person-1" }, 1),
+    row: rowOf({ ...ada, crmCode: "person-1" }, 1, fingerprintOf),
     expected: { result: "passes", crmCode: "person-1", status: "terminated", payload: undefined },
   },
   {
     what: "a deletion with its whole record",
     mapping: "business-relation",
     event: event("deleted", "contact/1", { record: ada }),
-    row: rowOf(ada, 1),
+    row: rowOf(ada, 1, fingerprintOf),
     expected: { result: "passes", crmCode: "1", status: "terminated", decision: "update" },
   },
   {
@@ -91,7 +92,7 @@ const CASES: readonly Case[] = [
     what: "a person that the service has as a company",
     mapping: "business-relation",
     event: event("updated", "contact/1", { record: ada }),
-    row: rowOf({ type: "Company", crmCode: "1", name: "Muster & Co" }, 1),
+    row: rowOf({ type: "Company", crmCode: "1", name: "Muster & Co" }, 1, fingerprintOf),
     expected: { result: "dead letter", decision: "reject", why: "variant_changed" },
   },
   {
@@ -128,6 +129,7 @@ async function preview({ mapping, tenantLists, ledger }: Runtime, event: Event):
   if (input === undefined) throw new Error("the file has no event");
   return previewOne(input, mapping, {
     lists: tenantLists.current(),
+    fingerprintOf,
     known: async (crmCode) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
     ask: undefined,
   });
@@ -172,6 +174,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
         payload === undefined ? undefined : bodyOf(JSON.parse(payload) as Body, status);
       return taken;
     },
+    fingerprintOf,
     async send(decision) {
       if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { ownRedis } from "../../support/own-redis.ts";
+import { steppingRedis } from "../../support/shifted-clock.ts";
 import { openScene, SHORT, type Worst } from "./support.ts";
 
 /** After a crash slots may be missing for a while; there may never be too many. */
@@ -90,6 +91,31 @@ test.for(["fixed", "sliding"] as const)(
     expect(scene.receiver.throttled()).toBe(0);
   },
 );
+
+test("Redis' clock steps by five minutes, back and forth: exact, and no wait for it", async (context) => {
+  const redis = await steppingRedis(context);
+  onTestFinished(async () => redis[Symbol.asyncDispose]());
+  const limits = { ...SHORT, perHour: 60, pacing: "burst" } as const;
+  const scene = await openScene(limits, { redisUrl: redis.url, policy: "sliding" });
+  await scene.start(3);
+  await scene.arrived(20);
+  redis.setClock(-300_000);
+  await scene.arrived(50);
+  redis.setClock(300_000);
+  await scene.arrived(90);
+  exact(scene.worst(), { hour: 60, burst: SHORT.burst });
+  expect(scene.receiver.throttled()).toBe(0);
+});
+
+test("A gateway holds bursts until their leases would have ended: exact, and no 429", async () => {
+  // A lease of the burst ends by itself after 2.4 s, when its process has died.
+  const limits = { ...SHORT, pacing: "burst" } as const;
+  const scene = await openScene(limits, { heldMs: 3000, policy: "sliding" });
+  await scene.start(4);
+  await scene.arrived(2 * SHORT.burst);
+  exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
+  expect(scene.receiver.throttled()).toBe(0);
+});
 
 test("Steady pacing never meets an empty bucket", async () => {
   const steady = { ...SHORT, pacing: "steady" } as const;

@@ -61,6 +61,7 @@ function runLoop(
 const permitOf = (lane: Lane): Permit =>
   new Permit(lane, {
     fresh: () => true,
+    sending() {},
     cancelled() {},
     unsent() {},
     answered: async () => {},

@@ -95,6 +95,7 @@ export async function openScene(
   options: {
     redisUrl?: string;
     travelMs?: () => number;
+    heldMs?: number;
     policy?: "fixed" | "sliding" | "bucket";
   } = {},
 ): Promise<Scene> {

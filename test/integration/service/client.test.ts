@@ -60,6 +60,7 @@ function permit(fresh = true) {
   const ends: string[] = [];
   const made = new Permit("live", {
     fresh: () => fresh,
+    sending() {},
     cancelled: () => void ends.push("cancelled"),
     unsent: () => void ends.push("unsent"),
     async answered({ status }) {

@@ -1,7 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it, vi } from "vitest";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
-import { createEncryption } from "../../../src/state/encryption.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
@@ -17,9 +18,9 @@ let staged: StagedStates;
 
 beforeEach(() => {
   keys = keysOf(uniquePrefix());
-  const encryption = createEncryption(Buffer.alloc(32, 7));
-  dead = new DeadLetters(redis, keys, encryption);
-  staged = new StagedStates(redis, keys, encryption);
+  const sealing = new Sealing([Buffer.alloc(32, 7)]);
+  dead = new DeadLetters(redis, keys, sealing);
+  staged = new StagedStates(redis, keys, sealing);
 });
 
 const letterOf = (crmCode: string, reason: DeadReason, order = "1") =>
@@ -30,7 +31,9 @@ const letterOfEvent = (eventKey: string, reason: DeadReason) =>
 
 /** The reasons that have letters. */
 const counted = async () =>
-  Object.fromEntries(Object.entries(await dead.reasons()).filter(([, count]) => count > 0));
+  Object.fromEntries(
+    Object.entries(await readOne(redis, dead.reasons())).filter(([, count]) => count > 0),
+  );
 
 it("each stored letter counts once, under its newest reason", async () => {
   await dead.store(letterOf("a", "invalid"));
@@ -76,7 +79,7 @@ it("reading the numbers costs the same with none and with thousands", async () =
   const sent = vi.spyOn(redis, "sendCommand");
   const cost = async () => {
     sent.mockClear();
-    await dead.reasons();
+    await readOne(redis, dead.reasons());
     return sent.mock.calls.length;
   };
   const none = await cost();
@@ -98,11 +101,11 @@ it("numbers that are missing or wrong are counted again", async () => {
 
 it("a full Redis lets a person drop letters, which frees memory", async () => {
   await using full = await ownRedis();
-  const encryption = createEncryption(undefined);
-  const letters = new DeadLetters(full.client, keys, encryption);
+  const sealing = new Sealing([]);
+  const letters = new DeadLetters(full.client, keys, sealing);
   await letters.store(letterOf("a", "invalid"));
   await full.client.config("SET", "maxmemory", "1mb");
   await expect(letters.store(letterOf("b", "invalid"))).rejects.toThrow(/OOM/);
   expect(await letters.drop("c:a")).toBe(true);
-  expect(await letters.reasons()).toEqual({ invalid: 0 });
+  expect(await readOne(full.client, letters.reasons())).toEqual({ invalid: 0 });
 });

@@ -11,7 +11,7 @@ import * as fc from "fast-check";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, test } from "vitest";
 import { variantOf } from "../../../src/service-spec/business-relation.ts";
-import { createEncryption } from "../../../src/state/encryption.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
 import { keysOf } from "../../../src/state/keys.ts";
 import { readRow, storeRow } from "../../../src/state/ledger-row.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
@@ -26,7 +26,7 @@ const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
 const keys = keysOf(uniquePrefix());
-const states = new StagedStates(redis, keys, createEncryption(undefined));
+const states = new StagedStates(redis, keys, new Sealing([]));
 
 const CASES = 800;
 const TIMEOUT_MS = 60_000 + CASES * 200;
@@ -59,7 +59,7 @@ const row: fc.Arbitrary<LedgerRow> = fc
   .map(({ known, uncertain }) => ({ ...known, uncertain }));
 
 const proven = (on: { payload: Record<string, string>; status: WantedStatus }): LedgerRow =>
-  rowOf(bodyOf(on.payload, on.status), 1);
+  rowOf(bodyOf(on.payload, on.status), 1, fingerprintOf);
 
 interface Start {
   readonly warm: boolean;
@@ -108,7 +108,7 @@ async function stageFrom({ warm, row, earlier }: Start, wanted: Wanted) {
   const text = await redis.hget(keys.ledger, crmCode);
   const known = text === null ? rowWithoutProof(warm) : readRow(text);
   const held = wanted.payload ?? earlier?.payload;
-  const decision = decide({ ...wanted, payload: held }, known);
+  const decision = decide({ ...wanted, payload: held }, known, fingerprintOf);
   const { result } = await states.stage(toStage(crmCode, "2", wanted));
   const taken = await states.take(crmCode, "me", 60_000);
   return { crmCode, known, decision, result, taken };
@@ -161,7 +161,9 @@ test(
         const { state } = taken;
         const payload = state.payload && (JSON.parse(state.payload) as Record<string, unknown>);
         const facts = { status: state.status, payload: payload || undefined };
-        expect(decide(facts, state.row ?? rowWithoutProof(state.warm))).toEqual(decision);
+        expect(decide(facts, state.row ?? rowWithoutProof(state.warm), fingerprintOf)).toEqual(
+          decision,
+        );
       }),
       { numRuns: CASES, examples: [RARE_CASE] },
     );

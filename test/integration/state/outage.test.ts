@@ -15,7 +15,7 @@ beforeEach(() => {
 /** Five failures in a row; the fifth begins the outage. */
 async function begin(outage: Outage): Promise<void> {
   for (let failure = 1; failure <= 5; failure += 1) {
-    expect(await outage.failed("timeout")).toBe(failure === 5);
+    expect(await outage.failed("timeout", `record ${failure}`)).toBe(failure === 5);
   }
 }
 
@@ -47,7 +47,7 @@ it.each(["stale_permit", "slept", "closed", "forbidden", "unconfirmed"])(
   "%s says nothing about the service",
   async (reason) => {
     const outage = new Outage(redis, keys);
-    for (let n = 0; n < 9; n += 1) expect(await outage.failed(reason)).toBe(false);
+    for (let n = 0; n < 9; n += 1) expect(await outage.failed(reason, `${n}`)).toBe(false);
     expect(await outage.waitMs()).toBe(0);
     expect(await outage.current()).toBeUndefined();
   },
@@ -60,7 +60,7 @@ it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (
   const healthy = new Outage(redis, keys, two);
   for (let n = 1; n <= 6; n += 1) {
     expect(await failing.waitMs()).toBe(n <= 5 ? 0 : 1000);
-    await failing.failed(reason);
+    await failing.failed(reason, "r");
   }
   expect(await failing.waitMs()).toBe(2000);
   expect(await healthy.waitMs()).toBe(0);
@@ -68,16 +68,37 @@ it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (
   now.ms = 2000;
   expect(await failing.waitMs()).toBe(0);
   await failing.succeeded();
-  for (let n = 1; n <= 4; n += 1) await failing.failed(reason);
+  for (let n = 1; n <= 4; n += 1) await failing.failed(reason, "r");
   expect(await failing.waitMs()).toBe(0);
+});
+
+it("records that fail while no other is sent are no outage; a third one shows that it is", async () => {
+  const outage = new Outage(redis, keys);
+  for (let n = 0; n < 20; n += 1) {
+    expect(await outage.failed("server_error", n % 3 === 0 ? "a" : "b")).toBe(false);
+  }
+  expect(await outage.current()).toBeUndefined();
+  expect(await outage.failed("server_error", "c")).toBe(true);
+  // The pauses grow from the shortest one.
+  const { nextTryAt = 0, since = 0 } = (await outage.current()) ?? {};
+  expect(nextTryAt - since).toBe(1000);
+  await outage.succeeded();
+  expect(await redis.exists(keys.outage, keys.outageRecords)).toBe(0);
+});
+
+it("without a connection, one record is enough", async () => {
+  const outage = new Outage(redis, keys);
+  for (let n = 1; n <= 5; n += 1) {
+    expect(await outage.failed("connection_refused", "a")).toBe(n === 5);
+  }
 });
 
 it("the same trouble of every process is an outage, so that status names it", async () => {
   const two = async () => 2;
   const [first, second] = [new Outage(redis, keys, two), new Outage(redis, keys, two)];
-  await first.failed("dns");
+  await first.failed("dns", "r");
   for (let failure = 1; failure <= 5; failure += 1) {
-    expect(await second.failed("dns")).toBe(failure === 5);
+    expect(await second.failed("dns", "r")).toBe(failure === 5);
   }
   expect(await first.current()).toMatchObject({ reason: "dns" });
 });

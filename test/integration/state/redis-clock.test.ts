@@ -1,7 +1,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { keysOf } from "../../../src/state/keys.ts";
-import { RedisClock } from "../../../src/state/redis-clock.ts";
+import { readOne } from "../../../src/ops/redis-reading.ts";
+import { nowReading, RedisClock } from "../../../src/state/redis-clock.ts";
+import { steppingRedis } from "../../support/shifted-clock.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -35,4 +37,56 @@ it("times of arrival grow with the events' numbers, in whatever order workers as
   // Asked again, after a crash.
   expect(await clock.arrival(10)).toBe(tenth);
   expect(await clock.arrival(31)).toBeGreaterThan(thirtieth);
+});
+
+it("an event without a time is not older than those before it, whatever its sender's clock says", async () => {
+  const now = clock.now();
+  const first = await clock.arrival(10, now - 1000);
+  expect(first).toBe(now - 1000);
+  expect(await clock.arrival(11, now - 1005)).toBe(first);
+  expect(await clock.arrival(12, now - 172_800_000)).toBe(first);
+  // A sender's clock that is ahead is not believed.
+  const last = await clock.arrival(20, now + 600_000);
+  expect(last).toBeLessThan(now + 60_000);
+  // One that was taken late keeps its time between its neighbours.
+  expect(await clock.arrival(15, now - 400)).toBe(now - 400);
+  expect(await clock.arrival(14, now - 300)).toBe(now - 400);
+  expect(await clock.arrival(16, now - 500)).toBe(now - 400);
+});
+
+it("a step of Redis' clock is taken out of the shared clock, once, for all processes", async (context) => {
+  await using stepping = await steppingRedis(context);
+  const keys = keysOf(uniquePrefix());
+  const [first, second] = [
+    new RedisClock(stepping.client, keys),
+    new RedisClock(stepping.client, keys),
+  ];
+  const startedAt = Date.now();
+  const passedMs = () => Date.now() - startedAt;
+  for (const one of [first, second]) expect(await one.measure()).toBe(0);
+  for (const ms of [300_000, -600_000]) {
+    stepping.setClock(ms);
+    const step = await first.measure();
+    expect(Math.abs(step)).toBeGreaterThan(299_000);
+    for (const one of [first, second, first]) expect(await one.measure()).toBe(0);
+    const third = new RedisClock(stepping.client, keys);
+    await third.measure();
+    const told = await readOne(stepping.client, nowReading(keys));
+    for (const now of [first.now(), second.now(), third.now(), told]) {
+      expect(Math.abs(now - startedAt - passedMs())).toBeLessThan(2000);
+    }
+  }
+});
+
+it("after a step the shared clock approaches Redis' clock by less than the leases' margin", async () => {
+  const keys = keysOf(uniquePrefix());
+  const own = Number((await redis.time())[0]) * 1000;
+  await redis.hset(keys.clock, { offset: -10_000, at: own - 60_000 });
+  await new RedisClock(redis, keys).measure();
+  const offset = Number(await redis.hget(keys.clock, "offset"));
+  expect(offset).toBeGreaterThanOrEqual(-9710);
+  expect(offset).toBeLessThan(-9600);
+  await redis.hset(keys.clock, { offset: 5, at: own - 60_000 });
+  await new RedisClock(redis, keys).measure();
+  expect(Number(await redis.hget(keys.clock, "offset"))).toBe(0);
 });

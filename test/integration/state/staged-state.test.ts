@@ -4,7 +4,7 @@ import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
-import { createEncryption } from "../../../src/state/encryption.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
@@ -21,10 +21,10 @@ let dead: DeadLetters;
 
 beforeEach(async () => {
   keys = keysOf(uniquePrefix());
-  const encryption = createEncryption(Buffer.alloc(32, 7));
-  staged = new StagedStates(redis, keys, encryption);
+  const sealing = new Sealing([Buffer.alloc(32, 7)]);
+  staged = new StagedStates(redis, keys, sealing);
   ledger = new Ledger(redis, keys);
-  dead = new DeadLetters(redis, keys, encryption);
+  dead = new DeadLetters(redis, keys, sealing);
 });
 
 const change = (order: string, extra: Partial<StateToStage> = {}): StateToStage => ({

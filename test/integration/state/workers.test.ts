@@ -60,6 +60,7 @@ it("a paused queue: the loop asks for a permit now and then, and continues by it
         permits += 1;
         return new Permit(lane, {
           fresh: () => true,
+          sending() {},
           cancelled() {},
           unsent() {},
           answered: async () => {},

@@ -72,6 +72,7 @@ class ScriptedService {
     }
     return new Permit(lane, {
       fresh: () => true,
+      sending() {},
       cancelled: noHook,
       unsent: noHook,
       answered: async () => {},

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { LOG_EVENTS } from "../../../src/ops/log-events.ts";
+import { LOG_EVENTS, sentenceOf, type LogEvent } from "../../../src/ops/log-events.ts";
 import { readSources } from "../../support/imports.ts";
 
 /** The logger's type guarantees the other direction: the code names no event outside of the table. */
@@ -12,4 +12,11 @@ it("every event of the table is used in the code", () => {
     (event) => !sources.some(({ text }) => text.includes(`"${event}"`)),
   );
   expect(unused).toEqual([]);
+});
+
+it("every event has one or two short sentences, as its lines show them to people", () => {
+  const wrong = (Object.keys(LOG_EVENTS) as LogEvent[])
+    .map(sentenceOf)
+    .filter((text) => !/^[A-Z][^`\n]{9,119}\.$/.test(text));
+  expect(wrong).toEqual([]);
 });

@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { IDLE, metricsReference } from "../../../deploy/metrics-reference.ts";
 import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
+import { durationName, isDuration } from "../../../src/ops/duration-buckets.ts";
 import { createMetrics } from "../../../src/ops/metrics.ts";
-import type { Readings } from "../../../src/status/readings.ts";
+import type { Readings, TimelyReadings } from "../../../src/status/readings.ts";
 import { createScrape } from "../../../src/status/scrape.ts";
 
 const NOW = 1_800_000_000_000;
@@ -27,9 +28,15 @@ const READINGS: Readings = {
   ],
 };
 
+/** Undefined: Redis does not answer. */
+const timely = (readings: Readings | undefined): TimelyReadings => ({
+  pingMs: readings === undefined ? undefined : 203,
+  readings,
+});
+
 /** Scrapes a process and returns its samples by name and labels. */
 async function scraped(read: () => Readings | undefined, metrics = createMetrics()) {
-  return samplesOf(await createScrape(metrics, "1.2.3", async () => read())());
+  return samplesOf(await createScrape(metrics, "1.2.3", async () => timely(read()))());
 }
 
 function samplesOf(text: string) {
@@ -71,9 +78,81 @@ describe("series", () => {
     expect(of("token_issued_timestamp_seconds")).toMatchObject([{ value: 0 }]);
   });
 
+  it("every status with which HTTP intake answers is counted by its number", async () => {
+    const metrics = createMetrics();
+    const statuses = [200, 202, 204, 400, 401, 409, 413, 415, 429, 500, 503];
+    for (const status of statuses) metrics.countIntakeResponse("/events", status);
+    const of = await scraped(() => undefined, metrics);
+    const counted = of("intake_requests_total", { route: "events" });
+    const codes = counted.filter(({ value }) => value === 1).map(({ labels }) => labels["code"]);
+    expect(codes).toEqual(statuses.map(String));
+  });
+
+  it("a rejected change counts once, by its first field, and for the role that rejected it", async () => {
+    const metrics = createMetrics();
+    const problem = (field: string) => ({ field, rule: "any", kind: "any" });
+    metrics.countRejected("invalid", [problem("wealthSource[2]"), problem("email")]);
+    metrics.countRejected("unmappable", [problem("a name from a record")]);
+    metrics.countRejected("bad_event", [problem("time")]);
+    metrics.countRejected("service_rejected", [problem("birthDate")]);
+    metrics.countRejected("defect", [problem("")]);
+    metrics.countPassed("sync");
+    const of = await scraped(() => READINGS, metrics);
+    const counted = of("rejected_total").filter(({ value }) => value > 0);
+    expect(counted.map(({ labels, value }) => [labels["reason"], labels["field"], value])).toEqual([
+      ["bad_event", "time", 1],
+      ["unmappable", "other", 1],
+      ["invalid", "wealthSource", 1],
+      ["service_rejected", "none", 1],
+      ["defect", "none", 1],
+    ]);
+    const checks = (role: string, result: string) => of("checks_total", { role, result });
+    expect(checks("intake", "rejected")).toMatchObject([{ value: 4 }]);
+    expect(checks("sync", "rejected")).toMatchObject([{ value: 1 }]);
+    expect(checks("sync", "passed")).toMatchObject([{ value: 1 }]);
+    expect(checks("intake", "passed")).toMatchObject([{ value: 0 }]);
+    const shared = await metrics.sharedCounts();
+    expect(shared.get("rejected invalid wealthSource")).toBe(1);
+    expect(shared.get("checked intake rejected")).toBe(4);
+  });
+
+  it("only a relation's successful requests tell how fast the service is", async () => {
+    const metrics = createMetrics();
+    metrics.timeReply("update", 200, 100);
+    metrics.timeReply("create", 201, 101);
+    for (const [operation, status] of [
+      ["update", 500],
+      ["update", undefined],
+      ["list", 200],
+      ["schema-config", 200],
+    ] as const) {
+      metrics.timeReply(operation, status, 100);
+    }
+    const counted = [...(await metrics.sharedCounts())].filter(([name]) => isDuration(name));
+    expect(counted).toEqual([[durationName(100), 2]]);
+  });
+
+  it("Redis is up while it answers, also when its state cannot be read", async () => {
+    const scrape = createScrape(createMetrics(), "1.2.3", async () => {
+      return { pingMs: 203, readings: undefined };
+    });
+    const of = samplesOf(await scrape());
+    expect(of("redis_up")).toMatchObject([{ value: 1 }]);
+    expect(of("redis_ping_seconds")).toMatchObject([{ value: 0.203 }]);
+    expect(of("quota_limit")).toEqual([]);
+  });
+
+  it("the clock of a source is ahead for an hour after its last such event", async () => {
+    const ahead = { "/crm/acme": { aheadMs: 600_000, at: NOW - 1000 } };
+    const now = await scraped(() => ({ ...READINGS, clocksAhead: ahead }));
+    expect(now("source_clock_ahead_seconds")).toMatchObject([{ value: 600 }]);
+    const later = await scraped(() => ({ ...READINGS, now: NOW + 3_600_000, clocksAhead: ahead }));
+    expect(later("source_clock_ahead_seconds")).toMatchObject([{ value: 0 }]);
+  });
+
   it("a gauge whose value is unknown has no sample, and no old one either", async () => {
     let readings: Readings | undefined = { ...READINGS, denial: undefined };
-    const scrape = createScrape(createMetrics(), "1.2.3", async () => readings);
+    const scrape = createScrape(createMetrics(), "1.2.3", async () => timely(readings));
     const before = samplesOf(await scrape());
     expect(before("quota_remaining")).toHaveLength(1);
     expect(before("backlog_drained_timestamp_seconds")).toHaveLength(1);
@@ -85,6 +164,7 @@ describe("series", () => {
       expect(of(name), name).toEqual([]);
     }
     expect(of("redis_up")).toMatchObject([{ value: 0 }]);
+    expect(of("redis_ping_seconds")).toEqual([]);
     expect(of("build_info")).toHaveLength(1);
   });
 });

@@ -110,12 +110,22 @@ test("For any view the pace is usable and never overdraws an hour", () => {
 
 test("The forecast considers bursts, returning slots, and whole hours", () => {
   const limits = { burst: 20, burstMs: 5000 };
-  expect(drainsInMs(0, viewOf(), limits)).toBe(0);
-  expect(drainsInMs(20, viewOf(), limits)).toBe(0);
-  expect(drainsInMs(500, viewOf(), limits)).toBe(120_000);
+  expect(drainsInMs({ live: 0, bulk: 0 }, viewOf(), limits)).toBe(0);
+  expect(drainsInMs({ live: 20, bulk: 0 }, viewOf(), limits)).toBe(0);
+  expect(drainsInMs({ live: 500, bulk: 0 }, viewOf(), limits)).toBe(120_000);
   const spent = viewOf({ remaining: 0, returns: [1000, ...flow(0)] });
-  expect(drainsInMs(500, spent, limits)).toBe(120_000);
-  expect(drainsInMs(2000, viewOf({ remaining: 0 }), limits)).toBe(3 * HOUR_MS);
+  expect(drainsInMs({ live: 500, bulk: 0 }, spent, limits)).toBe(120_000);
+  expect(drainsInMs({ live: 2000, bulk: 0 }, viewOf({ remaining: 0 }), limits)).toBe(3 * HOUR_MS);
+});
+
+test("The forecast leaves the live reserve to live changes", () => {
+  const limits = { burst: 20, burstMs: 5000 };
+  const view = viewOf({ liveReserve: 100 });
+  expect(drainsInMs({ live: 0, bulk: 900 }, view, limits)).toBe(220_000);
+  expect(drainsInMs({ live: 100, bulk: 800 }, view, limits)).toBe(220_000);
+  // The reserve of 100 is never spent on the last 50.
+  expect(drainsInMs({ live: 0, bulk: 950 }, view, limits)).toBeGreaterThan(HOUR_MS);
+  expect(drainsInMs({ live: 950, bulk: 0 }, view, limits)).toBe(235_000);
 });
 
 test("The rule meets its limits for seeds that it was not tuned on", () => {

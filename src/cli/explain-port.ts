@@ -1,0 +1,37 @@
+/** Says why a port could not be opened, with the variable to change. */
+import { ConfigError } from "../config.ts";
+import { UserError } from "../ops/user-error.ts";
+
+/** Of Node: what it could not listen on, or the name that it could not resolve. */
+interface ListenError {
+  readonly code?: string;
+  readonly syscall?: string;
+  readonly address?: string;
+  readonly port?: number;
+  readonly hostname?: string;
+}
+
+/**
+ * @param variable the one that sets the port
+ * @param host the value of HTTP_HOST, where that sets the address
+ * @returns the error to throw; one that is not about opening this port stays as it is
+ */
+export function explainPort(error: unknown, variable: string, host = "127.0.0.1"): unknown {
+  const { code = "", syscall, address = "", port = 0, hostname } = (error ?? {}) as ListenError;
+  if (syscall !== "listen" && hostname !== host) return error;
+  switch (code) {
+    // The program that uses it may end, so a supervisor should try again.
+    case "EADDRINUSE":
+      return new UserError(
+        `port ${port} is in use on ${address}: set ${variable} to another one, or end the program that uses it`,
+      );
+    case "EACCES":
+      return new ConfigError([`${variable} is ${port}, which this user may not open: set another`]);
+    case "EADDRNOTAVAIL":
+      return new ConfigError([`HTTP_HOST is ${address}, which is no address of this machine`]);
+    case "ENOTFOUND":
+      return new ConfigError([`HTTP_HOST is ${host}, a name without an address`]);
+    default:
+      return error;
+  }
+}

@@ -1,0 +1,39 @@
+/** What `start` tells a person on a terminal: where everything is. */
+import type { Config } from "../config.ts";
+import type { Role } from "../state/heartbeats.ts";
+
+export interface Addresses {
+  readonly config: Config;
+  readonly version: string;
+  readonly roles: ReadonlySet<Role>;
+  readonly url: string;
+  readonly redisUrl: string;
+  /** With --sandbox. */
+  readonly sandbox: { readonly url: string; readonly token: string } | undefined;
+}
+
+export function addressesText(addresses: Addresses): string {
+  const { config, version, roles, url, redisUrl, sandbox } = addresses;
+  const rows: [name: string, where: string][] = [];
+  if (roles.has("http")) {
+    rows.push(["events", `${url}/events   (POST; ${credentialsOf(config)})`]);
+    rows.push(["webhooks", `${url}/webhooks/<name>   (POST; docs/webhooks.md)`]);
+  }
+  rows.push(["status", `${url}/status   (also: crmsync status)`], ["metrics", `${url}/metrics`]);
+  if (config.secrets.OPERATOR_TOKEN !== undefined) rows.push(["queues", `${url}/queues`]);
+  if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
+  // The URL of another Redis is in REDIS_URL, and its password does not belong on a screen.
+  if (config.REDIS_URL === undefined)
+    rows.push(["Redis", `${redisUrl}   (also: crmsync redis-url)`]);
+  const width = Math.max(...rows.map(([name]) => name.length));
+  const lines = rows.map(([name, where]) => `  ${name.padEnd(width)}  ${where}\n`);
+  return `\ncrmsync ${version} is up. Ctrl-C ends it.\n\n${lines.join("")}\n`;
+}
+
+function credentialsOf({ INGEST_AUTH, secrets }: Config): string {
+  if (INGEST_AUTH === "none") return "no token needed";
+  const { INGEST_TOKEN, INGEST_SECRET } = secrets;
+  if (INGEST_TOKEN !== undefined) return "with the bearer token INGEST_TOKEN";
+  if (INGEST_SECRET !== undefined) return "signed with INGEST_SECRET";
+  return "answers 401 without INGEST_TOKEN; for a trial set INGEST_AUTH=none";
+}

@@ -1,0 +1,61 @@
+/** What `start` brings along: a Redis where no REDIS_URL is given, and the service with --sandbox. */
+import { join } from "node:path";
+import type { Config } from "../config.ts";
+import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import type { Logger } from "../ops/log.ts";
+import type { Shutdown } from "../ops/shutdown.ts";
+import { explainPort } from "./explain-port.ts";
+
+export async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promise<string> {
+  const redis = await startEmbeddedRedis({ dataDir: config.DATA_DIR, log });
+  shutdown.add("embedded redis", () => redis.close());
+  void stopWith(redis.exited, log, shutdown);
+  return redis.url;
+}
+
+/** Without its Redis the daemon can only end; the data stays on the disk. */
+async function stopWith(
+  exited: Promise<{ wanted: boolean; reason: string }>,
+  log: Logger,
+  shutdown: Shutdown,
+): Promise<void> {
+  const { wanted, reason } = await exited;
+  if (wanted) return;
+  log.fatal({ reason }, "redis.gave_up");
+  await shutdown.run();
+  process.exit(1);
+}
+
+export interface OwnService {
+  readonly url: string;
+  readonly token: string;
+}
+
+export async function ownService(
+  config: Config,
+  log: Logger,
+  shutdown: Shutdown,
+): Promise<OwnService> {
+  const { startSandbox } = await import("../sandbox/serve.ts");
+  const sandbox = await startSandbox({
+    port: config.SANDBOX_PORT,
+    database: join(config.DATA_DIR, "sandbox.db"),
+    tokenFile: join(config.DATA_DIR, "sandbox.token"),
+    limits: {
+      perHour: config.QUOTA_PER_HOUR,
+      hourMs: config.QUOTA_HOUR_MS,
+      burst: config.QUOTA_BURST,
+      burstMs: config.QUOTA_BURST_MS,
+    },
+    onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
+  }).catch((error: unknown) => {
+    throw explainPort(error, "SANDBOX_PORT");
+  });
+  shutdown.add("sandbox", () => sandbox.close());
+  const token = sandbox.token ?? sandbox.createToken();
+  log.info(
+    { url: sandbox.url, token_file: join(config.DATA_DIR, "sandbox.token") },
+    "sandbox.started",
+  );
+  return { url: sandbox.url, token };
+}

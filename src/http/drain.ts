@@ -1,0 +1,91 @@
+/** Closes an HTTP server without cutting a request, as during a roll-out. */
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import type { FastifyInstance } from "fastify";
+
+/**
+ * A connection that was quiet for this long may be closed. Before that, its client may well be
+ * sending the next request, which would be lost on its way.
+ */
+const QUIET_MS = 1000;
+const CHECK_MS = 25;
+
+interface Connection {
+  /** Requests received and not yet answered. */
+  requests: number;
+  /** When it was opened, the last response ended, or a part of the next request was seen. */
+  quietSince: number;
+  /** Bytes received by then. */
+  bytes: number;
+}
+
+export interface Drain {
+  /**
+   * Accepts no more connections. On the open ones, requests are still answered, now with
+   * `Connection: close`; those that stay quiet are closed, or all idle ones at once if not `patient`.
+   * Resolves when the last one is closed, however often it is called.
+   */
+  close(patient: boolean): Promise<void>;
+}
+
+export function drainable(app: FastifyInstance): Drain {
+  const { server } = app;
+  const connections = followConnections(server);
+  let closing: Promise<void> | undefined;
+  // Node's own would close connections on which the next request is already on its way.
+  server.closeIdleConnections = () => {};
+  app.addHook("onSend", async (_request, reply) => {
+    if (closing !== undefined) reply.header("connection", "close");
+  });
+
+  function closeQuiet(quietMs: number): void {
+    const now = performance.now();
+    for (const [socket, connection] of connections) {
+      if (connection.requests > 0) continue;
+      if (socket.bytesRead !== connection.bytes) {
+        connection.bytes = socket.bytesRead;
+        connection.quietSince = now;
+      } else if (now - connection.quietSince >= quietMs) {
+        socket.destroy();
+      }
+    }
+  }
+
+  async function closeAll(quietMs: number): Promise<void> {
+    const closed = app.close();
+    while (server.listening || connections.size > 0) {
+      // By then this turn of the event loop has read everything that has arrived.
+      await setImmediate();
+      closeQuiet(quietMs);
+      await sleep(CHECK_MS);
+    }
+    await closed;
+  }
+
+  return {
+    close(patient) {
+      closing ??= closeAll(patient ? QUIET_MS : 0);
+      return closing;
+    },
+  };
+}
+
+function followConnections(server: Server): ReadonlyMap<Socket, Connection> {
+  const connections = new Map<Socket, Connection>();
+  server.on("connection", (socket: Socket) => {
+    connections.set(socket, { requests: 0, quietSince: performance.now(), bytes: 0 });
+    socket.once("close", () => connections.delete(socket));
+  });
+  server.on("request", ({ socket }, response) => {
+    const connection = connections.get(socket);
+    if (connection === undefined) return;
+    connection.requests += 1;
+    response.once("close", () => {
+      connection.requests -= 1;
+      connection.quietSince = performance.now();
+      connection.bytes = socket.bytesRead;
+    });
+  });
+  return connections;
+}

@@ -1,0 +1,73 @@
+/**
+ * What is read from Redis for people and metrics. Readings that are taken together cost one round
+ * trip and show one moment: Redis runs them as one transaction.
+ */
+import type { Redis } from "ioredis";
+import { scriptText, takesTime } from "./redis-script.ts";
+
+type Argument = string | number;
+type Command = readonly [name: string, ...args: Argument[]];
+
+/** One command, and what its reply means. */
+export interface Reading<T> {
+  readonly command: Command;
+  /** @param reply as ioredis returns it for this command. */
+  readonly meaning: (reply: unknown) => T;
+}
+
+/**
+ * @param command its name in lower case, and its arguments.
+ * @param meaning says of which type the reply to this command is.
+ */
+export const reading = <T>(command: Command, meaning: (reply: never) => T): Reading<T> => ({
+  command,
+  meaning: (reply) => meaning(reply as never),
+});
+
+/** Reads by a script. Its whole text is sent: a transaction cannot send it later, when it is unknown. */
+export const scriptReading = <T>(
+  file: URL,
+  keys: readonly string[],
+  args: readonly Argument[],
+  meaning: (reply: never) => T,
+): Reading<T> => {
+  const lua = scriptText(file);
+  // A reading may be taken much later than it is made: Redis tells the time.
+  const time = takesTime(lua) ? [""] : [];
+  return reading(["eval", lua, keys.length, ...keys, ...args, ...time], meaning);
+};
+
+type Discarded = Error & { readonly previousErrors?: readonly Error[] };
+
+type Readings = Readonly<Record<string, Reading<unknown>>>;
+type Meanings<R extends Readings> = { [K in keyof R]: ReturnType<R[K]["meaning"]> };
+
+/** @throws the error of the first reading that Redis did not carry out. */
+export async function readTogether<R extends Readings>(
+  redis: Redis,
+  readings: R,
+): Promise<Meanings<R>> {
+  const all = Object.entries(readings);
+  const commands = all.map(([, { command }]) => [...command]);
+  const replies = await redis
+    .multi(commands)
+    .exec()
+    .catch((error: Discarded) => {
+      // It is discarded because of an earlier error, which says more.
+      const cause = error.previousErrors?.[0] ?? error;
+      // A full Redis accepts no transaction: then it is only one round trip.
+      if (cause.message.startsWith("OOM")) return redis.pipeline(commands).exec();
+      throw cause;
+    });
+  const entries = all.map(([name, { meaning }], index) => {
+    const [error, reply] = replies?.[index] ?? [new Error("Redis has discarded the transaction")];
+    if (error !== null) throw error;
+    return [name, meaning(reply)];
+  });
+  return Object.fromEntries(entries) as Meanings<R>;
+}
+
+export async function readOne<T>(redis: Redis, { command, meaning }: Reading<T>): Promise<T> {
+  const [name, ...args] = command;
+  return meaning(await redis.call(name, args));
+}

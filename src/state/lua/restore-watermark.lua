@@ -1,0 +1,22 @@
+-- Tells a Redis that went back to an older state what was settled of one record since. Of the
+-- relation itself the row says nothing: the ledger is warmed again.
+--
+-- KEYS  1 ledger  2 staged  3 unsynced:live  4 unsynced:bulk
+-- ARGV  1 crmCode  2 order that was settled  3 order of its fields, and 4 the wanted status, if the
+--       newest event brought no record (4 is '' if it did)
+-- Returns 1 when an older state waited and was dropped, else 0.
+--- @include "older.lua"
+local crmCode, order = ARGV[1], ARGV[2]
+local known = redis.call('HGET', KEYS[1], crmCode)
+local row = known and cjson.decode(known) or { e = -1, s = 0 }
+if not row.w or older(row.w, order) then
+  row.w, row.wf, row.ws = order, nil, nil
+  if ARGV[4] ~= '' then row.wf, row.ws = ARGV[3], ARGV[4] end
+  redis.call('HSET', KEYS[1], crmCode, cjson.encode(row))
+end
+local staged = redis.call('HGET', KEYS[2], 'o')
+if not staged or not older(staged, order) then return 0 end
+redis.call('DEL', KEYS[2])
+redis.call('ZREM', KEYS[3], crmCode)
+redis.call('ZREM', KEYS[4], crmCode)
+return 1

@@ -1,0 +1,61 @@
+/**
+ * What this process has settled lately, for the case that Redis goes back to an older state: a state
+ * that waits there may be older than what the service has by now, and must not replace it.
+ */
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { EarlierFields } from "../sync/ledger-row.ts";
+import { LANES } from "../sync/lane.ts";
+import type { TakenState } from "../sync/staged-state.ts";
+import type { Keys } from "./keys.ts";
+
+/** A replica lacks seconds, at most minutes: as many records are sent in ten hours at the most. */
+const MAX_RECORDS = 10_000;
+
+/** Records restored in one round trip. */
+const CHUNK = 500;
+
+interface Settled {
+  readonly order: string;
+  readonly earlierFields: EarlierFields | undefined;
+}
+
+export class SettledLately {
+  readonly #keys: Keys;
+  readonly #restore: RedisScript<number>;
+  /** crmCode → the newest that was settled, oldest first. */
+  readonly #settled = new Map<string, Settled>();
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#keys = keys;
+    this.#restore = redisScript(redis, new URL("./lua/restore-watermark.lua", import.meta.url));
+  }
+
+  note({ crmCode, order, earlierFields }: Pick<TakenState, "crmCode" | keyof Settled>): void {
+    this.#settled.delete(crmCode);
+    this.#settled.set(crmCode, { order, earlierFields });
+    const [oldest] = this.#settled.keys();
+    if (this.#settled.size > MAX_RECORDS && oldest !== undefined) this.#settled.delete(oldest);
+  }
+
+  /** Tells Redis again, and drops older states that wait there. @returns how many were dropped. */
+  async restore(): Promise<number> {
+    const all = [...this.#settled];
+    let dropped = 0;
+    for (let from = 0; from < all.length; from += CHUNK) {
+      const chunk = all.slice(from, from + CHUNK);
+      const counts = await Promise.all(chunk.map((entry) => this.#restoreOne(...entry)));
+      dropped += counts.reduce((sum, count) => sum + count, 0);
+    }
+    return dropped;
+  }
+
+  #restoreOne(crmCode: string, { order, earlierFields }: Settled): Promise<number> {
+    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
+    const fields = [earlierFields?.order ?? "", earlierFields?.status ?? ""];
+    return this.#restore(
+      [this.#keys.ledger, this.#keys.staged(crmCode), ...lanes],
+      [crmCode, order, ...fields],
+    );
+  }
+}

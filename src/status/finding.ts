@@ -1,0 +1,14 @@
+/** One sentence about what stops or delays changes, or needs a person. */
+export interface Finding {
+  /** `stopped`: no change is sent. `critical`: many changes do not arrive. */
+  readonly severity: "stopped" | "critical" | "warning";
+  readonly says: string;
+  readonly runbook: string;
+}
+
+/** @param section of docs/runbook.md. */
+export const finding = (severity: Finding["severity"], section: string, says: string): Finding => ({
+  severity,
+  says,
+  runbook: `docs/runbook.md#${section}`,
+});

@@ -1,0 +1,63 @@
+/** What is wrong with processes: silent, frozen, far from Redis, or with a wrong clock. Pure. */
+import { isQuiet, type RunningProcess } from "../state/heartbeats.ts";
+import { clockTime } from "./clock-time.ts";
+import { duration } from "./duration.ts";
+import { finding, type Finding } from "./finding.ts";
+import type { Readings } from "./readings.ts";
+import { whyWritesRejected } from "./rejected-writes.ts";
+
+/** A freeze is named for this long after its end, ms. */
+const FROZEN_NAMED_MS = 3_600_000;
+
+/** Within one place Redis answers in a millisecond; from here on changes are noticeably slower, ms. */
+export const SLOW_PING_MS = 100;
+
+/** A clock that is further away from Redis' clock is wrong, ms. */
+const CLOCK_WRONG_MS = 5000;
+
+export function processFindings(readings: Readings): Finding[] {
+  const { now, processes } = readings;
+  // Without writes there are no heartbeats.
+  const quiet = whyWritesRejected(readings) === undefined ? processes : [];
+  return [
+    ...quiet.filter((one) => isQuiet(now, one)).map(quietFinding),
+    ...processes.flatMap((one) => frozenFinding(now, one)),
+    ...speedFinding(processes),
+    ...processes.flatMap(clockFinding),
+  ];
+}
+
+const quietFinding = ({ id, seenAt }: RunningProcess): Finding =>
+  finding(
+    "warning",
+    "crmsyncdown",
+    `The process ${id} has sent no heartbeat since ${clockTime(seenAt)}: it hangs, or was killed.`,
+  );
+
+function frozenFinding(now: number, { id, frozen }: RunningProcess): Finding[] {
+  if (frozen === undefined || now - frozen.to > FROZEN_NAMED_MS) return [];
+  const { from, to } = frozen;
+  const says = `The process ${id} was frozen from ${clockTime(from)} to ${clockTime(to)} (${duration(to - from)}): it did not run. Other processes may have repeated its work.`;
+  return [finding("warning", "crmsyncprocessfrozen", says)];
+}
+
+/** One for all processes: the way to Redis is often the same. */
+function speedFinding(processes: readonly RunningProcess[]): Finding[] {
+  const slow = processes
+    .flatMap(({ id, pingMs = 0 }) => (pingMs > SLOW_PING_MS ? [{ id, pingMs }] : []))
+    .sort((a, b) => b.pingMs - a.pingMs);
+  const [slowest] = slow;
+  if (slowest === undefined) return [];
+  const others =
+    slow.length === 1 ? "" : ` (and over ${SLOW_PING_MS} ms to answer ${slow.length - 1} more)`;
+  const says = `Redis takes ${Math.round(slowest.pingMs)} ms to answer the process ${slowest.id}${others}: each change needs several answers, so changes are sent slowly.`;
+  return [finding("warning", "crmsyncredisslow", says)];
+}
+
+function clockFinding({ id, clockAheadMs = 0 }: RunningProcess): Finding[] {
+  const off = Math.abs(clockAheadMs);
+  if (off <= CLOCK_WRONG_MS) return [];
+  const side = clockAheadMs > 0 ? "ahead of" : "behind";
+  const says = `The clock of the process ${id} is ${duration(off)} ${side} Redis' clock: crmsync goes by Redis' clock, but certificates are checked by the clock of the machine.`;
+  return [finding("warning", "the-clock-of-a-process-is-wrong", says)];
+}

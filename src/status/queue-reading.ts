@@ -1,0 +1,41 @@
+/** What is read of one BullMQ queue: by our own script, so that it shares the others' round trip. */
+import type { Queue } from "bullmq";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+
+export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
+
+/** State of jobs → how many. */
+export type JobCounts = Readonly<Record<string, number>>;
+
+export interface QueueState {
+  readonly jobs: JobCounts;
+  /** When the oldest unfinished job was added, ms; active and delayed ones included. */
+  readonly oldestAt: number | undefined;
+  /** Whether somebody has paused it through BullMQ. */
+  readonly paused: boolean;
+  /** When the last delayed job is due, ms; 0 when none is delayed. */
+  readonly lastDueAt: number;
+}
+
+/** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
+const SCORE_PER_MS = 4096;
+
+const SCRIPT = new URL("./lua/queue.lua", import.meta.url);
+
+export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueState> {
+  const keys = ["meta", ...QUEUE_STATES].map((name) => toKey(name));
+  return scriptReading(
+    SCRIPT,
+    keys,
+    [toKey("")],
+    (reply: [number, string, string, ...number[]]) => {
+      const [paused, oldest, lastDue, ...counts] = reply;
+      return {
+        jobs: Object.fromEntries(QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0])),
+        oldestAt: oldest === "" ? undefined : Number(oldest),
+        paused: paused === 1,
+        lastDueAt: Math.floor(Number(lastDue) / SCORE_PER_MS),
+      };
+    },
+  );
+}

@@ -1,0 +1,68 @@
+/** Whether more changes are rejected than usual: how many, since when, and for which field. Pure. */
+import { sumOf, type Slice } from "../state/outcomes.ts";
+import { DEAD_REASONS, REJECTED_BY_SYNC, type DeadReason } from "../sync/dead-letter.ts";
+import { worstStretch } from "./stretch.ts";
+
+/** Fewer rejected changes, or a smaller share of all, say nothing. The alert has the same limits. */
+const MIN_REJECTED = 10;
+const MIN_SHARE = 0.2;
+
+/** When the share of this part of an hour is small again, it is over. */
+const RECENT_HOURS = 1 / 12;
+
+const ROLES = ["intake", "sync"] as const;
+
+/** A stretch of time up to now in which one role rejected too many changes. */
+export interface Rejections {
+  readonly role: (typeof ROLES)[number];
+  readonly since: number;
+  readonly rejected: number;
+  readonly checked: number;
+  /** What most of them, or more than of any other kind, were rejected for. */
+  readonly top: {
+    readonly reason: DeadReason;
+    /** `none` when the reason is about no field. */
+    readonly field: string;
+    readonly count: number;
+  };
+}
+
+/** @param slices of the last hour, oldest first. */
+export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: number): Rejections[] {
+  return ROLES.flatMap((role) => {
+    const stretch = worstStretch(
+      slices.map(({ since, counts }) => ({ since, ...tallyOf(role, counts) })),
+      MIN_SHARE,
+    );
+    if (stretch === undefined || stretch.bad < MIN_REJECTED) return [];
+    const { since, bad, all } = stretch;
+    const recent = tallyOf(role, sumOf(from(now - hourMs * RECENT_HOURS, slices)));
+    if (recent.all > 0 && recent.bad <= MIN_SHARE * recent.all) return [];
+    const top = topOf(role, sumOf(from(since, slices)));
+    return top === undefined ? [] : [{ role, since, rejected: bad, checked: all, top }];
+  });
+}
+
+const from = (since: number, slices: readonly Slice[]): Slice[] =>
+  slices.filter((slice) => slice.since >= since);
+
+function tallyOf(role: Rejections["role"], counts: Readonly<Record<string, number>>) {
+  const bad = counts[`checked ${role} rejected`] ?? 0;
+  return { bad, all: bad + (counts[`checked ${role} passed`] ?? 0) };
+}
+
+function topOf(
+  role: Rejections["role"],
+  counts: Readonly<Record<string, number>>,
+): Rejections["top"] | undefined {
+  let top: Rejections["top"] | undefined;
+  for (const [name, count] of Object.entries(counts)) {
+    const [, reason, field = "none"] = /^rejected (\w+) (\S+)$/.exec(name) ?? [];
+    if (!isReason(reason) || REJECTED_BY_SYNC.has(reason) !== (role === "sync")) continue;
+    if (count > (top?.count ?? 0)) top = { reason, field, count };
+  }
+  return top;
+}
+
+const isReason = (text: string | undefined): text is DeadReason =>
+  DEAD_REASONS.some((reason) => reason === text);

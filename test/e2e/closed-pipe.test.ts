@@ -1,0 +1,82 @@
+/** `crmsync … | head -1`: the reader of an output has left before the command writes. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { expect, inject, test } from "vitest";
+import { startSandbox } from "../../src/sandbox/serve.ts";
+import { personEvent } from "../support/person-event.ts";
+import { freePort } from "../../src/ops/free-port.ts";
+import { isolatedEnv } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
+
+/** Runs a command of which nobody reads one output. @returns its exit code and the other output. */
+async function withoutReaderOf(
+  closed: "stdout" | "stderr",
+  args: readonly string[],
+  env: Record<string, string>,
+): Promise<{ code: number | null; other: string }> {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: isolatedEnv(env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child[closed].destroy();
+  const other = text(closed === "stdout" ? child.stderr : child.stdout);
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, other: await other };
+}
+
+test("a command whose reader has left finishes its work, without a stack", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "events.ndjson");
+  // Complaints that fail to be written, and then a good event.
+  const lines = [...Array<string>(30).fill("{"), JSON.stringify(personEvent("a"))];
+  await writeFile(file, lines.join("\n"));
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  const relations = join(dir.path, "relations.ndjson");
+  const { data } = personEvent("a") as { data?: { record: unknown } };
+  await writeFile(relations, JSON.stringify(data?.record));
+  const database = join(dir.path, "sandbox.db");
+  await (await startSandbox({ database })).close();
+  const db = ["--db", database];
+  const imported = await withoutReaderOf("stdout", ["sandbox", "import", relations, ...db], env);
+  expect(imported).toEqual({ code: 0, other: "" });
+  const [help, wrong, push, watch, exported] = await Promise.all([
+    withoutReaderOf("stdout", ["--help"], env),
+    withoutReaderOf("stderr", ["push"], env),
+    withoutReaderOf("stderr", ["push", file, "--json"], env),
+    withoutReaderOf("stdout", ["status", "--watch"], env),
+    withoutReaderOf("stdout", ["sandbox", "export", ...db], env),
+  ]);
+  expect(help).toEqual({ code: 0, other: "" });
+  expect(wrong).toEqual({ code: 2, other: "" });
+  expect(push).toEqual({ code: 1, other: '{"accepted":1,"duplicates":0,"invalid":30}\n' });
+  expect(watch).toEqual({ code: 0, other: "" });
+  expect(exported).toEqual({ code: 0, other: "" });
+});
+
+test("the daemon works on when nobody reads its outputs", async () => {
+  const port = String(await freePort());
+  const child = spawn(process.execPath, [MAIN, "start", "--roles", "http", "--json"], {
+    env: isolatedEnv({
+      REDIS_URL: inject("redisUrl"),
+      QUEUE_PREFIX: uniquePrefix(),
+      HTTP_PORT: port,
+      LOG_FORMAT: "text",
+    }),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.destroy();
+  child.stderr.destroy();
+  const isAlive = async () => (await fetch(`http://127.0.0.1:${port}/livez`)).ok;
+  await waitFor(isAlive, { what: "it is alive" });
+  // Two more lines for the log, at least.
+  child.kill("SIGUSR2");
+  child.kill("SIGTERM");
+  expect(await once(child, "close")).toEqual([0, null]);
+});

@@ -1,0 +1,111 @@
+/**
+ * Changes flow, and something is wrong with them all the same. One daemon meets one trouble after
+ * the other; `status` must name each within a minute, and nothing that is not so.
+ */
+import { expect, it } from "vitest";
+import type { Check } from "../../src/doctor/check.ts";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const RELATIONS = "/v1.1/business-relations";
+const USUAL = 30;
+
+async function fault(sandbox: SandboxProcess, body: object): Promise<void> {
+  const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ times: 10_000, ...body }),
+  });
+  expect(armed.status).toBe(201);
+}
+
+async function findings(daemon: DaemonProcess): Promise<string[]> {
+  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  return status.findings.map(({ severity, says }) => `${severity}: ${says}`);
+}
+
+const named = (daemon: DaemonProcess, says: RegExp) =>
+  waitFor(async () => (await findings(daemon)).find((one) => says.test(one)), {
+    deadlineMs: 60_000,
+    what: `status says ${says}`,
+  });
+
+const people = (count: number, prefix: string, fields: Record<string, unknown> = {}) =>
+  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`, fields));
+
+it("names rejected changes, a record that fails again and again, and a slow service", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, {
+    // Counts are kept apart in sixtieths of it: 10 s.
+    QUOTA_HOUR_MS: "600000",
+    SERVICE_TIMEOUT_MS: "5000",
+    RETRY_BASE_MS: "50",
+    LOG_LEVEL: "info",
+    LOG_FORMAT: "json",
+  });
+  await using daemon = await startDaemon(env);
+  await daemon.push(people(USUAL, "r"));
+  await waitUntilSettled(daemon);
+  expect(await findings(daemon)).toEqual([]);
+
+  // One record gets a 500 each time; its hold lasts as long as a request may.
+  await fault(sandbox, { fault: "error", status: 500, method: "PUT", path: `${RELATIONS}/r0` });
+  await daemon.push([personEvent("r0", { city: "Basel" })]);
+
+  await daemon.push([
+    ...people(50, "bad", { birthDate: "soon" }),
+    ...people(9, "worse", { lastName: "" }),
+  ]);
+  const rejected = await named(daemon, /were rejected \(59/);
+  expect(rejected).toMatch(
+    /^critical: \d\d % of the changes since \S+Z were rejected \(59 of \d\d\), most for birthDate \(invalid\): crmsync dead list --field birthDate\.$/,
+  );
+  expect(await daemon.metric("crmsync_rejected_total", { field: "birthDate" })).toBe(50);
+  expect(await daemon.metric("crmsync_checks_total", { role: "intake", result: "rejected" })).toBe(
+    59,
+  );
+  expect(await daemon.metric("crmsync_checks_total", { role: "sync", result: "passed" })).toBe(
+    USUAL,
+  );
+
+  const retried = await named(daemon, /retried/);
+  expect(retried).toMatch(
+    /^warning: 1 record has been retried \d+ times since \S+Z: 500 \(server_error\)\. The log calls it [0-9a-f]{12}\.$/,
+  );
+  const logged = daemon.process.stderr.filter((line) => line.includes("change.retry_scheduled"));
+  expect(logged).toHaveLength(1);
+  expect(JSON.parse(logged[0] ?? "")).toMatchObject({ level: "info", status: 500, tries: 0 });
+
+  // A slow service is none whose clock is wrong.
+  await fault(sandbox, { fault: "latency", ms: 1500 });
+  await daemon.push(people(6, "slow"));
+  expect(await named(daemon, /slow since/)).toMatch(
+    /^warning: The service has been slow since \S+Z: half of its replies take 1\.\d s or longer; usual are 0\.\d\d s\.$/,
+  );
+  await using doctor = spawnCrmsync(["doctor", "--json"], { env });
+  await doctor.ended;
+  const checks = JSON.parse(doctor.stdout.join("\n")) as Check[];
+  const resultOf = (name: string) => checks.find((check) => check.name === name);
+  // The doctor waits a second or two.
+  const slow = resultOf("reply time") ?? resultOf("service");
+  expect(slow?.result).toMatch(/warn|fail/);
+  expect(slow?.says).toMatch(/answered in 1\.\d\d s; usual are 0\.\d\d s$|no answer within/);
+  expect(resultOf("clock, service")?.result ?? "ok").toBe("ok");
+
+  // Nothing of it is said any more of a record whose change has ended.
+  await fetch(`${sandbox.faultsUrl}/faults`, { method: "DELETE" });
+  await waitFor(async () => !(await findings(daemon)).some((one) => /retried/.test(one)), {
+    what: "the record is sent",
+  });
+  expect((await sandbox.relations()).get("r0")).toMatchObject({ city: "Basel" });
+});

@@ -1,0 +1,154 @@
+/**
+ * Wrong clocks of processes, a clock of Redis that is put right while changes wait, and a service that
+ * counts requests late.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, it } from "vitest";
+import type { Status } from "../../src/status/status.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { startServiceProxy } from "../support/service-proxy.ts";
+import { shiftedClock, steppingRedis } from "../support/shifted-clock.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const MINUTE_MS = 60_000;
+
+/** Hours of three seconds; the service counts strictly. */
+const LIMITS = ["--per-hour", "40", "--hour-ms", "3000", "--burst", "20", "--burst-ms", "500"];
+const QUOTA = {
+  QUOTA_PER_HOUR: "40",
+  QUOTA_HOUR_MS: "3000",
+  QUOTA_BURST: "20",
+  QUOTA_BURST_MS: "500",
+  QUOTA_LIVE_RESERVE: "0",
+  SERVICE_TIMEOUT_MS: "1000",
+  RETRY_BASE_MS: "500",
+};
+
+const people = (count: number, prefix: string) =>
+  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`));
+
+async function arm(sandbox: SandboxProcess, ...faults: object[]): Promise<void> {
+  for (const fault of faults) {
+    const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(fault),
+    });
+    expect(armed.status).toBe(201);
+  }
+}
+
+const statusOf = async ({ url }: DaemonProcess): Promise<Status> =>
+  (await (await fetch(`${url}/status`)).json()) as Status;
+
+async function throttled(sandbox: SandboxProcess): Promise<string[]> {
+  return Object.keys(await sandbox.requests()).filter((request) => request.endsWith(" 429"));
+}
+
+const WRONG_CLOCK = "docs/runbook.md#the-clock-of-a-process-is-wrong";
+
+it("processes ten minutes ahead and behind: nothing is late, lost, throttled or reported wrongly", async (context) => {
+  await using ahead = await shiftedClock(context, 10 * MINUTE_MS);
+  await using behind = await shiftedClock(context, -10 * MINUTE_MS);
+  await using sandbox = await startSandbox({ limits: LIMITS, flags: ["--policy", "sliding"] });
+  const env = envFor(sandbox, QUOTA);
+  await using stack = new AsyncDisposableStack();
+  const daemons = await Promise.all(
+    [ahead, behind].map(async (clock) => stack.use(await startDaemon({ ...env, ...clock.env }))),
+  );
+  const [first, second] = daemons as [DaemonProcess, DaemonProcess];
+  await arm(
+    sandbox,
+    { fault: "error", status: 503, times: 4, method: "POST" },
+    // Held until the request cannot take effect any more.
+    { fault: "reset", when: "after", times: 2, method: "POST" },
+  );
+  await Promise.all([first.push(people(30, "a")), second.push(people(30, "b"))]);
+  // Without a time of its own each event counts as of its arrival.
+  for (let n = 0; n < 10; n += 1) {
+    const { time: _, ...event } = personEvent("1", { firstName: `v${n}` });
+    await (n % 2 === 0 ? first : second).push([event]);
+  }
+  await waitUntilSettled(second);
+  const relations = await sandbox.relations();
+  expect(relations.size).toBe(61);
+  expect(relations.get("1")?.["firstName"]).toBe("v9");
+  expect(await throttled(sandbox)).toEqual([]);
+  const { findings, deadLetters } = await statusOf(first);
+  expect(new Set(findings.map(({ runbook }) => runbook))).toEqual(new Set([WRONG_CLOCK]));
+  expect(deadLetters.total).toBe(0);
+  await using command = spawnCrmsync(["status", "--json"], { env: { ...env, ...ahead.env } });
+  await command.ended;
+  const told = JSON.parse(command.stdout.join("")) as Status;
+  expect(told.processes).toHaveLength(2);
+  expect(new Set(told.findings.map(({ runbook }) => runbook))).toEqual(new Set([WRONG_CLOCK]));
+});
+
+it("Redis' clock steps by five minutes while changes wait: nothing waits for it, no 429", async (context) => {
+  await using redis = await steppingRedis(context);
+  await using sandbox = await startSandbox({ limits: LIMITS, flags: ["--policy", "sliding"] });
+  const env = envFor(sandbox, { ...QUOTA, REDIS_URL: redis.url });
+  await using daemon = await startDaemon(env);
+  for (const [index, stepMs] of [-5 * MINUTE_MS, 5 * MINUTE_MS].entries()) {
+    // An outage with its pause, records that wait for a retry, and records that are held.
+    await arm(
+      sandbox,
+      { fault: "error", status: 503, times: 6, method: "POST" },
+      { fault: "reset", when: "after", times: 2, method: "POST" },
+    );
+    await daemon.push(people(40, `step${index}-`));
+    await waitFor(async () => (await daemon.metric("crmsync_retries_total")) >= 6 * (index + 1), {
+      what: "retries",
+    });
+    redis.setClock(stepMs);
+    await waitUntilSettled(daemon, 60_000);
+    expect((await sandbox.relations()).size).toBe(40 * (index + 1));
+    // Locks end when they would have ended.
+    const lock = `${env.QUEUE_PREFIX}:crm-events:stalled-check`;
+    await waitFor(async () => (await redis.client.pttl(lock)) < 6000, { what: "the lock ends" });
+  }
+  expect(await throttled(sandbox)).toEqual([]);
+  expect(daemon.process.stderr.filter((line) => line.includes("redis.clock_stepped"))).toHaveLength(
+    2,
+  );
+  // Redis' clock is wrong by now, as this machine's would be after a step to the right time.
+  const sections = (await statusOf(daemon)).findings.map(({ runbook }) => runbook);
+  expect(sections).toEqual([WRONG_CLOCK]);
+});
+
+it("a gateway holds bursts for longer than their leases last by themselves: no 429", async () => {
+  const limits = ["--per-hour", "1000", "--burst", "8", "--burst-ms", "500", "--policy", "sliding"];
+  await using sandbox = await startSandbox({ limits });
+  await using gateway = await startServiceProxy(sandbox.url);
+  await using daemon = await startDaemon(
+    envFor(
+      { url: gateway.url, token: sandbox.token },
+      { QUOTA_BURST: "8", QUOTA_BURST_MS: "500", QUOTA_PACING: "burst", SYNC_CONCURRENCY: "20" },
+    ),
+  );
+  await daemon.push([personEvent("first")]);
+  await waitUntilSettled(daemon);
+  // The first request begins a wait; it and all that come meanwhile are passed on at once. A lease
+  // ends by itself 2 s after its window.
+  let passing: Promise<void> | undefined;
+  gateway.answer = async ({ pass }) => {
+    passing ??= delay(3000).then(() => {
+      passing = undefined;
+    });
+    await passing;
+    return pass();
+  };
+  await daemon.push(people(16, "held"));
+  await waitUntilSettled(daemon);
+  expect(await throttled(sandbox)).toEqual([]);
+  expect((await sandbox.requests())["create 201"]).toBe(17);
+});

@@ -1,0 +1,100 @@
+/** `crmsync start` as a person sees it: on a terminal, with ports in use, with a Redis to join. */
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { readRelations } from "../../src/demo/service-reader.ts";
+import { spawnCommand, spawnCrmsync, spawnNode } from "../support/process.ts";
+import { requireTool } from "../support/requirements.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** Runs a command on a terminal of its own. */
+const SCRIPT = { commands: ["script"], check: ["--version"], debianPackage: "bsdutils" };
+
+async function portInUse() {
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    port: String(port),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+async function startFailing(env: Record<string, string>) {
+  await using dir = await tempDir();
+  await using daemon = spawnCrmsync(["start", "--sandbox"], {
+    env: { DATA_DIR: dir.path, HTTP_PORT: "0", SANDBOX_PORT: "0", ...env },
+  });
+  const { code } = await daemon.ended;
+  const logged = daemon.stderr
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as { event: string; server_pid?: number });
+  return {
+    code,
+    events: logged.map(({ event }) => event),
+    redisPid: logged.find(({ event }) => event === "redis.started")?.server_pid ?? 0,
+    said: daemon.stderr.filter((line) => !line.startsWith("{")),
+  };
+}
+
+test("on a terminal it tells people where everything is, and a foreign producer can join its Redis", async (context) => {
+  const script = await requireTool(context, SCRIPT);
+  await using dir = await tempDir();
+  const env = { DATA_DIR: dir.path, HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none" };
+  const command = `exec '${process.execPath}' '${join(ROOT, "src/cli/main.ts")}' start --sandbox`;
+  await using terminal = spawnCommand(script, ["-qefc", command, "/dev/null"], {
+    env: { ...env, NO_COLOR: "1", TERM: "xterm" },
+  });
+  const seen = (name: string) => terminal.line(new RegExp(`^  ${name} +(\\S+)`));
+  const [, events = ""] = await seen("events");
+  const [, metrics = ""] = await seen("metrics");
+  const [, page = ""] = await seen("sandbox");
+  const [, redisUrl = ""] = await seen("Redis");
+  await terminal.line(/^crmsync \S+ is up\. Ctrl-C ends it\./);
+  await terminal.line(/^\[\d\d:\d\d:\d\d\] INFO: The process is up\. \{"event":"daemon\.started"/);
+  expect(terminal.stdout.join("\n")).not.toContain('"msg"');
+  expect((await fetch(metrics)).status).toBe(200);
+  expect((await fetch(page)).status).toBe(200);
+  expect((await fetch(events, { method: "POST" })).status).toBe(400);
+
+  await using printed = spawnCrmsync(["redis-url"], { env });
+  expect(await printed.ended).toMatchObject({ code: 0 });
+  expect(printed.stdout).toEqual([redisUrl]);
+  await using producer = spawnNode([join(ROOT, "examples/push-with-bullmq.mjs"), "p1"], {
+    env: { REDIS_URL: redisUrl },
+  });
+  expect(await producer.ended).toMatchObject({ code: 0 });
+  const { origin, hash } = new URL(page);
+  const service = { url: origin, token: hash.replace("#token=", "") };
+  const codes = async () =>
+    (await readRelations(service, AbortSignal.timeout(5000))).map(({ crmCode }) => crmCode);
+  await waitFor(async () => (await codes()).includes("p1"), { what: "the producer's record" });
+});
+
+test("a port in use is named with its variable, and neither another port nor the service is used", async () => {
+  await using taken = await portInUse();
+  const daemon = await startFailing({ HTTP_PORT: taken.port });
+  expect(daemon.code).toBe(1);
+  expect(daemon.said).toEqual([
+    `crmsync: port ${taken.port} is in use on 127.0.0.1: set HTTP_PORT to another one, or end the program that uses it`,
+  ]);
+  expect(daemon.events).toEqual(["daemon.starting", "redis.started", "sandbox.started"]);
+  expect(() => process.kill(daemon.redisPid, 0)).toThrow("ESRCH");
+
+  const sandbox = await startFailing({ SANDBOX_PORT: taken.port, LOG_FORMAT: "text" });
+  expect(sandbox.code).toBe(1);
+  expect(sandbox.said[0]).toMatch(
+    /\] INFO: The process starts\. \{"event":"daemon\.starting","version":/,
+  );
+  expect(sandbox.said.slice(-1)).toEqual([
+    `crmsync: port ${taken.port} is in use on 127.0.0.1: set SANDBOX_PORT to another one, or end the program that uses it`,
+  ]);
+});

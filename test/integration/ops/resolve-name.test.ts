@@ -1,0 +1,19 @@
+import { expect, test } from "vitest";
+import { TooLate } from "../../../src/ops/deadline.ts";
+import { resolveName } from "../../../src/ops/resolve-name.ts";
+
+test("a name is resolved like every connection does it, an address is taken as it is", async () => {
+  expect(await resolveName("localhost", 10_000)).toMatch(/^(127\.0\.0\.1|::1)$/);
+  expect(await resolveName("192.0.2.7", 1)).toBe("192.0.2.7");
+});
+
+test("a name that does not exist has the code of the lookup", async () => {
+  const lookup = resolveName("nothing.invalid", 30_000);
+  await expect(lookup).rejects.toThrow(
+    /^nothing.invalid cannot be resolved \((ENOTFOUND|EAI_AGAIN)\)$/,
+  );
+});
+
+test("a lookup that takes too long is given up", async () => {
+  await expect(resolveName("localhost", 1)).rejects.toBeInstanceOf(TooLate);
+});

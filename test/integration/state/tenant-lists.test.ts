@@ -1,0 +1,87 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, expect, inject, it } from "vitest";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import { StoredTenantLists } from "../../../src/state/tenant-lists.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+let keys: Keys;
+let lists: StoredTenantLists;
+beforeEach(() => {
+  keys = keysOf(uniquePrefix());
+  lists = new StoredTenantLists(redis, keys, HOUR);
+});
+
+const body = (...values: string[]) => ({ fields: { service: { type: "string", values } } });
+const allowed = (of: StoredTenantLists) => [...(of.current().get("service")?.values ?? [])];
+
+it("a doubted list is due, at most six times an hour, and not while it is a minute old", async () => {
+  expect(await lists.areDue(0)).toBe(true);
+  await lists.store(body("a"), 0);
+  expect(await lists.areDue(59 * MINUTE)).toBe(false);
+  expect(await lists.areDue(60 * MINUTE)).toBe(true);
+
+  await lists.doubt(1);
+  expect(await lists.areDue(59_000)).toBe(false);
+  expect(await lists.areDue(MINUTE)).toBe(true);
+  await lists.store(body("a"), MINUTE);
+  await lists.doubt(2 * MINUTE);
+  expect(await lists.areDue(10 * MINUTE)).toBe(false);
+  expect(await lists.areDue(11 * MINUTE)).toBe(true);
+});
+
+it("an event waits for a list that may have changed, and not longer than half a minute", async () => {
+  await lists.store(body("a"), 0);
+  expect(await lists.askAgain(30_000)).toBe(false);
+  expect(await lists.areDue(2 * MINUTE)).toBe(false);
+  expect(await lists.askAgain(2 * MINUTE)).toBe(true);
+  expect(await lists.areDue(2 * MINUTE)).toBe(true);
+  expect(await lists.askAgain(2 * MINUTE + 29_000)).toBe(true);
+  expect(await lists.askAgain(2 * MINUTE + 30_000)).toBe(false);
+});
+
+it("an event does not wait for a list that was fetched lately for the same reason", async () => {
+  await lists.store(body("a"), 0);
+  expect(await lists.askAgain(2 * MINUTE)).toBe(true);
+  await lists.store(body("a"), 2 * MINUTE + 5000);
+  expect(await lists.askAgain(2 * MINUTE + 9000)).toBe(false);
+  expect(await lists.askAgain(12 * MINUTE)).toBe(false);
+  expect(await lists.askAgain(13 * MINUTE)).toBe(true);
+});
+
+it("a process with an older list takes over the newer one before it refuses a value", async () => {
+  const other = new StoredTenantLists(redis, keys, HOUR);
+  await lists.store(body("a"), 0);
+  await other.reload();
+  await lists.store(body("a", "b"), 5000);
+  expect(allowed(other)).toEqual(["a"]);
+  expect(await other.askAgain(6000)).toBe(true);
+  expect(allowed(other)).toEqual(["a", "b"]);
+  expect(await other.askAgain(6000)).toBe(false);
+});
+
+it("tells what changed, and keeps in mind that dead letters may pass now", async () => {
+  expect(await lists.store(body("a"), 0)).toEqual([]);
+  expect(await lists.store(body("a"), 1)).toEqual([]);
+  expect(await lists.store(body(), 2)).toMatchObject([{ field: "service", relaxed: true }]);
+  await lists.endRelaxed();
+  const other = new StoredTenantLists(redis, keys, HOUR);
+  expect(await other.store(body("b"), 3)).toMatchObject([{ added: 1, relaxed: false }]);
+  expect(await other.wereRelaxed()).toBe(false);
+  expect(await other.store(body("b", "c"), 4)).toMatchObject([{ added: 1, relaxed: true }]);
+  expect(await lists.wereRelaxed()).toBe(true);
+  await other.endRelaxed();
+  expect(await lists.wereRelaxed()).toBe(false);
+});
+
+it("keeps the last known lists when the response is not as promised", async () => {
+  await lists.store(body("a"), 0);
+  expect(await lists.store({ fields: { service: { values: "a" } } }, 1)).toBeUndefined();
+  expect(allowed(lists)).toEqual(["a"]);
+  expect(await lists.fetchedAt()).toBe(0);
+});

@@ -1,0 +1,125 @@
+import { rmSync } from "node:fs";
+import type { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { findingsIn } from "../../../src/status/findings.ts";
+import { QUEUE_STATES } from "../../../src/status/queue-reading.ts";
+import { takeReadings } from "../../../src/status/readings.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { stopsIn } from "../../../src/status/stops.ts";
+import { ownRedis } from "../../support/own-redis.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { slowNetwork } from "../../support/slow-network.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+async function storesAt(url: string): Promise<Stores> {
+  const config = readConfig({ QUEUE_PREFIX: uniquePrefix() });
+  const redis = new Redis(url, { maxRetriesPerRequest: null });
+  const stores = openStores(config, redis);
+  onTestFinished(async () => {
+    redis.disconnect();
+    await stores.close();
+  });
+  await redis.ping();
+  return stores;
+}
+
+const CONTEXT = { tokenAgeDays: undefined, outcomes: {}, hourMs: 3_600_000 };
+const saysOf = (findings: readonly { readonly says: string }[]) => findings.map(({ says }) => says);
+
+test("all of it comes in one round trip, however far away Redis is", async () => {
+  await using network = await slowNetwork(inject("redisUrl"));
+  const stores = await storesAt(network.url);
+  await takeReadings(stores); // the queues have been opened by then
+  network.delayMs = 400;
+  const asked = performance.now();
+  const { pingMs } = await takeReadings(stores);
+  const tookMs = performance.now() - asked;
+  expect(pingMs).toBeGreaterThan(790);
+  // A second one would end after 1600 ms at the earliest.
+  expect(tookMs).toBeLessThan(1500);
+});
+
+test("queues are read as BullMQ itself reads them", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const { inbox, redis, thinEvents } = stores;
+  const at = Date.now() - 90_000;
+  await inbox.queue.add("event", personEvent("1"), { timestamp: at });
+  await inbox.queue.add("event", personEvent("2"), { delay: 60_000 });
+  await inbox.queue.add("event", personEvent("3"), { priority: 5 });
+  await thinEvents.queue.pause();
+  const readings = await takeReadings(stores);
+  expect(readings.inboxJobs).toEqual(await inbox.queue.getJobCounts(...QUEUE_STATES));
+  expect(readings.inboxJobs).toMatchObject({ wait: 1, delayed: 1, prioritized: 1 });
+  expect(readings.oldest.live).toBe(at);
+  expect(readings.paused).toEqual(["fetch"]);
+  const [seconds] = await redis.time();
+  expect(Math.abs(readings.now - Number(seconds) * 1000)).toBeLessThan(5000);
+});
+
+test("a job without a timestamp, of another client, hides no other one", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const { queue } = stores.inbox;
+  await queue.add("event", personEvent("1"), { timestamp: 1000 });
+  await stores.redis.lpush(queue.toKey("active"), "foreign");
+  const { inboxJobs, oldest } = await takeReadings(stores);
+  expect(inboxJobs).toMatchObject({ wait: 1, active: 1 });
+  expect(oldest.live).toBe(1000);
+});
+
+test("a record that a CRM does not return is named from its job", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const queue = stores.thinEvents.queue as Queue;
+  const { id } = await queue.add("fetch", { crm: "hubspot", subject: "s" }, { delay: 60_000 });
+  expect((await takeReadings(stores)).fetchFailure).toBeUndefined();
+  await stores.redis.hset(queue.toKey(String(id)), "failedReason", "not returned (HTTP 401)");
+  expect((await takeReadings(stores)).fetchFailure).toEqual({ crm: "hubspot", why: "HTTP 401" });
+});
+
+test("rewrites and saves that Redis could not carry out are found", async () => {
+  await using own = await ownRedis();
+  const stores = await storesAt(own.url);
+  const [, dir = ""] = await own.client.config("GET", "dir");
+  expect(saysOf(findingsIn(await takeReadings(stores), CONTEXT)).join()).not.toMatch(/Redis: /);
+  rmSync(dir, { recursive: true });
+  await own.client.bgsave();
+  await waitFor(async () => !(await takeReadings(stores)).redis.savesSucceed, {
+    what: "the save has failed",
+  });
+  await own.client.bgrewriteaof().catch(() => {});
+  await waitFor(async () => !(await takeReadings(stores)).redis.rewritesSucceed, {
+    what: "the rewrite has failed",
+  });
+  const says = saysOf(findingsIn(await takeReadings(stores), CONTEXT)).join("\n");
+  expect(says).toMatch(/the last rewrite of its append-only file failed/);
+  expect(says).toMatch(/its last RDB save failed/);
+});
+
+test("a full Redis is read, too", async () => {
+  await using own = await ownRedis();
+  const stores = await storesAt(own.url);
+  await own.client.config("SET", "maxmemory", "1mb");
+  const { redis, warmUp } = await takeReadings(stores);
+  expect(redis.usedBytes).toBeGreaterThan(redis.limitBytes);
+  expect(warmUp.state).toBe("new");
+});
+
+test("a replica is read, too, and is not taken for processes that have ended", async () => {
+  await using primary = await ownRedis({ "repl-diskless-sync-delay": "0" });
+  await using own = await ownRedis();
+  const stores = await storesAt(own.url);
+  const beat = { id: "host:1", version: "1", stateVersion: 1, roles: ["sync"], startedAt: 0 };
+  await stores.heartbeats.beat(beat);
+  const before = await takeReadings(stores);
+  expect(before.processes).toMatchObject([beat]);
+  expect(Math.abs(before.now - (before.processes[0]?.seenAt ?? 0))).toBeLessThan(5000);
+  await own.client.replicaof("127.0.0.1", new URL(primary.url).port);
+  await waitFor(async () => (await takeReadings(stores)).processes.length === 0, {
+    what: "the replica has the primary's data",
+  });
+  const says = saysOf(stopsIn(await takeReadings(stores)));
+  expect(says[0]).toMatch(/^Redis rejects all writes: it is a replica/);
+  expect(says.join()).not.toContain("No process");
+});

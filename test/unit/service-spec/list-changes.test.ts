@@ -1,0 +1,55 @@
+import { expect, it } from "vitest";
+import { listChanges } from "../../../src/service-spec/list-changes.ts";
+import { tenantListsOf } from "../../../src/service-spec/tenant-lists.ts";
+
+type Field = { values?: string[]; isRequired?: boolean; multiSelect?: boolean };
+const lists = (service?: Field) => tenantListsOf({ fields: service ? { service } : {} });
+
+it.each<[string, Field | undefined, Field | undefined, object[]]>([
+  ["nothing", { values: ["a"] }, { values: ["a"] }, []],
+  [
+    "a value more",
+    { values: ["a"] },
+    { values: ["a", "b"] },
+    [{ added: 1, removed: 0, says: "1 value more", relaxed: true }],
+  ],
+  [
+    "values fewer",
+    { values: ["a", "b", "c"] },
+    { values: ["c"] },
+    [{ added: 0, removed: 2, says: "2 values fewer", relaxed: false }],
+  ],
+  [
+    "one for another",
+    { values: ["a"] },
+    { values: ["b"] },
+    [{ added: 1, removed: 1, says: "1 value more, 1 value fewer", relaxed: true }],
+  ],
+  [
+    "a list where any value was allowed",
+    undefined,
+    { values: ["a", "b"] },
+    [{ added: 2, says: "only 2 values allowed", relaxed: false }],
+  ],
+  [
+    "no list any more",
+    { values: ["a"] },
+    undefined,
+    [{ removed: 1, says: "any value allowed", relaxed: true }],
+  ],
+  [
+    "required",
+    {},
+    { isRequired: true, multiSelect: false },
+    [{ says: "required, only one value at a time", relaxed: false }],
+  ],
+  [
+    "no longer required",
+    { isRequired: true, multiSelect: false },
+    {},
+    [{ says: "no longer required, several values at a time", relaxed: true }],
+  ],
+])("%s", (_, before, after, changes) => {
+  expect(listChanges(lists(before), lists(after))).toMatchObject(changes);
+  expect(listChanges(lists(before), lists(after))).toHaveLength(changes.length);
+});

@@ -1,0 +1,86 @@
+import { expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
+import { HOUR_PARTS, type Waiting } from "../../../src/quota/pacing.ts";
+import { stateOf } from "../../../src/quota/quota-state.ts";
+import { SLICES_KEPT } from "../../../src/quota/slices.ts";
+import type { QuotaSnapshot } from "../../../src/quota/snapshot.ts";
+import type { Readings } from "../../../src/status/readings.ts";
+import { drainedAt } from "../../../src/status/stops.ts";
+
+const NOW = Date.parse("2026-11-21T12:00:00Z");
+const HOUR_MS = 3_600_000;
+
+const quotaOf = (given: Partial<QuotaSnapshot> = {}) => {
+  const snapshot: QuotaSnapshot = {
+    now: NOW,
+    limit: 1000,
+    remaining: 1000,
+    running: 0,
+    taken: 2,
+    nextReturnAt: NOW,
+    allReturnedAt: NOW,
+    stopUntil: 0,
+    pacing: "free",
+    failures: 0,
+    returns: Array.from({ length: HOUR_PARTS }, () => 0),
+    demand: Array.from({ length: SLICES_KEPT }, () => 0),
+    current: { changed: 0, passed: 0 },
+    waiting: 0,
+    hourMs: HOUR_MS,
+    liveReserve: 100,
+    ...given,
+  };
+  return stateOf(snapshot, { burst: 20, burstMs: 5000 });
+};
+
+const endOf = (unsynced: Waiting, more: Partial<Readings> = {}) => {
+  const processes = [
+    { id: "a:1", version: "1", roles: ["intake", "sync"], startedAt: NOW, seenAt: NOW },
+  ];
+  const readings = { ...IDLE, now: NOW, processes, unsynced, quota: quotaOf(), ...more };
+  const at = drainedAt(readings);
+  return at === undefined ? undefined : at - NOW;
+};
+
+it("nothing waits: now, whatever is stopped", () => {
+  expect(endOf({ live: 0, bulk: 0 }, { quota: quotaOf({ taken: 0 }) })).toBe(0);
+});
+
+it("before the service's first reply, its count is not known, and so is the end", () => {
+  expect(endOf({ live: 1, bulk: 0 }, { quota: quotaOf({ taken: 0 }) })).toBeUndefined();
+  expect(endOf({ live: 1, bulk: 0 })).toBe(0);
+});
+
+it("a process that has just started lists the service and asks for the value lists first", () => {
+  const warmUp = { ...IDLE.warmUp, state: "new" as const };
+  expect(endOf({ live: 20, bulk: 0 })).toBe(0);
+  expect(endOf({ live: 20, bulk: 0 }, { warmUp })).toBe(5000);
+  expect(endOf({ live: 19, bulk: 0 }, { warmUp })).toBe(0);
+  expect(endOf({ live: 19, bulk: 0 }, { warmUp, valueListsKnown: false })).toBe(5000);
+});
+
+it("events of the inbox and records to fetch count as well", () => {
+  expect(endOf({ live: 0, bulk: 0 }, { inboxJobs: { wait: 21 } })).toBe(5000);
+  expect(endOf({ live: 0, bulk: 0 }, { fetchJobs: { active: 1, wait: 20 } })).toBe(5000);
+});
+
+it("not before the last retry", () => {
+  expect(endOf({ live: 1, bulk: 0 }, { lastRetryAt: NOW + 700_000 })).toBe(700_000);
+});
+
+it("not before the end of a pause after a 429", () => {
+  expect(endOf({ live: 21, bulk: 0 }, { quota: quotaOf({ stopUntil: NOW + 60_000 }) })).toBe(
+    65_000,
+  );
+});
+
+it("bulk work waits for what it must leave to live changes", () => {
+  expect(endOf({ live: 0, bulk: 900 })).toBe(220_000);
+  expect(endOf({ live: 0, bulk: 901 })).toBeGreaterThan(HOUR_MS);
+  expect(endOf({ live: 901, bulk: 0 })).toBe(225_000);
+});
+
+it("during an outage or a denial the end is unknown", () => {
+  const outage = { since: NOW, reason: "timeout", nextTryAt: NOW + 1000 };
+  expect(endOf({ live: 1, bulk: 0 }, { outage })).toBeUndefined();
+});
