@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { SummaryReporter } from "./test/support/summary-reporter.ts";
 
@@ -19,8 +20,8 @@ const project = (name: string, options: { timeout: number; redis?: boolean }) =>
 export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
-    // The tests mostly wait; one core is not kept free for the terminal.
-    maxWorkers: "100%",
+    // The tests mostly wait for processes and windows: more of them than cores run at once.
+    maxWorkers: availableParallelism() + 1,
     reporters: [new SummaryReporter()],
     projects: [
       project("unit", { timeout: 60_000 }),

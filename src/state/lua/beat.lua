@@ -1,4 +1,4 @@
--- Writes the heartbeat of a process, dated by the shared clock, and forgets those that ended long ago.
+-- Writes the heartbeat of a process, dated by the shared clock. Forgets those that ended long ago.
 --
 -- KEYS  1 heartbeats  2 clock
 -- ARGV  1 id of the process  2 what it says of itself, as JSON  3 for how long one is kept, ms

@@ -6,7 +6,7 @@
 -- ARGV  1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
 --       12 id of the record's dead letter  13 most event keys to remember in a day
---       14 order of the event that the payload is from ('': this one)  15 order of `event` ('': this one)
+--       14 order of the event that the payload is from  15 order of `event`; each '': this one
 -- Returns { result, coalesced 0 | 1, expedite 0 | 1 }.
 --   result    staged | unchanged | nothing_to_terminate | superseded | duplicate
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
@@ -41,7 +41,7 @@ if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
     (stagedFields and older(order, stagedFields)) then
     return { 'superseded', 0, 0 }
   end
-  -- The newest event brought no record, so the fields of this one are the newest: its status is not.
+  -- The newest event brought no record: the fields of this one are the newest, its status is not.
   fingerprint = ''
   if s.o and not (row and row.w and older(s.o, row.w)) then
     order, status = s.o, s.st

@@ -26,8 +26,8 @@
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d. take.lua
--- and settle.lua write lt; a newer state keeps it.
+-- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d.
+-- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])
