@@ -12,7 +12,7 @@ const MEASURE_MS = 1000;
 
 const QUEUES = [INBOX_QUEUE, SYNC_QUEUE, FETCH_QUEUE, SWEEP_QUEUE];
 
-const SHIFT_EXPIRIES = new URL("../src/state/lua/shift-expiries.lua", import.meta.url);
+const SHORTEN_LOCKS = new URL("../src/state/lua/shorten-locks.lua", import.meta.url);
 
 export function keepClock(runtime: Runtime): Polling {
   const { clock, log } = runtime;
@@ -26,7 +26,7 @@ export function keepClock(runtime: Runtime): Polling {
       const stepMs = await clock.measure();
       if (stepMs === 0) return;
       log.warn({ step_ms: Math.round(stepMs) }, "redis.clock_stepped");
-      await shiftExpiries(runtime, stepMs);
+      if (stepMs < 0) await shortenLocks(runtime, -stepMs);
     },
     // An unreachable Redis is logged by its connections.
     onError() {},
@@ -34,8 +34,8 @@ export function keepClock(runtime: Runtime): Polling {
 }
 
 /** Redis ends its keys by its own clock: after a step back, a lock would last that much longer. */
-async function shiftExpiries({ config, keys, redis }: Runtime, stepMs: number): Promise<void> {
+async function shortenLocks({ config, keys, redis }: Runtime, backMs: number): Promise<void> {
   const locks = [keys.warmUpOwner, keys.schemaConfigAsking, keys.probeAsked];
   const queues = QUEUES.map((name) => `${config.QUEUE_PREFIX}:${name}:`);
-  await redisScript(redis, SHIFT_EXPIRIES)(locks, [Math.round(stepMs), ...queues]);
+  await redisScript(redis, SHORTEN_LOCKS)(locks, [Math.round(backMs), ...queues]);
 }

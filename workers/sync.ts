@@ -93,8 +93,9 @@ export class SyncLoop {
     const { signal } = this.#stop;
     // Read before the queue is: a job that is added after that ends the wait.
     const { heard } = jobNotifier;
-    if (!(await this.#access.isReady())) return jobNotifier.wait(STOPPED_CHECK_MS, signal);
-    const due = await pointers.due(Date.now());
+    // Together, because Redis may be far away.
+    const [ready, due] = await Promise.all([this.#access.isReady(), pointers.due(Date.now())]);
+    if (!ready) return jobNotifier.wait(STOPPED_CHECK_MS, signal);
     const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
     if (lane === undefined) return jobNotifier.wait(IDLE_CHECK_MS, signal, heard);
     if (this.#running.size >= config.SYNC_CONCURRENCY) return this.#freePlace();
@@ -102,7 +103,11 @@ export class SyncLoop {
     if (granted === undefined) return undefined;
     try {
       // Checked after the wait, which may have been long.
-      if (await this.#access.mayTry()) return await this.#startNext(granted);
+      const [may] = await Promise.all([
+        this.#access.mayTry(),
+        granted.permit.lane === "live" ? this.#bringHighestForward() : undefined,
+      ]);
+      if (may) return await this.#startNext(granted);
       granted.permit.cancel();
       return await jobNotifier.pause(STOPPED_CHECK_MS, signal);
     } catch (error) {
@@ -144,7 +149,6 @@ export class SyncLoop {
   async #startNext({ permit, requestedAt, grantedAt }: GrantedPermit): Promise<void> {
     const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
-    if (permit.lane === "live") await this.#bringHighestForward();
     const job = (await this.#worker.getNextJob(token, { block: false })) as
       | Job<Pointer>
       | undefined;

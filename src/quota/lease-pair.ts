@@ -102,6 +102,6 @@ export function areFresh(slots: Slots): boolean {
 
 /** How much longer than its window a lease lasts when its process dies, ms: see docs/quota.md. */
 export function holdsOf({ hourMs, burstMs }: Pick<LeasePairOptions, "hourMs" | "burstMs">) {
-  const burstHoldMs = Math.min(10_000, Math.max(2000, 2 * burstMs));
+  const burstHoldMs = Math.min(20_000, Math.max(2000, 4 * burstMs));
   return { burstHoldMs, hourHoldMs: Math.max(2 * burstHoldMs, Math.min(60_000, hourMs / 10)) };
 }
