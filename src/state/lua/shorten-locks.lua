@@ -1,5 +1,5 @@
--- Gives locks the time to live that they had before Redis' own clock stepped back: Redis ends them by
--- that clock. Locks that were taken since are known by their shorter time to live.
+-- Gives locks the time to live that they had before Redis' own clock stepped back: Redis ends them
+-- by that clock. Locks that were taken since are known by their shorter time to live.
 --
 -- KEYS  1... locks
 -- ARGV  1 how far it stepped back, ms  2... prefix of the keys of each queue
