@@ -29,6 +29,8 @@ export default defineConfig({
       project("conformance", { timeout: 180_000 }),
       project("chaos", { timeout: 300_000, redis: true }),
       project("e2e", { timeout: 300_000, redis: true }),
+      // Not part of `npm test`: `npm run test:long`.
+      project("long", { timeout: 300_000, redis: true }),
     ],
   },
 });

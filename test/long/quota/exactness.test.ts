@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { ownRedis } from "../../support/own-redis.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
-import { openScene, SHORT, type Worst } from "./support.ts";
+import { openScene, SHORT, type Worst } from "../../integration/quota/support.ts";
 
 /** After a crash slots may be missing for a while; there may never be too many. */
 function exact(worst: Worst, limits: Worst): void {
