@@ -84,7 +84,7 @@ export class RedisClock {
     const stepMs = this.#stepIn(read);
     if (stepMs !== 0) {
       const args = [read.offset, Math.round(stepMs), STEP_MS];
-      // Whoever was first: the next measurement finds the clock corrected.
+      // If another process was first, the next measurement finds the clock corrected.
       return (await this.#correct([this.#keys.clock], args)) === 1 ? stepMs : 0;
     }
     this.#follow(read);
