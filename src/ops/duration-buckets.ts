@@ -1,15 +1,15 @@
 /** Counts durations in buckets of equal ratio, a quarter of an octave wide: a median is then right to 9 %. */
 const PER_OCTAVE = 4;
 
-/** The longest duration that is told apart, ms. */
+/** Longer durations are counted in the same bucket as this one, ms. */
 const LONGEST_MS = 600_000;
 
 const NAME = /^duration (\d+)$/;
 
 /** The name by which a duration is counted. */
 export function durationName(ms: number): string {
-  const told = Math.min(LONGEST_MS, Math.max(1, ms));
-  return `duration ${Math.round(PER_OCTAVE * Math.log2(told))}`;
+  const counted = Math.min(LONGEST_MS, Math.max(1, ms));
+  return `duration ${Math.round(PER_OCTAVE * Math.log2(counted))}`;
 }
 
 export const isDuration = (name: string): boolean => NAME.test(name);

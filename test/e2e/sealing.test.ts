@@ -12,6 +12,7 @@ import {
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const OLD = Buffer.alloc(32, 1).toString("base64");
@@ -123,4 +124,27 @@ test("during a backlog no value of a person lies in Redis, nor in its AOF", asyn
     const text = await readFile(join(dir, "appendonlydir", file), "latin1");
     expect(text, file).not.toMatch(/zacharias/i);
   }
+});
+
+test("once everything is sent, the file of the embedded Redis has no value of a person", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon({
+    DATA_DIR: dir.path,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_HOUR_MS: "60000",
+  });
+  const files = async () => {
+    const folder = join(dir.path, "redis", "appendonlydir");
+    const texts = (await readdir(folder)).map((file) => readFile(join(folder, file), "latin1"));
+    return (await Promise.all(texts)).join("\n");
+  };
+  await daemon.push([personEvent("p1", { firstName: "Zacharias" })]);
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("p1")?.["firstName"]).toBe("Zacharias");
+  expect(await files()).toContain("Zacharias");
+  await waitFor(async () => !(await files().catch(() => "Zacharias")).includes("Zacharias"), {
+    what: "the file is rewritten",
+  });
 });
