@@ -205,7 +205,7 @@ export function readConfig(env: Env = process.env): Config {
   };
 }
 
-/** A webhook may also accept the senders of /events; other secrets of crmsync are for other ends. */
+/** A webhook may use INGEST_TOKEN, as /events does; no other secret of crmsync. */
 function namedSecretsOf(env: Env): Config["namedSecret"] {
   const read = new Map<string, Secret>();
   return (name, problems = []) => {
@@ -220,7 +220,7 @@ function namedSecretsOf(env: Env): Config["namedSecret"] {
   };
 }
 
-/** Undefined for what is not base64 in its one true form. */
+/** Undefined for a text that is not base64, or not its canonical form. */
 function fromBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, "base64");
   return bytes.toString("base64") === text ? bytes : undefined;

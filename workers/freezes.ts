@@ -2,12 +2,12 @@
 
 const TICK_MS = 250;
 
-/** A shorter one has no effect that anybody would look for, ms. */
+/** Shorter freezes are not reported: they have no effect, ms. */
 const FROZEN_MS = 3000;
 
 /** @param onFreeze called after each one, with its length in ms. @returns what ends the watch. */
 export function watchFreezes(onFreeze: (ms: number) => void): () => void {
-  // It goes on while the process is stopped; the time of day may be set.
+  // performance.now() runs on while the process is stopped. Setting the time of day does not change it.
   let ranAt = performance.now();
   const timer = setInterval(() => {
     const now = performance.now();

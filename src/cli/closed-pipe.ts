@@ -5,8 +5,9 @@ export const isClosedPipe = (error: unknown): boolean =>
   (error as NodeJS.ErrnoException | undefined)?.code === "EPIPE";
 
 /**
- * A command then finishes its work without output: ended in the middle, `push` would leave half a
- * file, and the daemon would stop. What repeats for ever ends by itself (`status --watch`).
+ * Lets a command finish its work without output when the reader has left. Otherwise `push` would end
+ * in the middle of a file, and the daemon would stop. An endless command (`status --watch`) must
+ * listen for the error itself, and end.
  */
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -1,15 +1,14 @@
 /** `crmsync dead`: lists, shows, redrives and drops dead letters. */
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import { openStores, type Stores } from "../status/stores.ts";
+import type { Stores } from "../status/stores.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/problem-fields.ts";
-import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 import { choose, findAll, type Filter, find } from "./dead/choose.ts";
 import { countOf, eventOf, jsonOf, linesOf } from "./dead/print.ts";
+import { withStores } from "./with-stores.ts";
 
 interface ListOptions extends Filter {
   readonly json?: true;
@@ -48,19 +47,17 @@ export function deadCommand(): Command {
     .argument("<name>", NAMES)
     .option("--json", "print as JSON")
     .action(show);
-  filtered(
+  const acting = (what: "redrive" | "drop", description: string) =>
+    filtered(what, description)
+      .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
+      .option("--all", "all dead letters")
+      .option("--apply", "do it; without it, only print what would be done")
+      .action((names: string[], options: ActOptions) => act(what, names, options));
+  acting(
     "redrive",
-    "accept the events again, each in its old place in time; a dead letter stays until its record passes",
-  )
-    .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
-    .option("--all", "all dead letters")
-    .option("--apply", "do it; without it, only print what would be done")
-    .action((names: string[], options: ActOptions) => act("redrive", names, options));
-  filtered("drop", "delete them for good")
-    .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
-    .option("--all", "all dead letters")
-    .option("--apply", "do it; without it, only print what would be done")
-    .action((names: string[], options: ActOptions) => act("drop", names, options));
+    "accept the events again, in their original order; a dead letter stays until its record passes",
+  );
+  acting("drop", "delete them for good");
   return dead;
 }
 
@@ -147,14 +144,4 @@ async function redrive({ inbox }: Stores, letter: StoredDeadLetter): Promise<boo
   if (typeof source !== "string" || typeof id !== "string") return false;
   await inbox.redrive(letter.id);
   return true;
-}
-
-async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
-  const config = readConfig();
-  const stores = openStores(config, await connectOnce(config));
-  try {
-    await work(stores);
-  } finally {
-    await stores.close();
-  }
 }

@@ -1,10 +1,8 @@
-/** `crmsync ledger`: what the ledger says of the service, and how to let it be asked again. */
+/** `crmsync ledger`: shows what is known of the service, and makes crmsync ask it again. */
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
 import { counted } from "../ops/counted.ts";
-import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
-import { openStores, type Stores } from "../status/stores.ts";
+import { withStores } from "./with-stores.ts";
 
 export function ledgerCommand(): Command {
   const ledger = new Command("ledger").description("show or forget what is known of the service");
@@ -16,15 +14,14 @@ export function ledgerCommand(): Command {
   ledger
     .command("forget")
     .description(
-      "let the service be asked again: after it was reset, relations were deleted there, or Redis was restored from an older copy",
+      "make crmsync ask the service again: after it was reset, relations were deleted there, or Redis was restored from an older copy",
     )
     .argument("[crmCode]", "only this record; without it the whole ledger is warmed again")
     .option("--apply", "do it; without it, only print what would be done")
     .addHelpText(
       "after",
       `
-No change is lost, and nothing older than what was sent can follow. The whole ledger costs one request
-per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.`,
+No change is lost, and no older state is sent after a newer one. The whole ledger costs one request per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.`,
     )
     .action(forget);
   return ledger;
@@ -93,14 +90,4 @@ async function forget(
     }
     process.stdout.write(`forgot ${what}\n`);
   });
-}
-
-async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
-  const config = readConfig();
-  const stores = openStores(config, await connectOnce(config));
-  try {
-    await work(stores);
-  } finally {
-    await stores.close();
-  }
 }

@@ -1,12 +1,13 @@
 /**
- * Checks whether the keys of a mapping can be made for deletions: these mostly bring no record, but
- * only its object and id. The daemon runs such a mapping; each of these deletions becomes a dead letter.
+ * Checks whether the keys of a mapping can be made for deletions: most of these contain no record,
+ * but only its object and id. The daemon also runs a mapping that fails this check; each of these
+ * deletions then becomes a dead letter.
  */
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
 import { compileExpression, parseExpression } from "./compile-expression.ts";
 import { ExpressionError, failureOf } from "./expression-errors.ts";
 import { recordFieldsIn } from "./expression-tree.ts";
-import type { MappingFile, ObjectRule } from "./mapping-file.ts";
+import { objectsOf, type MappingFile, type ObjectRule } from "./mapping-file.ts";
 import type { Mistake } from "./mistake.ts";
 
 const REMEDY =
@@ -34,9 +35,6 @@ function otherKey(rule: ObjectRule, earlier: readonly ObjectRule[]): string | un
   }
   return undefined;
 }
-
-const objectsOf = ({ object }: ObjectRule): ReadonlySet<string> =>
-  new Set([object].flat().map((name) => name.toLowerCase()));
 
 /** Ids as the CRMs have them: an expression may expect a certain form. */
 const SAMPLE_IDS = ["4711", "5f2d9c11-8e1f-4c55-9c1b-3d7a2f0b6e21", "003Qk00000AbC12IAF"];

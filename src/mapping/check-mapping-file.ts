@@ -5,7 +5,13 @@ import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { compileExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf } from "./fields.ts";
-import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";
+import {
+  objectsOf,
+  ruleOfField,
+  type FieldRule,
+  type MappingFile,
+  type ObjectRule,
+} from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
@@ -49,11 +55,10 @@ function checkLeaving(rule: ObjectRule, path: Path, file: MappingFile): Mistake[
   if (rule.when === undefined) {
     return [{ path: at, message: "has no effect without `when`: no record leaves this rule" }];
   }
-  const objects = new Set([rule.object].flat().map((name) => name.toLowerCase()));
+  const objects = objectsOf(rule);
   const differs = file.objects.some(
     (other) =>
-      other.crmCode !== rule.crmCode &&
-      [other.object].flat().some((name) => objects.has(name.toLowerCase())),
+      other.crmCode !== rule.crmCode && [...objectsOf(other)].some((name) => objects.has(name)),
   );
   const message =
     "terminate needs the same `crmCode` in all rules of the object: it names the relation of a record that no rule applies to";

@@ -2,6 +2,7 @@
  * Checks the structure of a mapping file. What is wrong is reported, and corrected in a copy, so that
  * the rest of the file is checked as well.
  */
+import { isObject } from "./is-object.ts";
 import { mappingFile, type MappingFile } from "./mapping-file.ts";
 import { meantKey, mistakesOf } from "./mapping-mistakes.ts";
 import type { Mistake, Path } from "./mistake.ts";
@@ -45,19 +46,19 @@ function rename(root: unknown, path: Path, renamed: Map<string, string>): void {
   const parent = path.slice(0, -1);
   const key = String(path.at(-1));
   const block = at(root, parent);
-  if (!isBlock(block)) return;
+  if (!isObject(block)) return;
   const isKey = key === "crmCode" && parent.at(-1) === "fields";
   const target = isKey ? parent.slice(0, -1) : parent;
   const name = isKey ? key : meantKey(parent, key);
   const value = block[key];
   delete block[key];
   const place = at(root, target);
-  if (name === undefined || !isBlock(place) || Object.hasOwn(place, name)) return;
+  if (name === undefined || !isObject(place) || Object.hasOwn(place, name)) return;
   place[name] = value;
   renamed.set(JSON.stringify([...target, name]), key);
 }
 
-/** What stands in the copy for what is missing or wrong there. */
+/** What replaces a missing or wrong value in the copy. */
 const STAND_INS: Readonly<Record<string, unknown>> = {
   version: 1,
   object: "?",
@@ -93,7 +94,7 @@ function correctWebhook(root: unknown, [section = "", name = "", key]: Path): bo
 
 /** @param value undefined: the key is removed. */
 function replace(block: unknown, key: string | number | undefined, value: unknown): boolean {
-  if (!isBlock(block) || typeof key !== "string") return false;
+  if (!isObject(block) || typeof key !== "string") return false;
   if (value === undefined) delete block[key];
   else block[key] = structuredClone(value);
   return true;
@@ -107,6 +108,3 @@ const at = (root: unknown, path: Path): unknown =>
         : undefined,
     root,
   );
-
-const isBlock = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,7 +1,13 @@
 /** Compiles a mapping file: its expressions and its tables. */
 import { compileExpression, type Expression } from "./compile-expression.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
-import { ruleOfField, type FieldRule, type MappingFile, type ObjectRule } from "./mapping-file.ts";
+import {
+  objectsOf,
+  ruleOfField,
+  type FieldRule,
+  type MappingFile,
+  type ObjectRule,
+} from "./mapping-file.ts";
 import { tableKey, type Scalar, type Table, type Wanted } from "./normalise/normalise.ts";
 
 export interface CompiledField {
@@ -56,7 +62,7 @@ function compileRule(
     return field === undefined ? [] : [compileField(name, ruleOfField(field), file, compile)];
   }).toSorted((a, b) => rank(a.name) - rank(b.name));
   return {
-    objects: new Set([rule.object].flat().map((object) => object.toLowerCase())),
+    objects: objectsOf(rule),
     when: rule.when === undefined ? undefined : compile(rule.when),
     onLeave: rule.onLeave ?? "keep",
     crmCode: compile(rule.crmCode, true),

@@ -117,6 +117,10 @@ export type MappingFile = z.output<typeof mappingFile>;
 export type ObjectRule = z.output<typeof objectRule>;
 export type FieldRule = z.output<typeof fieldRule>;
 
+/** The objects that a rule applies to, in lower case. */
+export const objectsOf = ({ object }: ObjectRule): ReadonlySet<string> =>
+  new Set([object].flat().map((name) => name.toLowerCase()));
+
 /** A field's rule, written in full. */
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>
   typeof rule === "string" ? { from: rule } : rule;

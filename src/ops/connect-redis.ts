@@ -26,23 +26,17 @@ export async function redisUrlOf({ REDIS_URL, DATA_DIR }: RedisSettings): Promis
   return url;
 }
 
-interface Settings {
-  readonly REDIS_URL?: string | undefined;
-  readonly DATA_DIR: string;
-}
-
 /**
  * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
  * @throws UserError that says what to do.
  */
-export async function connectOnce({ REDIS_URL, DATA_DIR }: Settings): Promise<Redis> {
-  const url = REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR));
-  if (url === undefined) throw new UserError(await whyNoRedis(DATA_DIR));
+export async function connectOnce(settings: RedisSettings): Promise<Redis> {
+  const url = await redisUrlOf(settings);
   const where = `Redis at ${new URL(url).host || "its socket"}`;
   const redis = new Redis(url, {
     maxRetriesPerRequest: null,
     lazyConnect: true,
-    // It would wait until Redis has loaded its data.
+    // The ready check would wait until Redis has loaded its data.
     enableReadyCheck: false,
     retryStrategy: () => null,
   });
@@ -51,7 +45,7 @@ export async function connectOnce({ REDIS_URL, DATA_DIR }: Settings): Promise<Re
   redis.on("error", (error: Error) => (cause ??= error));
   try {
     const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
-    // A connection cannot be given up while its name is looked up.
+    // A connection attempt cannot be aborted during its DNS lookup.
     if (host !== "") await resolveName(host, patienceMs());
     await within(patienceMs(), connect(redis));
     return redis;
@@ -64,7 +58,7 @@ export async function connectOnce({ REDIS_URL, DATA_DIR }: Settings): Promise<Re
 
 async function connect(redis: Redis): Promise<void> {
   await redis.connect();
-  // Not everybody may read it.
+  // The ACL of Redis may forbid INFO.
   const info = await redis.info("persistence").catch(onlyDenied);
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
   if (field("loading") !== "1") return;

@@ -1,9 +1,9 @@
-/** Not in time; what was begun goes on, and its end is ignored. */
+/** The deadline has passed. The work goes on, and its result is ignored. */
 export class TooLate extends Error {
   override readonly name = "TooLate";
 }
 
-/** @throws TooLate after so many ms. */
+/** @throws TooLate when the work takes longer than the deadline. */
 export async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
@@ -17,8 +17,10 @@ export async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T
   }
 }
 
-/** A command answers within 3 s, its own start included; one part waits at least this long, ms. */
+/** A command answers within 3 s, its own start included. */
 const ANSWER_MS = 2600;
+
+/** Each part of a command may wait at least this long, ms. */
 const LEAST_MS = 1000;
 
 /** How long a command may wait for one thing now, ms. */

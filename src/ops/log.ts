@@ -1,11 +1,12 @@
 import { pino, type DestinationStream } from "pino";
 import { sentenceOf, type LogEvent } from "./log-events.ts";
+import { isLogField, type LogFields } from "./log-fields.ts";
 
-type Write = (fields: object, event: LogEvent) => void;
+type Write = (fields: LogFields, event: LogEvent) => void;
 
 /**
- * Writes one line per call: the event's name (`event`), its sentence (`msg`) and its fields, but
- * only those of the allow-list below.
+ * Writes one line per call: the event's name (`event`), its sentence (`msg`) and its fields. Fields
+ * that are not in the allow-list (log-fields.ts) are left out.
  */
 export interface Logger {
   level: string;
@@ -15,20 +16,6 @@ export interface Logger {
   readonly error: Write;
   readonly fatal: Write;
 }
-
-/**
- * The only fields that a line may carry; others are left out. None of them can hold the content of a
- * record, an event or a token.
- */
-const FIELDS: ReadonlySet<string> = new Set(
-  (
-    "added address backoff_ms crm delay_ms denied dir err event fields for_hours for_ms " +
-    "freshness_s gaps kind lane level_now mapping node outcome pacing port reason record " +
-    "records relations removed reply requests roles rows server_pid source span_id status " +
-    "step step_ms suppressed token_file trace_id tries unexplained until url version " +
-    "wait_asked_ms webhook why"
-  ).split(" "),
-);
 
 export interface LogOptions {
   /** Default: JSON lines on stderr; stdout is for the output of commands. */
@@ -72,7 +59,7 @@ function allowed(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, value]) => {
       if (value instanceof Error) return name === "err" ? [[name, errorFields(value)]] : [];
-      return FIELDS.has(name) ? [[name, value]] : [];
+      return isLogField(name) ? [[name, value]] : [];
     }),
   );
 }

@@ -132,7 +132,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
 
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
-     * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`
+     * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
      * `sender_error <route> <code>` and `webhook_error <webhook> <outcome>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {

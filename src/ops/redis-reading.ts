@@ -24,7 +24,7 @@ export const reading = <T>(command: Command, meaning: (reply: never) => T): Read
   meaning: (reply) => meaning(reply as never),
 });
 
-/** Reads by a script. Its whole text is sent: a transaction cannot send it later, when it is unknown. */
+/** Reads by a script. EVAL sends its whole text: inside a transaction, EVALSHA could not be repeated. */
 export const scriptReading = <T>(
   file: URL,
   keys: readonly string[],
@@ -32,7 +32,7 @@ export const scriptReading = <T>(
   meaning: (reply: never) => T,
 ): Reading<T> => {
   const lua = scriptText(file);
-  // A reading may be taken much later than it is made: Redis tells the time.
+  // A reading may be taken much later than it is made: the script takes the time from Redis.
   const time = takesTime(lua) ? [""] : [];
   return reading(["eval", lua, keys.length, ...keys, ...args, ...time], meaning);
 };
@@ -53,9 +53,9 @@ export async function readTogether<R extends Readings>(
     .multi(commands)
     .exec()
     .catch((error: Discarded) => {
-      // It is discarded because of an earlier error, which says more.
+      // Redis discards a transaction after an earlier error, which says more.
       const cause = error.previousErrors?.[0] ?? error;
-      // A full Redis accepts no transaction: then it is only one round trip.
+      // A full Redis accepts no transaction. A pipeline is one round trip, too, but not one moment.
       if (cause.message.startsWith("OOM")) return redis.pipeline(commands).exec();
       throw cause;
     });

@@ -19,8 +19,8 @@ export type RedisScript<Reply> = (
 type Command = (keyCount: number, ...keysAndArgs: (string | number)[]) => Promise<unknown>;
 
 /**
- * Redis 7 and newer run a script with this line also while their memory is at its limit: what frees
- * memory, or must go on to free it, needs some first.
+ * Redis 7 and newer run a script with this first line even while their memory is at its limit. The
+ * work that frees memory needs some memory itself.
  */
 const AT_THE_LIMIT = "#!lua flags=allow-oom\n";
 const FLAGS_SINCE = 7;
@@ -40,7 +40,7 @@ export const runsAtLimit = (version: string): boolean => Number.parseInt(version
  * memory is at its limit, so that a full Redis drains. Intake over HTTP must not use it.
  */
 export class WorkRedis extends Redis {
-  /** What the last client of this process met: the first scripts of the next one are right, too. */
+  /** What the last client of this process found; the next client begins with it. */
   static #lastAtLimit = false;
   /** Resolves when the server's version is known. */
   readonly met: Promise<void>;
@@ -72,10 +72,10 @@ export class WorkRedis extends Redis {
   }
 }
 
-/** Lets this process know the version of its Redis before its first script; waits no longer than this. */
+/** Finds out the version of Redis before the first script of this process; gives up at the deadline. */
 export async function meetRedis(url: string, deadlineMs: number): Promise<void> {
   const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
-  redis.on("error", () => {}); // the clients that are opened next report it
+  redis.on("error", () => {}); // the clients that are opened next report errors
   await Promise.race([redis.met, sleep(deadlineMs, undefined, { ref: false })]);
   redis.disconnect();
 }

@@ -1,5 +1,6 @@
 /** Ends the parts of a process in reverse order of their start. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { within } from "./deadline.ts";
 import type { Logger } from "./log.ts";
 
 /** A process has ended this long after its parts began to end, even if something still hangs, ms. */
@@ -31,7 +32,7 @@ export class Shutdown {
     this.#steps.push({ name, end });
   }
 
-  /** At SIGTERM senders are waited for; at SIGINT a person waits, and there is no load balancer. */
+  /** True after SIGTERM: the shutdown waits for senders. After SIGINT it does not: a person waits. */
   get isPatient(): boolean {
     return this.#isPatient;
   }
@@ -70,11 +71,9 @@ export class Shutdown {
   }
 
   async #endInTime(): Promise<void> {
-    const cancel = new AbortController();
-    const late = sleep(DEADLINE_MS, true, { signal: cancel.signal }).catch(() => false);
-    const ended = this.#endAll().then(() => false);
-    if (await Promise.race([ended, late])) this.#log.warn({}, "daemon.stop_timed_out");
-    cancel.abort();
+    await within(DEADLINE_MS, this.#endAll()).catch(() =>
+      this.#log.warn({}, "daemon.stop_timed_out"),
+    );
   }
 
   async #endAll(): Promise<void> {

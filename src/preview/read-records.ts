@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseEvent, splitSubject } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
+import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
@@ -156,6 +157,3 @@ function idOf(record: CrmRecord, object: string, from: string | undefined): stri
   }
   return undefined;
 }
-
-const isObject = (value: unknown): value is CrmRecord =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -2,7 +2,6 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
@@ -78,7 +77,7 @@ test("a clock twenty hours ahead is told, and does not hide later edits", async 
     void daemon.push([personEvent("1", { firstName: "True" })]).catch(() => {});
   }, 300);
   await edited.finally(() => clearInterval(editing));
-  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const status = await daemon.status();
   const section = "docs/runbook.md#crmsyncsourceclockahead";
   const told = status.findings.find(({ runbook }) => runbook === section);
   expect(told?.says).toMatch(/clock of .* 20\.0 h ahead/);

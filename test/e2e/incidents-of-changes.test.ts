@@ -4,7 +4,6 @@
  */
 import { expect, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
@@ -30,7 +29,7 @@ async function fault(sandbox: SandboxProcess, body: object): Promise<void> {
 }
 
 async function findings(daemon: DaemonProcess): Promise<string[]> {
-  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const status = await daemon.status();
   return status.findings.map(({ severity, says }) => `${severity}: ${says}`);
 }
 

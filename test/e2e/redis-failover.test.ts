@@ -1,6 +1,5 @@
 /** A replica takes over that lacks the last writes of its primary. */
 import { expect, it } from "vitest";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
@@ -30,8 +29,8 @@ const people = (count: number, prefix: string) =>
   Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`));
 
 async function isTold(daemon: DaemonProcess): Promise<boolean> {
-  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-  return status.findings.some(
+  const { findings } = await daemon.status();
+  return findings.some(
     ({ runbook, says }) => runbook === SECTION && /went back to an older state/.test(says),
   );
 }

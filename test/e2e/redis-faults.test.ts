@@ -8,17 +8,11 @@ import {
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
+import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
-  REDIS_URL: redis.url,
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  SERVICE_TIMEOUT_MS: "1000",
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-});
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess) =>
+  envOn(redis, sandbox, { SERVICE_TIMEOUT_MS: "1000" });
 
 const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {

@@ -1,6 +1,5 @@
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
@@ -8,28 +7,17 @@ import {
   type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
-import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
-  REDIS_URL: redis.url,
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-});
 
 const SECTION = "docs/runbook.md#the-ledger-and-the-service-disagree";
 
-const statusOf = async (daemon: DaemonProcess): Promise<Status> =>
-  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-
 const says = async (daemon: DaemonProcess) =>
-  (await statusOf(daemon)).findings.find(({ runbook }) => runbook === SECTION)?.says;
+  (await daemon.status()).findings.find(({ runbook }) => runbook === SECTION)?.says;
 
 const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
@@ -62,7 +50,7 @@ async function crmsync(args: string[], env: Record<string, string>): Promise<str
 it("Redis restored from an older copy: a change back to the older value is sent", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using daemon = await startDaemon(envOn(redis, sandbox));
   await daemon.push([personEvent("1", { firstName: "Ada" })]);
   await waitUntilSettled(daemon);
   const copy = await copyOf(redis.client);
@@ -82,7 +70,7 @@ it("Redis restored from an older copy: a change back to the older value is sent"
   ]);
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("1")?.["firstName"]).toBe("Ada");
-  await waitFor(async () => (await statusOf(daemon)).ledger.state === "done", { what: "warm" });
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", { what: "warm" });
 });
 
 it("a service that was reset under a running daemon is found, and ledger forget heals it", async () => {
@@ -90,7 +78,7 @@ it("a service that was reset under a running daemon is found, and ledger forget 
   await using redis = await ownRedis();
   const db = `${dir.path}/sandbox.db`;
   await using sandbox = await startSandbox({ db });
-  const env = envFor(redis, sandbox);
+  const env = envOn(redis, sandbox);
   await using daemon = await startDaemon(env);
   const people = (firstName: string) =>
     ["1", "2", "3"].map((crmCode) => personEvent(crmCode, { firstName }));
@@ -115,7 +103,7 @@ it("a service that was reset under a running daemon is found, and ledger forget 
     exist: 3,
   });
   expect(await crmsync(["ledger", "forget", "--apply"], env)).toMatch(/forgot all 3 rows/);
-  await waitFor(async () => (await statusOf(daemon)).ledger.state === "done", { what: "warm" });
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", { what: "warm" });
   await daemon.push(people("Ada"));
   await arrives(sandbox, "1", "Ada");
   await arrives(sandbox, "3", "Ada");
@@ -126,7 +114,7 @@ it("a service that was reset under a running daemon is found, and ledger forget 
 it("ledger forget of one record: its next event costs a request although it says the same", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
-  const env = envFor(redis, sandbox);
+  const env = envOn(redis, sandbox);
   await using daemon = await startDaemon(env);
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);

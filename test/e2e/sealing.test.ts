@@ -13,20 +13,14 @@ import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const OLD = Buffer.alloc(32, 1).toString("base64");
 const NEW = Buffer.alloc(32, 2).toString("base64");
 
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess, stateKey: string) => ({
-  REDIS_URL: redis.url,
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  QUOTA_PER_HOUR: "100000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-  STATE_KEY: stateKey,
-});
+const sealedEnv = (redis: OwnRedis, sandbox: SandboxProcess, stateKey: string) =>
+  envOn(redis, sandbox, { STATE_KEY: stateKey });
 
 const PEOPLE = 120;
 const people = (firstName: string) =>
@@ -43,7 +37,7 @@ test("a rotation under load: nothing is lost, sent twice or refused, and the old
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   {
-    await using daemon = await startDaemon(envFor(redis, sandbox, OLD));
+    await using daemon = await startDaemon(sealedEnv(redis, sandbox, OLD));
     await daemon.push(people("First"));
     await waitUntilSettled(daemon);
     await daemon.push(people("Second"));
@@ -51,7 +45,7 @@ test("a rotation under load: nothing is lost, sent twice or refused, and the old
     daemon.process.kill("SIGKILL");
   }
   {
-    await using daemon = await startDaemon(envFor(redis, sandbox, `${NEW} ${OLD}`));
+    await using daemon = await startDaemon(sealedEnv(redis, sandbox, `${NEW} ${OLD}`));
     await daemon.push(people("Third"));
     await waitUntilSettled(daemon);
     await waitFor(async () => (await redis.client.exists("{crmsync}:keyring:resealed")) === 0, {
@@ -59,7 +53,7 @@ test("a rotation under load: nothing is lost, sent twice or refused, and the old
     });
     expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
   }
-  await using daemon = await startDaemon(envFor(redis, sandbox, NEW));
+  await using daemon = await startDaemon(sealedEnv(redis, sandbox, NEW));
   const before = await writes(sandbox);
   expect(before).toBeGreaterThanOrEqual(2 * PEOPLE);
   await daemon.push(people("Third"));
@@ -74,7 +68,7 @@ test("a rotation under load: nothing is lost, sent twice or refused, and the old
 test("a wrong key, and none: the start is refused with a sentence, and nothing is changed", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
-  const env = envFor(redis, sandbox, OLD);
+  const env = sealedEnv(redis, sandbox, OLD);
   {
     await using daemon = await startDaemon({ ...env, SERVICE_BASE_URL: "http://127.0.0.1:1" });
     await daemon.push(people("Waiting"));
@@ -100,7 +94,7 @@ test("a wrong key, and none: the start is refused with a sentence, and nothing i
 test("during a backlog no value of a person lies in Redis, nor in its AOF", async () => {
   const redis = await ownRedis();
   await using sandbox = await startSandbox();
-  const env = { ...envFor(redis, sandbox, OLD), SERVICE_BASE_URL: "http://127.0.0.1:1" };
+  const env = { ...sealedEnv(redis, sandbox, OLD), SERVICE_BASE_URL: "http://127.0.0.1:1" };
   await using daemon = await startDaemon(env);
   await daemon.push(
     Array.from({ length: 20 }, (_, n) =>

@@ -7,6 +7,7 @@ import { expect, inject, it } from "vitest";
 import { startDaemon, startSandbox } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { envOn } from "../support/tenant-env.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -35,16 +36,8 @@ it("a CRM that does not answer keeps no request to the service from being settle
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ fault: "latency", ms: 1000, method: "POST", times: 10_000 }),
   });
-  await using daemon = await startDaemon({
-    REDIS_URL: redis.url,
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-    QUOTA_PER_HOUR: "100000",
-    QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
-    HUBSPOT_TOKEN: "any",
-    HUBSPOT_API_URL: crm.url,
-  });
+  const hubspot = { HUBSPOT_TOKEN: "any", HUBSPOT_API_URL: crm.url };
+  await using daemon = await startDaemon(envOn(redis, sandbox, hubspot));
   const thin = personEvent("7", {}, { data: { fetch: "hubspot" } });
   await daemon.push([thin, ...Array.from({ length: 300 }, (_, n) => personEvent(`r${n}`))]);
   await waitFor(() => crm.requests() > 0, { what: "the CRM is asked" });

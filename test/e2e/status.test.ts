@@ -58,7 +58,7 @@ it("shows outcomes, dead letters and processes; the same over HTTP", async () =>
     "crmsyncdeadletters",
     "crmsynctokenold",
   ]);
-  const overHttp = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const overHttp = await daemon.status();
   expect(Object.keys(overHttp)).toEqual(Object.keys(seen));
   expect(await status(env)).toMatch(/dead +1: invalid 1\n/);
 });

@@ -2,7 +2,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Status } from "../../src/status/status.ts";
 import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -53,7 +52,7 @@ objects:
     what: "the other arrives",
   });
   expect((await sandbox.requests())["schema-config 200"] ?? 0).toBe(0);
-  const status = (await (await fetch(`${daemon.url}/status`)).json()) as Status;
+  const status = await daemon.status();
   const section = "docs/runbook.md#the-value-lists-are-not-known";
   const told = status.findings.find(({ runbook }) => runbook === section);
   expect(told?.says).toMatch(/^1 event waits for the tenant's value lists/);

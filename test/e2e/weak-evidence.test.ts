@@ -5,7 +5,6 @@
  */
 import { expect, it } from "vitest";
 import type { DeadLetter } from "../../src/sync/dead-letter.ts";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
@@ -44,13 +43,10 @@ async function withProxy(extra: Env, work: (setup: Setup) => Promise<void>): Pro
   await work({ sandbox, proxy, daemon, env });
 }
 
-const statusOf = async (daemon: DaemonProcess) =>
-  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-
 const waitUntilReady = (daemon: DaemonProcess) =>
   waitFor(
     async () =>
-      (await statusOf(daemon)).ledger.state === "done" &&
+      (await daemon.status()).ledger.state === "done" &&
       (await daemon.metric("crmsync_service_requests_total", { operation: "schema-config" })) > 0,
     { what: "the ledger is warm and the value lists are known" },
   );
@@ -163,7 +159,7 @@ it("403 to everything, a probe included, stops all sending", () =>
       daemon,
       CODES.map((code) => personEvent(code)),
     );
-    await waitFor(async () => (await statusOf(daemon)).sendingStopped.includes("address_denied"), {
+    await waitFor(async () => (await daemon.status()).sendingStopped.includes("address_denied"), {
       what: "sending has stopped",
     });
     proxy.answer = () => undefined;
@@ -289,7 +285,7 @@ it("one process that cannot resolve the service's name does not stop the others"
         async () => (await lost.metric("crmsync_retries_total", { reason: "dns" })) >= 6,
         { what: "the process has failed often enough for an outage" },
       );
-      expect((await statusOf(intake)).sendingStopped).not.toContain("unavailable");
+      expect((await intake.status()).sendingStopped).not.toContain("unavailable");
     } finally {
       daemon.process.kill("SIGCONT");
     }

@@ -222,10 +222,6 @@ const INCIDENTS: readonly Incident[] = [
 const findingOf = ({ findings }: Status, section: string) =>
   findings.find(({ runbook: link }) => link === `docs/runbook.md#${section}`);
 
-async function statusOver(daemon: DaemonProcess): Promise<Status> {
-  return (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-}
-
 async function cli(env: Readonly<Record<string, string>>, ...args: string[]) {
   await using command = spawnCrmsync(args, { env });
   const { code } = await command.ended;
@@ -241,7 +237,7 @@ async function expectNamed(
   expect(anchors).toContain(section);
   const seen = await waitFor(
     async () => {
-      const now = await statusOver(setup.daemon);
+      const now = await setup.daemon.status();
       return says.test(findingOf(now, section)?.says ?? "") && now;
     },
     { deadlineMs: 60_000, what: `status says ${says}` },
@@ -282,7 +278,7 @@ it.for(INCIDENTS)("$what", async (incident) => {
   await expectNamed(setup, incident);
 });
 
-const isWarm = async (daemon: DaemonProcess) => (await statusOver(daemon)).ledger.state === "done";
+const isWarm = async (daemon: DaemonProcess) => (await daemon.status()).ledger.state === "done";
 
 it("a CRM does not return its records", async () => {
   const crm = createServer((_, response) => response.writeHead(401).end("{}"));

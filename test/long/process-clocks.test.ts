@@ -47,9 +47,6 @@ async function arm(sandbox: SandboxProcess, ...faults: object[]): Promise<void> 
   }
 }
 
-const statusOf = async ({ url }: DaemonProcess): Promise<Status> =>
-  (await (await fetch(`${url}/status`)).json()) as Status;
-
 async function throttled(sandbox: SandboxProcess): Promise<string[]> {
   return Object.keys(await sandbox.requests()).filter((request) => request.endsWith(" 429"));
 }
@@ -83,7 +80,7 @@ it("processes ten minutes ahead and behind: nothing is late, lost, throttled or 
   expect(relations.size).toBe(61);
   expect(relations.get("1")?.["firstName"]).toBe("v9");
   expect(await throttled(sandbox)).toEqual([]);
-  const { findings, deadLetters } = await statusOf(first);
+  const { findings, deadLetters } = await first.status();
   expect(new Set(findings.map(({ runbook }) => runbook))).toEqual(new Set([WRONG_CLOCK]));
   expect(deadLetters.total).toBe(0);
   await using command = spawnCrmsync(["status", "--json"], { env: { ...env, ...ahead.env } });
@@ -124,7 +121,7 @@ it("Redis' clock steps by five minutes while changes wait: nothing waits for it,
     2,
   );
   // Redis' clock is wrong by now, as this machine's would be after a step to the right time.
-  const sections = (await statusOf(daemon)).findings.map(({ runbook }) => runbook);
+  const sections = (await daemon.status()).findings.map(({ runbook }) => runbook);
   expect(sections).toEqual([WRONG_CLOCK]);
 });
 

@@ -1,15 +1,14 @@
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
-import type { Status } from "../../src/status/status.ts";
 import {
   startDaemon,
   startSandbox,
   waitUntilSettled,
-  type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const LIMIT = 12 * 2 ** 20;
@@ -18,15 +17,8 @@ const PREFIX = "{full}";
 /** A large record: a filling is then some hundreds of changes. */
 const LONG = "x".repeat(8000);
 
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess) => ({
-  REDIS_URL: redis.url,
-  QUEUE_PREFIX: PREFIX,
-  SERVICE_BASE_URL: sandbox.url,
-  SERVICE_TOKEN: sandbox.token,
-  QUOTA_PER_HOUR: "1000000",
-  QUOTA_BURST: "1000",
-  QUOTA_BURST_MS: "100",
-});
+const envFor = (redis: OwnRedis, sandbox: SandboxProcess) =>
+  envOn(redis, sandbox, { QUEUE_PREFIX: PREFIX, QUOTA_PER_HOUR: "1000000" });
 
 const person = (crmCode: string, firstName: string) =>
   personEvent(crmCode, { firstName, address: LONG });
@@ -52,9 +44,6 @@ async function fillThroughBullmq(redis: OwnRedis, name: string): Promise<number>
   }
 }
 
-const statusOf = async (daemon: DaemonProcess): Promise<Status> =>
-  (await (await fetch(`${daemon.url}/status`)).json()) as Status;
-
 async function expectAll(sandbox: SandboxProcess, name: string, count: number): Promise<void> {
   const relations = [...(await sandbox.relations()).values()];
   expect(relations.filter(({ firstName }) => firstName === name).length).toBe(count);
@@ -76,7 +65,7 @@ it("filled to the brim through BullMQ before the daemon starts: it starts, and d
   const count = await fillThroughBullmq(redis, "Ada");
   expect(count).toBeGreaterThan(500);
   await using daemon = await startDaemon(envFor(redis, sandbox));
-  expect((await statusOf(daemon)).processes.length).toBe(1);
+  expect((await daemon.status()).processes.length).toBe(1);
   await waitUntilSettled(daemon);
   await expectAll(sandbox, "Ada", count);
 });
@@ -89,10 +78,10 @@ it("filled through BullMQ twice while the service is away: it drains each time",
     const end = await fault(sandbox, { fault: "error", status: 503 });
     const count = await fillThroughBullmq(redis, name);
     // The service is away for longer than it takes to notice it.
-    await waitFor(async () => (await statusOf(daemon)).sendingStopped.includes("unavailable"), {
+    await waitFor(async () => (await daemon.status()).sendingStopped.includes("unavailable"), {
       what: "the outage is noticed",
     });
-    const { processes, findings } = await statusOf(daemon);
+    const { processes, findings } = await daemon.status();
     expect(processes.length).toBe(1);
     expect(findings.map(({ runbook }) => runbook)).toContain(
       "docs/runbook.md#crmsyncredisnearlyfull",

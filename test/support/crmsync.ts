@@ -1,6 +1,7 @@
 /** The product as its users run it: real processes, real HTTP. */
 import { parseSamples, sumOf } from "../../src/demo/daemon-metrics.ts";
 import { readRelations, readRequests } from "../../src/demo/service-reader.ts";
+import type { Status } from "../../src/status/status.ts";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -62,6 +63,8 @@ export interface DaemonProcess extends AsyncDisposable {
   /** The sum of a metric's series whose labels contain all of `labels`. */
   metric(name: string, labels?: Record<string, string>): Promise<number>;
   push(events: readonly unknown[]): Promise<Response>;
+  /** What `GET /status` answers. */
+  status(): Promise<Status>;
 }
 
 /** `crmsync start` on a free port; `/events` needs no token. */
@@ -85,6 +88,7 @@ export async function startDaemon(
         headers: { "content-type": "application/cloudevents-batch+json" },
         body: JSON.stringify(events),
       }),
+    status: async () => (await (await fetch(`${url}/status`)).json()) as Status,
     [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
   };
 }

@@ -1,17 +1,29 @@
 import { inject } from "vitest";
 import { uniquePrefix } from "./unique-prefix.ts";
 
-/** Settings of a new tenant on the tests' Redis, with a quota that no test exhausts. */
-export const envFor = (
-  service: { readonly url: string; readonly token: string },
+interface Service {
+  readonly url: string;
+  readonly token: string;
+}
+
+/** Settings of a daemon on a Redis of the test's own, with a quota that no test exhausts. */
+export const envOn = (
+  redis: { readonly url: string },
+  service: Service,
   extra: Readonly<Record<string, string>> = {},
 ) => ({
-  REDIS_URL: inject("redisUrl"),
-  QUEUE_PREFIX: uniquePrefix(),
+  REDIS_URL: redis.url,
   SERVICE_BASE_URL: service.url,
   SERVICE_TOKEN: service.token,
   QUOTA_PER_HOUR: "100000",
   QUOTA_BURST: "1000",
   QUOTA_BURST_MS: "100",
+  ...extra,
+});
+
+/** The same for a new tenant on the tests' Redis. */
+export const envFor = (service: Service, extra: Readonly<Record<string, string>> = {}) => ({
+  ...envOn({ url: inject("redisUrl") }, service),
+  QUEUE_PREFIX: uniquePrefix(),
   ...extra,
 });

@@ -4,6 +4,7 @@ import type { Mistake, Path } from "../mistake.ts";
 import { compileWebhookExpression } from "./compile-webhook-expression.ts";
 import { OPERATIONS, type WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
+import { WEBHOOK_EXPRESSIONS } from "./webhook.ts";
 
 /** Of one mapping file; each has series of its own in the metrics. */
 const MAX_WEBHOOKS = 20;
@@ -37,10 +38,8 @@ function checkWebhook(
   ];
 }
 
-const EXPRESSIONS = ["operation", "object", "recordId", "time", "eventId", "record"] as const;
-
 function checkExpressions(rule: WebhookRule, path: Path): Mistake[] {
-  return EXPRESSIONS.flatMap((key) => {
+  return WEBHOOK_EXPRESSIONS.flatMap((key) => {
     const value = rule[key];
     const isBlock = typeof value === "object";
     const text = isBlock ? value.from : value;

@@ -1,8 +1,9 @@
 /**
- * Translates the body of a request, in chunks, so that a long list does not delay the mapping of
- * records, and so that one event on which an expression does not end costs only itself.
+ * Translates the body of a request in chunks. A long list then does not delay the mapping of
+ * records, and an event on which an expression never ends does not affect the others.
  */
 import { startAwakeTimer } from "../awake-timer.ts";
+import { isObject } from "../is-object.ts";
 import type {
   ListedEvent,
   ChunkRequest,
@@ -22,7 +23,7 @@ const CHUNK = 200;
 /** Limit for all events of one body, ms awake. */
 const BODY_DEADLINE_MS = 10_000;
 
-/** So often the thread may be ended for one body, since each time delays the records that wait. */
+/** How often the thread may be ended for one body: each time delays the records that wait. */
 const MAX_LATE = 3;
 
 export async function translateBody(
@@ -47,7 +48,7 @@ export async function translateBody(
         continue;
       }
       late += 1;
-      // Only an event that is late by itself is at fault: those before it took a part of the time.
+      // An event is at fault only as the first of its chunk: those before it took a part of the time.
       if (chunk.at === 0) results.push({ kind: "problems", problems: [chunk.problem] });
       else size = chunk.at;
     }
@@ -102,6 +103,3 @@ function without(body: unknown, [key, ...rest]: readonly string[]): unknown {
   const { [key]: inner, ...others } = body;
   return rest.length === 0 ? others : { ...others, [key]: without(inner, rest) };
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -3,6 +3,7 @@ import { kindOf, type Problem } from "../../sync/problem.ts";
 import { withoutNulls } from "../clean.ts";
 import { failureOf } from "../expression-errors.ts";
 import { fold } from "../fold.ts";
+import { isObject } from "../is-object.ts";
 import type { Watch } from "../map-fields.ts";
 import type { WebhookExpression } from "./compile-webhook-expression.ts";
 import type { CompiledWebhook } from "./compile.ts";
@@ -41,7 +42,7 @@ export async function translateEvent(
     watch(key);
     try {
       const found = await expression.evaluate(event, { ...surroundings });
-      // Of an operation, false may be a word of its table.
+      // The table of `operation` may have the word false.
       return key === "operation" && found === false ? found : emptyAsMissing(found);
     } catch (error) {
       fail(key, `cannot be read: ${failureOf(error)}`, event);
@@ -115,7 +116,7 @@ async function idOf(
   { value, fail }: Scope,
 ): Promise<string | undefined> {
   const given = await value(key, expression);
-  // An event without an id of its own is recognised as those of tools that have none.
+  // An event without an id of its own is recognised by its content.
   if (given === FAILED || (given === undefined && key === "eventId")) return undefined;
   const text = idText(given);
   if (text !== undefined) return text;
@@ -167,6 +168,3 @@ const emptyAsMissing = (value: unknown): unknown =>
   value === null || value === false || (typeof value === "string" && value.trim() === "")
     ? undefined
     : value;
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

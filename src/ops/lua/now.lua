@@ -1,7 +1,7 @@
 -- Include: `now` is the clock that all processes share, ms (src/state/redis-clock.ts). The caller
--- tells it by its last argument, which is not seen below. If that is '', the caller does not know
--- it: then it is Redis' own clock without its steps. The first key must begin with the tenant's
--- hash tag.
+-- passes it as the last argument, which is removed here. It passes '' when it does not know the
+-- time: then `now` is Redis' own clock without its steps. The first key must begin with the
+-- tenant's hash tag.
 local now = tonumber(table.remove(ARGV))
 if not now then
   local clock = redis.call('TIME')

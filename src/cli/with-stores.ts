@@ -1,0 +1,14 @@
+import { readConfig } from "../config.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { openStores, type Stores } from "../status/stores.ts";
+
+/** Runs a command on the state in Redis, and closes the connection after it. */
+export async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
+  const config = readConfig();
+  const stores = openStores(config, await connectOnce(config));
+  try {
+    await work(stores);
+  } finally {
+    await stores.close();
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The only fields that a log line may carry. None of them can hold the content of a record, an event
+ * or a token.
+ */
+const LOG_FIELDS = [
+  "added",
+  "address",
+  "backoff_ms",
+  "crm",
+  "delay_ms",
+  "denied",
+  "dir",
+  "err",
+  "event",
+  "fields",
+  "for_hours",
+  "for_ms",
+  "freshness_s",
+  "from",
+  "gaps",
+  "host",
+  "kind",
+  "lane",
+  "level_now",
+  "mapping",
+  "missing",
+  "node",
+  "outcome",
+  "pacing",
+  "port",
+  "reason",
+  "record",
+  "records",
+  "relations",
+  "removed",
+  "reply",
+  "requests",
+  "roles",
+  "rows",
+  "server_pid",
+  "source",
+  "span_id",
+  "status",
+  "step",
+  "step_ms",
+  "suppressed",
+  "to",
+  "token_file",
+  "trace_id",
+  "tries",
+  "unexplained",
+  "until",
+  "url",
+  "values",
+  "version",
+  "wait_asked_ms",
+  "webhook",
+  "why",
+] as const;
+
+export type LogFields = { readonly [name in (typeof LOG_FIELDS)[number]]?: unknown };
+
+const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS);
+
+export const isLogField = (name: string): boolean => KNOWN.has(name);
