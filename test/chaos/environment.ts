@@ -9,14 +9,14 @@ import { SYNC_QUEUE } from "../../src/state/pointer-queue.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
-import { Service } from "./service.ts";
+import { Service, type Limits } from "./service.ts";
 import { RecordingProxy } from "./recording-proxy.ts";
 
 /** Short, so that what a crashed process held is soon free again. */
 export const SERVICE_TIMEOUT_MS = 500;
 
 /** 100 requests per second: an hour takes ten seconds; bursts of 20. */
-const LIMITS = { perHour: 1000, hourMs: 10_000, burst: 20, burstMs: 200 };
+const LIMITS: Limits = { perHour: 1000, hourMs: 10_000, burst: 20, burstMs: 200 };
 
 /** Roles of each process. */
 export const ONE = ["http,intake,sync"];
@@ -81,6 +81,7 @@ export class Environment implements AsyncDisposable {
     components: Pick<Environment, "redis" | "service" | "proxy">,
     dir: TempDir,
     processes: readonly string[],
+    limits: Limits,
   ) {
     this.redis = components.redis;
     this.service = components.service;
@@ -94,10 +95,10 @@ export class Environment implements AsyncDisposable {
       SERVICE_TOKEN_FILE: this.#tokenFile,
       SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
       RETRY_BASE_MS: "100",
-      QUOTA_PER_HOUR: String(LIMITS.perHour),
-      QUOTA_HOUR_MS: String(LIMITS.hourMs),
-      QUOTA_BURST: String(LIMITS.burst),
-      QUOTA_BURST_MS: String(LIMITS.burstMs),
+      QUOTA_PER_HOUR: String(limits.perHour),
+      QUOTA_HOUR_MS: String(limits.hourMs),
+      QUOTA_BURST: String(limits.burst),
+      QUOTA_BURST_MS: String(limits.burstMs),
       QUOTA_PACING: "burst",
     };
     this.daemons = processes.map((roles) => new Daemon(roles, env));
@@ -107,13 +108,13 @@ export class Environment implements AsyncDisposable {
     for (const queue of [this.inbox, this.#sync]) queue.on("error", () => {});
   }
 
-  static async start(processes: readonly string[]): Promise<Environment> {
+  static async start(processes: readonly string[], limits = LIMITS): Promise<Environment> {
     const dir = await tempDir();
     const redis = await ownRedis();
-    const service = await Service.start(dir.path, LIMITS);
+    const service = await Service.start(dir.path, limits);
     const proxy = new RecordingProxy(service.port, SERVICE_TIMEOUT_MS * 0.9);
     await proxy.open();
-    const environment = new Environment({ redis, service, proxy }, dir, processes);
+    const environment = new Environment({ redis, service, proxy }, dir, processes, limits);
     await Promise.all(environment.daemons.map((daemon) => daemon.start()));
     return environment;
   }

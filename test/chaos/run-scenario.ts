@@ -1,9 +1,10 @@
 /** Runs one scenario and checks its result. */
 import { setTimeout as delay } from "node:timers/promises";
 import { createRandom, type Random } from "../../src/demo/random.ts";
-import { deadLetterId } from "../../src/sync/dead-letter.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { createLoad, type Load, type LoadSize, type SentEvent } from "./load.ts";
+import { deliver } from "./deliver.ts";
+import { findLost } from "./find-lost.ts";
+import { createLoad, type LoadSize, type SentEvent } from "./load.ts";
 import { FAULTS, type Fault, type FaultName } from "./faults.ts";
 import { Environment, ONE, SPLIT } from "./environment.ts";
 
@@ -33,9 +34,6 @@ export const isGood = ({ lost, stale, overlaps, own429 }: ScenarioResult): boole
   lost.length + stale + overlaps + own429 === 0;
 
 const BATCH = 100;
-
-/** Share of the batches that are sent through BullMQ; the others go over HTTP. */
-const BY_BULLMQ = 0.3;
 
 /** How long all changes may take to settle after the last fault, ms. */
 const SETTLE_DEADLINE_MS = 180_000;
@@ -88,54 +86,6 @@ async function send(
     const batch = events.slice(next, next + BATCH);
     const dueIn = startedAt + (next / events.length) * sendingMs - performance.now();
     if (dueIn > 0) await delay(dueIn);
-    const byBullMq = random.chance(BY_BULLMQ);
-    await waitFor(
-      () => (byBullMq ? addJobs(environment, batch) : post(environment, random, batch)),
-      {
-        what: "a batch is accepted",
-        deadlineMs: 120_000,
-      },
-    );
+    await deliver(environment, random, batch);
   }
-}
-
-async function addJobs(environment: Environment, batch: readonly SentEvent[]): Promise<boolean> {
-  await environment.inbox.addBulk(batch.map((data) => ({ name: "event", data })));
-  return true;
-}
-
-async function post(
-  environment: Environment,
-  random: Random,
-  batch: readonly SentEvent[],
-): Promise<boolean> {
-  const intakes = environment.daemons.filter(
-    ({ roles, running }) => roles.includes("http") && running,
-  );
-  if (intakes.length === 0) return false;
-  const response = await random.pick(intakes).running?.push(batch);
-  return response?.status === 202;
-}
-
-/** Records and dead letters that differ from the newest events, in words. */
-async function findLost(environment: Environment, { expected }: Load): Promise<string[]> {
-  const found: string[] = [];
-  const relations = new Map(environment.service.relations().map((held) => [held.crmCode, held]));
-  const deadLetters = new Set(await environment.deadLetters());
-  for (const [code, wanted] of expected) {
-    const held = relations.get(code);
-    const dead = wanted === undefined || wanted.dead;
-    if (deadLetters.has(deadLetterId(code)) !== dead) {
-      found.push(dead ? `${code}: no dead letter` : `${code}: unexpected dead letter`);
-    }
-    const is = held === undefined ? "absent" : `${held.status} ${held.marker}`;
-    if (wanted === undefined) {
-      if (held !== undefined) found.push(`${code} is ${is}, expected absent`);
-    } else if (wanted.status === "terminated") {
-      if (held?.status === "active") found.push(`${code} is ${is}, expected terminated`);
-    } else if (held?.status !== "active" || held.marker !== wanted.marker) {
-      found.push(`${code} is ${is}, expected active ${wanted.marker}`);
-    }
-  }
-  return found;
 }
