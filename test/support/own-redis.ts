@@ -14,6 +14,8 @@ export interface OwnRedis extends AsyncDisposable {
   readonly client: Redis;
   /** Starts it again on the same port, with everything that its AOF holds. */
   start(): Promise<void>;
+  /** Started, and not killed since. */
+  isRunning(): boolean;
   /** SIGKILL, as in a crash. */
   kill(): Promise<void>;
   /** SIGSTOP freezes it, SIGCONT lets it continue. */
@@ -60,9 +62,16 @@ export async function ownRedis(
   const killNow = () => send("SIGKILL");
   process.once("exit", killNow);
 
+  /** Another test's server may listen on the port that was free a moment ago. */
+  async function answers(): Promise<boolean> {
+    const pid = Number(/^process_id:(\d+)/m.exec(await client.info("server"))?.[1]);
+    if (pid !== server?.pid) throw new Error(`Process ${pid} answers, not this test's server.`);
+    return true;
+  }
+
   async function start(): Promise<void> {
     server = spawnRedis(command, dir.path);
-    await waitFor(async () => (await client.ping()) === "PONG", { what: "redis-server is up" });
+    await waitFor(answers, { what: `redis-server is up on port ${port}` });
   }
 
   async function kill(): Promise<void> {
@@ -76,6 +85,7 @@ export async function ownRedis(
   return {
     url,
     client,
+    isRunning: () => server !== undefined,
     start,
     kill,
     signal: send,
