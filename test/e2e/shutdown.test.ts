@@ -137,11 +137,11 @@ it("SIGTERM: not ready at once, then the port closes, and no request is cut", as
   expect(daemon.process.stderr.join("\n")).not.toContain("daemon.stop_timed_out");
 });
 
-it("SIGINT: a person at a terminal waits for nobody", async () => {
+it("SIGINT: the process does not wait for senders, because a person waits for it", async () => {
   await using daemon = await intake("60000");
   await daemon.push([personEvent("r")]);
   const signalledAt = performance.now();
   daemon.process.kill("SIGINT");
   expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
-  expect(performance.now() - signalledAt).toBeLessThan(5000);
+  expect(performance.now() - signalledAt).toBeLessThan(15_000);
 });
