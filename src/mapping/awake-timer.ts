@@ -14,7 +14,7 @@ const TICK_MS = 50;
 /** @param late is called each time that the limit is reached. */
 export function startAwakeTimer(late: () => void, limitMs: number): AwakeTimer {
   let awakeMs = 0;
-  // However long the process stood still, only one tick is due when it continues.
+  // However long the process was stopped, only one tick is due when it continues.
   const ticking = setInterval(() => {
     awakeMs += TICK_MS;
     if (awakeMs < limitMs) return;

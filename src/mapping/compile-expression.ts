@@ -60,7 +60,7 @@ export function checkedExpression(
 const TOO_LONG = "D1012";
 
 /**
- * JSONata measures its time limit by the clock. A machine that stood still has used no time of the
+ * JSONata measures its time limit by the clock. A machine that was suspended has used no time of the
  * processor: the evaluation is then repeated.
  */
 async function whileAwake(evaluate: () => Promise<unknown>): Promise<unknown> {

@@ -64,7 +64,7 @@ test("a producer two days behind makes no dead letters of good events", async ()
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
 });
 
-test("a clock twenty hours ahead is told, and does not hide later edits", async () => {
+test("a clock twenty hours ahead is found, and does not hide later edits", async () => {
   await using setup = await setUp();
   const { sandbox, daemon } = setup;
   await daemon.push([personEvent("1", { firstName: "Wrong" }, { time: at(20 * HOUR_MS) })]);

@@ -15,7 +15,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
-/** Runs a command of which nobody reads one output. @returns its exit code and the other output. */
+/** Runs a command, and closes one of its outputs. @returns its exit code and the other output. */
 async function withoutReaderOf(
   closed: "stdout" | "stderr",
   args: readonly string[],
@@ -60,7 +60,7 @@ test("a command whose reader has left finishes its work, without a stack", async
   expect(exported).toEqual({ code: 0, other: "" });
 });
 
-test("the daemon works on when nobody reads its outputs", async () => {
+test("the daemon works on when its outputs are closed", async () => {
   const port = String(await freePort());
   const child = spawn(process.execPath, [MAIN, "start", "--roles", "http", "--json"], {
     env: isolatedEnv({

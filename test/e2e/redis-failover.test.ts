@@ -45,7 +45,7 @@ async function failUpdates(sandbox: SandboxProcess, path: string): Promise<() =>
   return async () => void (await fetch(`${sandbox.faultsUrl}/faults/${id}`, { method: "DELETE" }));
 }
 
-it("a replica without the last writes takes over: nothing stale, no 429, and what is lost is told", async () => {
+it("a replica without the last writes takes over: nothing stale, no 429, and what is lost is reported", async () => {
   await using primary = await ownRedis();
   const { port } = new URL(primary.url);
   await using replica = await ownRedis({ replicaof: `127.0.0.1 ${port}` });

@@ -182,7 +182,7 @@ describe("credentials", () => {
     expect(await status({ authorization: "Bearer token" })).toBe(202);
   });
 
-  test("a signed request that was cut short is accepted when it comes again", async () => {
+  test("a signed request that was cut short is accepted when it is sent again", async () => {
     await using redis = await ownRedis();
     await using server = await startIntakeServer(redis.url, { INGEST_SECRET: secret });
     const body = JSON.stringify(personEvent("1"));

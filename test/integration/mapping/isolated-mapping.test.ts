@@ -148,7 +148,7 @@ test.for([
   expect(String(error)).toMatch(expected);
 });
 
-test("a process that stood still for longer than the limit loses no record", async () => {
+test("a process that was stopped for longer than the limit loses no record", async () => {
   const module = join(dir, "computes.ts");
   const marker = join(dir, "has-begun");
   await writeFile(

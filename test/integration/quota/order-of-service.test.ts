@@ -97,7 +97,7 @@ const allServed = (served: readonly string[], count: number) =>
 const lastPlaceOf = (served: readonly string[], crmCode: string) => served.lastIndexOf(crmCode);
 
 for (const lane of ["live", "bulk"] as const) {
-  it(`a 503 on an early record of a ${lane} backlog: it comes again after its delay, not last`, async () => {
+  it(`a 503 on an early record of a ${lane} backlog: it is sent again after its delay, not last`, async () => {
     const runtime = newRuntime();
     await acceptBacklog(runtime, lane);
     const served = runLoop(runtime, (crmCode, times) =>
@@ -112,7 +112,7 @@ for (const lane of ["live", "bulk"] as const) {
 it.each<[string, ServiceReply]>([
   ["a 429", { kind: "throttled" }],
   ["a healed 409", { kind: "exists" }],
-])("%s on an early record of a backlog: it comes again next, not last", async (_name, reply) => {
+])("%s on an early record of a backlog: it is sent again next, not last", async (_name, reply) => {
   const runtime = newRuntime();
   await acceptBacklog(runtime);
   const served = runLoop(runtime, (crmCode, times) =>

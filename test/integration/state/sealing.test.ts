@@ -83,7 +83,7 @@ describe("the key of the fingerprints", () => {
     expect((await keyring(NEW).open()).fingerprintOf(body)).not.toBe(fingerprint);
   });
 
-  it("a process without the key is told which one is missing, and changes nothing", async () => {
+  it("a process without the key names the missing one, and changes nothing", async () => {
     await keyring(OLD).open();
     const stored = await redis.get(keys.keyring);
     await expect(keyring(NEW).open()).rejects.toThrow(UnknownKey);

@@ -15,7 +15,7 @@ function slowRecord(pass: (ms: number) => void, ms: number) {
   };
 }
 
-test("a machine that stood still during an evaluation costs the record nothing", async () => {
+test("a machine that was suspended during an evaluation costs the record nothing", async () => {
   const standStill = (ms: number) =>
     void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   const expression = compileExpression('slow & "y"');

@@ -17,7 +17,7 @@ it("says while the old key is still needed", () => {
   ]);
 });
 
-it("names the key that nobody has, instead of telling to wait", () => {
+it("names the key that no process has, instead of asking to wait", () => {
   expect(says({ resealed: { found: 3, missing: { abcd1234: 1 } } })).toEqual([
     "1 value in Redis cannot be opened: sealed with the key abcd1234, which STATE_KEY does not hold. Add it after a blank.",
   ]);
