@@ -3,6 +3,7 @@
  * hour is compressed: QUOTA_HOUR_MS (default 20 s) and QUOTA_BURST_MS (default 500 ms).
  */
 import { ownRedis } from "../test/support/own-redis.ts";
+import { runFailover } from "./failover.ts";
 import { runIngest } from "./ingest.ts";
 import { runMemory } from "./memory.ts";
 import { runPacing } from "./pacing.ts";
@@ -23,6 +24,7 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
     await runIngest({ redisUrl, mapping: "generic" }),
   ],
   memory: async (redisUrl) => [await runMemory(redisUrl)],
+  failover: async () => [await runFailover()],
 };
 
 const wanted = process.argv.slice(2);

@@ -1,6 +1,6 @@
 /**
  * Writes what is generated: the references of fields, metrics and log events, the schema of mapping
- * files, the dashboard, and the rules of Prometheus as Kubernetes takes them.
+ * files, the dashboard, the rules of Prometheus as Kubernetes takes them, and the rules of Redis' ACL.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { fieldsReference } from "./fields-reference.ts";
 import { logEventsReference } from "./log-events-reference.ts";
 import { metricsReference } from "./metrics-reference.ts";
 import { prometheusRule } from "./prometheus-rule.ts";
+import { aclRules } from "./redis-acl.ts";
 
 const root = join(import.meta.dirname, "..");
 writeFileSync(join(root, "docs/metrics.md"), await metricsReference());
@@ -24,3 +25,4 @@ writeFileSync(
   `${JSON.stringify(buildDashboard(), undefined, 2)}\n`,
 );
 writeFileSync(join(root, "deploy/kubernetes/monitoring/prometheus-rule.yaml"), prometheusRule());
+writeFileSync(join(root, "deploy/redis/acl-rules.txt"), `${aclRules("{crmsync}")}\n`);

@@ -14,6 +14,7 @@ export const IDLE: Readings = {
   unsynced: { live: 0, bulk: 0 },
   deadLetters: 0,
   deadReasons: {},
+  expiring: undefined,
   denial: undefined,
   quota: {
     limit: 0,
@@ -32,6 +33,7 @@ export const IDLE: Readings = {
   redis: {
     version: "",
     role: "master",
+    replicas: 0,
     appendOnly: true,
     writesSucceed: true,
     rewritesSucceed: true,
@@ -59,6 +61,7 @@ export const IDLE: Readings = {
   hours: [],
   retried: undefined,
   resealed: undefined,
+  actWaitsSince: undefined,
   tokenIssuedAt: undefined,
 };
 

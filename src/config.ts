@@ -3,11 +3,15 @@
  * remedy. A secret may be given as `X` or, in a file, as `X_FILE`.
  */
 import { readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
+import { isAbsolute } from "node:path";
 import { z } from "zod";
+import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
+import { parseRedisUrl } from "./ops/redis-url.ts";
 import * as limits from "./service-spec/limits.ts";
 
-/** A key of AES-256. */
-const STATE_KEY_BYTES = 32;
+/** A key of AES-256, or of HMAC-SHA-256. */
+const KEY_BYTES = 32;
 
 /** Exit status for a configuration that cannot work (EX_CONFIG of sysexits). */
 export const EXIT_CONFIG = 78;
@@ -40,6 +44,14 @@ const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
 const oneOf = <const T extends readonly string[]>(values: T, fallback: T[number]) =>
   z.enum(values, { error: `must be one of ${values.join(", ")}` }).default(fallback);
 
+/** An IP address, or a network as address/bits. */
+function isNetwork(text: string): boolean {
+  const [address = "", bits, ...rest] = text.split("/");
+  const most = isIP(address) === 6 ? 128 : 32;
+  const isBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
+  return isIP(address) !== 0 && isBits && rest.length === 0;
+}
+
 const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""), {
   error: "must be an http or https address",
 });
@@ -47,10 +59,17 @@ const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.pr
 const variables = {
   REDIS_URL: z
     .string()
-    .refine((text) => /^(rediss?|unix):$/.test(URL.parse(text)?.protocol ?? ""), {
-      error: "must be a redis://, rediss:// or unix:// address",
+    .superRefine((text, context) => {
+      try {
+        parseRedisUrl(text);
+      } catch (error) {
+        context.addIssue((error as Error).message);
+      }
     })
     .optional(),
+  REDIS_CA_FILE: z.string().optional(),
+  REDIS_CERT_FILE: z.string().optional(),
+  REDIS_KEY_FILE: z.string().optional(),
   SERVICE_BASE_URL: httpUrl
     .transform((text) => text.replace(/\/+$/, ""))
     .refine((text) => !text.endsWith(limits.API_PREFIX), {
@@ -71,9 +90,27 @@ const variables = {
   MAPPING: z.string().default("business-relation"),
   HTTP_HOST: z.string().default("127.0.0.1"),
   HTTP_PORT: whole(0, 8080, 65_535),
+  /** Requests a second of one sender, averaged over 10 s. */
+  HTTP_RATE_LIMIT: whole(1, 1000),
+  HTTP_TRUSTED_PROXIES: z
+    .string()
+    .transform((text) => text.split(",").map((part) => part.trim()))
+    .refine((parts) => parts.every(isNetwork), {
+      error: "must list addresses or networks with commas between, as 10.0.0.0/8,192.168.1.4",
+    })
+    .optional(),
+  OPS_HOST: z.string().optional(),
+  OPS_PORT: z
+    .string()
+    .regex(/^\d+$/, { error: "must be a whole number" })
+    .transform(Number)
+    .refine((port) => port <= 65_535, { error: "must be from 0 to 65535" })
+    .optional(),
   SANDBOX_PORT: whole(0, 4010, 65_535),
   SHUTDOWN_DELAY_MS: whole(0, 0, 60_000),
-  INGEST_AUTH: z.literal("none", { error: "may only be none" }).optional(),
+  INGEST_AUTH: z
+    .enum(["none", "none-from-anywhere"], { error: "may only be none or none-from-anywhere" })
+    .optional(),
   QUOTA_PER_HOUR: whole(1, limits.REQUESTS_PER_HOUR),
   QUOTA_BURST: whole(1, limits.BURST_REQUESTS),
   QUOTA_HOUR_MS: whole(1000, limits.HOUR_MS),
@@ -88,6 +125,14 @@ const variables = {
     .refine((text) => Number(text) > 0, { error: "must be a number of hours above 0" })
     .transform(Number)
     .default(72),
+  /** Undefined: never. */
+  DEAD_LETTER_DAYS: z
+    .string()
+    .refine((text) => text === "never" || (/^[1-9]\d*$/.test(text) && Number(text) <= 3650), {
+      error: "must be a whole number of days from 1 to 3650, or never",
+    })
+    .transform((text) => (text === "never" ? undefined : Number(text)))
+    .default(30),
   HTTPS_PROXY: httpUrl.optional(),
   HTTP_PROXY: httpUrl.optional(),
   NO_PROXY: z.string().optional(),
@@ -119,6 +164,12 @@ const variables = {
     .refine((text) => Number(text) >= 0 && Number(text) <= 1, { error: "must be from 0 to 1" })
     .transform(Number)
     .default(1),
+  AUDIT_LOG: z
+    .string()
+    .refine((text) => text === "stdout" || isAbsolute(text), {
+      error: "must be stdout, or the absolute path of a file",
+    })
+    .optional(),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
   LOG_FORMAT: z.enum(["json", "text"], { error: "must be json or text" }).optional(),
@@ -130,7 +181,9 @@ const SECRETS = [
   "INGEST_TOKEN",
   "INGEST_SECRET",
   "OPERATOR_TOKEN",
+  "VIEWER_TOKEN",
   "STATE_KEY",
+  "AUDIT_KEY",
   "HUBSPOT_WEBHOOK_SECRET",
   "HUBSPOT_TOKEN",
   "SALESFORCE_WEBHOOK_SECRET",
@@ -145,14 +198,39 @@ const SECRETS = [
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
+/** Those that the operator chooses; the others come from the service, a CRM or a collector. */
+const CHOSEN: ReadonlySet<string> = new Set<SecretName>([
+  "INGEST_TOKEN",
+  "OPERATOR_TOKEN",
+  "VIEWER_TOKEN",
+  "SALESFORCE_WEBHOOK_SECRET",
+  "DYNAMICS_WEBHOOK_SECRET",
+  "PIPEDRIVE_WEBHOOK_SECRET",
+  "TWENTY_WEBHOOK_SECRET",
+]);
+
+/** A chosen secret is at least this long, so that it cannot be guessed. */
+const MIN_SECRET = 24;
+
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
 
 export type Config = Values & {
   readonly secrets: Readonly<Record<SecretName, Secret | undefined>>;
   /** The keys of STATE_KEY, 32 bytes each: the first one seals, all of them open. */
   readonly stateKeys: readonly Buffer[];
-  /** The secret in a variable that the mapping file names. @param problems why it cannot be used. */
-  readonly namedSecret: (name: string, problems?: string[]) => Secret | undefined;
+  /** The keys of AUDIT_KEY, as many: the first one makes hashes, all of them check. */
+  readonly auditKeys: readonly Buffer[];
+  readonly redisTls: RedisTls;
+  /**
+   * The secret in a variable that the mapping file names.
+   * @param problems why it cannot be used.
+   * @param isChosen whether the operator chooses it, and so how long it is.
+   */
+  readonly namedSecret: (
+    name: string,
+    problems?: string[],
+    isChosen?: boolean,
+  ) => Secret | undefined;
 };
 
 /** A secret; its file is read again whenever it has changed. */
@@ -168,7 +246,7 @@ export function readConfig(env: Env = process.env): Config {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(variables)) {
-    const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
+    const given = givenValue(env, name, problems);
     // Without an endpoint, the machine's OTEL_ settings are meant for other programs.
     const counts = !name.startsWith("OTEL_") || Boolean(env["OTEL_EXPORTER_OTLP_ENDPOINT"]);
     const parsed = schema.safeParse(given === "" || !counts ? undefined : given);
@@ -176,21 +254,38 @@ export function readConfig(env: Env = process.env): Config {
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(
-    SECRETS.map((name) => [name, readSecret(env, name, problems)]),
+    SECRETS.map((name) => [name, readSecret(env, name, problems, CHOSEN.has(name))]),
   ) as Record<SecretName, Secret | undefined>;
-  const stateKeys = (secrets.STATE_KEY?.value().trim().split(/\s+/) ?? []).map(fromBase64);
-  if (stateKeys.length > 2 || stateKeys.some((key) => key?.length !== STATE_KEY_BYTES)) {
+  const stateKeys = keysOf(secrets.STATE_KEY);
+  if (stateKeys.length > 2 || !stateKeys.every(isKey)) {
     problems.push(
       "STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32); during a rotation the new one, a blank, the old one",
     );
   }
+  const auditKeys = keysOf(secrets.AUDIT_KEY);
+  if (!auditKeys.every(isKey)) {
+    problems.push(
+      "AUDIT_KEY must be 32 bytes in base64 (openssl rand -base64 32); after a rotation the new one, a blank, the older ones",
+    );
+  }
   const signing = secrets.INGEST_SECRET?.value().split(/\s+/) ?? [];
-  if (!signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{16,}={0,2}$/.test(secret))) {
+  if (!signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{24,}={0,2}$/.test(secret))) {
     problems.push(
       'INGEST_SECRET must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated',
     );
   }
+  const espocrm = secrets.ESPOCRM_WEBHOOK_SECRET?.value().trim().split(/\s+/) ?? [];
+  if (!espocrm.every((entry) => /^\w+\/(?:create|update|delete)=./.test(entry))) {
+    problems.push(
+      "ESPOCRM_WEBHOOK_SECRET must name the address of each secret, as Contact/update=<secret key of that webhook>, with blanks between",
+    );
+  }
   const known = values as Values;
+  const isTls = known.REDIS_URL !== undefined && parseRedisUrl(known.REDIS_URL).tls;
+  const redisTls = readRedisTls(known, isTls, problems);
+  if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
+    problems.push("OPS_PORT must be another port than HTTP_PORT");
+  }
   if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push(
       "QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk changes are never sent",
@@ -200,25 +295,38 @@ export function readConfig(env: Env = process.env): Config {
   return {
     ...known,
     secrets,
-    stateKeys: stateKeys.filter((key) => key !== undefined),
+    stateKeys: stateKeys.filter(isKey),
+    auditKeys: auditKeys.filter(isKey),
+    redisTls,
     namedSecret: namedSecretsOf(env),
   };
+}
+
+function givenValue(env: Env, name: string, problems: string[]): string | undefined {
+  // It may hold a password.
+  if (name === "REDIS_URL") return readSecret(env, name, problems)?.value();
+  return env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
 }
 
 /** A webhook may use INGEST_TOKEN, as /events does; no other secret of crmsync. */
 function namedSecretsOf(env: Env): Config["namedSecret"] {
   const read = new Map<string, Secret>();
-  return (name, problems = []) => {
+  return (name, problems = [], isChosen = false) => {
     const isOwn = name in variables || (SECRETS as readonly string[]).includes(name);
     if (isOwn && name !== "INGEST_TOKEN") {
       problems.push(`${name} is a variable of crmsync: let the mapping file name another one`);
       return undefined;
     }
-    const secret = read.get(name) ?? readSecret(env, name, problems);
+    const secret = read.get(name) ?? readSecret(env, name, problems, isChosen);
     if (secret !== undefined) read.set(name, secret);
     return secret;
   };
 }
+
+const keysOf = (secret: Secret | undefined): (Buffer | undefined)[] =>
+  secret?.value().trim().split(/\s+/).map(fromBase64) ?? [];
+
+const isKey = (key: Buffer | undefined): key is Buffer => key?.length === KEY_BYTES;
 
 /** Undefined for a text that is not base64, or not its canonical form. */
 function fromBase64(text: string): Buffer | undefined {
@@ -234,7 +342,34 @@ export function settingOf(config: Config, name: string): (() => string) | undefi
   return typeof value === "string" && value !== "" ? () => value : undefined;
 }
 
-function readSecret(env: Env, name: string, problems: string[]): Secret | undefined {
+function readSecret(
+  env: Env,
+  name: string,
+  problems: string[],
+  isChosen = false,
+): Secret | undefined {
+  const secret = findSecret(env, name, problems, isChosen ? isLong : () => true);
+  if (secret === undefined || !isChosen || isLong(secret.value())) return secret;
+  problems.push(
+    `${name} is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
+  );
+  return undefined;
+}
+
+/** Two of them stand with a blank between while they are rotated. */
+const isLong = (secret: string): boolean =>
+  secret
+    .trim()
+    .split(/\s+/)
+    .every((part) => part.length >= MIN_SECRET);
+
+/** @param isUsable a new value of a file for which it is false does not replace the last one. */
+function findSecret(
+  env: Env,
+  name: string,
+  problems: string[],
+  isUsable: (value: string) => boolean,
+): Secret | undefined {
   const inline = env[name];
   const file = env[`${name}_FILE`];
   if (inline !== undefined && inline !== "" && file !== undefined && file !== "") {
@@ -244,7 +379,7 @@ function readSecret(env: Env, name: string, problems: string[]): Secret | undefi
   if (inline !== undefined && inline !== "") return { file: undefined, value: () => inline };
   if (file === undefined || file === "") return undefined;
   try {
-    const secret = fileSecret(file);
+    const secret = fileSecret(file, isUsable);
     if (secret.value() !== "") return secret;
     problems.push(`${name}_FILE names ${file}, which is empty`);
   } catch (error) {
@@ -254,7 +389,7 @@ function readSecret(env: Env, name: string, problems: string[]): Secret | undefi
   return undefined;
 }
 
-function fileSecret(file: string): Secret {
+function fileSecret(file: string, isUsable: (value: string) => boolean): Secret {
   let readAt = "";
   let value = "";
   return {
@@ -266,7 +401,7 @@ function fileSecret(file: string): Secret {
       const version = stat === undefined ? "" : `${stat.mtimeMs}/${stat.size}/${stat.ino}`;
       if (version !== readAt || stat === undefined) {
         const text = readFileSync(file, "utf8").trim();
-        if (text !== "" || readAt === "") value = text;
+        if ((text !== "" && isUsable(text)) || readAt === "") value = text;
         readAt = version;
       }
       return value;

@@ -6,7 +6,7 @@ import { Worker, type Job } from "bullmq";
 import { settingOf, type Config } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
-import type { FetchedRecord, RecordReader } from "../src/crm/record-reader.ts";
+import { isReadable, type FetchedRecord, type RecordReader } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
 import {
@@ -61,12 +61,19 @@ export async function fetchRecord(
     const known = CONNECTORS.filter((one) => one.reader !== undefined).map(({ name }) => name);
     return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
   }
+  const { object, recordId } = splitSubject(event.subject);
+  if (!isReadable(object) || !isReadable(recordId)) {
+    const rule = `must be <object>/<recordId> of letters, digits, _ and -, to be fetched from ${crm}`;
+    return { field: "subject", rule, kind: "another text" };
+  }
   const missing = missingSettings(runtime.config, reader);
   if (missing.length > 0) {
     const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
     return { field: "data.record", rule, kind };
   }
-  await runtime.thinEvents.put({ crm, subject: event.subject }, order, JSON.stringify(event));
+  const { subject } = event;
+  const pointer = { crm, subject, ...(isDeletion(event) && { deletion: true as const }) };
+  await runtime.thinEvents.put(pointer, order, JSON.stringify(event));
   return undefined;
 }
 
@@ -127,7 +134,8 @@ async function handle(runtime: Runtime, api: CrmApi, job: Job<ThinPointer>): Pro
       return;
     case "missing":
       // A deletion is an event of its own. A record that we may not see must not be terminated.
-      log.warn({ crm }, "fetch.missing");
+      if (isDeletion(event)) await inbox.push([confirmedDeletion(event, taken)]);
+      else log.warn({ crm }, "fetch.missing");
       await thinEvents.finish(job.data, taken);
       return;
     case "throttled":
@@ -185,6 +193,16 @@ async function retryOrGiveUp(
   await thinEvents.finish(job.data, taken);
 }
 
+/** Its sender may be wrong about a deletion: a copy of an earlier request may come at any time. */
+const isDeletion = ({ type }: CrmEvent): boolean => type === "crm.record.deleted";
+
+/** The deletion of a record that the CRM does not have any more. */
+function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
+  const { fetch: _, ...data } = event.data ?? {};
+  const [time = ""] = order.split("\t");
+  return { ...event, id: fetchedId(event), ...(time !== "" && { time }), data };
+}
+
 /**
  * The event as if the CRM had sent the record. Its time is the later of the event's own and the
  * record's last change: a fetched record is at least as new as the event that asked for it.
@@ -202,11 +220,16 @@ function wholeEvent(
     .at(-1);
   return {
     ...event,
-    id: `${event.id}+record-${Date.now().toString(36)}`.slice(-512),
+    // A record that the CRM still has was not deleted, or exists again.
+    ...(isDeletion(event) && { type: "crm.record.updated" as const }),
+    id: fetchedId(event),
     ...(time !== undefined && { time }),
     data: { ...data, record: fetched.record },
   };
 }
+
+const fetchedId = ({ id }: CrmEvent): string =>
+  `${id}+record-${Date.now().toString(36)}`.slice(-512);
 
 const readerOf = (crm: string): RecordReader | undefined =>
   CONNECTORS.find(({ name }) => name === crm)?.reader;

@@ -15,7 +15,7 @@ export interface Heartbeat {
 }
 
 export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): Heartbeat {
-  const { clock, heartbeats, keyring, log, metrics, redis, version } = runtime;
+  const { clock, heartbeats, keyring, log, metrics, redis, trail, version } = runtime;
   const id = `${hostname()}:${process.pid}`;
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
@@ -39,6 +39,7 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
       ...clock.view(),
       ...(frozen && { frozen }),
       ...(lacksKey !== undefined && { lacksKey }),
+      ...(trail?.failure && { auditFailure: `${trail.where}: ${trail.failure.message}` }),
     });
     await addCounts();
   }

@@ -4,35 +4,36 @@ import { CONNECTORS } from "../src/crm/connectors.ts";
 import { jsonEndpoint } from "../src/crm/json-webhook.ts";
 import { serveEvents } from "../src/http/events.ts";
 import { serveOpenApi } from "../src/http/openapi.ts";
-import type { createHttpServer } from "../src/http/server.ts";
+import { createIntakeGuard, type IntakeGuard } from "../src/http/intake-guard.ts";
 import type { IntakePorts } from "../src/http/store-events.ts";
 import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/http/webhooks.ts";
 import { canFetch } from "./fetch.ts";
+import type { HttpServer } from "./http-server.ts";
 import type { Runtime } from "./runtime.ts";
 
-type HttpServer = ReturnType<typeof createHttpServer>;
+type App = HttpServer["app"];
 
-export function serveHttpIntake(app: HttpServer, runtime: Runtime): void {
+export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Runtime): void {
   const { config, mapping, metrics, version } = runtime;
+  const guard = createIntakeGuard(app, count, refused);
   const ports = intakePorts(runtime);
   app.addHook("onResponse", async (request, reply) => {
     metrics.countIntakeResponse(request.routeOptions.url, reply.statusCode);
   });
   traceRequests(app, runtime);
-  serveEvents(app, {
+  serveEvents(app, guard, {
     ...ports,
     token: settingOf(config, "INGEST_TOKEN"),
     secret: settingOf(config, "INGEST_SECRET"),
-    open: config.INGEST_AUTH === "none",
+    open: config.INGEST_AUTH !== undefined,
   });
-  const names = CONNECTORS.map(({ name }) => name);
-  serveOpenApi(
-    app,
-    version,
-    names,
-    mapping.webhooks.map(({ name }) => name),
-  );
-  serveCrmWebhooks(app, runtime, ports);
+  void app.register(async (scope) => {
+    scope.addHook("onRequest", async (request) => count(request, undefined));
+    const crms = CONNECTORS.map(({ name }) => name);
+    const tools = mapping.webhooks.map(({ name }) => name);
+    serveOpenApi(scope, version, crms, tools);
+  });
+  serveCrmWebhooks(app, runtime, guard, ports);
 }
 
 function intakePorts({ clock, intakeClient, log, throttle }: Runtime): IntakePorts {
@@ -49,14 +50,19 @@ function intakePorts({ clock, intakeClient, log, throttle }: Runtime): IntakePor
   };
 }
 
-function serveCrmWebhooks(app: HttpServer, runtime: Runtime, ports: IntakePorts): void {
+function serveCrmWebhooks(
+  app: App,
+  runtime: Runtime,
+  guard: IntakeGuard,
+  ports: IntakePorts,
+): void {
   const { config, log, mapping, metrics, throttle } = runtime;
   const endpoints = [...CONNECTORS, ...mapping.webhooks.map(jsonEndpoint)];
   for (const { name: webhook } of endpoints) {
     for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
     metrics.webhookGaps.inc({ webhook }, 0);
   }
-  serveWebhooks(app, endpoints, {
+  serveWebhooks(app, endpoints, guard, {
     ...ports,
     secret(name) {
       const named = config.namedSecret(name);
@@ -79,7 +85,7 @@ function serveCrmWebhooks(app: HttpServer, runtime: Runtime, ports: IntakePorts)
 }
 
 /** A request that brings events starts a trace once its body has been read. */
-function traceRequests(app: HttpServer, { tracing }: Runtime): void {
+function traceRequests(app: App, { tracing }: Runtime): void {
   const ends = new WeakMap<object, (status: number) => void>();
   app.addHook("preHandler", (request, _reply, done) => {
     const { method, url } = request.routeOptions;

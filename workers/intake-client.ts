@@ -4,51 +4,58 @@
  */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
+import { openRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
 import type { Sealing } from "../src/state/sealing.ts";
 import type { Keys } from "../src/state/keys.ts";
 import { healthReading, MemoryGate, writesRejected } from "../src/state/redis-health.ts";
+import { Replication } from "../src/state/replication.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
 const COMMAND_TIMEOUT_MS = 5000;
 
 export interface IntakeClientOptions {
-  readonly redisUrl: string;
-  readonly prefix: string;
+  readonly target: RedisTarget;
   readonly keys: Keys;
   readonly sealing: Sealing;
   readonly tracing: Tracing;
   readonly onError: (error: Error) => void;
+  /** An event is acknowledged that no replica has confirmed. */
+  readonly onReplicaLate: () => void;
 }
 
 export class IntakeClient {
   readonly #redis: Redis;
   readonly #inbox: Inbox;
   readonly #memory: MemoryGate;
+  readonly #replication: Replication;
   readonly #staged: StagedStates;
   readonly #keys: Keys;
 
-  constructor({ redisUrl, prefix, keys, sealing, tracing, onError }: IntakeClientOptions) {
-    this.#redis = new Redis(redisUrl, {
+  constructor({ target, keys, sealing, tracing, onError, onReplicaLate }: IntakeClientOptions) {
+    this.#redis = openRedis(target, {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       commandTimeout: COMMAND_TIMEOUT_MS,
     });
     this.#redis.on("error", onError);
     this.#memory = new MemoryGate(this.#redis);
+    this.#replication = new Replication(this.#redis, onReplicaLate);
     this.#keys = keys;
-    this.#inbox = new Inbox(this.#redis, prefix, sealing, tracing.bullmq);
+    this.#inbox = new Inbox(this.#redis, target.prefix, sealing, tracing.bullmq);
     this.#staged = new StagedStates(this.#redis, keys, sealing);
   }
 
   /** @throws when Redis is nearly full: what is left of its memory is for sync. */
   async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
     if (await this.#memory.isClosed()) throw new Error("Redis is nearly full");
-    return this.#inbox.push(events);
+    const result = await this.#inbox.push(events);
+    await this.#replication.confirm();
+    return result;
   }
 
   /** Why Redis accepts no events now; undefined when it does. @throws when it does not answer. */

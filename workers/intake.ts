@@ -1,7 +1,8 @@
 /** Takes events from the inbox and stages the newest state of each record. */
-import { DelayedError, Worker, type Job } from "bullmq";
+import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
+import { isJobTime, jobFault } from "../src/event/job-fault.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
@@ -13,7 +14,7 @@ import {
   type Arrival,
 } from "../src/sync/accept-event.ts";
 import { DamagedValue } from "../src/state/sealing.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 import { fetchRecord } from "./fetch.ts";
 import { redriveDeadLetter } from "./redrive.ts";
@@ -41,6 +42,9 @@ const RETRY_MS = 5000;
  */
 const LISTS_WAIT_MS = 4000;
 const LISTS_WAIT_PER_EVENT_MS = 5;
+
+/** How every job ends, whatever its sender has set. */
+const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, attempts: 1 };
 
 /** An event cannot be accepted before the tenant's value lists are known. */
 class ListsUnknown extends Error {}
@@ -79,7 +83,7 @@ export function startIntake(runtime: Runtime): Intake {
       }
       if (isDefect(error)) {
         log.error({ err: error, record: runtime.recordName(job.id) }, "event.defect");
-        await rejectDefect(runtime, job);
+        await rejectJob(runtime, job, { reason: "defect", rule: "could not be processed" });
         return;
       }
       throttle("intake", (suppressed) =>
@@ -140,6 +144,11 @@ async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
 }
 
 async function accept(runtime: Runtime, job: Job): Promise<void> {
+  // The options of another client must not keep the job, or let it fail in a way of its own.
+  Object.assign(job.opts, OWN_OPTIONS);
+  const fault = jobFault(job);
+  if (fault !== undefined || job.attemptsMade !== 0) await runtime.inbox.removeFaults(job);
+  if (fault !== undefined) return rejectJob(runtime, job, { reason: "bad_event", rule: fault });
   const ports = await acceptPorts(runtime);
   const letterId = redriveOf(job);
   if (letterId !== undefined) {
@@ -232,12 +241,16 @@ function isDefect(error: unknown): boolean {
   );
 }
 
-async function rejectDefect(runtime: Runtime, job: Job): Promise<void> {
+async function rejectJob(
+  runtime: Runtime,
+  job: Job,
+  { reason, rule }: { readonly reason: DeadReason; readonly rule: string },
+): Promise<void> {
   const value = await eventIn(job, runtime);
   const { source, key } = identityOf(value, `job-${job.id}`);
-  const reason = "defect";
-  const problems = [{ field: "", rule: "could not be processed", kind: "an event" }];
-  const arrival = { at: job.timestamp, number: Number(job.id) || 0 };
+  const problems = [{ field: "", rule, kind: "an event" }];
+  const at = isJobTime(job.timestamp) ? job.timestamp : Date.now();
+  const arrival = { at, number: Number(job.id) || 0 };
   await runtime.deadLetters.store(
     createDeadLetter(
       { eventKey: key },

@@ -1,15 +1,15 @@
 /** Makes sure that this process can open what is in Redis, before it works on it. */
-import { isLoopback } from "../src/ops/loopback.ts";
+import { describeRedis, isLocal, parseRedisUrl } from "../src/ops/redis-url.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** @throws UnknownKey */
 export async function openKeyring(runtime: Runtime): Promise<void> {
-  const { keyring, ledger, log, redis, sealing } = runtime;
+  const { config, keyring, ledger, log, sealing } = runtime;
   const { isNew } = await keyring.open();
   // A crash in between costs one request for each record that is sent again, and nothing else.
   if (isNew && (await ledger.forgetAll()) > 0) log.info({}, "state.key_new");
-  const { host = "", path } = redis.options;
-  if (sealing.keyId === undefined && path === undefined && !isLoopback(host)) {
-    log.warn({ host }, "state.not_sealed");
+  const url = config.REDIS_URL === undefined ? undefined : parseRedisUrl(config.REDIS_URL);
+  if (sealing.keyId === undefined && url !== undefined && !isLocal(url)) {
+    log.warn({ host: describeRedis(url) }, "state.not_sealed");
   }
 }

@@ -1,24 +1,17 @@
 /** The daemon: starts the roles of one process in order, and ends them in reverse order. */
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { EXIT_CONFIG } from "../src/config.ts";
-import { drainable, type Drain } from "../src/http/drain.ts";
-import { serveHealth } from "../src/http/health.ts";
-import { createHttpServer } from "../src/http/server.ts";
-import { serveStatus } from "../src/http/status.ts";
-import { CONTENT_TYPES } from "../src/ops/exposition.ts";
-import { meetRedis } from "../src/ops/redis-script.ts";
+import { redisTarget } from "../src/ops/connect-redis.ts";
+import { meetRedis } from "../src/ops/open-redis.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
 import type { StateVersionError } from "../src/state/state-version.ts";
-import { stopFindings } from "../src/status/findings.ts";
-import { takeReadings } from "../src/status/readings.ts";
-import { readStatus } from "../src/status/status.ts";
+import { startAuditing } from "./audit.ts";
 import { keepClock } from "./clock.ts";
 import { startFetch } from "./fetch.ts";
 import { startHeartbeat } from "./heartbeat.ts";
-import { serveHttpIntake } from "./http-intake.ts";
+import { serveHttp, type HttpAddresses } from "./http.ts";
 import { startIntake } from "./intake.ts";
 import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
@@ -44,10 +37,10 @@ export interface DaemonOptions extends RuntimeOptions {
   readonly shutdown: Shutdown;
 }
 
-/** @returns the address of its HTTP server. */
-export async function startDaemon(options: DaemonOptions): Promise<{ url: string }> {
-  const { redisUrl, roles, log, shutdown } = options;
-  await meetRedis(redisUrl, REDIS_WAIT_MS);
+/** @returns the addresses of its HTTP servers. */
+export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses> {
+  const { config, redisUrl, roles, log, shutdown } = options;
+  await meetRedis(redisTarget(config, redisUrl), REDIS_WAIT_MS);
   const runtime = createRuntime(options);
   shutdown.add("redis", () => runtime.close());
   // Nothing works on a state of another version. While Redis is away, only HTTP answers.
@@ -56,7 +49,10 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   const clock = keepClock(runtime);
   shutdown.add("clock", () => clock.close());
   // Before any work begins: a port that is in use ends the start without having sent anything.
-  const http = await serve(runtime, roles, shutdown);
+  const http = await serveHttp(runtime, roles, {
+    deadlineMs: REDIS_WAIT_MS,
+    ends: () => shutdown.isRequested,
+  });
   shutdown.add("http connections", () => http.close(shutdown.isPatient));
   await takenOver;
   await openKeyring(runtime);
@@ -79,6 +75,9 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   const stateAge = watchStateAge(runtime);
   shutdown.add("state age", () => stateAge.close());
 
+  const auditing = startAuditing(runtime, roles);
+  shutdown.add("audit trail", () => auditing.close());
+
   const service = roles.has("sync") ? options.service : undefined;
   const access = service && openServiceAccess(runtime, service);
   if (access !== undefined) startService(runtime, access, shutdown);
@@ -87,13 +86,18 @@ export async function startDaemon(options: DaemonOptions): Promise<{ url: string
   if (access !== undefined) {
     const sync = startSync(runtime, access);
     shutdown.add("sync", () => sync.close());
+    // A line that cannot be written must not keep sync from ending.
+    shutdown.add("audit retries", () => runtime.trail?.giveUp());
   }
   if (roles.has("intake")) startIntakeRole(runtime, lists, shutdown);
   // Closes the port first. Requests under way are answered while the other parts end.
   shutdown.add("http", () => void http.close(shutdown.isPatient).catch(() => {}));
-  const { url } = http;
-  log.info({ roles: [...roles], url, mapping: runtime.mapping.name }, "daemon.started");
-  return { url };
+  const { url, opsUrl } = http;
+  log.info(
+    { roles: [...roles], url, ops_url: opsUrl, mapping: runtime.mapping.name },
+    "daemon.started",
+  );
+  return { url, opsUrl };
 }
 
 async function endWith(error: StateVersionError, { log, shutdown }: DaemonOptions): Promise<void> {
@@ -116,44 +120,4 @@ function startService(runtime: Runtime, access: ServiceAccess, shutdown: Shutdow
 function startIntakeRole(runtime: Runtime, lists: TenantListsKeeper, shutdown: Shutdown): void {
   const intake = lists.known.then(() => startIntake(runtime));
   shutdown.add("intake", async () => (await intake).close());
-}
-
-/** Every role serves health, metrics and status; only the role http accepts events. */
-async function serve(
-  runtime: Runtime,
-  roles: ReadonlySet<Role>,
-  shutdown: Shutdown,
-): Promise<Drain & { readonly url: string }> {
-  const { config, log, metrics } = runtime;
-  const app = createHttpServer((error) => log.error({ err: error }, "http.defect"));
-  const drain = drainable(app);
-  serveHealth(app, {
-    notReady: async () => (shutdown.isRequested ? ["the process ends"] : reasonsNotReady(runtime)),
-    notSending: () => reasonsNotSending(runtime),
-    async metrics(accept) {
-      const format = metrics.formatFor(accept);
-      return { type: CONTENT_TYPES[format], text: await runtime.scrape(format) };
-    },
-  });
-  serveStatus(app, () => readStatus(runtime, runtime.version, runtime.statusRedis));
-  if (roles.has("http")) serveHttpIntake(app, runtime);
-  // The page's library is larger than the rest of the server: loaded only when it is needed.
-  if (config.secrets.OPERATOR_TOKEN !== undefined) {
-    await (await import("./queues-page.ts")).serveQueuesPage(app, runtime);
-  }
-  await runtime.intakeClient.connected(REDIS_WAIT_MS);
-  await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
-  const { port } = app.server.address() as AddressInfo;
-  const host = config.HTTP_HOST.includes(":") ? `[${config.HTTP_HOST}]` : config.HTTP_HOST;
-  return { ...drain, url: `http://${host}:${port}` };
-}
-
-/** Only what keeps events from being accepted. A denial is no reason: accepted changes are kept. */
-async function reasonsNotReady({ intakeClient }: Runtime): Promise<string[]> {
-  const why = await intakeClient.whyClosed();
-  return why === undefined ? [] : [why];
-}
-
-async function reasonsNotSending(runtime: Runtime): Promise<string[]> {
-  return stopFindings(await takeReadings(runtime, runtime.statusRedis)).map(({ says }) => says);
 }

@@ -2,20 +2,16 @@
 import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { sealedIn } from "../src/event/inbox.ts";
 import { serveQueues } from "../src/http/queues.ts";
-import type { createHttpServer } from "../src/http/server.ts";
 import { LANES } from "../src/sync/lane.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
 import type { Runtime } from "./runtime.ts";
 
 export async function serveQueuesPage(
-  app: ReturnType<typeof createHttpServer>,
+  app: Parameters<typeof serveQueues>[0],
   runtime: Runtime,
 ): Promise<void> {
-  const { config, inbox, pointers } = runtime;
-  const token = config.secrets.OPERATOR_TOKEN;
-  if (token === undefined) return;
+  const { inbox, pointers } = runtime;
   await serveQueues(app, {
-    token: () => token.value(),
     queues: [
       { queue: inbox.queue, describe: describeEvent },
       {

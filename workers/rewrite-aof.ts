@@ -20,14 +20,19 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
   let rewrittenAt = performance.now();
   let writtenBefore: string | undefined;
 
-  /** Grows with each event added and each state staged. */
-  const written = async () =>
-    (await redis.mget(inbox.queue.toKey("id"), keys.versions)).map((count) => count ?? "0").join();
+  /** Changes with each event added, each state staged, and each dead letter deleted. */
+  async function written(): Promise<string> {
+    const counters = await redis.mget(inbox.queue.toKey("id"), keys.versions);
+    return [...counters, await redis.hlen(keys.deadLetters)].join();
+  }
 
   async function isIdle(): Promise<boolean> {
-    const staged = await Promise.all(LANES.map((lane) => redis.zcard(keys.unsynced(lane))));
-    const jobs = await inbox.queue.getJobCountByTypes("waiting", "active", "delayed");
-    return jobs + (await redis.hlen(keys.thinEvents)) + staged.reduce((a, b) => a + b, 0) === 0;
+    const waiting = await Promise.all([
+      ...[...LANES.map((lane) => keys.unsynced(lane)), keys.verify].map((key) => redis.zcard(key)),
+      inbox.queue.getJobCountByTypes("waiting", "active", "delayed"),
+      redis.hlen(keys.thinEvents),
+    ]);
+    return waiting.every((count) => count === 0);
   }
 
   return startPolling({

@@ -8,6 +8,7 @@ import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
+import { auditChange } from "./audit-trail.ts";
 import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reportRetry } from "./report-retry.ts";
@@ -115,6 +116,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       if (how.finished && result !== "lost") settledLately.note(state);
       return result;
     },
+    audit: (state, change) => auditChange(runtime.trail, state, change),
     async storeDeadLetter({ crmCode, event, eventOrder, order }, reason, problems) {
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
       const { source } = JSON.parse(event) as { source?: string };

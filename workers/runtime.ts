@@ -1,15 +1,18 @@
 /** What all roles of one daemon share: the stores, metrics, log, tracing and the mapping. */
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
+import type { AuditTrail } from "../src/audit/trail.ts";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
+import { redisTarget } from "../src/ops/connect-redis.ts";
 import { createThrottle, type Logger } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
-import { WorkRedis } from "../src/ops/redis-script.ts";
+import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
 import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
 import { createScrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
+import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
 import { hashOf } from "./log-names.ts";
 
@@ -30,6 +33,8 @@ export interface Runtime extends Stores {
   readonly throttleRetries: ReturnType<typeof createThrottle>;
   readonly mapping: Mapping;
   readonly intakeClient: IntakeClient;
+  /** Where this process records changes; undefined without AUDIT_LOG. */
+  readonly trail: AuditTrail | undefined;
   readonly jobNotifier: JobNotifier;
   /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
   readonly statusRedis: Redis;
@@ -49,21 +54,23 @@ export interface RuntimeOptions {
 
 export function createRuntime(options: RuntimeOptions): Runtime {
   const { config, redisUrl, version, log, mapping, tracing = NO_TRACING } = options;
+  const target = redisTarget(config, redisUrl);
   const throttle = createThrottle(LOG_EVERY_MS);
   const onError = (error: Error) =>
     throttle("redis", (suppressed) => log.warn({ err: error, suppressed }, "redis.unreachable"));
-  const subscriber = connect(redisUrl, onError);
-  const stores = openStores(config, connect(redisUrl, onError), tracing);
+  const subscriber = connect(target, onError);
+  const stores = openStores(config, connect(target, onError), tracing);
   const { keys, sealing } = stores;
-  const statusRedis = connectForStatus(redisUrl, onError);
+  const statusRedis = connectForStatus(target, onError);
   const metrics = createMetrics(tracing.spanIds);
   const intakeClient = new IntakeClient({
-    redisUrl,
-    prefix: config.QUEUE_PREFIX,
+    target,
     keys,
     sealing,
     tracing,
     onError,
+    onReplicaLate: () =>
+      throttle("replica", (suppressed) => log.warn({ suppressed }, "redis.replica_late")),
   });
   return {
     ...stores,
@@ -82,6 +89,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     ),
     mapping,
     intakeClient,
+    trail: createTrail(stores, log, metrics),
     jobNotifier: new JobNotifier(subscriber, keys),
     statusRedis,
     recordName: (crmCode) =>
@@ -97,14 +105,14 @@ export function createRuntime(options: RuntimeOptions): Runtime {
 }
 
 /** A client that waits for Redis without a limit, as workers need it. */
-function connect(url: string, onError: (error: Error) => void): Redis {
-  const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
+function connect(target: RedisTarget, onError: (error: Error) => void): Redis {
+  const redis = openWorkRedis(target);
   redis.on("error", onError);
   return redis;
 }
 
-function connectForStatus(url: string, onError: (error: Error) => void): Redis {
-  const redis = new Redis(url, {
+function connectForStatus(target: RedisTarget, onError: (error: Error) => void): Redis {
+  const redis = openRedis(target, {
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     commandTimeout: REDIS_DEADLINE_MS,

@@ -12,7 +12,10 @@ export interface ServiceAccess extends OpenService {
   readonly token: () => string;
   /** Whether the service denies access: then only probes may be sent. */
   isDenied(): Promise<boolean>;
-  /** Whether changes may be sent: access is not denied, and the ledger is warm or known to be cold. */
+  /**
+   * Whether changes may be sent: access is not denied, the ledger is warm or known to be cold, and the
+   * audit trail can be written.
+   */
   isReady(): Promise<boolean>;
   /** Whether one may be sent now: ready, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
@@ -23,11 +26,12 @@ export interface ServiceAccess extends OpenService {
 }
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { ledger, log, metrics, outage } = runtime;
+  const { ledger, log, metrics, outage, trail } = runtime;
   const service = openObservedService(runtime, address);
   const denials = trackDenials(runtime);
 
   async function isReady(): Promise<boolean> {
+    if (trail?.isWritable === false) return false;
     if (await denials.isDenied()) return false;
     const { state } = await ledger.warmUp();
     return state === "done" || state === "cold";

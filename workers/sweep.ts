@@ -7,9 +7,11 @@ import { SHORT_STREAMS } from "../src/event/add-all.ts";
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
-import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { LANES } from "../src/sync/lane.ts";
+import { expireDeadLetters } from "./expire-dead-letters.ts";
 import { startPolling } from "./poll.ts";
+import { rejectStuckJobs } from "./reject-stuck-jobs.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -62,12 +64,12 @@ export function startSweep(runtime: Runtime): Sweep {
 
 async function sweep(runtime: Runtime): Promise<void> {
   await restorePointers(runtime);
-  await rejectUnreadableJobs(runtime);
-  await rejectFailedJobs(runtime);
+  await rejectStuckJobs(runtime);
   await rejectFailedFetches(runtime);
   await deleteOldRows(runtime);
   await runtime.ledger.keepWatermarks();
   await runtime.deadLetters.recount();
+  await expireDeadLetters(runtime);
   await runtime.retried.forgetEnded();
 }
 
@@ -101,32 +103,6 @@ function pairsOf(flat: readonly string[]): [string, string][] {
   return flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] ?? "0"]] : []));
 }
 
-/** Jobs of foreign BullMQ clients whose data is not JSON: no worker can read them. */
-async function rejectUnreadableJobs(runtime: Runtime): Promise<void> {
-  for (const { id, data, timestamp } of await runtime.inbox.unreadable()) {
-    await rejectJob(runtime, `unreadable-${id}`, {
-      reason: "bad_event",
-      rule: "must be one CloudEvent as JSON; the data of this job is not JSON",
-      event: data,
-      at: timestamp,
-    });
-    await runtime.inbox.removeUnreadable(id);
-  }
-}
-
-/** Events whose workers died again and again. */
-async function rejectFailedJobs(runtime: Runtime): Promise<void> {
-  for (const job of await runtime.inbox.queue.getFailed(0, CHUNK - 1)) {
-    await rejectJob(runtime, `failed-${job.id}`, {
-      reason: "defect",
-      rule: `could not be processed (${job.failedReason})`,
-      event: JSON.stringify(await runtime.inbox.open(job.data).catch(() => job.data as unknown)),
-      at: job.timestamp,
-    });
-    await job.remove();
-  }
-}
-
 /** Thin events whose workers died again and again. */
 async function rejectFailedFetches(runtime: Runtime): Promise<void> {
   const { deadLetters, thinEvents } = runtime;
@@ -150,27 +126,6 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
     }
     await job.remove();
   }
-}
-
-async function rejectJob(
-  runtime: Runtime,
-  eventKey: string,
-  {
-    reason,
-    rule,
-    event,
-    at,
-  }: {
-    readonly reason: DeadReason;
-    readonly rule: string;
-    readonly event: string;
-    readonly at: number;
-  },
-): Promise<void> {
-  const problems = [{ field: "", rule, kind: "an event" }];
-  const letter = createDeadLetter({ eventKey }, { reason, problems, event, at });
-  await runtime.deadLetters.store(letter);
-  reportOutcome(runtime, { outcome: "rejected", reason, problems });
 }
 
 async function deleteOldRows({ redis, keys, ledger, log }: Runtime): Promise<void> {

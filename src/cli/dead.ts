@@ -4,10 +4,11 @@ import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/problem-fields.ts";
-import { UserError } from "../ops/user-error.ts";
+import { printable, printableLines } from "../ops/printable.ts";
 import { Choice } from "./choice.ts";
 import { choose, findAll, type Filter, find } from "./dead/choose.ts";
 import { countOf, eventOf, jsonOf, linesOf } from "./dead/print.ts";
+import { recordAct } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
 
 interface ListOptions extends Filter {
@@ -25,7 +26,13 @@ const FIELDS = [...new Set([...RECORD_FIELDS, ...EVENT_FIELDS, "other"])];
 const NAMES = "its id as list shows it, its crmCode, or its record, such as contact/7";
 
 export function deadCommand(): Command {
-  const dead = new Command("dead").description("list, show, redrive and drop dead letters");
+  const dead = new Command("dead")
+    .description("list, show, redrive and drop dead letters")
+    .addHelpText(
+      "after",
+      `
+A dead letter is deleted DEAD_LETTER_DAYS (30) after it was stored last; list says when that is.`,
+    );
   const filtered = (name: string, description: string) =>
     dead
       .command(name)
@@ -52,7 +59,13 @@ export function deadCommand(): Command {
       .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
       .option("--all", "all dead letters")
       .option("--apply", "do it; without it, only print what would be done")
-      .action((names: string[], options: ActOptions) => act(what, names, options));
+      .action((names: string[], options: ActOptions, command: Command) => {
+        const { all, field, reason, source } = options;
+        if (names.length > 0 || all || reason || field || source) return act(what, names, options);
+        command.error(
+          "error: select dead letters: by their names, --reason, --field, --source, or --all",
+        );
+      });
   acting(
     "redrive",
     "accept the events again, in their original order; a dead letter stays until its record passes",
@@ -62,26 +75,36 @@ export function deadCommand(): Command {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  await withStores(async ({ deadLetters: dead }) => {
+  await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
     const letters = await choose(dead, options);
+    const left = await deadLetterExpiry.left();
     for (const letter of letters) {
-      process.stdout.write(options.json ? `${JSON.stringify(jsonOf(letter))}\n` : linesOf(letter));
+      const leftMs = left.get(letter.id);
+      process.stdout.write(
+        options.json
+          ? `${printable(JSON.stringify(jsonOf(letter, leftMs)))}\n`
+          : linesOf(letter, leftMs),
+      );
     }
     if (!options.json) process.stdout.write(`${countOf(letters.length)}\n`);
   });
 }
 
 async function show(name: string, options: { json?: true }): Promise<void> {
-  await withStores(async ({ deadLetters: dead }) => {
+  await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
     const letter = await find(dead, name);
+    const leftMs = (await deadLetterExpiry.left()).get(letter.id);
+    const event = eventOf(letter);
     if (options.json) {
-      process.stdout.write(`${JSON.stringify({ ...jsonOf(letter), event: eventOf(letter) })}\n`);
+      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event });
+      process.stdout.write(`${printable(line)}\n`);
       return;
     }
-    const event = eventOf(letter);
-    process.stdout.write(linesOf(letter));
+    process.stdout.write(linesOf(letter, leftMs));
     process.stdout.write(
-      `${typeof event === "string" ? event : JSON.stringify(event, undefined, 2)}\n`,
+      typeof event === "string"
+        ? `${printable(event)}\n`
+        : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
     );
   });
 }
@@ -91,12 +114,6 @@ async function act(
   names: readonly string[],
   options: ActOptions,
 ): Promise<void> {
-  const chosen =
-    names.length > 0 || options.all || options.reason || options.field || options.source;
-  if (!chosen)
-    throw new UserError(
-      "select dead letters: by their names, --reason, --field, --source, or --all",
-    );
   await withStores(async (stores) => {
     await stores.stateVersion.require();
     const letters =
@@ -105,6 +122,7 @@ async function act(
         : await choose(stores.deadLetters, options);
     const done = { redriven: 0, dropped: 0, left: 0 };
     for (const letter of letters) {
+      if (options.apply) await recordAct(stores, `dead.${what}`, aboutOf(letter));
       if (options.apply && what === "drop")
         done.dropped += (await stores.deadLetters.drop(letter.id)) ? 1 : 0;
       else if (options.apply) done[(await redrive(stores, letter)) ? "redriven" : "left"] += 1;
@@ -138,10 +156,22 @@ function printResult(
  * letter stays until then; if the event fails again, the same dead letter is counted once more.
  */
 async function redrive({ inbox }: Stores, letter: StoredDeadLetter): Promise<boolean> {
-  const event = eventOf(letter);
-  if (typeof event !== "object" || event === null) return false;
-  const { source, id } = event as { source?: unknown; id?: unknown };
-  if (typeof source !== "string" || typeof id !== "string") return false;
+  if (identityOf(letter) === undefined) return false;
   await inbox.redrive(letter.id);
   return true;
+}
+
+/** What the audit trail says of it. */
+const aboutOf = (letter: StoredDeadLetter) => ({
+  crmCode: letter.crmCode,
+  event: identityOf(letter),
+  details: { letter: letter.id },
+});
+
+/** Undefined for an event that could not be sent. */
+function identityOf(letter: StoredDeadLetter): { id: string; source: string } | undefined {
+  const event = eventOf(letter);
+  if (typeof event !== "object" || event === null) return undefined;
+  const { source, id } = event as { source?: unknown; id?: unknown };
+  return typeof source === "string" && typeof id === "string" ? { id, source } : undefined;
 }

@@ -2,6 +2,7 @@ import { styleText } from "node:util";
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { checkAll } from "../doctor/check-all.ts";
+import { allPrintable, printableLines } from "../ops/printable.ts";
 import type { Check } from "../doctor/check.ts";
 
 const MARKS = { ok: "✓", warn: "!", fail: "✗" } as const;
@@ -26,9 +27,11 @@ async function examine(options: { json?: true }): Promise<void> {
   for (const group of checkAll(readConfig())) {
     const done = await group;
     checks.push(...done);
-    if (!options.json) process.stdout.write(done.map(lineOf).join(""));
+    if (!options.json)
+      process.stdout.write(done.map((check) => lineOf(allPrintable(check))).join(""));
   }
-  if (options.json) process.stdout.write(`${JSON.stringify(checks, undefined, 2)}\n`);
+  if (options.json)
+    process.stdout.write(`${printableLines(JSON.stringify(checks, undefined, 2))}\n`);
   const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
   // What hangs must not keep the process; all lines are written when this is called.
   process.stdout.write("", () => process.exit(code));

@@ -13,10 +13,15 @@ interface ListenError {
 
 /**
  * @param variable the one that sets the port
- * @param host the value of HTTP_HOST, where that sets the address
+ * @param host the value of `hostVariable`, where that sets the address
  * @returns the error to throw; one that is not about opening this port stays as it is
  */
-export function explainPort(error: unknown, variable: string, host = "127.0.0.1"): unknown {
+export function explainPort(
+  error: unknown,
+  variable: string,
+  host = "127.0.0.1",
+  hostVariable = "HTTP_HOST",
+): unknown {
   const { code = "", syscall, address = "", port = 0, hostname } = (error ?? {}) as ListenError;
   if (syscall !== "listen" && hostname !== host) return error;
   switch (code) {
@@ -28,9 +33,11 @@ export function explainPort(error: unknown, variable: string, host = "127.0.0.1"
     case "EACCES":
       return new ConfigError([`${variable} is ${port}, which this user may not open: set another`]);
     case "EADDRNOTAVAIL":
-      return new ConfigError([`HTTP_HOST is ${address}, which is no address of this machine`]);
+      return new ConfigError([
+        `${hostVariable} is ${address}, which is no address of this machine`,
+      ]);
     case "ENOTFOUND":
-      return new ConfigError([`HTTP_HOST is ${host}, a name without an address`]);
+      return new ConfigError([`${hostVariable} is ${host}, a name without an address`]);
     default:
       return error;
   }

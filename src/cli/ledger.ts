@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
+import { recordAct } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
 
 export function ledgerCommand(): Command {
@@ -21,7 +22,8 @@ export function ledgerCommand(): Command {
     .addHelpText(
       "after",
       `
-No change is lost, and no older state is sent after a newer one. The whole ledger costs one request per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.`,
+No change is lost, and no older state is sent after a newer one. The whole ledger costs one request per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.
+The order of events stays. To erase all that crmsync keeps of one person: crmsync forget.`,
     )
     .action(forget);
   return ledger;
@@ -73,7 +75,8 @@ async function forget(
   crmCode: string | undefined,
   { apply }: { readonly apply?: true },
 ): Promise<void> {
-  await withStores(async ({ ledger, redis, keys, stateVersion }) => {
+  await withStores(async (stores) => {
+    const { ledger, redis, keys, stateVersion } = stores;
     await stateVersion.require();
     if (crmCode !== undefined && (await ledger.row(crmCode)) === undefined) {
       throw new UserError(`the ledger has no row of ${crmCode}`);
@@ -84,6 +87,7 @@ async function forget(
       process.stdout.write(`would forget ${what}; give --apply to do it\n`);
       return;
     }
+    await recordAct(stores, "ledger.forget", { crmCode });
     if (crmCode === undefined) await ledger.forgetAll();
     else if (!(await ledger.forgetRow(crmCode))) {
       throw new UserError(`a request of ${crmCode} is under way: try again in a minute`);

@@ -5,7 +5,7 @@ import { EXIT_CONFIG } from "../config.ts";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
 import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
-import { mappingWarnings } from "../mapping/mapping-warnings.ts";
+import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
 import { MappingError } from "../mapping/mapping.ts";
 import { examineMappingFile } from "../mapping/read-mapping-file.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -74,7 +74,8 @@ async function examine(
   name: string,
 ): Promise<{ problems: readonly string[]; warnings: readonly string[] }> {
   const path = name === businessRelationMapping.name ? undefined : mappingFileOf(name);
-  if (path === undefined || !/\.ya?ml$/.test(path)) return { problems: [], warnings: [] };
+  if (path === undefined) return { problems: [], warnings: [] };
+  if (!/\.ya?ml$/.test(path)) return { problems: [], warnings: [MODULE_WARNING] };
   const text = readFileSync(path, "utf8");
   const { file } = examineMappingFile(text, name);
   const deletions = file === undefined ? [] : await checkDeletions(file);

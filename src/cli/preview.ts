@@ -18,6 +18,7 @@ import {
 } from "../preview/print.ts";
 import { readInputs, type PreviewInput, type ReadOptions } from "../preview/read-records.ts";
 import { readWebhook } from "../preview/read-webhook.ts";
+import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 
 /** How long --ask waits for a permit, ms. */
@@ -81,7 +82,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
     const previews: PlacedPreview[] = [];
     for (const input of inputs) {
       const preview = { place: input.place, ...(await previewOne(input, mapping, view)) };
-      if (options.json === true) print(JSON.stringify(preview));
+      if (options.json === true) print(printable(JSON.stringify(preview)));
       else previews.push(preview);
       if (preview.result === "dead letter") process.exitCode = 1;
     }
@@ -101,7 +102,7 @@ async function inputsOf(
   const { webhook, header } = options;
   if (webhook === undefined) return readInputs(file, mapping, options);
   const { inputs, unusable, leftOut } = await readWebhook(file, mapping, webhook, header);
-  for (const line of unusable) process.stderr.write(`${line}\n`);
+  for (const line of unusable) process.stderr.write(`${printable(line)}\n`);
   if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
   if (unusable.length > 0) process.exitCode = 1;
   return inputs;
@@ -110,11 +111,12 @@ async function inputsOf(
 function printAll(previews: readonly PlacedPreview[]): void {
   const [only] = previews;
   if (only !== undefined && previews.length === 1) {
-    print(printOne(only));
+    print(printOne(allPrintable(only)));
     return;
   }
-  const few = previews.length <= MAX_LISTED ? previews.map((one) => printLine(one)) : [];
-  print([...few, printSummary(summarise(previews))].join("\n"));
+  const few =
+    previews.length <= MAX_LISTED ? previews.map((one) => printLine(allPrintable(one))) : [];
+  print([...few, printSummary(allPrintable(summarise(previews)))].join("\n"));
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);

@@ -10,9 +10,11 @@ import { parseExactly } from "../event/exact-json.ts";
 import { Inbox } from "../event/inbox.ts";
 import { keysOf } from "../state/keys.ts";
 import { RedisClock } from "../state/redis-clock.ts";
+import { Replication } from "../state/replication.ts";
 import { Sealing } from "../state/sealing.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 
@@ -73,6 +75,7 @@ async function push(file: string, options: PushOptions): Promise<void> {
     await pushLines(input, inbox, check, totals, () => {
       if (showsBar) bar.update(readBytes, { lines: totals.lines });
     });
+    await new Replication(redis, warnOfReplica).confirm();
   } finally {
     if (showsBar) bar.stop();
     await inbox.close();
@@ -86,6 +89,9 @@ async function push(file: string, options: PushOptions): Promise<void> {
   );
   if (invalid > 0) process.exitCode = 1;
 }
+
+const warnOfReplica = () =>
+  void process.stderr.write("no replica of Redis has confirmed the last events in time\n");
 
 async function pushLines(
   input: Readable,
@@ -110,7 +116,8 @@ async function pushLines(
     const checked = check(line);
     if (typeof checked === "string") {
       totals.invalid += 1;
-      if (totals.invalid <= MAX_REPORTED) process.stderr.write(`line ${number}: ${checked}\n`);
+      if (totals.invalid <= MAX_REPORTED)
+        process.stderr.write(`line ${number}: ${printable(checked)}\n`);
       if (totals.invalid === MAX_REPORTED + 1)
         process.stderr.write("further invalid lines are counted only\n");
       continue;

@@ -3,6 +3,7 @@ import { ConfigError, EXIT_CONFIG } from "../config.ts";
 import { MappingError } from "../mapping/mapping.ts";
 import { DataDirInUse } from "../ops/data-dir.ts";
 import { NoRedisServer } from "../ops/find-redis-server.ts";
+import { printableLines } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { StateVersionError } from "../state/state-version.ts";
@@ -21,7 +22,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     await program.parseAsync(argv);
   } catch (error) {
     if (isClosedPipe(error)) return;
-    process.stderr.write(`crmsync: ${messageOf(error)}\n`);
+    process.stderr.write(`crmsync: ${printableLines(messageOf(error))}\n`);
     process.exit(UNWORKABLE.some((kind) => error instanceof kind) ? EXIT_CONFIG : EXIT_FAILED);
   }
 }

@@ -7,20 +7,27 @@ export interface Addresses {
   readonly version: string;
   readonly roles: ReadonlySet<Role>;
   readonly url: string;
+  /** Where /status, /metrics and /queues are. */
+  readonly opsUrl: string;
   readonly redisUrl: string;
   /** With --sandbox. */
   readonly sandbox: { readonly url: string; readonly token: string } | undefined;
 }
 
 export function addressesText(addresses: Addresses): string {
-  const { config, version, roles, url, redisUrl, sandbox } = addresses;
+  const { config, version, roles, url, opsUrl, redisUrl, sandbox } = addresses;
   const rows: [name: string, where: string][] = [];
   if (roles.has("http")) {
     rows.push(["events", `${url}/events   (POST; ${credentialsOf(config)})`]);
     rows.push(["webhooks", `${url}/webhooks/<name>   (POST; docs/webhooks.md)`]);
   }
-  rows.push(["status", `${url}/status   (also: crmsync status)`], ["metrics", `${url}/metrics`]);
-  if (config.secrets.OPERATOR_TOKEN !== undefined) rows.push(["queues", `${url}/queues`]);
+  rows.push(
+    ["status", `${opsUrl}/status   (also: crmsync status)`],
+    ["metrics", `${opsUrl}/metrics`],
+  );
+  const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
+  if (OPERATOR_TOKEN !== undefined || VIEWER_TOKEN !== undefined)
+    rows.push(["queues", `${opsUrl}/queues`]);
   if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
   // The URL of another Redis is in REDIS_URL, and its password does not belong on a screen.
   if (config.REDIS_URL === undefined)
@@ -31,7 +38,7 @@ export function addressesText(addresses: Addresses): string {
 }
 
 function credentialsOf({ INGEST_AUTH, secrets }: Config): string {
-  if (INGEST_AUTH === "none") return "no token needed";
+  if (INGEST_AUTH !== undefined) return "no token needed";
   const { INGEST_TOKEN, INGEST_SECRET } = secrets;
   if (INGEST_TOKEN !== undefined) return "with the bearer token INGEST_TOKEN";
   if (INGEST_SECRET !== undefined) return "signed with INGEST_SECRET";

@@ -3,7 +3,9 @@ import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
+import { isLoopback } from "../ops/loopback.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
+import { withoutPassword } from "../ops/redis-url.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
@@ -47,8 +49,12 @@ async function start(options: StartOptions): Promise<void> {
   const config = readConfig();
   const { roles } = options;
   requireService(config, roles, options.sandbox === true);
+  requireStdout(config, options);
   const mapping = await loadMapping(config.MAPPING);
-  if (roles.has("http")) requireWebhooks(config, mapping);
+  if (roles.has("http")) {
+    requireAuthentication(config);
+    requireWebhooks(config, mapping);
+  }
   let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
@@ -89,15 +95,16 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
   const sandbox = options.sandbox ? await ownService(config, log, shutdown) : undefined;
   const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
   const given = { config, roles, redisUrl, service, version: VERSION, shutdown };
-  const { url } = await startDaemon({ ...shared, ...given }).catch((error: unknown) => {
-    throw explainPort(error, "HTTP_PORT", config.HTTP_HOST);
+  const { url, opsUrl } = await startDaemon({ ...shared, ...given }).catch((error: unknown) => {
+    throw explainPorts(error, config);
   });
   if (options.json) {
-    const line = { url, pid: process.pid, redisUrl, serviceUrl: service?.baseUrl };
+    const shown = config.REDIS_URL === undefined ? redisUrl : withoutPassword(redisUrl);
+    const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };
     process.stdout.write(`${JSON.stringify(line)}\n`);
-  } else if (isForPeople(config, process.stdout)) {
+  } else if (config.AUDIT_LOG !== "stdout" && isForPeople(config, process.stdout)) {
     process.stdout.write(
-      addressesText({ config, version: VERSION, roles, url, redisUrl, sandbox }),
+      addressesText({ config, version: VERSION, roles, url, opsUrl, redisUrl, sandbox }),
     );
   }
 }
@@ -134,10 +141,30 @@ async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
   });
 }
 
+function explainPorts(error: unknown, { HTTP_HOST, OPS_HOST = HTTP_HOST, OPS_PORT }: Config) {
+  const isOps = OPS_PORT !== undefined && (error as { port?: number }).port === OPS_PORT;
+  return isOps
+    ? explainPort(error, "OPS_PORT", OPS_HOST, "OPS_HOST")
+    : explainPort(error, "HTTP_PORT", HTTP_HOST);
+}
+
+/** Without authentication, anybody on the network could terminate relations. */
+function requireAuthentication({ HTTP_HOST, INGEST_AUTH }: Config): void {
+  if (INGEST_AUTH !== "none" || isLoopback(HTTP_HOST)) return;
+  throw new ConfigError([
+    `INGEST_AUTH is none and HTTP_HOST is ${HTTP_HOST}, so anybody on its network could send events: set INGEST_TOKEN_FILE instead of INGEST_AUTH, or HTTP_HOST=127.0.0.1; or, if something else keeps strangers away, INGEST_AUTH=none-from-anywhere`,
+  ]);
+}
+
 /** Otherwise only the senders would notice, by a 401 for each request. */
 function requireWebhooks(config: Config, { webhooks }: Mapping): void {
   const problems = webhookProblems(webhooks, config);
   if (problems.length > 0) throw new ConfigError(problems);
+}
+
+function requireStdout({ AUDIT_LOG }: Config, { json }: StartOptions): void {
+  if (AUDIT_LOG !== "stdout" || json === undefined) return;
+  throw new ConfigError(["AUDIT_LOG=stdout needs stdout for itself: leave out --json"]);
 }
 
 /** `start` never falls back to the sandbox by itself: that would look like success. */

@@ -9,6 +9,7 @@ import { readConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { within } from "../ops/deadline.ts";
+import { allPrintable, printable, printableLines } from "../ops/printable.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
 import { statusLines, waitingIn, type View } from "../status/status-text.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -60,8 +61,8 @@ async function read(stores: Stores): Promise<Status> {
 
 async function once(stores: Stores, json: boolean): Promise<void> {
   const status = await read(stores);
-  if (json) process.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
-  else process.stdout.write(`${statusLines(status, viewOf(undefined)).join("\n")}\n`);
+  if (json) process.stdout.write(`${printableLines(JSON.stringify(status, undefined, 2))}\n`);
+  else process.stdout.write(`${statusLines(allPrintable(status), viewOf(undefined)).join("\n")}\n`);
 }
 
 async function watch(stores: Stores, json: boolean): Promise<void> {
@@ -76,8 +77,8 @@ async function watch(stores: Stores, json: boolean): Promise<void> {
     const status = await read(stores);
     const waiting = waitingIn(status.backlog);
     peak = waiting === 0 ? 0 : Math.max(peak, waiting);
-    if (json) process.stdout.write(`${JSON.stringify(status)}\n`);
-    else drawn = draw(statusLines(status, viewOf(peak)), drawn);
+    if (json) process.stdout.write(`${printable(JSON.stringify(status))}\n`);
+    else drawn = draw(statusLines(allPrintable(status), viewOf(peak)), drawn);
     await sleep(WATCH_MS, undefined, { signal: stop.signal }).catch(() => {});
   }
 }

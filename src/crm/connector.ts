@@ -10,7 +10,13 @@ export interface WebhookEndpoint {
   readonly secretName: string | undefined;
   /** How long a signature of this sender can stay valid, s; 0 where requests have no `requestKey`. */
   readonly rememberForS: number;
-  verify(request: WebhookRequest, secrets: readonly string[]): Verification;
+  /**
+   * Called before the body is read, and once more with the body if that is needed.
+   * @param request its `body` is undefined before it is read.
+   */
+  verify(request: RequestToVerify, secrets: readonly string[]): Verification;
+  /** The status on which this CRM sends a request again when there were too many; by default 429. */
+  readonly tooFast?: 503;
   /**
    * @param canFetch whether a record that is missing or incomplete can be fetched.
    * @throws WebhookBodyError when the body is not what this sender sends.
@@ -28,8 +34,8 @@ export interface CrmConnector extends WebhookEndpoint {
   readonly reader?: RecordReader;
 }
 
-/** An HTTP request, with everything that any of the CRMs signs or needs. */
-export interface WebhookRequest {
+/** An HTTP request without its body, with everything that any of the CRMs signs or needs. */
+interface WebhookHead {
   /** What follows `/webhooks/<name>/`, for senders that need one address per kind of event. */
   readonly path: string;
   /** The addresses that the sender may have signed: proxies change scheme and host. */
@@ -37,15 +43,24 @@ export interface WebhookRequest {
   readonly query: URLSearchParams;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The bytes as they were received: signatures cover them. */
-  readonly body: Buffer;
   /** Milliseconds since 1970. */
   readonly receivedAt: number;
+}
+
+export interface WebhookRequest extends WebhookHead {
+  /** The bytes as they were received: signatures cover them. */
+  readonly body: Buffer;
+}
+
+export interface RequestToVerify extends WebhookHead {
+  readonly body: Buffer | undefined;
 }
 
 export type Verification =
   | {
       readonly ok: true;
+      /** The signature covers the body, which has not been read: verify again with it. */
+      readonly needsBody?: true;
       /** Identifies this request, where the signature covers its time: a copy gets 409. */
       readonly requestKey?: string;
     }

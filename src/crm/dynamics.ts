@@ -21,6 +21,7 @@ export const dynamics: CrmConnector = {
   name: "dynamics",
   secretName: "DYNAMICS_WEBHOOK_SECRET",
   rememberForS: 0,
+  tooFast: 503,
 
   /** A service endpoint can be registered with a header, a key or a query parameter. */
   verify({ headers, query }, secrets) {

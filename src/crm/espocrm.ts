@@ -2,13 +2,16 @@
  * EspoCRM sends lists of up to 50 records that name neither the event nor the entity: each webhook
  * needs its own address, such as /webhooks/espocrm/Contact/update. It tries again only after 0 (no
  * connection), 401, 403, 404, 405, 408, 500 and 503. An update has no time.
+ *
+ * The signature covers neither address nor time. So each address has a secret of its own, and a
+ * copy of a deletion is recognised by the record that still exists.
  */
-import { createHmac, randomUUID } from "node:crypto";
-import { isOneOf } from "../ops/secrets.ts";
+import { randomUUID } from "node:crypto";
+import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, timeOf } from "./json-value.ts";
 import { addressOf, toFetchedRecord } from "./record-reader.ts";
-import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
+import { jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   create: "crm.record.created",
@@ -20,18 +23,17 @@ export const espocrm: CrmConnector = {
   name: "espocrm",
   secretName: "ESPOCRM_WEBHOOK_SECRET",
   rememberForS: 0,
+  tooFast: 503,
 
   /** `Signature` is base64 of the webhook's id, a colon, and the HMAC in hex. */
-  verify({ headers, body }, secrets) {
+  verify({ headers, path, body }, secrets) {
     const given = Buffer.from(headers["signature"] ?? "", "base64").toString("utf8");
     const colon = given.indexOf(":");
     if (colon < 1) return { ok: false, why: "the header Signature is missing or not base64" };
-    const expected = secrets.map((secret) =>
-      createHmac("sha256", secret).update(body).digest("hex"),
-    );
-    return isOneOf(given.slice(colon + 1), expected)
+    if (body === undefined) return { ok: true, needsBody: true };
+    return isSignedBy(secretsFor(path, secrets), [body], "hex", given.slice(colon + 1))
       ? { ok: true }
-      : { ok: false, why: "the signature is not that of any configured secret" };
+      : { ok: false, why: "the signature is not that of the secret for this address" };
   },
 
   toEvents(request, canFetch): Translated {
@@ -43,9 +45,8 @@ export const espocrm: CrmConnector = {
       );
     }
     const records = jsonOf(request);
-    if (!Array.isArray(records)) throw new WebhookBodyError("the body is not a list of records");
     return {
-      events: (records as unknown[]).map((record) =>
+      events: listOf(records, "the body").map((record) =>
         eventOf(type, object, record, canFetch, request.receivedAt),
       ),
     };
@@ -62,6 +63,10 @@ export const espocrm: CrmConnector = {
   },
 };
 
+/** Secrets are written as `Contact/update=<secret>`; one without an address is good for none. */
+const secretsFor = (path: string, secrets: readonly string[]): string[] =>
+  secrets.flatMap((text) => (text.startsWith(`${path}=`) ? [text.slice(path.length + 1)] : []));
+
 /**
  * Two different events may have equal bodies (A → B → A → B), so a copy cannot be recognised: each
  * event gets a new id, and the time at which it was received.
@@ -74,7 +79,12 @@ function eventOf(
   receivedAt: number,
 ): WebhookEvent {
   if (!isObject(record)) throw new WebhookBodyError("a record is not an object");
-  const isWhole = type === "crm.record.created" && !canFetch;
+  const data =
+    type === "crm.record.created" && !canFetch
+      ? { record }
+      : type !== "crm.record.deleted" || canFetch
+        ? { fetch: "espocrm" }
+        : undefined;
   return {
     specversion: "1.0",
     id: randomUUID(),
@@ -82,8 +92,6 @@ function eventOf(
     type,
     subject: `${object}/${required(record["id"], "id")}`,
     time: timeOf(receivedAt) ?? "",
-    ...(type !== "crm.record.deleted" && {
-      data: isWhole ? { record } : { fetch: "espocrm" },
-    }),
+    ...(data !== undefined && { data }),
   };
 }

@@ -6,7 +6,7 @@ import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { addressOf, toFetchedRecord } from "./record-reader.ts";
-import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
+import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
 const TOLERANCE_MS = 300_000;
@@ -31,6 +31,7 @@ export const hubspot: CrmConnector = {
     if (!/^\d{1,15}$/.test(timestamp) || Math.abs(receivedAt - Number(timestamp)) > TOLERANCE_MS) {
       return { ok: false, why: "X-HubSpot-Request-Timestamp is not within 5 minutes of now" };
     }
+    if (body === undefined) return { ok: true, needsBody: true };
     const isSigned = urls.some((url) => {
       const uri = url.replace(UNESCAPED, (escaped) => decodeURIComponent(escaped));
       return isSignedBy(secrets, ["POST", uri, body, timestamp], "base64", signature);
@@ -45,8 +46,7 @@ export const hubspot: CrmConnector = {
 
   toEvents(request): Translated {
     const changes = jsonOf(request);
-    if (!Array.isArray(changes)) throw new WebhookBodyError("the body is not a list of changes");
-    return { events: (changes as unknown[]).flatMap(eventsOf) };
+    return { events: eventsOfEach(listOf(changes, "the body"), eventsOf) };
   },
 
   reader: {
@@ -109,7 +109,7 @@ function mergeOf(
 ): WebhookEvent[] {
   const primary = textOf(change["primaryObjectId"]) || recordId;
   const survivor = textOf(change["newObjectId"]) || primary;
-  const merged = Array.isArray(change["mergedObjectIds"]) ? change["mergedObjectIds"] : [];
+  const merged = listOf(change["mergedObjectIds"] ?? [], "mergedObjectIds");
   const deleted = new Set([primary, ...merged.map(textOf)].filter((id) => id !== ""));
   deleted.delete(survivor);
   const events = [...deleted].map((id) => event("crm.record.deleted", id));

@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { isDeeperThan } from "../event/depth.ts";
+import { cut } from "../service-spec/characters.ts";
 import type { Problem } from "../sync/problem.ts";
 import type {
   EventProblem,
@@ -149,5 +150,5 @@ function idOf({ eventId, operation, time }: JsonEvent, subject: string, given: u
   const content = eventId ?? [time, JSON.stringify(given)];
   const hash = createHash("sha256").update(JSON.stringify([operation, subject, content]));
   const short = hash.digest("base64url").slice(0, 22);
-  return eventId === undefined ? short : `${eventId.slice(0, 100)}-${short}`;
+  return eventId === undefined ? short : `${cut(eventId, 100)}-${short}`;
 }

@@ -48,6 +48,13 @@ export function toFetchedRecord(result: ApiResult, modifiedAt: string | undefine
   return { kind: "found", record: result.body, modifiedAt: time };
 }
 
+/** Whether it can be the name of an object or the id of a record in a CRM's API. */
+export const isReadable = (name: string): boolean => /^[\w-]{1,255}$/.test(name);
+
 /** Builds an API address; each of `segments` is escaped, and so stays one segment of the path. */
 export const addressOf = (base: string, path: string, ...segments: readonly string[]): string =>
-  [base.replace(/\/+$/, "") + path, ...segments.map(encodeURIComponent)].join("/");
+  [base.replace(/\/+$/, "") + path, ...segments.map(escaped)].join("/");
+
+/** An address drops `.` and `..` even if they are escaped: escaped twice, they are a name like others. */
+const escaped = (segment: string): string =>
+  encodeURIComponent(/^\.\.?$/.test(segment) ? segment.replaceAll(".", "%2e") : segment);

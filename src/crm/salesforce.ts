@@ -8,7 +8,14 @@ import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { addressOf, toFetchedRecord } from "./record-reader.ts";
-import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
+import {
+  eventsOfEach,
+  jsonOf,
+  listOf,
+  required,
+  textOfBody,
+  WebhookBodyError,
+} from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   CREATE: "crm.record.created",
@@ -19,6 +26,9 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
 
 /** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
 const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
+
+/** Copies of one record for all records that a change is about, bytes. */
+const MAX_COPIED = 64 * 1024 * 1024;
 
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
@@ -51,13 +61,13 @@ export const salesforce: CrmConnector = {
   toEvents(request, canFetch): Translated {
     if (isSoap(request)) return { events: eventsOfSoap(request, canFetch) };
     const body = jsonOf(request);
-    const all = (Array.isArray(body) ? (body as unknown[]) : [body]).map((one) =>
-      eventsOfChange(payloadOf(one), canFetch),
-    );
-    return {
-      events: all.flatMap(({ events }) => events),
-      gaps: all.reduce((sum, { gaps = 0 }) => sum + gaps, 0),
-    };
+    let gaps = 0;
+    const events = eventsOfEach(Array.isArray(body) ? listOf(body, "the body") : [body], (one) => {
+      const change = eventsOfChange(payloadOf(one), canFetch);
+      gaps += change.gaps ?? 0;
+      return change.events;
+    });
+    return { events, gaps };
   },
 
   acknowledgement: ACKNOWLEDGEMENT,
@@ -97,8 +107,9 @@ function eventsOfChange(payload: Json, canFetch: boolean): Translated {
   if (change === "GAP_OVERFLOW") return { events: [], gaps: 1 };
   const type = TYPES[change.replace(/^GAP_/, "")];
   if (type === undefined) throw new WebhookBodyError("changeType is not known");
-  const recordIds = Array.isArray(header["recordIds"]) ? header["recordIds"].map(textOf) : [];
+  const recordIds = listOf(header["recordIds"] ?? [], "recordIds").map(textOf);
   const known = recordIds.filter((id) => RECORD_ID.test(id));
+  const data = dataOf(payload, change, known.length, canFetch);
   const transaction = `${required(header["transactionKey"], "transactionKey")}-${textOf(header["sequenceNumber"])}`;
   const time = timeOf(header["commitTimestamp"]);
   const events = known.map((id) => ({
@@ -109,7 +120,7 @@ function eventsOfChange(payload: Json, canFetch: boolean): Translated {
     subject: `${object}/${id}`,
     ...(time !== undefined && { time }),
     sequence: sequenceOf(header),
-    ...(type !== "crm.record.deleted" && { data: dataOf(payload, change, id, canFetch) }),
+    ...(type !== "crm.record.deleted" && { data: data(id) }),
   }));
   return { events, gaps: recordIds.length - known.length };
 }
@@ -121,12 +132,20 @@ const sequenceOf = (header: Json): string =>
     textOf(header["sequenceNumber"]).padStart(SEQUENCE_DIGITS, "0"),
   ].join("-");
 
-/** Events of new and undeleted records hold all fields, events of updates only those changed. */
-function dataOf(payload: Json, change: string, id: string, canFetch: boolean) {
+/**
+ * The data of each record that a change is about. Events of new and undeleted records hold all
+ * fields, events of updates only those changed.
+ */
+function dataOf(payload: Json, change: string, records: number, canFetch: boolean) {
   const isWhole = change === "CREATE" || change === "UNDELETE";
-  return isWhole && !canFetch
-    ? { record: { ...flatten(payload), Id: id } }
-    : { fetch: "salesforce" };
+  if (!isWhole || canFetch) return () => ({ fetch: "salesforce" });
+  const record = flatten(payload);
+  if (records > 1 && records * JSON.stringify(record).length > MAX_COPIED) {
+    throw new WebhookBodyError(
+      `recordIds has ${records} entries, each with a copy of a large record: send fewer at once`,
+    );
+  }
+  return (id: string) => ({ record: { ...record, Id: id } });
 }
 
 /** Names compound fields as the REST API does: MailingAddress.City becomes MailingCity. */
@@ -146,7 +165,7 @@ function flatten(payload: Json): Record<string, unknown> {
 }
 
 function eventsOfSoap(request: WebhookRequest, canFetch: boolean): WebhookEvent[] {
-  const { organizationId, notifications } = notificationsOf(request.body.toString("utf8"));
+  const { organizationId, notifications } = notificationsOf(textOfBody(request));
   return notifications.map(({ id, object, fields }) => {
     const time = timeOf(fields["SystemModstamp"] ?? fields["LastModifiedDate"]);
     return {

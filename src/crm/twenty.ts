@@ -31,6 +31,7 @@ export const twenty: CrmConnector = {
     if (!/^\d{1,15}$/.test(timestamp) || Math.abs(receivedAt - Number(timestamp)) > TOLERANCE_MS) {
       return { ok: false, why: "X-Twenty-Webhook-Timestamp is not within 5 minutes of now" };
     }
+    if (body === undefined) return { ok: true, needsBody: true };
     return isSignedBy(secrets, [timestamp, ":", body], "hex", signature.toLowerCase())
       ? { ok: true, requestKey: `${timestamp}.${signature.toLowerCase()}` }
       : { ok: false, why: "the signature is not that of the secret" };

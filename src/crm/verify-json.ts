@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { isOneOf, isSignedBy } from "../ops/secrets.ts";
 import { basicOf, bearerOf } from "./authorization.ts";
-import type { Verification, WebhookRequest } from "./connector.ts";
+import type { RequestToVerify, Verification } from "./connector.ts";
 
 /** How requests are verified. `secretName` is the variable that holds the secret. */
 export type JsonVerify =
@@ -35,7 +35,7 @@ const MS_FROM = 1e11;
 
 export function verifyJson(
   verify: JsonVerify,
-  request: WebhookRequest,
+  request: RequestToVerify,
   secrets: readonly string[],
 ): Verification {
   const { headers } = request;
@@ -67,7 +67,7 @@ const no = (why: string): Verification => ({ ok: false, why });
 
 function verifySignature(
   verify: Signature,
-  { headers, body, receivedAt }: WebhookRequest,
+  { headers, body, receivedAt }: RequestToVerify,
   secrets: readonly string[],
 ): Verification {
   const { header, algorithm, encoding, prefix, secretAs, signed, timestamp } = verify;
@@ -87,6 +87,7 @@ function verifySignature(
       return no(`the time in ${timestamp.header} is not within ${timestamp.toleranceS} s of now`);
     }
   }
+  if (body === undefined) return { ok: true, needsBody: true };
   const [before = "", after = ""] = signed.replaceAll("{timestamp}", () => time).split("{body}");
   const parts = [before, body, after];
   const isValid = signatures.some((signature) => {

@@ -1,7 +1,11 @@
 /** Reads the body of a webhook, or says what is wrong with it. */
+import { isUtf8 } from "node:buffer";
 import { parseExactly } from "../event/exact-json.ts";
-import type { WebhookRequest } from "./connector.ts";
+import type { WebhookEvent, WebhookRequest } from "./connector.ts";
 import { textOf } from "./json-value.ts";
+
+/** Events of one body, and entries of one list; far above what any CRM sends. */
+const MAX_EVENTS = 10_000;
 
 /** The body is not what the CRM sends. The message says why and quotes nothing of the body. */
 export class WebhookBodyError extends Error {}
@@ -9,14 +13,47 @@ export class WebhookBodyError extends Error {}
 /** The body cannot be translated now; the sender should post it again. */
 export class WebhookUnavailable extends Error {}
 
+/** @throws WebhookBodyError when the body is not UTF-8. */
+export function textOfBody({ body }: WebhookRequest): string {
+  if (!isUtf8(body)) throw new WebhookBodyError("the body is not valid UTF-8");
+  return body.toString("utf8");
+}
+
 /** @throws WebhookBodyError when the body is not JSON. */
 export function jsonOf(request: WebhookRequest): unknown {
+  const text = textOfBody(request);
   try {
-    return parseExactly(request.body.toString("utf8"));
+    return parseExactly(text);
   } catch {
     throw new WebhookBodyError("the body is not valid JSON");
   }
 }
+
+/** @throws WebhookBodyError when it is not a list, or longer than any CRM's. */
+export function listOf(value: unknown, name: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw new WebhookBodyError(`${name} is not a list`);
+  if (value.length > MAX_EVENTS) throw tooMany(`${name} has ${value.length} entries`);
+  return value;
+}
+
+/**
+ * The events of all entries of a list.
+ * @throws WebhookBodyError as soon as there are more than any CRM sends at once.
+ */
+export function eventsOfEach(
+  list: readonly unknown[],
+  eventsOf: (entry: unknown) => readonly WebhookEvent[],
+): WebhookEvent[] {
+  const events: WebhookEvent[] = [];
+  for (const entry of list) {
+    events.push(...eventsOf(entry));
+    if (events.length > MAX_EVENTS) throw tooMany("the body is about too many records");
+  }
+  return events;
+}
+
+const tooMany = (what: string) =>
+  new WebhookBodyError(`${what}: send at most ${MAX_EVENTS} at once`);
 
 /** @throws WebhookBodyError when the value is empty. */
 export function required(value: unknown, name: string): string {

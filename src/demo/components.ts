@@ -4,10 +4,12 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { Redis } from "ioredis";
 import { readConfig } from "../config.ts";
+import { redisTarget } from "../ops/connect-redis.ts";
 import { makePrivateDir } from "../ops/data-dir.ts";
 import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { openRedis, type RedisTarget } from "../ops/open-redis.ts";
+import type { RedisTlsFiles } from "../ops/redis-tls.ts";
 import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
 import { UserError } from "../ops/user-error.ts";
 import { ProcessFailed, Supervisor } from "./supervisor.ts";
@@ -21,11 +23,11 @@ export interface Clock {
   readonly burstMs: number;
 }
 
-interface RedisComponent {
-  readonly url: string;
-  readonly prefix: string;
+interface RedisComponent extends RedisTarget {
   /** Rejects when it cannot be restarted. */
   readonly failed: Promise<never>;
+  /** The variables by which a process reaches it. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 interface DaemonReady {
@@ -69,8 +71,7 @@ export async function startComponents(
 
   const ingestToken = randomBytes(24).toString("base64url");
   const env = {
-    REDIS_URL: redis.url,
-    QUEUE_PREFIX: redis.prefix,
+    ...redis.env,
     SERVICE_BASE_URL: service.url,
     SERVICE_TOKEN_FILE: tokenFile,
     INGEST_TOKEN: ingestToken,
@@ -117,11 +118,13 @@ async function provideRedis(
   say: (text: string) => void,
   stack: AsyncDisposableStack,
 ): Promise<RedisComponent> {
-  const { REDIS_URL: url, QUEUE_PREFIX } = readConfig();
+  const config = readConfig();
+  const { REDIS_URL: url, QUEUE_PREFIX } = config;
   if (url !== undefined) {
     const prefix = `{crmsync-demo-${randomBytes(4).toString("hex")}}`;
-    stack.defer(async () => removeKeys(url, prefix));
-    return { url, prefix, failed: new Promise(() => {}) };
+    const target = redisTarget({ ...config, QUEUE_PREFIX: prefix }, url);
+    stack.defer(async () => removeKeys(target));
+    return { ...target, env: envOf(target, config), failed: new Promise(() => {}) };
   }
   const report = ({ reason }: { reason?: unknown }): void =>
     say(`redis-server exited (${String(reason)}) and is being restarted`);
@@ -134,16 +137,28 @@ async function provideRedis(
     });
   });
   failed.catch(() => {});
-  return { url: redis.url, prefix: QUEUE_PREFIX, failed };
+  const target = { url: redis.url, prefix: QUEUE_PREFIX };
+  return { ...target, env: envOf(target), failed };
 }
 
-async function removeKeys(url: string, prefix: string): Promise<void> {
-  const redis = new Redis(url, { maxRetriesPerRequest: 1 });
+function envOf({ url, prefix }: RedisTarget, files: RedisTlsFiles = {}): Record<string, string> {
+  const { REDIS_CA_FILE, REDIS_CERT_FILE, REDIS_KEY_FILE } = files;
+  return {
+    REDIS_URL: url,
+    QUEUE_PREFIX: prefix,
+    ...(REDIS_CA_FILE && { REDIS_CA_FILE }),
+    ...(REDIS_CERT_FILE && { REDIS_CERT_FILE }),
+    ...(REDIS_KEY_FILE && { REDIS_KEY_FILE }),
+  };
+}
+
+async function removeKeys(target: RedisTarget): Promise<void> {
+  const redis = openRedis(target, { maxRetriesPerRequest: 1 });
   redis.on("error", () => {});
   try {
     let cursor = "0";
     do {
-      const [next, keys] = await redis.scan(cursor, "MATCH", `*${prefix}*`, "COUNT", 1000);
+      const [next, keys] = await redis.scan(cursor, "MATCH", `*${target.prefix}*`, "COUNT", 1000);
       cursor = next;
       if (keys.length > 0) await redis.unlink(...keys);
     } while (cursor !== "0");

@@ -1,7 +1,7 @@
 /** Runs the hour on the started components and makes the verdict. */
 import { setTimeout as delay } from "node:timers/promises";
-import { Redis } from "ioredis";
 import { Inbox } from "../event/inbox.ts";
+import { openRedis } from "../ops/open-redis.ts";
 import {
   BURST_REQUESTS,
   BURST_WINDOW_MS,
@@ -72,7 +72,7 @@ export class Demo {
 
   async run(): Promise<Verdict> {
     const { daemonUrl, ingestToken } = this.#components;
-    const redis = new Redis(this.#components.redis.url, { maxRetriesPerRequest: null });
+    const redis = openRedis(this.#components.redis, { maxRetriesPerRequest: null });
     redis.on("error", () => {}); // ioredis reconnects; the jobs wait until then
     const inbox = new Inbox(redis, this.#components.redis.prefix);
     const ended = new AbortController();

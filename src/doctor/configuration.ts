@@ -1,8 +1,10 @@
 /** Checks what the configuration says by itself: secrets, token age, mapping. Costs no request. */
 import type { Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
+import { isLoopback } from "../ops/loopback.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { TOKEN_OLD_DAYS } from "../status/findings.ts";
+import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 const DAY_MS = 86_400_000;
@@ -16,6 +18,8 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
     checkTokenAge(config),
     checkEncryption(config),
     checkIntakeAuth(config),
+    checkOpsAccess(config),
+    await checkAuditFile(config),
     await checkMapping(config),
   ];
 }
@@ -48,10 +52,10 @@ function checkEncryption({ stateKeys }: Config): Check {
 
 function checkIntakeAuth({ INGEST_AUTH, secrets }: Config): Check {
   const hasToken = secrets.INGEST_TOKEN !== undefined;
-  if (INGEST_AUTH === "none" && !hasToken) {
+  if (INGEST_AUTH !== undefined) {
     return warn(
       "intake",
-      "anybody who can reach the HTTP address may send events (INGEST_AUTH=none)",
+      `anybody who can reach the HTTP address may send events (INGEST_AUTH=${INGEST_AUTH})`,
       "Set INGEST_TOKEN_FILE instead.",
     );
   }
@@ -59,6 +63,19 @@ function checkIntakeAuth({ INGEST_AUTH, secrets }: Config): Check {
     "intake",
     hasToken ? "requires INGEST_TOKEN" : "accepts no bearer token: no INGEST_TOKEN",
   );
+}
+
+function checkOpsAccess({ HTTP_HOST, OPS_HOST = HTTP_HOST, secrets }: Config): Check {
+  if (secrets.VIEWER_TOKEN !== undefined || secrets.OPERATOR_TOKEN !== undefined) {
+    return ok("status and metrics", "require VIEWER_TOKEN or OPERATOR_TOKEN");
+  }
+  return isLoopback(OPS_HOST)
+    ? ok("status and metrics", `can be read on this machine only (${OPS_HOST})`)
+    : warn(
+        "status and metrics",
+        `anybody who can reach ${OPS_HOST} may read them`,
+        "Set VIEWER_TOKEN_FILE (openssl rand -hex 32), or OPS_PORT and a firewall.",
+      );
 }
 
 async function checkMapping(config: Config): Promise<Check> {

@@ -6,6 +6,7 @@ import { missingRoles } from "../status/backlog.ts";
 import { processFindings } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
+import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 export function checkProcesses(readings: Readings): Check[] {
@@ -20,6 +21,7 @@ export function checkProcesses(readings: Readings): Check[] {
           `no process has the role ${missing.join(", ")}${lostText(readings)}`,
           "Start crmsync, or a process with the missing --roles.",
         ),
+    ...checkAuditTrails(readings),
     ...processFindings(readings).map(({ says, runbook }) =>
       warn("process", says, `See ${runbook}.`),
     ),

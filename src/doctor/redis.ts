@@ -1,16 +1,19 @@
 /** Checks Redis itself: its version, settings, disk, clock and speed. */
+import type { Config } from "../config.ts";
 import { isClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockCheck } from "./clock.ts";
+import { checkConnection, checkReplicas } from "./redis-connection.ts";
 
 /** The oldest version that BullMQ and our scripts work with. */
 const OLDEST_REDIS = "6.2";
 
 /** @param aheadMs how far Redis' clock is ahead of this machine's; negative: behind. */
-export function checkRedis({ redis, pingMs }: Readings, aheadMs: number): Check[] {
+export function checkRedis(config: Config, { redis, pingMs }: Readings, aheadMs: number): Check[] {
   return [
+    checkConnection(config),
     checkSpeed(pingMs),
     isOlder(redis.version, OLDEST_REDIS)
       ? fail("redis version", redis.version, `Use Redis ${OLDEST_REDIS} or newer.`)
@@ -32,6 +35,7 @@ export function checkRedis({ redis, pingMs }: Readings, aheadMs: number): Check[
           "appendonly is off: a crash of Redis loses accepted changes",
           "CONFIG SET appendonly yes, and put it into redis.conf.",
         ),
+    ...checkReplicas(config, redis),
     ...checkDisk(redis),
     checkMemory(redis),
     clockCheck("clock, redis", aheadMs, pingMs / 2),

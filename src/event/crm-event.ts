@@ -9,6 +9,7 @@ import { LANES } from "../sync/lane.ts";
 import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
 import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
+import { findIllFormed } from "./ill-formed.ts";
 
 export const EVENT_TYPES = [
   "crm.record.created",
@@ -94,6 +95,11 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   if (isDeeperThan(MAX_DEPTH, value)) {
     const rule = `must not be nested deeper than ${MAX_DEPTH} levels`;
     return { ok: false, problems: [{ field: "", rule, kind: kindOf(value) }] };
+  }
+  const illFormed = findIllFormed(value);
+  if (illFormed !== undefined) {
+    const rule = "must be well-formed text: it has half of a surrogate pair";
+    return { ok: false, problems: [{ field: illFormed, rule, kind: "ill-formed text" }] };
   }
   const parsed = crmEventSchema.safeParse(value);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };

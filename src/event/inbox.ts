@@ -6,6 +6,8 @@ import { Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { addAll, SHORT_STREAMS } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
+import { CAN_KEEP } from "./job-fault.ts";
+import { removeJob, stuckJobs, type StuckJob } from "./stuck-jobs.ts";
 
 export const INBOX_QUEUE = "crm-events";
 
@@ -93,9 +95,14 @@ export class Inbox {
    */
   async open(data: unknown): Promise<unknown> {
     const sealed = sealedIn(data);
-    return sealed === undefined
-      ? data
-      : (JSON.parse(await this.#sealing.open(sealed, SEALED_FOR)) as unknown);
+    if (sealed === undefined) return data;
+    const text = await this.#sealing.open(sealed, SEALED_FOR);
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      // Another client has called its text so.
+      return data;
+    }
   }
 
   /** Seals the event of a job that must wait: another client has added it as it is. */
@@ -118,26 +125,19 @@ export class Inbox {
     await this.queue.add(REDRIVE, { redrive: deadLetterId }, { deduplication });
   }
 
-  /**
-   * Active jobs whose data is not JSON, written by another client: they would stall and be retried
-   * for ever.
-   */
-  async unreadable(): Promise<{ id: string; data: string; timestamp: number }[]> {
-    const ids = await this.#redis.lrange(this.queue.toKey("active"), 0, -1);
-    const found: { id: string; data: string; timestamp: number }[] = [];
-    for (const id of ids) {
-      const [data, timestamp] = await this.#redis.hmget(this.queue.toKey(id), "data", "timestamp");
-      if (data === null || data === undefined || isJson(data)) continue;
-      found.push({ id, data, timestamp: Number(timestamp) });
-    }
-    return found;
+  /** Jobs that no worker will end, so that the sweep must. */
+  stuck(): Promise<StuckJob[]> {
+    return stuckJobs(this.#redis, this.queue);
   }
 
-  /** Removes a job that no worker can read, once what it held is kept elsewhere. */
-  async removeUnreadable(id: string): Promise<void> {
-    // The worker that failed on it still holds its lock.
-    await this.#redis.del(`${this.queue.toKey(id)}:lock`);
-    await this.queue.remove(id);
+  /** Lets BullMQ end a job that its own fields would keep. */
+  async removeFaults({ id = "" }: Pick<Job, "id">): Promise<void> {
+    await this.#redis.hdel(this.queue.toKey(id), ...CAN_KEEP);
+  }
+
+  /** Removes a job that is stuck, once what it held is kept elsewhere. */
+  removeStuck(id: string): Promise<void> {
+    return removeJob(this.#redis, this.queue, id);
   }
 
   async close(): Promise<void> {
@@ -161,13 +161,4 @@ export function sealedIn(data: unknown): string | undefined {
   if (typeof data !== "object" || data === null) return undefined;
   const { sealed, ...rest } = data as { sealed?: unknown };
   return typeof sealed === "string" && Object.keys(rest).length === 0 ? sealed : undefined;
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -19,7 +19,12 @@ export function createBoard(
     options: { uiConfig: { boardTitle: "crmsync", hideDocsLink: true } },
   });
   serverAdapter.setBasePath(prefix);
-  serverAdapter.setErrorHandler(() => ({ status: 500, body: { error: "internal error" } }));
+  serverAdapter.setErrorHandler((error) =>
+    // An address outside of the page's files (dot segments) is refused by its static server.
+    isRefused(error)
+      ? { status: 404, body: { error: "there is nothing at this address" } }
+      : { status: 500, body: { error: "internal error" } },
+  );
   const plugin = serverAdapter.registerPlugin();
   return async (app: FastifyInstance): Promise<void> => {
     app.addHook("preSerialization", async ({ params }, _reply, body) =>
@@ -32,6 +37,11 @@ export function createBoard(
     );
     await app.register(plugin);
   };
+}
+
+function isRefused(error: Error & { readonly statusCode?: number }): boolean {
+  const { statusCode = 500 } = error;
+  return statusCode >= 400 && statusCode < 500;
 }
 
 const withoutInlineStyles = (html: string): string =>

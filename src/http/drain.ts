@@ -1,8 +1,7 @@
 /** Closes an HTTP server without cutting a request, as during a roll-out. */
-import type { Server } from "node:http";
-import type { Socket } from "node:net";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
+import { connectionsOf } from "./connections.ts";
 
 /**
  * A connection that was quiet for this long may be closed. Before that, its client may well be
@@ -10,15 +9,6 @@ import type { FastifyInstance } from "fastify";
  */
 const QUIET_MS = 1000;
 const CHECK_MS = 25;
-
-interface Connection {
-  /** Requests received and not yet answered. */
-  requests: number;
-  /** When it was opened, the last response ended, or a part of the next request was seen. */
-  quietSince: number;
-  /** Bytes received by then. */
-  bytes: number;
-}
 
 export interface Drain {
   /**
@@ -31,7 +21,7 @@ export interface Drain {
 
 export function drainable(app: FastifyInstance): Drain {
   const { server } = app;
-  const connections = followConnections(server);
+  const connections = connectionsOf(server);
   let closing: Promise<void> | undefined;
   // Node's own would close connections on which the next request is already on its way.
   server.closeIdleConnections = () => {};
@@ -69,23 +59,4 @@ export function drainable(app: FastifyInstance): Drain {
       return closing;
     },
   };
-}
-
-function followConnections(server: Server): ReadonlyMap<Socket, Connection> {
-  const connections = new Map<Socket, Connection>();
-  server.on("connection", (socket: Socket) => {
-    connections.set(socket, { requests: 0, quietSince: performance.now(), bytes: 0 });
-    socket.once("close", () => connections.delete(socket));
-  });
-  server.on("request", ({ socket }, response) => {
-    const connection = connections.get(socket);
-    if (connection === undefined) return;
-    connection.requests += 1;
-    response.once("close", () => {
-      connection.requests -= 1;
-      connection.quietSince = performance.now();
-      connection.bytes = socket.bytesRead;
-    });
-  });
-  return connections;
 }

@@ -1,11 +1,16 @@
 /** POST /events: CloudEvents over HTTP, for senders that do not use BullMQ. */
+import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
+import { inSlices } from "../ops/in-slices.ts";
+import { secretsOf, type SecretText } from "../ops/secrets.ts";
+import { MAX_PROBLEMS } from "../sync/problem.ts";
 import { hasToken, sendUnauthorised } from "./bearer.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
-import { secretsOf, type SecretText } from "../ops/secrets.ts";
-import { isSigned, REMEMBER_FOR_S, verifySignature } from "./signature.ts";
+import type { IntakeGuard } from "./intake-guard.ts";
+import { EVENTS, EVENTS_BODY } from "./limits.ts";
+import { isSignedNow, REMEMBER_FOR_S, verifySignature } from "./signature.ts";
 import {
   sendStoreResult,
   storeEvents,
@@ -13,9 +18,6 @@ import {
   type PushableEvent,
   type RequestClaim,
 } from "./store-events.ts";
-
-/** Largest body accepted, bytes. */
-const BODY_LIMIT = 1024 * 1024;
 
 const JSON_TYPES = [
   "application/cloudevents+json",
@@ -38,16 +40,15 @@ interface EventProblem {
   readonly kind: string;
 }
 
-export function serveEvents(app: FastifyInstance, ports: EventsPorts): void {
+export function serveEvents(app: FastifyInstance, guard: IntakeGuard, ports: EventsPorts): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // Keep the bytes as received: the signature covers them.
-    scope.addContentTypeParser(
-      JSON_TYPES,
-      { parseAs: "buffer", bodyLimit: BODY_LIMIT },
-      (_request, body, done) => done(null, body),
-    );
-    scope.addHook("onRequest", async (request, reply) => checkCredentials(request, reply, ports));
+    scope.addContentTypeParser(JSON_TYPES, guard.bodiesUpTo(EVENTS_BODY));
+    scope.addHook("onRequest", async (request, reply) => {
+      await guard.admit(request, reply, hasToken(request, ports.token) ? "of events" : undefined);
+      await checkCredentials(request, reply, ports);
+    });
     scope.post("/events", async (request, reply) => takeRequest(request, reply, ports));
   });
 }
@@ -59,11 +60,11 @@ async function checkCredentials(
   ports: EventsPorts,
 ): Promise<void> {
   if (needsNoSignature(request, ports)) return;
-  if (ports.secret !== undefined && isSigned(request.headers)) return;
+  if (ports.secret !== undefined && isSignedNow(request.headers)) return;
   const error =
     ports.token === undefined && ports.secret === undefined
       ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so no request is accepted (INGEST_AUTH=none accepts all)"
-      : "the bearer token is missing or wrong, and the request is not signed";
+      : "the bearer token is missing or wrong, and the request is not signed, or its webhook-timestamp is more than 5 minutes from this machine's clock";
   await sendUnauthorised(reply, error);
 }
 
@@ -86,11 +87,19 @@ async function takeRequest(
       );
       return;
     }
+    // Otherwise a copy of the body could be given another type, such as a deletion.
+    if (isBinary(request.headers)) {
+      const error =
+        "a signature does not cover the ce- headers: send signed events in structured mode (application/cloudevents+json)";
+      await reply.code(400).send({ error });
+      return;
+    }
     claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
-  const read = readEvents(request, body, ports.now());
+  const read = await readEvents(request, body, ports.now());
   if (!read.ok) {
-    await reply.code(400).send({ error: read.error, problems: read.problems });
+    const { ok: _, ...answer } = read;
+    await reply.code(400).send(answer);
     return;
   }
   await sendStoreResult(reply, await storeEvents(read.events, claim, ports));
@@ -101,30 +110,52 @@ type ReadEvents =
   | {
       readonly ok: false;
       readonly error: string;
-      readonly problems: readonly EventProblem[] | undefined;
+      /** The first ones, and how many there are. */
+      readonly problems?: readonly EventProblem[];
+      readonly problemCount?: number;
     };
 
-/** All events or none: one bad event rejects the whole batch, and every problem is reported. */
-function readEvents(request: FastifyRequest, body: Buffer, now: number): ReadEvents {
+/** All events or none: one bad event rejects the whole batch. */
+async function readEvents(request: FastifyRequest, body: Buffer, now: number): Promise<ReadEvents> {
+  if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
   let value: unknown;
   try {
     const text = body.toString("utf8");
     value = text === "" && isBinary(request.headers) ? undefined : parseExactly(text);
   } catch {
-    return { ok: false, error: "the body is not valid JSON", problems: undefined };
+    return { ok: false, error: "the body is not valid JSON" };
   }
   if (isBinary(request.headers)) value = eventOfHeaders(request.headers, value);
   const batch = Array.isArray(value) ? (value as unknown[]) : undefined;
+  if (batch !== undefined && batch.length > EVENTS) {
+    const error = `the batch has ${batch.length} events, and none was stored: send at most ${EVENTS} at once`;
+    return { ok: false, error };
+  }
+  return checkEvents(batch ?? [value], batch !== undefined, now);
+}
+
+async function checkEvents(
+  values: readonly unknown[],
+  isBatch: boolean,
+  now: number,
+): Promise<ReadEvents> {
   const events: PushableEvent[] = [];
   const problems: EventProblem[] = [];
-  for (const [index, one] of (batch ?? [value]).entries()) {
-    const parsed = parseEvent(one, now);
-    if (parsed.ok) events.push(one as PushableEvent);
-    else problems.push(...parsed.problems.map((p) => (batch === undefined ? p : { index, ...p })));
-  }
-  if (problems.length === 0) return { ok: true, events };
+  let problemCount = 0;
+  await inSlices(values, (value, index) => {
+    const parsed = parseEvent(value, now);
+    if (parsed.ok) {
+      events.push(value as PushableEvent);
+      return;
+    }
+    problemCount += parsed.problems.length;
+    const room = parsed.problems.slice(0, MAX_PROBLEMS - problems.length);
+    problems.push(...room.map((problem) => (isBatch ? { index, ...problem } : problem)));
+  });
+  if (problemCount === 0) return { ok: true, events };
   const hint = problems.some(({ field }) => field === "specversion")
     ? "; send a CloudEvent with the CRM's record in data.record (docs/webhooks.md)"
     : "";
-  return { ok: false, error: `the events have problems and none was stored${hint}`, problems };
+  const error = `the events have problems and none was stored${hint}`;
+  return { ok: false, error, problems, problemCount };
 }

@@ -1,4 +1,4 @@
-/** GET /livez, /readyz and /metrics, for the process manager and Prometheus. */
+/** GET /livez and /readyz for the process manager, /metrics for Prometheus. */
 import type { FastifyInstance } from "fastify";
 import { within } from "../ops/deadline.ts";
 
@@ -10,8 +10,6 @@ export interface HealthPorts {
   notReady(): Promise<readonly string[]>;
   /** Why no changes are sent now, for instance a denial; empty when they are. */
   notSending(): Promise<readonly string[]>;
-  /** @param accept the header, by which a scraper asks for a format. */
-  metrics(accept: string | undefined): Promise<{ readonly type: string; readonly text: string }>;
 }
 
 export function serveHealth(app: FastifyInstance, ports: HealthPorts): void {
@@ -27,9 +25,15 @@ export function serveHealth(app: FastifyInstance, ports: HealthPorts): void {
     if (reasons.length === 0) return reply.send({ status: "ready", reasons, notSending });
     return reply.code(503).send({ status: "not ready", reasons, notSending: [] });
   });
+}
 
+/** @param read is given the header Accept, by which a scraper asks for a format. */
+export function serveMetrics(
+  app: FastifyInstance,
+  read: (accept: string | undefined) => Promise<{ readonly type: string; readonly text: string }>,
+): void {
   app.get("/metrics", async (request, reply) => {
-    const { type, text } = await ports.metrics(request.headers.accept);
+    const { type, text } = await read(request.headers.accept);
     return reply.type(type).send(text);
   });
 }

@@ -19,9 +19,19 @@ const response = (description: string, schema?: unknown) =>
   schema === undefined ? { description } : { description, content: json(schema) };
 
 const UNAVAILABLE = {
-  ...response("Events cannot be stored now; none was stored.", ref("Error")),
+  ...response(
+    "Events cannot be stored now, or too many bodies arrive at once; none was stored.",
+    ref("Error"),
+  ),
   headers: { "Retry-After": { schema: { type: "integer" }, description: "seconds" } },
 };
+
+const TOO_FAST = {
+  ...UNAVAILABLE,
+  description: "Too many requests of this sender; send more events in one request.",
+};
+
+const ENCODED = "The content type is not supported, or the body is compressed.";
 
 const problem = z.object({
   index: z.int().optional().describe("Position in the batch, from 0."),
@@ -58,6 +68,7 @@ function openApiDocument(
     components: {
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer", description: "INGEST_TOKEN" },
+        viewer: { type: "http", scheme: "bearer", description: "VIEWER_TOKEN or OPERATOR_TOKEN" },
         signature: {
           type: "apiKey",
           in: "header",
@@ -68,7 +79,16 @@ function openApiDocument(
       schemas: {
         Event: schemaOf(crmEventSchema),
         Taken: schemaOf(z.object({ accepted: z.int(), duplicates: z.int() })),
-        Error: schemaOf(z.object({ error: z.string(), problems: z.array(problem).optional() })),
+        Error: schemaOf(
+          z.object({
+            error: z.string(),
+            problems: z.array(problem).optional(),
+            problemCount: z
+              .int()
+              .optional()
+              .describe("How many problems there are; at most 50 are listed."),
+          }),
+        ),
       },
     },
   };
@@ -95,7 +115,8 @@ function eventsPath() {
         "401": response("The token or signature is missing or wrong.", ref("Error")),
         "409": response("This signed request was accepted before.", ref("Error")),
         "413": response("The body is larger than 1 MiB.", ref("Error")),
-        "415": response("The content type is not supported.", ref("Error")),
+        "415": response(ENCODED, ref("Error")),
+        "429": TOO_FAST,
         "503": UNAVAILABLE,
       },
     },
@@ -115,6 +136,9 @@ function webhooksPath(webhooks: readonly string[]) {
         "400": response("The body is not what this CRM sends.", ref("Error")),
         "401": response("The signature or secret is missing or wrong.", ref("Error")),
         "409": response("This signed request was accepted before.", ref("Error")),
+        "413": response("The body is larger than 4 MiB.", ref("Error")),
+        "415": response("The body is compressed.", ref("Error")),
+        "429": TOO_FAST,
         "503": UNAVAILABLE,
       },
     },
@@ -137,6 +161,8 @@ function jsonWebhooksPath(names: readonly string[]) {
         "401": response("The credentials are missing or wrong.", ref("Error")),
         "409": response("This signed request was accepted before.", ref("Error")),
         "413": response("The body is larger than 4 MiB.", ref("Error")),
+        "415": response("The body is compressed.", ref("Error")),
+        "429": TOO_FAST,
         "503": UNAVAILABLE,
       },
     },
@@ -147,13 +173,26 @@ function healthPaths() {
   const get = (operationId: string, summary: string, responses: Record<string, unknown>) => ({
     get: { operationId, summary, responses },
   });
+  const ops = (operationId: string, summary: string, description: string) => ({
+    get: {
+      operationId,
+      summary: `${summary} On another port if OPS_PORT is set.`,
+      // Without a token in the configuration, none is needed.
+      security: [{ viewer: [] }, {}],
+      responses: {
+        "200": response(description),
+        "401": response("A token is configured, and it is missing or wrong.", ref("Error")),
+        "429": TOO_FAST,
+      },
+    },
+  });
   return {
     "/livez": get("live", "Whether the process runs.", { "200": response("It runs.") }),
     "/readyz": get("ready", "Whether events can be accepted.", {
       "200": response("They can; the body says whether changes are sent, and why not."),
       "503": response("They cannot; the body says why."),
     }),
-    "/metrics": get("metrics", "Metrics for Prometheus.", { "200": response("Text.") }),
-    "/status": get("status", "What `crmsync status --json` prints.", { "200": response("JSON.") }),
+    "/metrics": ops("metrics", "Metrics for Prometheus.", "Text."),
+    "/status": ops("status", "What `crmsync status --json` prints.", "JSON."),
   };
 }

@@ -8,8 +8,19 @@ const TOLERANCE_S = 300;
 /** How long a signature can stay valid, with a margin, s: a request is remembered for that time. */
 export const REMEMBER_FOR_S = 2 * TOLERANCE_S + 60;
 
-export const isSigned = (headers: IncomingHttpHeaders): boolean =>
-  headers["webhook-signature"] !== undefined;
+/** The library reads "17e" as 17, which would give a copy of the request another key. */
+const TIMESTAMP = /^[1-9]\d{0,11}$/;
+
+/** What can be told before the body is read: there is a signature, and its time is valid now. */
+export function isSignedNow(headers: IncomingHttpHeaders): boolean {
+  const timestamp = String(headers["webhook-timestamp"]);
+  return (
+    headers["webhook-id"] !== undefined &&
+    String(headers["webhook-signature"]).includes("v1,") &&
+    TIMESTAMP.test(timestamp) &&
+    Math.abs(Date.now() / 1000 - Number(timestamp)) <= TOLERANCE_S
+  );
+}
 
 /**
  * @returns the request's key (id and time), undefined when the signature is not valid. Senders sign
@@ -22,8 +33,7 @@ export function verifySignature(
 ): string | undefined {
   const id = String(headers["webhook-id"] ?? "");
   const timestamp = String(headers["webhook-timestamp"] ?? "");
-  // The library reads "17e" as 17, which would give a copy of the request another key.
-  if (!/^[1-9]\d{0,11}$/.test(timestamp)) return undefined;
+  if (!TIMESTAMP.test(timestamp)) return undefined;
   const signed = {
     "webhook-id": id,
     "webhook-timestamp": timestamp,

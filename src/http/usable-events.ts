@@ -2,9 +2,9 @@
 import type { EventProblem, Translated, WebhookEvent } from "../crm/connector.ts";
 import { WebhookBodyError } from "../crm/webhook-body.ts";
 import { parseEvent } from "../event/crm-event.ts";
-
-/** Problems that one response names. */
-const MAX_PROBLEMS = 100;
+import { inSlices } from "../ops/in-slices.ts";
+import { MAX_PROBLEMS } from "../sync/problem.ts";
+import { EVENTS } from "./limits.ts";
 
 export interface UsableEvents {
   readonly events: readonly WebhookEvent[];
@@ -17,14 +17,22 @@ export interface UsableEvents {
  * @throws WebhookBodyError for a bad event of a body that is stored whole or not at all: a connector
  *   makes only valid events of valid bodies.
  */
-export function usableEvents({ events, each }: Translated, now: number): UsableEvents {
+export async function usableEvents(
+  { events, each }: Translated,
+  now: number,
+): Promise<UsableEvents> {
+  if (events.length > EVENTS) {
+    throw new WebhookBodyError(
+      `the body has ${events.length} events: send at most ${EVENTS} at once`,
+    );
+  }
   const usable: WebhookEvent[] = [];
   const problems: EventProblem[] = [...(each?.problems ?? [])];
-  for (const [place, event] of events.entries()) {
+  await inSlices(events, (event, place) => {
     const parsed = parseEvent(event, now);
     if (parsed.ok) {
       usable.push(event);
-      continue;
+      return;
     }
     if (each === undefined) {
       const [problem] = parsed.problems;
@@ -34,7 +42,7 @@ export function usableEvents({ events, each }: Translated, now: number): UsableE
     }
     const index = each.positions[place] ?? place;
     problems.push(...parsed.problems.map((problem) => ({ index, ...problem })));
-  }
+  });
   problems.sort((a, b) => a.index - b.index);
   return { events: usable, problems, of: each?.of ?? events.length };
 }
@@ -51,5 +59,6 @@ export function problemsResponse({ events, problems, of }: UsableEvents) {
         ? `the event is not stored: ${what}`
         : `${bad} of ${of} events are not stored, ${rest}; event ${first?.index ?? 0}: ${what}`,
     problems: problems.slice(0, MAX_PROBLEMS),
+    problemCount: problems.length,
   };
 }

@@ -1,14 +1,18 @@
 /** POST /webhooks/<name>: one address per connector, and per webhook of the mapping file. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { WebhookEndpoint, WebhookRequest } from "../crm/connector.ts";
+import type {
+  RequestToVerify,
+  Verification,
+  WebhookEndpoint,
+  WebhookRequest,
+} from "../crm/connector.ts";
 import { WebhookBodyError, WebhookUnavailable } from "../crm/webhook-body.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
+import type { IntakeGuard } from "./intake-guard.ts";
+import { WEBHOOK_BODY } from "./limits.ts";
 import { RETRY_AFTER_S, storeEvents, type IntakePorts, type RequestClaim } from "./store-events.ts";
 import { problemsResponse, usableEvents, type UsableEvents } from "./usable-events.ts";
-
-/** Room for a hundred outbound messages with every field filled. */
-const BODY_LIMIT = 4 * 1024 * 1024;
 
 /** How a webhook request ended: 200, 401, 400, 400, 409 or 503. */
 export const WEBHOOK_OUTCOMES = [
@@ -36,25 +40,58 @@ export interface WebhookPorts extends IntakePorts {
 export function serveWebhooks(
   app: FastifyInstance,
   endpoints: readonly WebhookEndpoint[],
+  guard: IntakeGuard,
   ports: WebhookPorts,
 ): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser(
-      "*",
-      { parseAs: "buffer", bodyLimit: BODY_LIMIT },
-      (_request, body, done) => done(null, body),
-    );
+    scope.addContentTypeParser("*", guard.bodiesUpTo(WEBHOOK_BODY));
     for (const endpoint of endpoints) {
+      const route = {
+        onRequest: async (request: FastifyRequest, reply: FastifyReply) =>
+          checkHead(endpoint, request, reply, guard, ports),
+      };
       const take = async (request: FastifyRequest, reply: FastifyReply) =>
         takeRequest(endpoint, request, reply, ports);
-      scope.post(`/webhooks/${endpoint.name}`, take);
-      scope.post(`/webhooks/${endpoint.name}/*`, take);
+      scope.post(`/webhooks/${endpoint.name}`, route, take);
+      scope.post(`/webhooks/${endpoint.name}/*`, route, take);
     }
-    scope.post("/webhooks/json/*", async (_request, reply) =>
-      reply.code(404).send({ error: "the mapping file has no webhook of this name" }),
-    );
+    const unknown = async (request: FastifyRequest, reply: FastifyReply) => {
+      await guard.admit(request, reply, undefined);
+      await reply.code(404).send({ error: "the mapping file has no webhook of this name" });
+    };
+    scope.post("/webhooks/json/*", { onRequest: unknown }, unknown);
   });
+}
+
+/** Rejects requests by their headers and address, before the body is read. */
+async function checkHead(
+  endpoint: WebhookEndpoint,
+  received: FastifyRequest,
+  reply: FastifyReply,
+  guard: IntakeGuard,
+  ports: WebhookPorts,
+): Promise<void> {
+  const { name, secretName, tooFast } = endpoint;
+  const verified = verify(endpoint, { ...headOf(received, name, ports), body: undefined }, ports);
+  const isKnown = secretName !== undefined && verified.ok && verified.needsBody !== true;
+  await guard.admit(received, reply, isKnown ? `of ${name}` : undefined, tooFast);
+  if (verified.ok) return;
+  ports.ended(name, "unauthorised", verified.why);
+  await reply.code(401).send({ error: verified.why });
+}
+
+function verify(
+  endpoint: WebhookEndpoint,
+  request: RequestToVerify,
+  ports: WebhookPorts,
+): Verification {
+  const { secretName } = endpoint;
+  const secrets = secretName === undefined ? [] : secretsOf(ports.secret(secretName));
+  if (secretName !== undefined && secrets.length === 0) {
+    return { ok: false, why: `${secretName} is not configured, so no request is accepted here` };
+  }
+  return endpoint.verify(request, secrets);
 }
 
 async function takeRequest(
@@ -63,7 +100,7 @@ async function takeRequest(
   reply: FastifyReply,
   ports: WebhookPorts,
 ): Promise<void> {
-  const { name, secretName } = endpoint;
+  const { name } = endpoint;
   const end = async (status: number, outcome: WebhookOutcome, why: string, more: object = {}) => {
     ports.ended(name, outcome, why);
     await reply.code(status).send({ error: why, ...more });
@@ -72,22 +109,15 @@ async function takeRequest(
     void reply.header("retry-after", String(RETRY_AFTER_S));
     return end(503, "unavailable", why);
   };
-  const secrets = secretName === undefined ? [] : secretsOf(ports.secret(secretName));
-  if (secretName !== undefined && secrets.length === 0) {
-    return end(
-      401,
-      "unauthorised",
-      `${secretName} is not configured, so no request is accepted here`,
-    );
-  }
-  const request = requestOf(received, name, ports.publicUrl);
-  const verified = endpoint.verify(request, secrets);
+  const body = Buffer.isBuffer(received.body) ? received.body : Buffer.alloc(0);
+  const request = { ...headOf(received, name, ports), body };
+  const verified = verify(endpoint, request, ports);
   if (!verified.ok) return end(401, "unauthorised", verified.why);
 
   let usable: UsableEvents;
   try {
     const translated = await endpoint.toEvents(request, ports.canFetch(name));
-    usable = usableEvents(translated, ports.now());
+    usable = await usableEvents(translated, ports.now());
     if ((translated.gaps ?? 0) > 0) ports.changesLost(name, translated.gaps ?? 0);
   } catch (error) {
     if (error instanceof WebhookUnavailable) return unavailable(error.message);
@@ -135,11 +165,11 @@ function acknowledgementOf(endpoint: WebhookEndpoint, request: WebhookRequest) {
   return endpoint.acknowledgement !== undefined && isXml ? endpoint.acknowledgement : json;
 }
 
-function requestOf(
+function headOf(
   received: FastifyRequest,
   name: string,
-  publicUrl: string | undefined,
-): WebhookRequest {
+  { publicUrl }: WebhookPorts,
+): Omit<WebhookRequest, "body"> {
   const url = new URL(received.url, "http://localhost");
   const headers = Object.fromEntries(
     Object.entries(received.headers).map(([key, value]) => [
@@ -157,7 +187,6 @@ function requestOf(
     urls: bases.map((base) => base + received.url),
     query: url.searchParams,
     headers,
-    body: Buffer.isBuffer(received.body) ? received.body : Buffer.alloc(0),
     receivedAt: Date.now(),
   };
 }

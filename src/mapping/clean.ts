@@ -4,6 +4,7 @@
  * it is an identity.
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
+import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
 
 /** Control, zero-width and direction-changing characters, and the soft hyphen. */
 const INVISIBLE =
@@ -30,11 +31,15 @@ function cleanValue(value: unknown): unknown {
   return value;
 }
 
+/** Longer texts are cut to this: still too long for every field, but not for an expression. */
+const LONGEST_TEXT = FIELD_MAX_LENGTH + 1;
+
 /**
- * A record without its nulls. CRMs mean "no value" by null, but JSONata does not:
- * `street & " " & null` gives "… null", and `$replace(null, …)` fails.
+ * A record without its nulls, and without the rest of very long texts. CRMs mean "no value" by null, but
+ * JSONata does not: `street & " " & null` gives "… null", and `$replace(null, …)` fails.
  */
 export function withoutNulls(value: unknown): unknown {
+  if (typeof value === "string") return value.slice(0, LONGEST_TEXT);
   if (Array.isArray(value)) {
     return value.flatMap((item) => (item === null ? [] : [withoutNulls(item)]));
   }

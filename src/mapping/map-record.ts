@@ -1,5 +1,6 @@
 /** Maps one record by a compiled mapping: finds its rule, makes its key, maps its fields. */
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
+import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
 import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
 import { withoutNulls } from "./clean.ts";
@@ -27,7 +28,7 @@ export async function mapRecord(
       {
         field: "object",
         rule: `must have a rule in the mapping (${[...known].join(", ")}), or be listed under \`ignore\``,
-        kind: `the object ${event.object.slice(0, 50)}`,
+        kind: `the object ${cut(event.object, 50)}`,
       },
     ]);
   }

@@ -3,14 +3,31 @@ import { parseExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { fieldsIn, type Node } from "./expression-tree.ts";
 import type { MappingFile } from "./mapping-file.ts";
+import type { WebhookRule } from "./webhooks/rule.ts";
 
 export function mappingWarnings(file: MappingFile): string[] {
-  return file.objects.flatMap(({ object, when }) =>
+  const negations = file.objects.flatMap(({ object, when }) =>
     (when === undefined ? [] : undecidedNegations(when)).map((field) => {
       const place = `${[object].flat().join("/")}, when`;
       return `${place}: $not(…) is neither true nor false if ${field} is missing, which counts as false, so such records are left out: write $not((…) = true)`;
     }),
   );
+  return [...negations, ...Object.entries(file.webhooks ?? {}).flatMap(unsignedOperation)];
+}
+
+/** A module is code, and no thread, no cleared variable and no limit keeps it from what the daemon may do. */
+export const MODULE_WARNING =
+  "a module is code that runs with the rights of the daemon: it can read its secrets and files, and use the network; use only modules that you trust as you trust crmsync";
+
+/** A copy of a signed body, sent with another query or header, would be another change. */
+function unsignedOperation([name, { verify, operation }]: [string, WebhookRule]): string[] {
+  const isSigned = typeof verify === "object" && verify.by === "hmac";
+  const text = typeof operation === "object" ? operation.from : operation;
+  const [unsigned] = /\$(?:query|headers)\b/.exec(text ?? "") ?? [];
+  if (!isSigned || unsigned === undefined) return [];
+  return [
+    `webhooks.${name}, operation: ${unsigned} is not signed, so a copy of a signed request can be made a deletion: find the operation in the body; or make a webhook for each operation, with a secret of its own`,
+  ];
 }
 
 /** The fields whose absence makes a negation, and so the whole condition, count as false. */

@@ -1,8 +1,11 @@
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { patienceMs, within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
+import { openRedis, type RedisTarget } from "./open-redis.ts";
+import type { RedisTls } from "./redis-tls.ts";
+import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-url.ts";
 import { resolveName } from "./resolve-name.ts";
 import { UserError } from "./user-error.ts";
 
@@ -13,14 +16,25 @@ const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
 
 interface RedisSettings {
   readonly REDIS_URL?: string | undefined;
+  readonly QUEUE_PREFIX: string;
   readonly DATA_DIR: string;
+  readonly redisTls: RedisTls;
 }
+
+/** @param url of the Redis that this process uses: REDIS_URL, or that of the embedded one. */
+export const redisTarget = (
+  { QUEUE_PREFIX, redisTls }: Pick<RedisSettings, "QUEUE_PREFIX" | "redisTls">,
+  url: string,
+): RedisTarget => ({ url, prefix: QUEUE_PREFIX, tls: redisTls });
 
 /**
  * The URL of the Redis that the daemon uses.
  * @throws UserError that says what to do.
  */
-export async function redisUrlOf({ REDIS_URL, DATA_DIR }: RedisSettings): Promise<string> {
+export async function redisUrlOf({
+  REDIS_URL,
+  DATA_DIR,
+}: Pick<RedisSettings, "REDIS_URL" | "DATA_DIR">): Promise<string> {
   const url = REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR));
   if (url === undefined) throw new UserError(await whyNoRedis(DATA_DIR));
   return url;
@@ -32,8 +46,9 @@ export async function redisUrlOf({ REDIS_URL, DATA_DIR }: RedisSettings): Promis
  */
 export async function connectOnce(settings: RedisSettings): Promise<Redis> {
   const url = await redisUrlOf(settings);
-  const where = `Redis at ${new URL(url).host || "its socket"}`;
-  const redis = new Redis(url, {
+  const parsed = parseRedisUrl(url);
+  const where = describeRedis(parsed);
+  const redis = openRedis(redisTarget(settings, url), {
     maxRetriesPerRequest: null,
     lazyConnect: true,
     // The ready check would wait until Redis has loaded its data.
@@ -44,10 +59,11 @@ export async function connectOnce(settings: RedisSettings): Promise<Redis> {
   let cause: Error | undefined;
   redis.on("error", (error: Error) => (cause ??= error));
   try {
-    const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
     // A connection attempt cannot be aborted during its DNS lookup.
-    if (host !== "") await resolveName(host, patienceMs());
-    await within(patienceMs(), connect(redis));
+    if (parsed.kind === "single") {
+      await Promise.all(parsed.nodes.map(({ host }) => resolveName(host, patienceMs())));
+    }
+    await within(patienceMs(), connect(redis, parsed));
     return redis;
   } catch (error) {
     redis.disconnect();
@@ -56,10 +72,12 @@ export async function connectOnce(settings: RedisSettings): Promise<Redis> {
   }
 }
 
-async function connect(redis: Redis): Promise<void> {
+async function connect(redis: Redis, url: RedisUrl): Promise<void> {
   await redis.connect();
   // The ACL of Redis may forbid INFO.
-  const info = await redis.info("persistence").catch(onlyDenied);
+  const info = await redis.info().catch(onlyDenied);
+  const problem = wrongForm(url, info);
+  if (problem !== undefined) throw new Error(problem);
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
   if (field("loading") !== "1") return;
   const loaded = Math.floor(Number(field("loading_loaded_perc") ?? 0));

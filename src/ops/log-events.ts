@@ -68,11 +68,23 @@ export const LOG_EVENTS = {
     "Dead letters were redriven, because the value lists allow now what they refused.",
     "`records` says how many.",
   ],
+  "dead_letter.expired": [
+    "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.",
+    "`records` says how many. Their events are gone; the CRM still has the records.",
+  ],
   "event.defect":
     "Processing an event threw an error: a defect of crmsync. The event is a dead letter.",
   "intake.unavailable":
     "Events sent over HTTP could not be stored; their senders were answered 503.",
   "intake.worker_error": "The worker that takes events from the inbox reported an error.",
+  "http.refused": [
+    "Requests were refused or connections cut, because they would have harmed the other senders.",
+    "`reason` is connections (too many), pipelined (requests without reading the responses), unread (a response that was not read), bodies (too much memory) or rate (HTTP_RATE_LIMIT).",
+  ],
+  "http.open_to_all": [
+    "Other machines can read /status and /metrics without a token: set VIEWER_TOKEN.",
+    "`host` is where they listen.",
+  ],
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
 
   "webhook.failed": [
@@ -102,6 +114,16 @@ export const LOG_EVENTS = {
     "Redis is not on this machine, and STATE_KEY is not set: waiting personal data lies there as plain text.",
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
+
+  "audit.failed": [
+    "The audit trail cannot be written: this process sends nothing until it can.",
+    "`err` says why.",
+  ],
+  "audit.recovered": "The audit trail can be written again; sending continues.",
+  "audit.head": [
+    "The newest line of the audit trail.",
+    "`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
+  ],
 
   "service.denied": [
     "The service denies access. All sending has stopped.",
@@ -174,6 +196,8 @@ export const LOG_EVENTS = {
     "This process did not run although it should have: it was stopped, or its machine had no time for it.",
     "`for_ms` says how long. Nothing is lost; other processes may have repeated its work.",
   ],
+  "redis.replica_late":
+    "No replica of Redis has confirmed an event in time; it was accepted all the same.",
   "redis.clock_stepped": [
     "Redis' own clock has stepped. Pauses, retries and leases go on by the time that has really passed.",
     "`step_ms` says by how much; negative: back.",

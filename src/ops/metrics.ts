@@ -12,6 +12,7 @@ import type { Problem } from "../sync/problem.ts";
 import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
 import { durationName } from "./duration-buckets.ts";
 import { formatFor, type MetricsFormat } from "./exposition.ts";
+import { OVERLOADS } from "./overload.ts";
 import type { SpanIds, Tracing } from "./tracing.ts";
 
 /** The service's operations and their HTTP methods. */
@@ -170,6 +171,11 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
       "Requests of senders to HTTP intake, by endpoint and response.",
       ["route", "code"],
     ),
+    httpRefused: counter(
+      "http_refused_total",
+      "Requests refused and connections cut to protect the process, by reason.",
+      ["reason"],
+    ),
     webhooks: counter("webhook_requests_total", "Webhook requests of CRMs, by how they ended.", [
       "webhook",
       "outcome",
@@ -193,6 +199,10 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
       "rejected_total",
       "Changes that became dead letters, by reason and by the first field that was wrong.",
       ["reason", "field"],
+    ),
+    deadLettersExpired: counter(
+      "dead_letters_expired_total",
+      "Dead letters that were deleted after DEAD_LETTER_DAYS.",
     ),
     checks: counter(
       "checks_total",
@@ -228,6 +238,10 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
     frozen: counter(
       "frozen_seconds_total",
       "Time in which this process did not run although it should have.",
+    ),
+    auditLines: counter(
+      "audit_lines_total",
+      "Lines that this process has written to its audit trail.",
     ),
     stalled: counter("jobs_stalled_total", "Jobs taken back from a worker that died."),
   };
@@ -267,6 +281,7 @@ function startAtZero(own: ReturnType<typeof defineOwn>): void {
     for (const code of SERVICE_CODES) own.requests.inc({ method, operation, code }, 0);
   }
   for (const method of new Set(Object.values(OPERATIONS))) own.requestDuration.zero({ method });
+  for (const reason of OVERLOADS) own.httpRefused.inc({ reason }, 0);
   for (const route of INTAKE_ROUTES) {
     for (const code of INTAKE_CODES) own.intakeRequests.inc({ route, code }, 0);
   }

@@ -32,6 +32,7 @@ export function readAddress(dir: string): RedisAddress | undefined {
  * Only programs on this machine that can read this file can connect.
  * `appendfsync always`: with `everysec`, a Redis that is killed while the disk is busy loses writes
  * that it has acknowledged, such as an accepted event or the mark that a request is under way.
+ * No slow log: it would keep the arguments of slow commands, among them values of persons.
  */
 export function writeConf(dir: string, { port, password }: RedisAddress): void {
   const file = join(dir, CONF_FILE);
@@ -49,6 +50,7 @@ appendonly yes
 appendfsync always
 maxmemory ${Math.min(GIBIBYTE, Math.floor(totalmem() / 2))}
 maxmemory-policy noeviction
+slowlog-log-slower-than -1
 `,
     { mode: 0o600 },
   );

@@ -3,9 +3,10 @@ import { readlinkSync, realpathSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { readIfThere } from "./data-dir.ts";
-import type { RedisAddress } from "./redis-conf.ts";
+import { openRedis } from "./open-redis.ts";
+import { redisUrl, type RedisAddress } from "./redis-conf.ts";
 
 const ANSWER_DEADLINE_MS = 2_000;
 const HUNG_AFTER_MS = 5_000;
@@ -52,20 +53,20 @@ export async function endOrphan(dir: string, address: RedisAddress): Promise<voi
 
 async function ask(
   dir: string,
-  { port, password }: RedisAddress,
+  address: RedisAddress,
   question: (redis: Redis) => Promise<unknown>,
 ): Promise<Found> {
-  if (!(await accepts(port))) return "none";
-  const redis = new Redis({
-    host: "127.0.0.1",
-    port,
-    password,
-    enableReadyCheck: false,
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0,
-    connectTimeout: ANSWER_DEADLINE_MS,
-    commandTimeout: ANSWER_DEADLINE_MS,
-  });
+  if (!(await accepts(address.port))) return "none";
+  const redis = openRedis(
+    { url: redisUrl(address), prefix: "" },
+    {
+      enableReadyCheck: false,
+      retryStrategy: () => null,
+      maxRetriesPerRequest: 0,
+      connectTimeout: ANSWER_DEADLINE_MS,
+      commandTimeout: ANSWER_DEADLINE_MS,
+    },
+  );
   redis.on("error", () => {}); // the same error rejects the command
   try {
     const [, theirDir] = await redis.config("GET", "dir");

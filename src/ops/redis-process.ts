@@ -12,6 +12,9 @@ exec 3<&0 </dev/null
 exec "$0" "$@" 3<&-
 `;
 
+// The daemon's variables hold secrets, which the watcher and the server need not have.
+const WITHOUT_VARIABLES = `exec env -i PATH="$PATH" sh -c "$0" "$@"`;
+
 const STOP_DEADLINE_MS = 3_000;
 const MAX_LOG_BYTES = 1_048_576;
 
@@ -28,12 +31,16 @@ export interface RedisProcess {
 /** Runs the server in `dir` with the redis.conf there; its output goes to redis.log there. */
 export function spawnRedis(command: string, dir: string): RedisProcess {
   const log = openLog(join(dir, LOG_FILE));
-  const child = spawn("sh", ["-c", SERVE_WHILE_PARENT_LIVES, command, CONF_FILE], {
-    cwd: dir,
-    // A session of its own: Ctrl-C in the terminal must reach only the parent, which drains first.
-    detached: true,
-    stdio: ["pipe", log, log],
-  });
+  const child = spawn(
+    "sh",
+    ["-c", WITHOUT_VARIABLES, SERVE_WHILE_PARENT_LIVES, command, CONF_FILE],
+    {
+      cwd: dir,
+      // A session of its own: Ctrl-C in the terminal must reach only the parent, which drains first.
+      detached: true,
+      stdio: ["pipe", log, log],
+    },
+  );
   closeSync(log);
   child.stdin?.on("error", () => {}); // the watcher may have been killed
   const ended = new Promise<string>((resolve) => {

@@ -5,7 +5,6 @@
  *     --- @include "../../ops/lua/now.lua"
  */
 import { readFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis, type RedisOptions } from "ioredis";
@@ -42,15 +41,15 @@ export const runsAtLimit = (version: string): boolean => Number.parseInt(version
 export class WorkRedis extends Redis {
   /** What the last client of this process found; the next client begins with it. */
   static #lastAtLimit = false;
-  /** Resolves when the server's version is known. */
-  readonly met: Promise<void>;
+  /** Resolves with what the server says of itself, when its version is known. */
+  readonly met: Promise<string>;
   readonly #definitions = new Map<string, Definition>();
   #atLimit = WorkRedis.#lastAtLimit;
 
   constructor(where: string | Options, options: Options = {}) {
     // ioredis takes either, but has no overload for both.
     super(where as string, options);
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve } = Promise.withResolvers<string>();
     this.met = promise;
     // Each connection may lead to another server.
     this.on("ready", () => void this.#meet().then(resolve, () => {}));
@@ -63,21 +62,15 @@ export class WorkRedis extends Redis {
     super.defineCommand(name, { ...definition, lua });
   }
 
-  async #meet(): Promise<void> {
-    const [, version = ""] = /^redis_version:(\S+)/m.exec(await this.info("server")) ?? [];
+  async #meet(): Promise<string> {
+    const info = await this.info("server");
+    const [, version = ""] = /^redis_version:(\S+)/m.exec(info) ?? [];
     WorkRedis.#lastAtLimit = runsAtLimit(version);
-    if (WorkRedis.#lastAtLimit === this.#atLimit) return;
+    if (WorkRedis.#lastAtLimit === this.#atLimit) return info;
     this.#atLimit = WorkRedis.#lastAtLimit;
     for (const [name, definition] of this.#definitions) this.defineCommand(name, definition);
+    return info;
   }
-}
-
-/** Finds out the version of Redis before the first script of this process; gives up at the deadline. */
-export async function meetRedis(url: string, deadlineMs: number): Promise<void> {
-  const redis = new WorkRedis(url, { maxRetriesPerRequest: null });
-  redis.on("error", () => {}); // the clients that are opened next report errors
-  await Promise.race([redis.met, sleep(deadlineMs, undefined, { ref: false })]);
-  redis.disconnect();
 }
 
 /** Runs one write command on one key. On the client above it also runs at the memory limit. */

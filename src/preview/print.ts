@@ -1,6 +1,7 @@
 /** How a preview reads on a terminal. */
 import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
+import { cut } from "../service-spec/characters.ts";
 import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
 import type { Preview } from "./preview-one.ts";
 
@@ -109,11 +110,11 @@ const ENDS = { mapped: "updated", terminated: "terminated", active: "made active
 const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
 function wordsOf({ reason, value }: MappingWarning): string {
-  return `${WARNING_REASONS[reason]}${value === undefined ? "" : `: ${cut(value)}`}`;
+  return `${WARNING_REASONS[reason]}${value === undefined ? "" : `: ${shorten(value)}`}`;
 }
 
-const cut = (text: string): string =>
-  text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE - 1)}…` : text;
+const shorten = (text: string): string =>
+  text.length > MAX_VALUE ? `${cut(text, MAX_VALUE - 1)}…` : text;
 
 /** A preview of one of many records. */
 export interface PlacedPreview extends Preview {
@@ -245,7 +246,7 @@ export function printSummary(summary: Summary): string {
 function table(rows: readonly Row[]): string[] {
   const lines = rows.slice(0, MAX_ROWS).map(({ field, reason, value, records, first }) => {
     const words = WARNING_REASONS[reason as keyof typeof WARNING_REASONS] ?? reason;
-    const shown = value === undefined ? "" : `  ${JSON.stringify(cut(value))}`;
+    const shown = value === undefined ? "" : `  ${JSON.stringify(shorten(value))}`;
     return `${String(records).padStart(8)} × ${field.padEnd(26)}${shown}  ${words} (first: ${first})`;
   });
   const rest = rows.length - MAX_ROWS;

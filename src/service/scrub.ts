@@ -1,4 +1,5 @@
 /** Removes personal data and secrets from the service's error texts. */
+import { cut } from "../service-spec/characters.ts";
 import * as lists from "../service-spec/value-lists.ts";
 
 const MAX_LENGTH = 300;
@@ -19,14 +20,14 @@ const PUBLIC = new Set<unknown>(
  * characters for log lines and dead letters.
  */
 export function scrub(text: string, payload: object, secrets: readonly string[]): string {
-  let clean = text.slice(0, 10 * MAX_LENGTH).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
+  let clean = cut(text, 10 * MAX_LENGTH).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
   for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "[secret]");
   clean = clean.replace(/\bhttps?:\/\/\S+/gi, "[address]");
   const values = [...strings(payload)].filter((value) => value.length > 1 && !PUBLIC.has(value));
   for (const value of values.sort((a, b) => b.length - a.length)) {
     clean = value.length < 5 ? replaceWord(clean, value) : clean.replaceAll(value, "[value]");
   }
-  return clean.length > MAX_LENGTH ? `${clean.slice(0, MAX_LENGTH - 1)}…` : clean.trim();
+  return clean.length > MAX_LENGTH ? `${cut(clean, MAX_LENGTH - 1)}…` : clean.trim();
 }
 
 /** Replaces whole words only: short values also occur inside ordinary words. */

@@ -60,7 +60,10 @@ export class DeadLetters {
         crmCode,
         deadLetter.order ?? "",
         deadLetter.at,
-        JSON.stringify(details),
+        // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
+        JSON.stringify(details, (_name, value: unknown) =>
+          typeof value === "string" ? value.toWellFormed() : value,
+        ),
         await this.#sealing.seal(event, deadLetter.id),
         deadLetter.reason,
         asOf === "fields" ? "1" : "",

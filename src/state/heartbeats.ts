@@ -35,6 +35,8 @@ export interface ProcessInfo {
   readonly clockAheadMs?: number;
   /** Id of the key that Redis is sealed with, if the process does not have it. */
   readonly lacksKey?: string;
+  /** Why it cannot write its audit trail, and so sends nothing. */
+  readonly auditFailure?: string;
   /** The last time that it did not run although it should have. */
   readonly frozen?: Freeze;
 }

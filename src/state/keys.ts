@@ -3,6 +3,7 @@
  * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
+import { createHash } from "node:crypto";
 import type { Lane } from "../sync/lane.ts";
 
 export interface Keys {
@@ -20,6 +21,8 @@ export interface Keys {
   readonly warmUp: string;
   /** Hash: rows that are not believed any more; only their watermarks are still taken over. */
   readonly ledgerForgotten: string;
+  /** Order of the newest event of a record whose traces were erased, as JSON; named by a hash. */
+  erased(crmCode: string): string;
   /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
   readonly clock: string;
   /** Hash name, number: all processes count it up, so a lower number tells a loss (state-age.ts). */
@@ -42,6 +45,9 @@ export interface Keys {
   readonly deadLetters: string;
   /** Hash reason → number of dead letters; the scripts make this name from that of `deadLetters`. */
   readonly deadReasons: string;
+  /** Sorted set id → age of the dead letter; and the time that counts (lua/expire-dead-letters.lua). */
+  readonly deadAges: string;
+  readonly deadTime: string;
   /** Hash with one field: cause of the denial → since when, and when the next probe is due. */
   readonly denial: string;
   /** Hash: unavailable replies in a row, and when to try next (fields: lua/outage-failed.lua). */
@@ -82,6 +88,12 @@ export interface Keys {
   readonly resealing: string;
   /** What its last pass found, as JSON; absent when there was nothing left. */
   readonly resealed: string;
+  /** List of acts that have no line in an audit trail yet: `<ms> <JSON>`. */
+  readonly auditActs: string;
+  /** Set while one process writes their lines. */
+  readonly auditOwner: string;
+  /** Hash chain of an audit trail → its newest line, as JSON. */
+  readonly auditHeads: string;
   /** Channel: the lane of each batch of pointer jobs that was added. */
   readonly jobsAdded: string;
 }
@@ -95,6 +107,7 @@ export function keysOf(prefix: string): Keys {
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
     ledgerForgotten: `${prefix}:ledger:forgotten`,
+    erased: (crmCode) => `${prefix}:erased:${hashOf(crmCode)}`,
     clock: `${hashTagOf(prefix)}:clock`,
     age: `${prefix}:age`,
     stateVersion: `${prefix}:state-version`,
@@ -106,6 +119,8 @@ export function keysOf(prefix: string): Keys {
     seen: (day) => `${prefix}:seen:${day}`,
     deadLetters: `${prefix}:dead-letters`,
     deadReasons: `${prefix}:dead-letters:reasons`,
+    deadAges: `${prefix}:dead-letters:ages`,
+    deadTime: `${prefix}:dead-letters:time`,
     denial: `${prefix}:denial`,
     outage: `${prefix}:outage`,
     outageHere: `${prefix}:outage:here`,
@@ -126,9 +141,16 @@ export function keysOf(prefix: string): Keys {
     keyring: `${prefix}:keyring`,
     resealing: `${prefix}:keyring:resealing`,
     resealed: `${prefix}:keyring:resealed`,
+    auditActs: `${prefix}:audit:acts`,
+    auditOwner: `${prefix}:audit:owner`,
+    auditHeads: `${prefix}:audit:heads`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }
+
+/** Names a record so that its crmCode cannot be read from it. */
+const hashOf = (crmCode: string): string =>
+  createHash("sha256").update(crmCode).digest("base64url").slice(0, 22);
 
 /** Tenants of one hash tag share one clock, because their scripts know no more than their keys. */
 const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

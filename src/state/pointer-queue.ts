@@ -104,6 +104,20 @@ export class PointerQueue {
     return job.changePriority({ priority: 0, lifo: true }).then(() => first, goneOrThrow);
   }
 
+  /** Whether a record has a job. */
+  async hasJob(crmCode: string): Promise<boolean> {
+    return (await this.queue.getDeduplicationJobId(crmCode)) !== null;
+  }
+
+  /** Removes the job of a record, unless it runs. */
+  async remove(crmCode: string): Promise<void> {
+    const id = await this.queue.getDeduplicationJobId(crmCode);
+    if (id === null) return;
+    const job = await this.queue.getJob(id);
+    if (job === undefined) await this.queue.removeDeduplicationKey(crmCode);
+    else await this.queue.remove(id);
+  }
+
   /** When a delayed job is due; 0 when it is not delayed any more. */
   async #dueAt({ id = "" }: Job): Promise<number> {
     const score = await this.#redis.zscore(this.queue.toKey("delayed"), id);

@@ -1,11 +1,14 @@
 /** How Redis is configured, and whether it may lose accepted changes. */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
+import { onlineReplicas } from "./replication.ts";
 
 export interface RedisHealth {
   readonly version: string;
   /** `master` or `slave`. */
   readonly role: string;
+  /** Replicas that receive what is written now. */
+  readonly replicas: number;
   readonly appendOnly: boolean;
   /** Whether the last write of the append-only file succeeded. */
   readonly writesSucceed: boolean;
@@ -23,6 +26,7 @@ export const healthReading: Reading<RedisHealth> = reading(["info"], (info: stri
   return {
     version: field("redis_version"),
     role: field("role"),
+    replicas: onlineReplicas(info),
     appendOnly: field("aof_enabled") === "1",
     writesSucceed: field("aof_last_write_status") !== "err",
     rewritesSucceed: field("aof_last_bgrewrite_status") !== "err",

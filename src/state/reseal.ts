@@ -10,7 +10,7 @@ import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import { UnknownKey, type Sealing } from "./sealing.ts";
 
-/** Entries read in one round trip. */
+/** Entries read, and sealed, at once. */
 const CHUNK = 200;
 
 /** After this long without a sign of its process, another one may seal, ms. */
@@ -85,19 +85,19 @@ export class Resealing {
     this.#missing = new Map();
     for (const lane of LANES) {
       for await (const crmCodes of this.#members(this.#keys.unsynced(lane))) {
-        for (const crmCode of crmCodes) await this.#resealStaged(crmCode);
+        await Promise.all(crmCodes.map((crmCode) => this.#resealStaged(crmCode)));
         await onProgress();
       }
     }
     for (const place of this.#places()) {
       for await (const fields of this.#fields(place.key)) {
-        for (const [field, value] of fields) await this.#resealField(place, field, value);
+        await Promise.all(fields.map(([field, value]) => this.#resealField(place, field, value)));
         await onProgress();
       }
     }
     for (const one of jobs) {
       for await (const page of waitingJobs(one.queue)) {
-        for (const job of page) await this.#resealJob(one, job);
+        await Promise.all(page.map((job) => this.#resealJob(one, job)));
         await onProgress();
       }
     }

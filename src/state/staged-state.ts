@@ -76,6 +76,7 @@ export class StagedStates {
       this.#keys.versions,
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
       this.#keys.deadLetters,
+      this.#keys.erased(state.crmCode),
       ...this.#seenKeys(),
     ];
     const [payload, event] = await Promise.all([

@@ -16,6 +16,8 @@ export interface ThinPointer {
   /** Name of the CRM. */
   readonly crm: string;
   readonly subject: string;
+  /** Fetched to see whether the record is really deleted: a fetch apart from those of its changes. */
+  readonly deletion?: true;
 }
 
 export interface TakenThinEvent {
@@ -115,4 +117,5 @@ export class ThinEvents {
   }
 }
 
-const fieldOf = ({ crm, subject }: ThinPointer): string => `${crm}|${subject}`;
+const fieldOf = ({ crm, subject, deletion }: ThinPointer): string =>
+  `${crm}${deletion === true ? " deletion" : ""}|${subject}`;

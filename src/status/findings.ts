@@ -4,6 +4,7 @@
  * Pure.
  */
 import { durabilityProblems, isClosed, savingProblems } from "../state/redis-health.ts";
+import { auditFindings } from "./audit-findings.ts";
 import { waitingIn } from "./backlog.ts";
 import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
 import { clockTime } from "./clock-time.ts";
@@ -61,6 +62,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...ledgerFindings(readings, context),
     ...senderFindings(readings, context),
     ...clockFindings(readings),
+    ...auditFindings(readings),
     ...deadLetterFindings(readings),
     ...tokenFindings(context),
   ];
@@ -192,10 +194,22 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
   ];
 }
 
-function deadLetterFindings({ deadLetters }: Readings): Finding[] {
+function deadLetterFindings({ deadLetters, expiring }: Readings): Finding[] {
   if (deadLetters === 0) return [];
   const count = deadLetters === 1 ? "1 dead letter waits" : `${deadLetters} dead letters wait`;
-  return [finding("warning", "crmsyncdeadletters", `${count} for a person: crmsync dead list.`)];
+  const says = `${count} for a person: crmsync dead list.`;
+  return [...expiringFindings(expiring), finding("warning", "crmsyncdeadletters", says)];
+}
+
+function expiringFindings(expiring: Readings["expiring"]): Finding[] {
+  if (expiring === undefined || expiring.soon === 0) return [];
+  const { soon, withinMs, firstMs } = expiring;
+  const says =
+    soon === 1
+      ? `1 dead letter is deleted within ${duration(firstMs)} unless it is redriven or dropped`
+      : `${soon} dead letters are deleted within ${duration(withinMs)}, the first one in ${duration(firstMs)}, unless they are redriven or dropped`;
+  const section = "crmsyncdeadlettersexpiring";
+  return [finding("warning", section, `${says}: crmsync dead list says when.`)];
 }
 
 function tokenFindings({ tokenAgeDays }: FindingContext): Finding[] {

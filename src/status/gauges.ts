@@ -66,6 +66,11 @@ const GAUGES: readonly SharedGauge[] = [
     read: ({ deadLetters }) => deadLetters,
   },
   {
+    name: "dead_letters_expiring",
+    help: "Dead letters that are deleted within three days, or within half of DEAD_LETTER_DAYS if that is less.",
+    read: ({ expiring }) => expiring?.soon ?? 0,
+  },
+  {
     name: "quota_limit",
     help: "Requests allowed in one hour window.",
     read: ({ quota }) => quota.limit,
@@ -140,6 +145,11 @@ const GAUGES: readonly SharedGauge[] = [
       ROLES.map((role): Sample => {
         return [{ role }, processes.filter(({ roles }) => roles.includes(role)).length];
       }),
+  },
+  {
+    name: "audit_act_age_seconds",
+    help: "Age of the oldest act of an operator that has no line in an audit trail yet; 0 when there is none.",
+    read: ({ now, actWaitsSince }) => ageSeconds(now, actWaitsSince),
   },
   {
     name: "redis_durable",

@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { within } from "../ops/deadline.ts";
 import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
+import type { ExpiringLetters } from "../state/dead-letter-expiry.ts";
 import type { Denial } from "../state/denial.ts";
 import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
 import type { WarmUp } from "../state/ledger.ts";
@@ -34,6 +35,7 @@ export interface Readings {
   readonly deadLetters: number;
   /** Reason → number of dead letters. */
   readonly deadReasons: Readonly<Record<string, number>>;
+  readonly expiring: ExpiringLetters | undefined;
   readonly denial: Denial | undefined;
   readonly quota: QuotaState;
   /** Source → time of its newest event. */
@@ -67,6 +69,8 @@ export interface Readings {
   readonly retried: MostRetried | undefined;
   /** What is not sealed with the present key of STATE_KEY. */
   readonly resealed: Resealed | undefined;
+  /** Since when the oldest act waits for its line in an audit trail. */
+  readonly actWaitsSince: number | undefined;
 }
 
 /** @param redis the connection to read over, if it is not that of the stores. */
@@ -113,6 +117,7 @@ function readAll(stores: Stores, redis: Redis) {
     unsyncedBulk: sizeOf(keys.unsynced("bulk")),
     deadLetters: deadLetters.countReading(),
     deadReasons: deadLetters.reasons(),
+    expiring: stores.deadLetterExpiry.reading(),
     denial: stores.denial.reading(),
     quota: stores.quotaState,
     sources: sources.last(),
@@ -128,6 +133,7 @@ function readAll(stores: Stores, redis: Redis) {
     hours: stores.durations.reading(),
     retried: stores.retried.most(),
     resealed: stores.resealing.reading(),
+    actWaitsSince: stores.auditActs.waitingSince(),
   });
 }
 

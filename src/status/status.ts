@@ -53,7 +53,12 @@ export interface Status {
     readonly stoppedUntil: string | null;
   };
   readonly outcomesOfLastHour: Readonly<Record<string, number>>;
-  readonly deadLetters: { readonly total: number; readonly byReason: Record<string, number> };
+  readonly deadLetters: {
+    readonly total: number;
+    readonly byReason: Record<string, number>;
+    /** Those that expire soon. */
+    readonly expiring: number;
+  };
   /** Whether the service denies us access. */
   readonly denial: {
     readonly state: "none" | "token_denied" | "address_denied";
@@ -123,6 +128,7 @@ export async function readStatus(
     deadLetters: {
       total: readings.deadLetters,
       byReason: inOrder(DEAD_REASONS, readings.deadReasons),
+      expiring: readings.expiring?.soon ?? 0,
     },
     denial: {
       state: denial === undefined ? "none" : `${denial.cause}_denied`,

@@ -5,6 +5,7 @@
  */
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
+import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { missingRoles, requestsFor, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
@@ -14,6 +15,7 @@ export const STOP_REASONS = [
   "redis_full",
   "redis_rejects_writes",
   "queue_paused",
+  "audit_failed",
   "token_denied",
   "address_denied",
   "unavailable",
@@ -96,6 +98,17 @@ const STOPS: readonly StopRow[] = [
       paused.length === 0
         ? undefined
         : `Somebody has paused the queue ${paused.join(" and ")} through BullMQ; crmsync itself never does.`,
+  },
+  {
+    reason: "audit_failed",
+    runbook: "crmsyncauditfailed",
+    endsByItself: false,
+    says(readings) {
+      const failures = auditFailuresIn(readings);
+      const [first] = failures;
+      if (first === undefined || failures.length < syncingIn(readings).length) return undefined;
+      return `The audit trail cannot be written (${first.why}): nothing is sent until it can.`;
+    },
   },
   {
     reason: "token_denied",

@@ -7,6 +7,8 @@ import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { createDemand, type Demand } from "../quota/demand.ts";
 import { quotaReading, type QuotaState } from "../quota/quota.ts";
 import { quotaLimits } from "../service/open-service.ts";
+import { AuditActs } from "../state/audit-acts.ts";
+import { DeadLetterExpiry } from "../state/dead-letter-expiry.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
 import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
@@ -53,6 +55,7 @@ export interface Stores {
   readonly thinEvents: ThinEvents;
   readonly ledger: Ledger;
   readonly deadLetters: DeadLetters;
+  readonly deadLetterExpiry: DeadLetterExpiry;
   readonly denial: ServiceDenial;
   readonly outage: Outage;
   readonly sources: Sources;
@@ -68,6 +71,7 @@ export interface Stores {
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
   readonly demand: Demand;
+  readonly auditActs: AuditActs;
   /** Reads the quota without taking part in it. */
   readonly quotaState: Reading<QuotaState>;
   /** Closes the queues and the connection. */
@@ -97,6 +101,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     verifications: new Verifications(redis, keys, sealing),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
+    deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
     outage: new Outage(redis, keys, async () => {
       const running = await heartbeats.running();
@@ -120,6 +125,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     stateAge: new StateAge(redis, keys),
     settledLately: new SettledLately(redis, keys),
     stateVersion: new StateVersion(redis, keys, heartbeats),
+    auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: quotaReading(quotaLimits(config)),
     async close() {

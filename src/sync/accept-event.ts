@@ -246,7 +246,7 @@ export function identityOf(
   };
   const known = typeof source === "string" && typeof id === "string";
   return {
-    source: typeof source === "string" ? source : undefined,
+    source: typeof source === "string" ? source.toWellFormed() : undefined,
     key: known ? eventKey({ source, id }) : fallbackKey,
   };
 }

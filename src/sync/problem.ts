@@ -68,8 +68,8 @@ function ruleText(issue: z.core.$ZodIssue, value: unknown): string {
   }
 }
 
-/** At most so many problems of one value are listed: more would hide the first ones. */
-const MAX_PROBLEMS = 50;
+/** At most so many problems of one value, or of one request, are listed: more would hide the first. */
+export const MAX_PROBLEMS = 50;
 
 /** Turns zod's issues about `root` into problems that may be logged and shown. */
 export function problemsOf(error: z.ZodError, root: unknown): Problem[] {

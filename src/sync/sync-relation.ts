@@ -1,12 +1,13 @@
 /**
  * THE PATH, second half: one record, with a permit for one request.
  *
- *   take the newest state ► decide from the ledger ► send at most one request ► settle
+ *   take the newest state ► decide from the ledger ► send at most one request ► audit ► settle
  *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
  * runs again with a permit of its own: no record is held while it waits for quota. So does a record
  * whose reply must be confirmed before it is believed.
  */
+import { auditedChange, type AuditedChange } from "./audited-change.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
@@ -25,6 +26,8 @@ export interface SyncPorts {
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   settle(state: TakenState, how: Settlement): Promise<SettleResult>;
+  /** Writes the change's line of the audit trail. */
+  audit(state: TakenState, change: AuditedChange): Promise<void>;
   storeDeadLetter(
     state: TakenState,
     reason: DeadReason,
@@ -80,6 +83,9 @@ async function carryOut(
       const settled = settleReply(reply, decision, state, known, { ...ports, now: ports.now() });
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
+      // Before the ledger knows it: after a crash in between the change runs again, and has two lines.
+      const change = auditedChange(decision, settled, state);
+      if (change !== undefined) await ports.audit(state, change);
       const result = await ports.settle(state, settlement);
       return result === "more" ? withoutOldDelay(end, settlement, ports) : end;
     }

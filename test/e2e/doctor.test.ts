@@ -27,7 +27,7 @@ it("finds no problem, with one request", async () => {
     SERVICE_TOKEN: sandbox.token,
     SERVICE_TOKEN_ISSUED_AT: new Date().toISOString(),
     STATE_KEY: Buffer.alloc(32, 1).toString("base64"),
-    INGEST_TOKEN: "secret",
+    INGEST_TOKEN: "a-secret-of-24-characters",
   };
   await using daemon = await startDaemon(env);
   const requested = async (operation: string) =>

@@ -14,6 +14,7 @@ import {
   waitUntilSettled,
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -58,6 +59,10 @@ const record = fc.dictionary(
   { maxKeys: 20, noNullPrototype: true },
 );
 
+/** HTTP intake refuses the others (test/integration/http/limits.test.ts). */
+const wellFormed = <T>(value: T): T =>
+  JSON.parse(JSON.stringify(value).replaceAll(/\\ud[89a-f][0-9a-f]{2}/gi, "?")) as T;
+
 async function expectNoInvalidRequest(sandbox: SandboxProcess): Promise<void> {
   const requests = await sandbox.requests();
   const invalid = Object.entries(requests).filter(([name]) => / (400|404|422|500)$/.test(name));
@@ -89,9 +94,10 @@ test.for(["business-relation", "generic"])(
       },
     }));
     for (let start = 0; start < events.length; start += 40) {
-      expect((await daemon.push(events.slice(start, start + 40))).status).toBe(202);
+      const batch = wellFormed(events.slice(start, start + 40));
+      expect((await daemon.push(batch)).status).toBe(202);
     }
-    await waitUntilSettled(daemon, 90_000);
+    await waitUntilSettled(daemon, 240_000);
     expect(await daemon.metric("crmsync_rejected_total", { reason: "defect" })).toBe(0);
     expect(await daemon.metric("crmsync_events_received_total")).toBe(RECORDS);
     await expectNoInvalidRequest(sandbox);
@@ -119,9 +125,22 @@ test("hostile jobs that the HTTP intake would reject", async () => {
     personEvent(".."),
     personEvent("a/../b"),
     personEvent("good"),
+    { ...personEvent("u1"), id: "u1\ud800" },
+    { ...personEvent("u2"), source: "/crm\udfff" },
+    { ...personEvent("u3"), subject: "person/\ud83d" },
+    { ...personEvent("u4"), id: "\u001b[2J", source: "\u001b]0;evil\u0007\u202e" },
   ];
   await queue.addBulk(hostile.map((data) => ({ name: "event", data })));
   await waitUntilSettled(daemon, 60_000);
+  expect((await fetch(`${daemon.url}/status`)).status).toBe(200);
+  for (const command of [["status"], ["status", "--json"], ["dead", "list"]]) {
+    await using process = spawnCrmsync(command, { env });
+    const { code } = await process.ended;
+    const printed = process.stdout.join("\n");
+    expect(code, command.join(" ")).toBe(0);
+    expect(printed.match(/(?!\n)[\p{Cc}\p{Cf}\p{Cs}]/gu), command.join(" ")).toBeNull();
+    if (command[0] === "dead") expect(printed).toContain("\\u001b]0;evil\\u0007\\u202e");
+  }
   const relations = await sandbox.relations();
   expect([...relations.keys()].toSorted()).toEqual(["a/../b", "good"]);
   expect(await daemon.metric("crmsync_rejected_total", { reason: "defect" })).toBe(0);

@@ -14,9 +14,9 @@ test("what Odoo, Zapier and n8n post reaches the service", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox, {
     MAPPING,
-    ODOO_WEBHOOK_SECRET: "odoo:password",
-    ZAPIER_WEBHOOK_SECRET: "zap",
-    N8N_WEBHOOK_SECRET: "key",
+    ODOO_WEBHOOK_SECRET: "odoo:password-of-24-characters",
+    ZAPIER_WEBHOOK_SECRET: "zapier-secret-of-24-characters",
+    N8N_WEBHOOK_SECRET: "n8n-secret-of-24-characters",
   });
   await using incomplete = spawnCrmsync(["start"], { env });
   expect(await incomplete.ended).toMatchObject({ code: 78 });
@@ -30,11 +30,15 @@ test("what Odoo, Zapier and n8n post reaches the service", async () => {
     return (await fetch(url, { method: "POST", body: fixtureText(`json/${name}`), headers }))
       .status;
   };
-  const basic = `Basic ${Buffer.from("odoo:password").toString("base64")}`;
+  const basic = `Basic ${Buffer.from("odoo:password-of-24-characters").toString("base64")}`;
   const asOdoo = { authorization: basic };
   const odoo = await post("odoo", "odoo-contact.json", asOdoo);
-  const zapier = await post("zapier", "zapier-contact.json", { authorization: "Bearer zap" });
-  const n8n = await post("n8n", "n8n-contacts.json", { "x-api-key": "key" });
+  const zapier = await post("zapier", "zapier-contact.json", {
+    authorization: "Bearer zapier-secret-of-24-characters",
+  });
+  const n8n = await post("n8n", "n8n-contacts.json", {
+    "x-api-key": "n8n-secret-of-24-characters",
+  });
   expect([odoo, zapier, n8n]).toEqual([200, 200, 200]);
   await waitFor(async () => (await sandbox.relations()).size === 3, { what: "three relations" });
   expect(await post("odoo?operation=deleted", "odoo-contact.json", asOdoo)).toBe(200);

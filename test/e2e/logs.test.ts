@@ -89,7 +89,7 @@ it("no output contains a personal value, however a change ends", async () => {
     QUOTA_BURST_MS: "100",
     SERVICE_TIMEOUT_MS: "1000",
     RETRY_BASE_MS: "20",
-    OPERATOR_TOKEN: "operator",
+    OPERATOR_TOKEN: "operator-token-of-24-characters",
   };
   const outputs: string[] = [];
   await using daemon = await startDaemon({ ...env, LOG_LEVEL: "trace" });
@@ -160,8 +160,10 @@ it("no output contains a personal value, however a change ends", async () => {
     outputs.push(await text(`${daemon.url}/events`, { method: "POST", headers: json, body }));
   }
   outputs.push(await text(`${daemon.url}/events?${MARK}`, { headers: { cookie: MARK } }));
-  outputs.push(await text(`${daemon.url}/readyz`), await text(`${daemon.url}/status`));
-  outputs.push(await text(`${daemon.url}/metrics`));
+  const asOperator = { headers: { authorization: `Bearer ${env.OPERATOR_TOKEN}` } };
+  outputs.push(await text(`${daemon.url}/readyz`));
+  outputs.push(await text(`${daemon.url}/status`, asOperator));
+  outputs.push(await text(`${daemon.url}/metrics`, asOperator));
   outputs.push(await commandOutput(env, "status"), await commandOutput(env, "doctor"));
   const all = [...daemon.process.stdout, ...daemon.process.stderr, ...outputs].join("\n");
   expect(all.length).toBeGreaterThan(20_000);

@@ -14,7 +14,7 @@ const CHROMIUM = {
   debianPackage: "chromium",
 };
 const MARK = "Xq7Leak";
-const TOKEN = "operator-token";
+const TOKEN = "operator-token-of-24-characters";
 const basic = `Basic ${Buffer.from(`any-user:${TOKEN}`).toString("base64")}`;
 
 it("/queues is not served without OPERATOR_TOKEN", async () => {

@@ -40,7 +40,7 @@ const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => 
       const change = (fixture("hubspot/01-contact-creation.json") as object[])[1];
       const body = JSON.stringify([{ ...change, eventId: n, occurredAt: 1_794_816_842_117 + n }]);
       const at = String(Date.now());
-      const signature = createHmac("sha256", "webhook-secret")
+      const signature = createHmac("sha256", "webhook-secret-of-24-characters")
         .update(`POST${daemon.url}/webhooks/hubspot${body}${at}`)
         .digest("base64");
       return post(daemon, "hubspot", body, {
@@ -53,22 +53,28 @@ const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => 
         '"sequenceNumber": 1',
         `"sequenceNumber": ${n}`,
       );
-      return post(daemon, "salesforce", body, { authorization: "Bearer webhook-secret" });
+      return post(daemon, "salesforce", body, {
+        authorization: "Bearer webhook-secret-of-24-characters",
+      });
     },
     dynamics(daemon, n) {
       const body = fixtureText("dynamics/02-contact-update.json").replace(
         /"CorrelationId": "[^"]*"/,
         `"CorrelationId": "${n}"`,
       );
-      return post(daemon, "dynamics?code=webhook-secret", body, {});
+      return post(daemon, "dynamics?code=webhook-secret-of-24-characters", body, {});
     },
     espocrm(daemon, n) {
       const body = JSON.stringify([{ id: "6737f0a1b2c3d4e5f", addressCity: String(n) }]);
-      const hmac = createHmac("sha256", "webhook-secret").update(body).digest("hex");
-      const signature = Buffer.from(`673:${hmac}`).toString("base64");
-      return post(daemon, "espocrm/Contact/update", body, { signature });
+      return postAsEspo(daemon, "Contact/update", body);
     },
   };
+
+function postAsEspo(daemon: DaemonProcess, path: string, body: string): Promise<Response> {
+  const hmac = createHmac("sha256", "webhook-secret-of-24-characters").update(body).digest("hex");
+  const signature = Buffer.from(`673:${hmac}`).toString("base64");
+  return post(daemon, `espocrm/${path}`, body, { signature });
+}
 
 const post = (
   daemon: DaemonProcess,
@@ -96,7 +102,10 @@ beforeAll(async () => {
     const standIn = await standInFor(crm);
     standIns.set(crm.name, standIn);
     Object.assign(env, crm.settings(standIn.url));
-    env[`${crm.name.toUpperCase()}_WEBHOOK_SECRET`] = "webhook-secret";
+    env[`${crm.name.toUpperCase()}_WEBHOOK_SECRET`] =
+      crm.name === "espocrm"
+        ? "Contact/update=webhook-secret-of-24-characters Contact/delete=webhook-secret-of-24-characters"
+        : "webhook-secret-of-24-characters";
     for (const [name, secret] of Object.entries(crm.secrets)) {
       env[`${name}_FILE`] = join(dir.path, name);
       await writeFile(join(dir.path, name), `${secret}\n`);
@@ -166,5 +175,33 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
   const secrets = Object.values(crm.secrets);
   const output = [...daemon.process.stdout, ...daemon.process.stderr].join("\n");
-  for (const secret of [...secrets, "webhook-secret"]) expect(output).not.toContain(`"${secret}"`);
+  for (const secret of [...secrets, "webhook-secret-of-24-characters"])
+    expect(output).not.toContain(`"${secret}"`);
+});
+
+test("EspoCRM: a deletion terminates the relation only if the CRM has no such record", async () => {
+  const standIn = standIns.get("espocrm");
+  if (standIn === undefined) throw new Error("no stand-in");
+  const statusOf = async (id: string) =>
+    [...(await sandbox.relations()).values()].find(({ crmCode }) => String(crmCode).endsWith(id))?.[
+      "relationStatus"
+    ];
+  const recordId = "6737f0a1b2c3d4e5f";
+  const remove = () => postAsEspo(daemon, "Contact/delete", JSON.stringify([{ id: recordId }]));
+  standIn.isDeleted = false;
+  const found = await fetches("espocrm", "found");
+  expect((await remove()).status).toBe(200);
+  await waitFor(async () => (await fetches("espocrm", "found")) > found, {
+    what: "the record is found",
+    deadlineMs: 30_000,
+  });
+  await waitUntilSettled(daemon);
+  expect(await statusOf(recordId)).toBe("active");
+
+  standIn.isDeleted = true;
+  expect((await remove()).status).toBe(200);
+  await waitFor(async () => (await statusOf(recordId)) === "terminated", {
+    what: "the relation is terminated",
+    deadlineMs: 60_000,
+  });
 });

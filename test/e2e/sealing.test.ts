@@ -1,5 +1,4 @@
 /** STATE_KEY on real processes: what lies in Redis, a rotation under load, a key that is wrong. */
-import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
@@ -14,6 +13,8 @@ import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envOn } from "../support/tenant-env.ts";
+import { textOfFiles } from "../support/text-of-files.ts";
+import { textOfKeys } from "../support/text-of-keys.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const OLD = Buffer.alloc(32, 1).toString("base64");
@@ -108,16 +109,11 @@ test("during a backlog no value of a person lies in Redis, nor in its AOF", asyn
   copy.use(redis);
   const reader = new Redis(redis.url);
   copy.defer(() => reader.disconnect());
-  for (const key of await reader.keys("*")) {
-    expect((await reader.dumpBuffer(key))?.toString("latin1") ?? "", key).not.toMatch(/zacharias/i);
-  }
+  for (const [key, text] of await textOfKeys(reader)) expect(text, key).not.toMatch(/zacharias/i);
   const [, dir = ""] = await reader.config("GET", "dir");
-  const files = await readdir(join(dir, "appendonlydir"));
-  expect(files.length).toBeGreaterThan(0);
-  for (const file of files) {
-    const text = await readFile(join(dir, "appendonlydir", file), "latin1");
-    expect(text, file).not.toMatch(/zacharias/i);
-  }
+  const files = await textOfFiles(join(dir, "appendonlydir"));
+  expect(files.size).toBeGreaterThan(0);
+  for (const [file, text] of files) expect(text, file).not.toMatch(/zacharias/i);
 });
 
 test("once everything is sent, the file of the embedded Redis has no value of a person", async () => {
@@ -129,11 +125,8 @@ test("once everything is sent, the file of the embedded Redis has no value of a 
     SERVICE_TOKEN: sandbox.token,
     QUOTA_HOUR_MS: "60000",
   });
-  const files = async () => {
-    const folder = join(dir.path, "redis", "appendonlydir");
-    const texts = (await readdir(folder)).map((file) => readFile(join(folder, file), "latin1"));
-    return (await Promise.all(texts)).join("\n");
-  };
+  const files = async () =>
+    [...(await textOfFiles(join(dir.path, "redis", "appendonlydir"))).values()].join("\n");
   await daemon.push([personEvent("p1", { firstName: "Zacharias" })]);
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("p1")?.["firstName"]).toBe("Zacharias");

@@ -98,3 +98,20 @@ test("a port in use is named with its variable, and neither another port nor the
     `crmsync: port ${taken.port} is in use on 127.0.0.1: set SANDBOX_PORT to another one, or end the program that uses it`,
   ]);
 });
+
+test("events need credentials beyond loopback, unless that is said in as many words", async () => {
+  const open = { HTTP_HOST: "0.0.0.0", INGEST_AUTH: "none" };
+  const refused = await startFailing(open);
+  expect(refused.code).toBe(78);
+  expect(refused.said.join("\n")).toMatch(
+    /INGEST_AUTH is none and HTTP_HOST is 0\.0\.0\.0.*set INGEST_TOKEN_FILE.*INGEST_AUTH=none-from-anywhere/,
+  );
+  expect(refused.events).toEqual([]);
+
+  await using taken = await portInUse();
+  const said = { ...open, INGEST_AUTH: "none-from-anywhere", OPS_PORT: taken.port };
+  const daemon = await startFailing({ ...said, OPS_HOST: "127.0.0.1" });
+  expect(daemon.said).toEqual([
+    `crmsync: port ${taken.port} is in use on 127.0.0.1: set OPS_PORT to another one, or end the program that uses it`,
+  ]);
+});

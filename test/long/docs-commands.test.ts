@@ -18,16 +18,17 @@ const BLOCKS = PAGES.filter((page) => page !== "docs/operate.md")
 it("every command of the pages works on the daemon that the README starts", async () => {
   await using machine = await createMachine();
   const start = blocksOf("README.md").find(({ text }) => text.includes("start -- --sandbox"));
-  const ports = {
+  const settings = {
     HTTP_PORT: String(machine.portFor(8080)),
     SANDBOX_PORT: String(machine.portFor(4010)),
+    AUDIT_LOG: machine.at("home/audit.log"),
   };
-  await using daemon = machine.start(start?.text ?? "", ports);
+  await using daemon = machine.start(start?.text ?? "", settings);
   await daemon.line(/daemon.started/);
   const said: string[] = [];
   for (const block of BLOCKS) {
     const text = await machine
-      .run(block.text, { INGEST_TOKEN: "unused", ...ports })
+      .run(block.text, { INGEST_TOKEN: "an-unused-token-of-24-characters", ...settings })
       .catch((error: Error) => {
         throw new Error(`${nameOf(block)}: ${error.message}`, { cause: error });
       });
@@ -38,6 +39,7 @@ it("every command of the pages works on the daemon that the README starts", asyn
   expect(all).toContain(`"firstName":"Ada"`);
   expect(all).toContain("client/EX-1");
   expect(all).toContain("3 accepted, 0 already waiting, 0 invalid");
+  expect(all).toMatch(/\d+ lines, no fault/);
   expect(said.length).toBeGreaterThan(4);
 });
 

@@ -118,6 +118,8 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   const arrived = async () => (await operator.sandbox.relations()).has("EX-2");
   await waitFor(arrived, { what: "the load is on the service" });
 
+  await erasePerson(operator, last.client);
+
   await operator.follow("Reset and uninstall");
   expect(await operator.deadLetters()).toBe(0);
   expect(await last.client.exists("{crmsync}:quota:hour_settings")).toBe(1);
@@ -132,6 +134,16 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   expect(await operator.deadLetters()).toBe(0);
   expect(operator.left()).toBe(0);
 });
+
+async function erasePerson({ daemon, follow }: Operator, redis: Redis): Promise<void> {
+  await daemon().push([personEvent("7")]);
+  await waitUntilSettled(daemon());
+  expect(await redis.hexists("{crmsync}:ledger", "7")).toBe(1);
+  expect(await follow("Erase a person")).toContain("would erase 1 row of the ledger");
+  expect(await follow("Erase a person")).toContain("erased 1 row of the ledger");
+  expect(await redis.hexists("{crmsync}:ledger", "7")).toBe(0);
+  expect(await follow("Erase a person")).toContain("rewriting started");
+}
 
 /** A change that is settled, and a dead letter that is only in the copy. */
 async function backUpAndRestore({

@@ -76,29 +76,32 @@ export async function startDaemon(
     env: { HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn", ...env },
   });
   const [line] = await process.line(/^\{.*"redisUrl".*\}$/, START_DEADLINE_MS);
-  const { url, redisUrl } = JSON.parse(line) as { url: string; redisUrl: string };
+  const { url, opsUrl, redisUrl } = JSON.parse(line) as Record<
+    "url" | "opsUrl" | "redisUrl",
+    string
+  >;
+  const token = env["VIEWER_TOKEN"] ?? env["OPERATOR_TOKEN"];
+  const headers: Record<string, string> =
+    token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const read = (path: string) => fetch(opsUrl + path, { headers });
   return {
     process,
     url,
     redisUrl,
-    metric: (name, labels) => readMetric(url, name, labels),
+    metric: async (name, labels) => metricIn(await (await read("/metrics")).text(), name, labels),
     push: (events) =>
       fetch(`${url}/events`, {
         method: "POST",
         headers: { "content-type": "application/cloudevents-batch+json" },
         body: JSON.stringify(events),
       }),
-    status: async () => (await (await fetch(`${url}/status`)).json()) as Status,
+    status: async () => (await (await read("/status")).json()) as Status,
     [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
   };
 }
 
-async function readMetric(
-  url: string,
-  name: string,
-  labels: Record<string, string> = {},
-): Promise<number> {
-  const samples = parseSamples(await (await fetch(`${url}/metrics`)).text());
+function metricIn(text: string, name: string, labels: Record<string, string> = {}): number {
+  const samples = parseSamples(text);
   // A gauge without a value yet is not 0.
   if (!samples.some((sample) => sample.name === name)) throw new Error(`${name} has no value yet`);
   return sumOf(samples, name, labels);

@@ -28,6 +28,8 @@ const SETTINGS = {
   appendonly: "yes",
   appendfsync: "always",
   "maxmemory-policy": "noeviction",
+  // A replica is served at once.
+  "repl-diskless-sync-delay": "0",
 };
 
 /**

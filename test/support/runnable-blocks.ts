@@ -7,7 +7,7 @@ const NOT_RUN: readonly RegExp[] = [
   /^kubectl /, // needs a cluster
   /^(sudo|useradd|systemd-run) /, // changes the machine
   /^npm (ci|install) /, // .ci/run does it
-  /^(npm run (bench|chaos|check|format)|npx vitest)\b/, // takes long, or runs this very test
+  /^(npm run (bench|chaos|check|format|soak)|npx vitest)\b/, // takes long, or runs this very test
   /^node deploy\//, // writes into the repository
   /^(crmsync sandbox (--.*)?|npm start .*)$/, // serves until Ctrl-C; one daemon runs for all blocks
 ];

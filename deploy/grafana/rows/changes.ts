@@ -99,5 +99,22 @@ export const CHANGES: RowSpec = {
       ],
       shades: "red",
     },
+    {
+      kind: "lines",
+      title: "Dead letters",
+      description:
+        "All that wait for a person; those that are deleted within three days; and those that were deleted after DEAD_LETTER_DAYS.",
+      runbook: "CrmsyncDeadLettersExpiring",
+      unit: "short",
+      width: 8,
+      hidesZeros: true,
+      none: "none",
+      queries: [
+        { expr: shared("dead_letters"), legend: "waiting" },
+        { expr: shared("dead_letters_expiring"), legend: "deleted soon" },
+        { expr: `sum(${increase("dead_letters_expired_total")})`, legend: "deleted" },
+      ],
+      shades: "red",
+    },
   ],
 };

@@ -68,6 +68,10 @@ export const INTAKE: RowSpec = {
           legend: "{{webhook}}: {{outcome}}",
         },
         {
+          expr: `sum by (reason) (${increase("http_refused_total")})`,
+          legend: "refused: {{reason}}",
+        },
+        {
           expr: `sum by (webhook) (${increase("webhook_gaps_total")})`,
           legend: "{{webhook}} lost changes",
         },

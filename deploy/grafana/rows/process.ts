@@ -118,6 +118,20 @@ export const PROCESS: RowSpec = {
       ],
     },
     {
+      kind: "lines",
+      title: "Audit trail",
+      description:
+        "Lines that were written (none without AUDIT_LOG), and the age of the oldest act that has no line yet, in seconds.",
+      runbook: "CrmsyncAuditFailed",
+      unit: "short",
+      width: 6,
+      none: "none",
+      queries: [
+        { expr: `sum(${increase("audit_lines_total")})`, legend: "lines" },
+        { expr: shared("audit_act_age_seconds"), legend: "act waits" },
+      ],
+    },
+    {
       kind: "stat",
       title: "Age of the token",
       description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",

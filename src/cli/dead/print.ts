@@ -2,6 +2,8 @@
 import { styleText } from "node:util";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import { counted } from "../../ops/counted.ts";
+import { allPrintable, printable } from "../../ops/printable.ts";
+import { duration } from "../../status/duration.ts";
 import { REMEDIES } from "../../sync/dead-letter.ts";
 
 /** The event as it came; its text where it is not JSON. */
@@ -22,30 +24,29 @@ export function subjectOf(letter: StoredDeadLetter): string | undefined {
 }
 
 /** One line: its id, the record, the reason, when and from where. */
-export function nameOf(letter: StoredDeadLetter): string {
-  const when = new Date(letter.at).toISOString().slice(0, 19).replace("T", " ");
-  const often = letter.times > 1 ? `, ${letter.times} times` : "";
-  const record = `${subjectOf(letter) ?? "no subject"} (${letter.crmCode === undefined ? "no crmCode" : `crmCode ${letter.crmCode}`})`;
-  return [
-    styleText("bold", letter.id),
-    record,
-    letter.reason,
-    `${when}${often}`,
-    letter.source ?? "",
-  ].join("  ");
+export function nameOf(stored: StoredDeadLetter, style = (id: string) => id): string {
+  const { id, crmCode, reason, times, source, at } = allPrintable(stored);
+  const when = new Date(at).toISOString().slice(0, 19).replace("T", " ");
+  const often = times > 1 ? `, ${times} times` : "";
+  const subject = printable(subjectOf(stored) ?? "no subject");
+  const record = `${subject} (${crmCode === undefined ? "no crmCode" : `crmCode ${crmCode}`})`;
+  return [style(id), record, reason, `${when}${often}`, source ?? ""].join("  ");
 }
 
-export function linesOf(letter: StoredDeadLetter): string {
-  const problems = letter.problems.map(
+/** @param leftMs until it is deleted, if it ever is. */
+export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
+  const problems = allPrintable(letter.problems).map(
     ({ field, rule, kind }) =>
       `    ${field === "" ? "(the whole)" : field} ${rule}; it is ${kind}\n`,
   );
-  return [`${nameOf(letter)}\n`, ...problems, `    ${styleText("dim", remedyOf(letter))}\n`].join(
-    "",
-  );
+  const end = leftMs === undefined ? "" : ` It is deleted in ${duration(leftMs)}.`;
+  const remedy = styleText("dim", `${remedyOf(letter)}${end}`);
+  const name = nameOf(letter, (id) => styleText("bold", id));
+  return [`${name}\n`, ...problems, `    ${remedy}\n`].join("");
 }
 
-export function jsonOf(letter: StoredDeadLetter) {
+/** @param leftMs until it is deleted; undefined: never. */
+export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
   const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
   return {
     ...rest,
@@ -53,6 +54,7 @@ export function jsonOf(letter: StoredDeadLetter) {
     remedy: remedyOf(letter),
     firstAt: new Date(firstAt).toISOString(),
     lastAt: new Date(at).toISOString(),
+    deletedInSeconds: leftMs === undefined ? null : Math.round(leftMs / 1000),
   };
 }
 

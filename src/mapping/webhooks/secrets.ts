@@ -2,8 +2,8 @@
 import type { WebhookAbout } from "./webhook.ts";
 
 interface Environment {
-  readonly INGEST_AUTH: "none" | undefined;
-  namedSecret(name: string, problems: string[]): unknown;
+  readonly INGEST_AUTH: "none" | "none-from-anywhere" | undefined;
+  namedSecret(name: string, problems: string[], isChosen: boolean): unknown;
 }
 
 /** Why the webhooks cannot be served; each names the place in the mapping file and the variable. */
@@ -15,11 +15,12 @@ export function webhookProblems(
     const place = `webhooks.${name}.verify of the mapping`;
     if (verify.by === "none") {
       const rule = "is none, so anybody may post there: set INGEST_AUTH=none as well, or verify";
-      return environment.INGEST_AUTH === "none" ? [] : [`${place} ${rule}`];
+      return environment.INGEST_AUTH !== undefined ? [] : [`${place} ${rule}`];
     }
     const problems: string[] = [];
     const { secretName } = verify;
-    const secret = environment.namedSecret(secretName, problems);
+    // The key of a signature is often the tool's own.
+    const secret = environment.namedSecret(secretName, problems, verify.by !== "hmac");
     if (secret !== undefined) return [];
     if (problems.length > 0) return problems.map((problem) => `${place}: ${problem}`);
     const what = verify.by === "basic" ? "user:password of" : "the secret of";

@@ -20,8 +20,8 @@ const MAX_EVENTS = 10_000;
 /** Events that the thread translates at once: a few milliseconds. */
 const CHUNK = 200;
 
-/** Limit for all events of one body, ms awake. */
-const BODY_DEADLINE_MS = 10_000;
+/** Limit for all events of one body, ms awake: as long as most senders wait. */
+const BODY_DEADLINE_MS = 30_000;
 
 /** How often the thread may be ended for one body: each time delays the records that wait. */
 const MAX_LATE = 3;

@@ -2,7 +2,7 @@
 -- needs no request (decide.ts decides the same from a taken state).
 --
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk
---       7 dead-letters  8 seen:<today>  9... seen:<earlier day>
+--       7 dead-letters  8 erased  9 seen:<today>  10... seen:<earlier day>
 -- ARGV  1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
 --       12 id of the record's dead letter  13 most event keys to remember in a day
@@ -18,19 +18,26 @@ local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], A
 --- @include "count-out.lua"
 
 if eventKey ~= '' then
-  for i = 8, #KEYS do
+  for i = 9, #KEYS do
     if redis.call('SISMEMBER', KEYS[i], eventKey) == 1 then return { 'duplicate', 0, 0 } end
   end
   -- Past the limit, only the event order recognises a repeated event.
-  if redis.call('SCARD', KEYS[8]) < tonumber(ARGV[13]) then
-    redis.call('SADD', KEYS[8], eventKey)
-    redis.call('EXPIRE', KEYS[8], ARGV[11])
+  if redis.call('SCARD', KEYS[9]) < tonumber(ARGV[13]) then
+    redis.call('SADD', KEYS[9], eventKey)
+    redis.call('EXPIRE', KEYS[9], ARGV[11])
   end
 end
 
 --- @include "staged-fields.lua"
 local row = redis.call('HGET', KEYS[2], crmCode)
 row = row and cjson.decode(row) or nil
+-- `crmsync forget` has erased the row: whether the relation exists is unknown, its order is not.
+local erased = not (row and row.w) and redis.call('GET', KEYS[8])
+if erased then
+  erased = cjson.decode(erased)
+  row = row or { e = -1, s = erased.s }
+  row.w, row.wf, row.ws = erased.w, erased.wf, erased.ws
+end
 local fieldsOrder = ARGV[14] ~= '' and ARGV[14] or order
 local eventOrder = ARGV[15] ~= '' and ARGV[15] or order
 local ownOrder = order
@@ -52,6 +59,11 @@ if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
   end
 elseif payload == '' then
   fieldsOrder = s.v and stagedFields or settledFields or ''
+end
+
+if erased then
+  redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
+  redis.call('DEL', KEYS[8])
 end
 
 -- The dead letter of a newer event describes what is wrong with the record now: keep it.

@@ -26,4 +26,5 @@ redis.call('HSET', KEYS[1], id, cjson.encode({
 }))
 countOut(KEYS[1], before)
 redis.call('HINCRBY', KEYS[1] .. ':reasons', ARGV[7], 1)
+redis.call('ZADD', KEYS[1] .. ':ages', redis.call('HGET', KEYS[1] .. ':time', 'counted') or 0, id)
 return 'stored'

@@ -44,12 +44,14 @@ test("list names the records, and a dead letter is found by id, crmCode or recor
   expect(out).toContain("e:one  contact/8 (no crmCode)  unmappable");
   expect(out).toContain("e:three  no subject (no crmCode)");
   expect(out.split("\n").at(-1)).toBe("4 dead letters");
+  expect(out).toMatch(/Then send the record again, or redrive\. It is deleted in 30 days\.$/m);
 
   const shown = await crmsync(prefix, "show", "contact/7", "--json");
   expect(JSON.parse(shown.out)).toMatchObject({
     id: "c:crm-7",
     crmCode: "crm-7",
     subject: "contact/7",
+    deletedInSeconds: 30 * 86_400,
     event: { subject: "contact/7" },
   });
   for (const name of ["c:crm-7", "crm-7"]) {
@@ -77,4 +79,10 @@ test.for([
   const result = await crmsync("{unused}", "list", option, value);
   expect(result).toMatchObject({ code: 2, out: "" });
   expect(result.err).toMatch(says);
+});
+
+test.for(["redrive", "drop"])("%s without a selection is wrong usage", async (what) => {
+  const result = await crmsync("{unused}", what, "--apply");
+  expect(result).toMatchObject({ code: 2, out: "" });
+  expect(result.err).toMatch(/^error: select dead letters: by their names, .*--all$/m);
 });

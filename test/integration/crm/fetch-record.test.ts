@@ -6,6 +6,16 @@ import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../suppor
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
 
+/** Subjects of an attacker's events: `..`, escaped or not, and what else leads elsewhere. */
+const HOSTILE_NAMES = [
+  ..."|.|..|%2e%2e|%252e%252e|../../admin?x=#|..\\\\..|a/../../b|.%2e|\u2025|\u0000|a b|ä".split(
+    "|",
+  ),
+  "..;",
+  "\t..",
+  "x".repeat(2000),
+];
+
 async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) {
   const standIn = await standInFor(crm);
   const api = createCrmApi({ timeoutMs, proxy: NO_PROXY });
@@ -83,10 +93,21 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(other.standIn.reads).toHaveLength(0);
   });
 
-  test("an id stays one segment of the address, whatever its characters", async () => {
+  test("no subject leaves the API's path", async () => {
     await using opened = await open(crm);
-    expect((await opened.read(crm.object, "../../admin?x=#")).kind).toBe("missing");
-    expect(opened.standIn.reads.every(({ url = "" }) => !/admin\?x|\/\.\.\//.test(url))).toBe(true);
+    const names = [crm.object, ...HOSTILE_NAMES];
+    const folder = crm.path.slice(0, crm.path.lastIndexOf("/", crm.path.lastIndexOf("/") - 1));
+    for (const object of names) {
+      for (const recordId of [crm.recordId, ...HOSTILE_NAMES]) {
+        if (object === crm.object && recordId === crm.recordId) continue;
+        expect((await opened.read(object, recordId)).kind).not.toBe("found");
+      }
+    }
+    for (const { url = "" } of opened.standIn.reads) {
+      // As the server sees it: fetch() has resolved every dot segment.
+      expect(url.split("?")[0]?.startsWith(`${folder}/`), url).toBe(true);
+      expect(url).not.toMatch(/\/\.{1,2}(?:\/|\?|$)|admin\?x/);
+    }
   });
 
   test.for([

@@ -88,6 +88,22 @@ test("Ctrl-C reaches only the parent, which can still drain into its Redis", asy
   await untilNothingRuns(dataDir, url);
 });
 
+test("Neither the server nor its watcher has the daemon's variables", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir, "idle", { SERVICE_TOKEN: "a-secret-of-the-daemon" });
+  await urlOf(daemon);
+  expect(readFileSync(`/proc/${daemon.pid}/environ`, "utf8")).toContain("a-secret-of-the-daemon");
+  const pids = await processesIn(dataDir);
+  expect(pids).toHaveLength(2);
+  for (const pid of pids) {
+    const variables = readFileSync(`/proc/${pid}/environ`, "utf8");
+    // The server writes its title over them: what is left need not be variables.
+    const names = [...variables.matchAll(/(\w+)=/g)].map(([, name]) => name ?? "");
+    expect(names.filter((name) => !/^(?:PATH|PWD|OLDPWD|SHLVL|_)$/.test(name))).toEqual([]);
+    expect(variables).not.toContain("a-secret-of-the-daemon");
+  }
+});
+
 async function serverPid(redis: ReturnType<typeof connectTo>): Promise<number> {
   const info = await redis.info("server");
   return Number(/process_id:(\d+)/.exec(info)?.[1]);

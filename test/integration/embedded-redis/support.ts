@@ -17,8 +17,12 @@ export async function newDataDir(): Promise<string> {
 
 export type Task = "idle" | "write" | "drain" | "exit" | "throw";
 
-export function spawnDaemon(dataDir: string, task: Task = "idle"): TestProcess {
-  return spawnNode([join(import.meta.dirname, "daemon.ts"), dataDir, task]);
+export function spawnDaemon(
+  dataDir: string,
+  task: Task = "idle",
+  env: Record<string, string> = {},
+): TestProcess {
+  return spawnNode([join(import.meta.dirname, "daemon.ts"), dataDir, task], { env });
 }
 
 export async function urlOf(daemon: TestProcess): Promise<string> {

@@ -9,6 +9,8 @@ const BATCH = "application/cloudevents-batch+json";
 const SINGLE = "application/cloudevents+json";
 
 const OPEN = { INGEST_AUTH: "none" };
+const TOKEN = "new-token-of-24-characters";
+const OLDER_TOKEN = "old-token-of-24-characters";
 
 interface ParsedResponse {
   readonly status: number;
@@ -143,20 +145,20 @@ describe("credentials", () => {
 
   test("accepts either of two bearer tokens", async () => {
     await using server = await startIntakeServer(inject("redisUrl"), {
-      INGEST_TOKEN: "new-token old-token",
+      INGEST_TOKEN: `${TOKEN} ${OLDER_TOKEN}`,
     });
     const body = JSON.stringify(personEvent("1"));
     const as = async (authorization: string) =>
       (await post(server, body, { authorization })).status;
-    expect(await as("Bearer new-token")).toBe(202);
-    expect(await as("Bearer old-token")).toBe(202);
-    expect(await as("Bearer new-token old-token")).toBe(401);
+    expect(await as(`Bearer ${TOKEN}`)).toBe(202);
+    expect(await as(`Bearer ${OLDER_TOKEN}`)).toBe(202);
+    expect(await as(`Bearer ${TOKEN} ${OLDER_TOKEN}`)).toBe(401);
     expect(await as("Bearer other")).toBe(401);
-    expect(await as("Basic bmV3LXRva2Vu")).toBe(401);
+    expect(await as(`Basic ${Buffer.from(TOKEN).toString("base64")}`)).toBe(401);
   });
 
   test("accepts a signature with either of two secrets, within five minutes, once", async () => {
-    const env = { INGEST_SECRET: `${secret} ${older}`, INGEST_TOKEN: "token" };
+    const env = { INGEST_SECRET: `${secret} ${older}`, INGEST_TOKEN: TOKEN };
     await using server = await startIntakeServer(inject("redisUrl"), env);
     const body = JSON.stringify(personEvent("Ü1"));
     const signed = sign(body, "msg_1", now());
@@ -179,7 +181,20 @@ describe("credentials", () => {
       await status(sign(body, "m", now(), `whsec_${randomBytes(32).toString("base64")}`)),
     ).toBe(401);
     expect(await status({ "webhook-signature": "v1,x" })).toBe(401);
-    expect(await status({ authorization: "Bearer token" })).toBe(202);
+    expect(await status({ authorization: `Bearer ${TOKEN}` })).toBe(202);
+  });
+
+  test("a signed body gets no attributes that are not signed", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), { INGEST_SECRET: secret });
+    const { data: _, ...attributes } = personEvent("1", {}, { type: "crm.record.deleted" });
+    const unsigned = Object.fromEntries(
+      Object.entries(attributes).map(([name, value]) => [`ce-${name}`, String(value)]),
+    );
+    const body = JSON.stringify(personEvent("1"));
+    const response = await post(server, body, { ...sign(body, "msg_1", now()), ...unsigned });
+    expect(response.status).toBe(400);
+    expect(response.body["error"]).toContain("a signature does not cover the ce- headers");
+    expect(await server.events()).toEqual([]);
   });
 
   test("a signed request that was cut short is accepted when it is sent again", async () => {

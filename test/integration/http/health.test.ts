@@ -5,11 +5,10 @@ import { createHttpServer } from "../../../src/http/server.ts";
 const never = () => new Promise<readonly string[]>(() => {});
 
 function serve(ports: { notReady?: typeof never; notSending?: typeof never }) {
-  const app = createHttpServer(() => {});
+  const app = createHttpServer({ defect() {}, refused() {} });
   onTestFinished(() => app.close());
   const none = async () => [];
-  const metrics = async () => ({ type: "text/plain", text: "" });
-  serveHealth(app, { notReady: none, notSending: none, metrics, ...ports });
+  serveHealth(app, { notReady: none, notSending: none, ...ports });
   return async () => {
     await app.ready();
     const asked = performance.now();

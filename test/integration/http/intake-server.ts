@@ -2,11 +2,11 @@
 import type { AddressInfo } from "node:net";
 import pino from "pino";
 import { readConfig } from "../../../src/config.ts";
-import { createHttpServer } from "../../../src/http/server.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import type { Mapping } from "../../../src/mapping/mapping.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { serveHttpIntake } from "../../../workers/http-intake.ts";
+import { createServer } from "../../../workers/http-server.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 export interface IntakeServer extends AsyncDisposable {
@@ -32,8 +32,9 @@ export async function startIntakeServer(
     mapping,
   });
   const defects: unknown[] = [];
-  const app = createHttpServer((error) => defects.push(error));
-  serveHttpIntake(app, runtime);
+  const server = createServer(runtime, (error) => void defects.push(error));
+  const { app } = server;
+  serveHttpIntake(server, runtime);
   await runtime.intakeClient.connected(10_000);
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -196,7 +196,7 @@ test("hostile bodies cost nothing but themselves", async () => {
   expect(allBad.body).toMatchObject({
     error: expect.stringContaining("2 of 2 events are not stored, none is stored") as string,
   });
-  expect(Object.keys(allBad.body)).toEqual(["error", "problems"]);
+  expect(Object.keys(allBad.body)).toEqual(["error", "problems", "problemCount"]);
   expect(await outcomes(server, "json/list")).toEqual({ bad_body: 10 });
   expect(await post("list", list([]))).toMatchObject({ status: 200, body: { accepted: 0 } });
   expect(await received()).toEqual([]);

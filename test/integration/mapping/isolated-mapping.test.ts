@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { IsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
 import { spawnNode } from "../../support/process.ts";
@@ -59,6 +60,30 @@ describe("an expression that does not end fails one record only, and blocks noth
     );
     expect(good).toMatchObject({ kind: "mapped", candidate: { firstName: "Ada" } });
     expect(turns).toBeGreaterThan(0);
+  });
+
+  test("once a record was slow, the others do not wait for the next one", async () => {
+    const mapping = await open(`city: '$match(c, /^(\\w+\\s?)*$/)'`);
+    if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
+    const records = [
+      { ...GOOD, c: `${"a".repeat(40)}!` },
+      ...Array.from({ length: 20 }, () => GOOD),
+    ];
+    const endings = async () => {
+      const ended: string[] = [];
+      await Promise.all(
+        records.map(async (record) => {
+          const { kind } = await mapping.map(context, record, DEFAULT_TENANT_LISTS);
+          ended.push(kind);
+        }),
+      );
+      return ended;
+    };
+    expect(mapping.threads).toBe(1);
+    expect((await endings()).filter((kind) => kind === "mapped")).toHaveLength(20);
+    await waitFor(() => mapping.threads > 1, { what: "a second thread", deadlineMs: 60_000 });
+    expect((await endings()).at(-1)).toBe("unmappable");
+    await mapping.close();
   });
 
   test("an endless recursion is stopped within the thread, and the field is left out", async () => {

@@ -3,7 +3,7 @@ import { createHttpServer } from "../../../src/http/server.ts";
 import { serveStatus } from "../../../src/http/status.ts";
 
 function serve(read: () => Promise<object>) {
-  const app = createHttpServer(() => {});
+  const app = createHttpServer({ defect() {}, refused() {} });
   onTestFinished(() => app.close());
   serveStatus(app, read);
   return () => app.inject("/status");

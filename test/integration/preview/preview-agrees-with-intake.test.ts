@@ -179,6 +179,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
       if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };
     },
+    async audit() {},
     async storeDeadLetter(_state, why, problems) {
       Object.assign(shown, { result: "dead letter", decision: "reject", why, problems });
     },

@@ -272,6 +272,7 @@ export class Simulation {
         if (how.doubt === "variant") this.#lose(state);
         return this.#staged.settle(state, how.holdMs ? { ...how, holdMs: HOLD_MS } : how);
       },
+      audit: async () => {},
       storeDeadLetter: async (state, reason, problems) => {
         await run.checkpoint();
         this.#lose(state);

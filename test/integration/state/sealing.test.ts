@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
 import { Inbox, sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { Keyring } from "../../../src/state/keyring.ts";
@@ -10,7 +10,9 @@ import { StagedStates } from "../../../src/state/staged-state.ts";
 import { ThinEvents } from "../../../src/state/thin-events.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { textOfKeys } from "../../support/text-of-keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
@@ -94,24 +96,25 @@ describe("the key of the fingerprints", () => {
   });
 });
 
+const STATE: StateToStage = {
+  crmCode: "1",
+  eventKey: "k1",
+  order: "1",
+  payload: SECRET,
+  fingerprint: "f",
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: 1,
+  event: SECRET,
+};
+
 /** One value of every kind, each sealed as the present key says. */
 async function fill(sealing: Sealing): Promise<void> {
   const staged = new StagedStates(redis, keys, sealing);
-  const state: StateToStage = {
-    crmCode: "1",
-    eventKey: "k1",
-    order: "1",
-    payload: SECRET,
-    fingerprint: "f",
-    variant: "Person",
-    status: "mapped",
-    lane: "live",
-    time: 1,
-    event: SECRET,
-  };
-  await staged.stage(state);
+  await staged.stage(STATE);
   // A proof that is verified later: the first request had no answer.
-  await staged.stage({ ...state, crmCode: "2", eventKey: "k2" });
+  await staged.stage({ ...STATE, crmCode: "2", eventKey: "k2" });
   const taken = await staged.take("2", "me", 60_000);
   if (taken.kind !== "taken") throw new Error("not taken");
   const row = {
@@ -135,14 +138,8 @@ async function fill(sealing: Sealing): Promise<void> {
 }
 
 /** Everything under the prefix, as text. */
-async function everything(): Promise<string> {
-  const texts: string[] = [];
-  for (const key of await redis.keys(`${prefix.replaceAll(/[[\]{}]/g, "?")}*`)) {
-    const dump = await redis.dumpBuffer(key);
-    texts.push(key, dump?.toString("latin1") ?? "");
-  }
-  return texts.join("\n");
-}
+const everything = async (): Promise<string> =>
+  [...(await textOfKeys(redis, prefix)).values()].join("\n");
 
 async function reseal(sealing: Sealing) {
   const inbox = new Inbox(redis, prefix, sealing);
@@ -199,5 +196,20 @@ describe("everything in Redis", () => {
     // It was given back: the process with the key takes it at once.
     const taken = await new StagedStates(redis, keys, old).take("1", "you", 60_000);
     expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET } });
+  });
+
+  it("is read in pages, not record by record", async () => {
+    const staged = new StagedStates(redis, keys, new Sealing([OLD]));
+    const people = Array.from({ length: 60 }, (_, n) => `p${n}`);
+    await Promise.all(
+      people.map((crmCode) => staged.stage({ ...STATE, crmCode, eventKey: crmCode })),
+    );
+    const asked = vi.spyOn(redis, "hmget");
+    const pass = new Resealing(redis, keys, new Sealing([NEW, OLD])).pass([], async () => {});
+    await waitFor(() => asked.mock.results.length > 0, { what: "the first record is read" });
+    await asked.mock.results[0]?.value;
+    expect(asked).toHaveBeenCalledTimes(people.length);
+    asked.mockRestore();
+    expect(await pass).toEqual({ found: 2 * people.length, missing: {} });
   });
 });

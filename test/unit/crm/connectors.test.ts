@@ -2,11 +2,14 @@ import { expect, test } from "vitest";
 import { readConfig, settingOf } from "../../../src/config.ts";
 import { CONNECTORS } from "../../../src/crm/connectors.ts";
 
-const VALUE = "https://crm.example";
+/** A value that the variable may have. */
+const valueOf = (name: string) =>
+  name === "ESPOCRM_WEBHOOK_SECRET" ? "Contact/update=secret" : "https://a.crm.example.com";
 
 test.for(CONNECTORS)("config.ts reads every variable of $name", ({ secretName, reader }) => {
   for (const name of [secretName, ...(reader?.needs ?? [])]) {
-    expect(settingOf(readConfig({ [name]: VALUE }), name)?.(), name).toBe(VALUE);
+    const value = valueOf(name);
+    expect(settingOf(readConfig({ [name]: value }), name)?.(), name).toBe(value);
   }
 });
 
@@ -14,3 +17,12 @@ test("connectors have different names and secrets", () => {
   expect(new Set(CONNECTORS.map(({ name }) => name)).size).toBe(CONNECTORS.length);
   expect(new Set(CONNECTORS.map(({ secretName }) => secretName)).size).toBe(CONNECTORS.length);
 });
+
+test.for(["0123456789abcdef", "Contact/update=a b", "Contact=a", "Contact/remove=a"])(
+  "EspoCRM: the secret of no address is refused: %s",
+  (value) => {
+    expect(() => readConfig({ ESPOCRM_WEBHOOK_SECRET: value })).toThrow(
+      "ESPOCRM_WEBHOOK_SECRET must name the address of each secret",
+    );
+  },
+);

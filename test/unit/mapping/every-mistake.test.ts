@@ -179,3 +179,25 @@ test("warnings are looked for in the conditions that compile", () => {
   );
   expect(file && mappingWarnings(file)).toHaveLength(1);
 });
+
+test.for([
+  ["$query.operation", 1],
+  ["{ from: '$headers.`x-topic`', default: updated }", 1],
+  ["$body.type", 0],
+  ["{ value: deleted }", 0],
+] as const)(
+  "a signature that does not cover the operation %s: %s warnings",
+  ([operation, warnings]) => {
+    const webhook = (verify: string) => `version: 1
+objects:${rule("$event.recordId")}
+webhooks: { shop: { verify: ${verify}, object: { value: c }, operation: ${operation} } }
+`;
+    const warningsOf = (verify: string) => {
+      const { file, problems } = examineMappingFile(webhook(verify), "m.yaml");
+      expect(problems).toEqual([]);
+      return file && mappingWarnings(file);
+    };
+    expect(warningsOf("{ by: hmac, header: X-Signature }")).toHaveLength(warnings);
+    expect(warningsOf("bearer")).toEqual([]);
+  },
+);

@@ -390,14 +390,18 @@ describe("what the environment must have", () => {
     ["{ by: bearer, secret: HTTP_HOST }", {}, "HTTP_HOST is a variable of crmsync"],
     ["bearer", { TOOL_WEBHOOK_SECRET: "a", TOOL_WEBHOOK_SECRET_FILE: "b" }, "are both set"],
     ["bearer", { TOOL_WEBHOOK_SECRET_FILE: "/no/such/file" }, "cannot be read (ENOENT)"],
+    ["bearer", { TOOL_WEBHOOK_SECRET: "a".repeat(23) }, "shorter than 24 characters"],
+    ["basic", { TOOL_WEBHOOK_SECRET: `${"a".repeat(24)} user:b` }, "shorter than 24 characters"],
   ] as const)("%s with %j: %s", ([verify, env, problem]) => {
     expect(problems(verify, env)).toEqual([expect.stringContaining(problem)]);
   });
 
   test.for([
-    ["bearer", { TOOL_WEBHOOK_SECRET: "a" }],
-    ["{ by: bearer, secret: OTHER }", { OTHER: "a" }],
-    ["{ by: bearer, secret: INGEST_TOKEN }", { INGEST_TOKEN: "a" }],
+    ["bearer", { TOOL_WEBHOOK_SECRET: "a".repeat(24) }],
+    ["{ by: hmac, header: X-Signature }", { TOOL_WEBHOOK_SECRET: "dictated" }],
+    ["{ by: bearer, secret: OTHER }", { OTHER: "a".repeat(24) }],
+    ["{ by: bearer, secret: INGEST_TOKEN }", { INGEST_TOKEN: "a".repeat(24) }],
+    ["none", { INGEST_AUTH: "none-from-anywhere" }],
     ["none", { INGEST_AUTH: "none" }],
   ] as const)("%s with %j is enough", ([verify, env]) => {
     expect(problems(verify, env)).toEqual([]);

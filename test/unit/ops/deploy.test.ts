@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -12,6 +13,11 @@ const text = (path: string): string => readFileSync(join(root, path), "utf8");
 
 interface ComposeService {
   readonly image: string;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+  readonly read_only?: boolean;
+  readonly user?: string;
+  readonly networks?: readonly string[];
   readonly restart?: string;
   readonly ports?: readonly string[];
   readonly logging?: { readonly options: Readonly<Record<string, string>> };
@@ -23,6 +29,7 @@ interface ComposeService {
 
 const compose = parse(text("docker-compose.yml"), { merge: true }) as {
   services: Record<string, ComposeService>;
+  networks: Record<string, unknown>;
 };
 
 describe("docker-compose.yml", () => {
@@ -31,12 +38,30 @@ describe("docker-compose.yml", () => {
     expect(service.logging?.options["max-size"]).toBeDefined();
     expect(service.mem_limit).toBeDefined();
     expect(service.pids_limit).toBeGreaterThan(0);
-    expect(service.image).toMatch(/:[\w.-]+$/);
+    expect(service.image).toMatch(/:[\w.-]+(?:@sha256:[0-9a-f]{64})?$/);
+    expect(service.cap_drop).toEqual(["ALL"]);
+    expect(service.security_opt).toEqual(["no-new-privileges:true"]);
     for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
     for (const volume of service.volumes ?? []) {
       const source = volume.split(":")[0] ?? "";
       if (source.startsWith("./")) expect(existsSync(join(root, source)), source).toBe(true);
     }
+  });
+
+  it("lets only what uses Redis reach it, with a password", () => {
+    const { services, networks } = compose;
+    expect(networks).toEqual({ redis: { internal: true } });
+    const named = Object.keys(services).filter((name) => services[name]?.networks !== undefined);
+    expect(named.toSorted()).toEqual(["crmsync", "redis", "simulator"]);
+    expect(services["redis"]?.networks).toEqual(["redis"]);
+    expect(services["redis"]?.ports).toBeUndefined();
+    const password = services["redis"]?.environment?.["REDISCLI_AUTH"] ?? "";
+    for (const name of ["crmsync", "simulator"]) {
+      const url = services[name]?.environment?.["REDIS_URL"];
+      expect(url).toBe(`redis://:${password}@redis:6379`);
+    }
+    const writable = Object.keys(services).filter((name) => services[name]?.read_only !== true);
+    expect(writable).toEqual(["grafana"]);
   });
 
   it("hands its two ways out of Alertmanager to the script that reads them", () => {
@@ -112,6 +137,29 @@ describe("deploy/systemd", () => {
       expect(command).toContain(`-E DATA_DIR=${dataDir} `);
     }
   });
+});
+
+it("deploy/pin-images.sh writes the digest of every image, and a newer one over it", async () => {
+  await using dir = await tempDir();
+  const files = ["docker-compose.yml", "Dockerfile", "deploy/pin-images.sh"];
+  mkdirSync(join(dir.path, "deploy"));
+  for (const file of files) writeFileSync(join(dir.path, file), text(file));
+  // Stands for docker, which answers with the digest of the image that it is asked for.
+  const docker = `#!/bin/sh\nprintf 'sha256:%064d\\n' "$(printf %s "$4$RUN" | cksum | cut -d' ' -f1)"\n`;
+  writeFileSync(join(dir.path, "docker"), docker, { mode: 0o755 });
+  const pinned = (run: string) => {
+    const env = { PATH: `${dir.path}:${process.env["PATH"] ?? ""}`, RUN: run };
+    execFileSync("sh", [join(dir.path, "deploy/pin-images.sh")], { env });
+    return ["docker-compose.yml", "Dockerfile"]
+      .flatMap((file) => readFileSync(join(dir.path, file), "utf8").split("\n"))
+      .filter((line) => /^(?: +image:|FROM) /.test(line) && !line.includes("crmsync:local"));
+  };
+  const [first, second] = [pinned("1"), pinned("2")];
+  expect(first).toHaveLength(7);
+  for (const lines of [first, second]) {
+    for (const line of lines) expect(line).toMatch(/^[^@]+:[\w.-]+@sha256:\d{64}(?: AS \w+)?$/);
+  }
+  expect(second).not.toEqual(first);
 });
 
 it("the image's build context holds only named files", () => {

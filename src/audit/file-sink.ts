@@ -1,0 +1,169 @@
+/**
+ * An audit trail in a file with one writer. A line counts once it is on the disk (fdatasync). When
+ * the file is renamed or removed, the chain continues in a new one.
+ */
+import { createHash } from "node:crypto";
+import { open, stat, type FileHandle } from "node:fs/promises";
+import { hostname } from "node:os";
+import { dirname } from "node:path";
+import { readEnd } from "./end-of-file.ts";
+import { AuditFileState, type SavedHead } from "./file-state.ts";
+import { parseLine, type Head, type Line, type LineFields, type LineHashes } from "./line.ts";
+import type { Sink } from "./sink.ts";
+
+/** crmCodes are personal data. */
+const MODE = 0o600;
+
+interface OpenFile {
+  readonly handle: FileHandle;
+  readonly inode: string;
+  /** False for a device, which has no size and cannot be synced. */
+  readonly isRegular: boolean;
+  size: number;
+}
+
+export class FileSink implements Sink {
+  readonly where: string;
+  readonly #path: string;
+  readonly #hashes: LineHashes;
+  #state: AuditFileState | undefined;
+  #file: OpenFile | undefined;
+  #notes: LineFields[] = [];
+  /** Ends the torn line, if there is one. */
+  #before = "";
+  #text = "";
+  #rest: Buffer = Buffer.alloc(0);
+  #isBegun = false;
+
+  /** @param path absolute */
+  constructor(path: string, hashes: LineHashes) {
+    this.where = whereOf(path);
+    this.#path = path;
+    this.#hashes = hashes;
+  }
+
+  async open(): Promise<Head | undefined> {
+    const { handle, inode, size } = await this.#openLocked();
+    const saved = this.#state?.head;
+    const { line, torn } = await readEnd(handle, size);
+    // Complete, but for its line end.
+    const whole = this.#lineOf(torn);
+    const last = whole ?? (line === undefined ? undefined : this.#lineOf(line));
+    this.#before = torn === "" ? "" : "\n";
+    this.#notes = torn === "" || whole !== undefined ? [] : [tornNote(torn)];
+    if (saved === undefined) {
+      if (last === undefined && line !== undefined) {
+        throw new Error("its last line is not a line of an audit trail: move the file away");
+      }
+      return last;
+    }
+    // It was written just before a crash, which kept it from being saved.
+    if (last?.chain === saved.chain && last.seq >= saved.seq) return last;
+    if (last?.chain === saved.chain || wasCutOff(saved, inode, size)) {
+      this.#notes.push({ act: "file.shortened" });
+    }
+    return saved;
+  }
+
+  notes(): LineFields[] {
+    return this.#notes.splice(0);
+  }
+
+  async write(text: string, { chain, seq, hash }: Head): Promise<void> {
+    if (text !== this.#text) this.#isBegun = false;
+    // A line that is begun is ended in the same file.
+    const file = this.#isBegun && this.#file !== undefined ? this.#file : await this.#follow();
+    if (!this.#isBegun) this.#rest = Buffer.from(`${this.#before}${text}\n`);
+    this.#text = text;
+    while (this.#rest.length > 0) {
+      const { bytesWritten } = await file.handle.write(this.#rest);
+      this.#isBegun ||= bytesWritten > 0;
+      this.#rest = this.#rest.subarray(bytesWritten);
+      file.size += bytesWritten;
+    }
+    if (file.isRegular) await file.handle.datasync();
+    const { inode, size } = file;
+    this.#state?.save({ chain, seq, hash, inode, size });
+    this.#before = "";
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.handle.close();
+    this.#state?.close();
+  }
+
+  /** Opened after it is locked: the writer before may have added lines until then. */
+  async #openLocked(): Promise<OpenFile> {
+    if (this.#state === undefined) {
+      // Its error says more than that of the lock beside it.
+      await (await openFile(this.#path)).handle.close();
+      this.#state = new AuditFileState(this.#path);
+    }
+    await this.#file?.handle.close();
+    this.#file = undefined;
+    return (this.#file = await openFile(this.#path));
+  }
+
+  /** The file that has the name now. */
+  async #follow(): Promise<OpenFile> {
+    const before = this.#file;
+    const now = await stat(this.#path).catch(onlyMissing);
+    if (before === undefined || now === undefined || inodeOf(now) !== before.inode) {
+      this.#file = await openFile(this.#path);
+      this.#before = "";
+      await before?.handle.close();
+      return this.#file;
+    }
+    if (before.isRegular && now.size < before.size) {
+      before.size = now.size;
+      this.#notes.push({ act: "file.shortened" });
+    }
+    return before;
+  }
+
+  /** @throws when its key is not known: nothing can be added to its chain. */
+  #lineOf(text: string): Line | undefined {
+    const line = parseLine(text);
+    const checked = line && this.#hashes.check(line);
+    if (checked === "unknown_key") {
+      throw new Error("its last line was made with a key that AUDIT_KEY does not hold");
+    }
+    return checked === "right" ? line : undefined;
+  }
+}
+
+export const whereOf = (path: string): string => `${path} on ${hostname()}`;
+
+async function openFile(path: string): Promise<OpenFile> {
+  const handle = await open(path, "a+", MODE);
+  const at = await handle.stat();
+  const isRegular = at.isFile();
+  // A file that was made just now must survive a power failure, too.
+  if (isRegular && at.size === 0) await syncDirectory(dirname(path));
+  return { handle, inode: inodeOf(at), isRegular, size: isRegular ? at.size : 0 };
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+const inodeOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev}/${ino}`;
+
+const wasCutOff = (saved: SavedHead, inode: string, size: number): boolean =>
+  saved.inode === inode && size < saved.size;
+
+/** Verification accepts exactly this torn line. */
+const tornNote = (torn: string): LineFields => ({
+  act: "file.torn",
+  torn: `sha256:${createHash("sha256").update(torn, "latin1").digest("hex")}`,
+});
+
+function onlyMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code === "ENOENT") return undefined;
+  throw error;
+}

@@ -1,0 +1,107 @@
+/**
+ * One line of the audit trail: JSON whose last field is the hash of all text before it, the hash of
+ * the line before included. A changed, removed or inserted line breaks the chain.
+ */
+import { createHash, createHmac } from "node:crypto";
+
+/** What a line says, beside its place in the chain. */
+export type LineFields = Readonly<Record<string, unknown>>;
+
+/** The end of a chain: its newest line. */
+export interface Head {
+  readonly chain: string;
+  /** Number of the line in its chain, from 1. */
+  readonly seq: number;
+  readonly hash: string;
+}
+
+export interface Line extends Head {
+  /** Hash of the line before; null in the first line of a chain. */
+  readonly prev: string | null;
+  /** All text before `hash`, as bytes in a string (latin1). */
+  readonly hashed: string;
+  readonly fields: LineFields;
+}
+
+const HASH = "(?:sha256|hmac-[\\w-]{8}):[0-9a-f]{64}";
+const LINE = new RegExp(`^(\\{.*),"hash":"(${HASH})"\\}$`, "s");
+const HEAD = new RegExp(`^([\\w-]+):(\\d+):(${HASH})$`);
+
+/** Makes and checks hashes; with AUDIT_KEY they cannot be made without the key. */
+export class LineHashes {
+  readonly #keys: ReadonlyMap<string, Buffer>;
+  readonly #current: string | undefined;
+
+  /** @param keys the first one makes hashes, all of them check; none: plain SHA-256. */
+  constructor(keys: readonly Buffer[]) {
+    this.#keys = new Map(keys.map((key) => [`hmac-${idOf(key)}`, key]));
+    [this.#current] = this.#keys.keys();
+  }
+
+  get areKeyed(): boolean {
+    return this.#current !== undefined;
+  }
+
+  /** @param text bytes in a string (latin1) */
+  of(text: string): string {
+    return this.#hash(this.#current ?? "sha256", text) ?? "";
+  }
+
+  check({ hashed, hash }: Pick<Line, "hashed" | "hash">): "right" | "wrong" | "unknown_key" {
+    const made = this.#hash(hash.slice(0, hash.indexOf(":")), hashed);
+    if (made === undefined) return "unknown_key";
+    return made === hash ? "right" : "wrong";
+  }
+
+  #hash(kind: string, text: string): string | undefined {
+    const key = this.#keys.get(kind);
+    if (key === undefined && kind !== "sha256") return undefined;
+    const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
+    return `${kind}:${hash.update(text, "latin1").digest("hex")}`;
+  }
+}
+
+/** Names a key without telling anything about it. */
+const idOf = (key: Buffer): string =>
+  createHash("sha256").update("crmsync audit key id").update(key).digest("base64url").slice(0, 8);
+
+export const isKeyed = (hash: string): boolean => hash.startsWith("hmac-");
+
+/** The line after `before`; without one, the first line of the chain. */
+export function makeLine(
+  chain: string,
+  before: Head | undefined,
+  fields: LineFields,
+  hashes: LineHashes,
+): { readonly text: string; readonly head: Head } {
+  const seq = (before?.seq ?? 0) + 1;
+  const open = JSON.stringify({ chain, seq, ...fields, prev: before?.hash ?? null }).slice(0, -1);
+  const hash = hashes.of(Buffer.from(open, "utf8").toString("latin1"));
+  return { text: `${open},"hash":"${hash}"}`, head: { chain, seq, hash } };
+}
+
+/**
+ * Undefined for what is not a line of an audit trail.
+ * @param text its bytes in a string (latin1), without the line end
+ */
+export function parseLine(text: string): Line | undefined {
+  const [, hashed, hash] = LINE.exec(text) ?? [];
+  if (hashed === undefined || hash === undefined) return undefined;
+  try {
+    const all = JSON.parse(Buffer.from(text, "latin1").toString("utf8")) as LineFields;
+    const { chain, seq, prev, hash: _, ...fields } = all;
+    const isChain = typeof chain === "string" && Number.isSafeInteger(seq) && Number(seq) > 0;
+    if (!isChain || (prev !== null && typeof prev !== "string")) return undefined;
+    return { chain, seq: Number(seq), prev, hash, hashed, fields };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A head as people keep it: in a log line, a ticket, on paper. */
+export const headText = ({ chain, seq, hash }: Head): string => `${chain}:${seq}:${hash}`;
+
+export function parseHead(text: string): Head | undefined {
+  const [, chain, seq, hash] = HEAD.exec(text) ?? [];
+  return chain === undefined || hash === undefined ? undefined : { chain, seq: Number(seq), hash };
+}

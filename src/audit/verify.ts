@@ -1,0 +1,202 @@
+/** Verifies audit trails line by line: each chain must be whole, unchanged and in order. */
+import { createHash } from "node:crypto";
+import { headText, isKeyed, parseLine, type Head, type Line, type LineHashes } from "./line.ts";
+
+/** A problem with its place; `line` counts from 1 in its file. */
+export interface Fault {
+  readonly file: string;
+  readonly line: number;
+  readonly says: string;
+}
+
+export interface ChainFound {
+  readonly first: number;
+  readonly head: Head;
+}
+
+export interface Verified {
+  readonly lines: number;
+  readonly faults: readonly Fault[];
+  /** What cannot be known, or is explained by a line of the trail. */
+  readonly notes: readonly Fault[];
+  readonly chains: readonly ChainFound[];
+}
+
+/** A head from outside the files: what the chain must contain. */
+export interface KnownHead {
+  readonly head: Head;
+  /** As people know it: Redis, or the option. */
+  readonly from: string;
+  /** Whether its chain must be in these files at all: other processes have files of their own. */
+  readonly isRequired: boolean;
+}
+
+interface Chain {
+  readonly first: number;
+  head: Head;
+  isKeyed: boolean;
+  place: Place;
+}
+
+interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+export class Verification {
+  readonly #hashes: LineHashes;
+  readonly #after: Head | undefined;
+  readonly #known: readonly KnownHead[];
+  readonly #chains = new Map<string, Chain>();
+  /** Known heads whose line was met. */
+  readonly #met = new Set<KnownHead>();
+  readonly #faults: Fault[] = [];
+  readonly #notes: Fault[] = [];
+  #lines = 0;
+  /** A line that cannot be read: the next one may explain it. */
+  #unreadable: (Place & { readonly text: string }) | undefined;
+
+  /** @param after the line before the first one; known: heads that the files must contain. */
+  constructor(hashes: LineHashes, after: Head | undefined, known: readonly KnownHead[]) {
+    this.#hashes = hashes;
+    this.#after = after;
+    this.#known = known;
+  }
+
+  /** Takes the next line. @param text its bytes in a string (latin1) */
+  add(text: string, file: string, number: number): void {
+    const place = { file, line: number };
+    this.#lines += 1;
+    const line = parseLine(text);
+    if (line === undefined) {
+      this.#endUnreadable();
+      this.#unreadable = { ...place, text };
+      return;
+    }
+    this.#endUnreadable(line);
+    this.#check(line, place);
+  }
+
+  end(): Verified {
+    this.#endUnreadable();
+    for (const chain of this.#chains.values()) this.#checkKeyed(chain);
+    for (const known of this.#known) if (!this.#met.has(known)) this.#missing(known);
+    const chains = [...this.#chains.values()].map(({ first, head }) => ({ first, head }));
+    return { lines: this.#lines, faults: this.#faults, notes: this.#notes, chains };
+  }
+
+  #check(line: Line, place: Place): void {
+    const checked = this.#hashes.check(line);
+    if (checked === "wrong")
+      this.#fault(place, `line ${line.seq} was changed: its hash does not fit`);
+    if (checked === "unknown_key") {
+      this.#fault(place, `line ${line.seq} cannot be checked: AUDIT_KEY does not hold its key`);
+    }
+    const chain = this.#chains.get(line.chain);
+    if (chain === undefined) this.#begin(line, place);
+    else if (!this.#follows(line, chain, place)) return;
+    else Object.assign(chain, { head: headOf(line), place, isKeyed: isKeyed(line.hash) });
+    this.#meet(line, place);
+    const { act } = line.fields;
+    if (act === "file.shortened") {
+      this.#note(place, "the process found its file shorter than it had left it");
+    }
+  }
+
+  #begin(line: Line, place: Place): void {
+    const head = headOf(line);
+    this.#chains.set(line.chain, { first: line.seq, head, place, isKeyed: isKeyed(line.hash) });
+    const after = this.#after?.chain === line.chain ? this.#after : undefined;
+    if (after !== undefined) {
+      this.#follows(line, { head: after }, place);
+    } else if (line.seq !== 1 || line.prev !== null) {
+      const says = `the trail begins with line ${line.seq}: whether the lines before it are whole, only their files can tell (give them first, or --after)`;
+      this.#note(place, says);
+    }
+  }
+
+  /** @returns whether the chain goes on with this line. */
+  #follows(line: Line, chain: Pick<Chain, "head"> & Partial<Chain>, place: Place): boolean {
+    const { seq, hash } = chain.head;
+    const due = seq + 1;
+    if (line.seq < due) {
+      const says = `line ${line.seq} stands after line ${seq}: it was inserted or moved, or is there twice`;
+      this.#fault(place, says);
+      return false;
+    }
+    if (line.seq > due) {
+      const last = line.seq - 1;
+      const missing = last === due ? `line ${due} is` : `lines ${due} to ${last} are`;
+      this.#fault(place, `${missing} missing before line ${line.seq}`);
+    } else if (line.prev !== hash) {
+      this.#fault(place, `line ${seq}, before this one, was replaced: the hash of it does not fit`);
+    }
+    if (chain.isKeyed === true && !isKeyed(line.hash)) {
+      this.#fault(place, `line ${line.seq} has no key, although the line before it has one`);
+    }
+    return true;
+  }
+
+  /** Compares the line with the heads that are known from elsewhere. */
+  #meet(line: Line, place: Place): void {
+    for (const known of this.#known) {
+      if (known.head.chain !== line.chain || known.head.seq !== line.seq) continue;
+      this.#met.add(known);
+      if (known.head.hash === line.hash) continue;
+      this.#fault(
+        place,
+        `line ${line.seq} has another hash than ${known.from} knows: it was replaced`,
+      );
+    }
+  }
+
+  #missing({ head, from, isRequired }: KnownHead): void {
+    const chain = this.#chains.get(head.chain);
+    if (chain === undefined && !isRequired) return;
+    // Its file has gone, and those after it are whole.
+    if (chain !== undefined && head.seq < chain.first) return;
+    const place = chain?.place ?? { file: "", line: 0 };
+    const says =
+      chain === undefined
+        ? `the chain ${head.chain} is missing: ${from} knows it up to line ${head.seq}`
+        : `the end is cut off after line ${chain.head.seq}: ${from} knows line ${head.seq}`;
+    // A line that is missing in between has its own fault.
+    if (chain === undefined || chain.head.seq < head.seq) this.#fault(place, says);
+  }
+
+  #checkKeyed({ head, isKeyed: has, place }: Chain): void {
+    if (has || !this.#hashes.areKeyed) return;
+    const says = `the trail ends with line ${head.seq} without a key, although AUDIT_KEY is set: anybody can have made it`;
+    this.#fault(place, says);
+  }
+
+  /** @param next the line after it, which explains a torn one. */
+  #endUnreadable(next?: Line): void {
+    const unreadable = this.#unreadable;
+    if (unreadable === undefined) return;
+    this.#unreadable = undefined;
+    const hash = createHash("sha256").update(unreadable.text, "latin1").digest("hex");
+    const { act, torn } = next?.fields ?? {};
+    if (act === "file.torn" && torn === `sha256:${hash}`) {
+      this.#note(unreadable, "a crash has torn this line; its change was recorded again");
+    } else {
+      this.#fault(
+        unreadable,
+        "this is not a line of an audit trail: it was changed or inserted, or is torn",
+      );
+    }
+  }
+
+  #fault({ file, line }: Place, says: string): void {
+    this.#faults.push({ file, line, says });
+  }
+
+  #note({ file, line }: Place, says: string): void {
+    this.#notes.push({ file, line, says });
+  }
+}
+
+const headOf = ({ chain, seq, hash }: Line): Head => ({ chain, seq, hash });
+
+export const chainText = ({ first, head }: ChainFound): string =>
+  `chain ${head.chain}: lines ${first} to ${head.seq}, head ${headText(head)}`;

@@ -1,0 +1,148 @@
+/** `crmsync forget`: erases what crmsync knows of one person. */
+import { Command } from "commander";
+import { EventNames } from "../forget/name-event.ts";
+import { eraseTraces, isEmpty, type Erased } from "../forget/erase-traces.ts";
+import { TraceFinder, TRACES, type Counts, type Traces } from "../forget/find-traces.ts";
+import { rewriteFile } from "../forget/rewrite-file.ts";
+import { loadMapping } from "../mapping/load-mapping.ts";
+import { counted } from "../ops/counted.ts";
+import { printable, printableLines } from "../ops/printable.ts";
+import type { Stores } from "../status/stores.ts";
+import { recordAct } from "./operator.ts";
+import { withStores } from "./with-stores.ts";
+
+/** Beyond the time for which a request may hold its record, ms. */
+const MARGIN_MS = 60_000;
+
+const REWRITE_MS = 120_000;
+
+interface Options {
+  readonly apply?: true;
+  readonly json?: true;
+}
+
+export function forgetCommand(): Command {
+  return new Command("forget")
+    .description(
+      "erase what crmsync keeps of one person (ledger forget only asks the service again)",
+    )
+    .argument(
+      "<names...>",
+      "names of one person: the crmCode, or the record in the CRM, such as contact/7",
+    )
+    .option("--apply", "do it; without it, only print what would be erased")
+    .option("--json", "print as JSON")
+    .addHelpText(
+      "after",
+      `
+It erases the row of the ledger, waiting events, states and records to fetch, dead letters, tries and
+places in the queues. Changes of the person that wait are not sent. It waits for a request that is
+under way. The mapping (MAPPING) says which waiting events have this crmCode.
+
+It keeps, under a hash of the crmCode, the time of the newest event, so that no older event is
+accepted afterwards. The person's next newer event is a change like any other, so stop it in the CRM.
+
+It cannot erase the relation on the service, and what is in the CRM, in logs (the crmCode's hash, or
+with LOG_CRM_CODES the crmCode), in backups of Redis, and in the append-only file of a Redis of your
+own until it is rewritten. docs/operate.md#erase-a-person has the steps.
+Exit code: 1 if something could not be erased.`,
+    )
+    .action(forget);
+}
+
+async function forget(names: readonly string[], { apply, json }: Options): Promise<void> {
+  await withStores(async (stores) => {
+    const mapping = await loadMapping(stores.config.MAPPING);
+    try {
+      await stores.tenantLists.reload();
+      const events = new EventNames(mapping, stores.tenantLists.current());
+      const finder = new TraceFinder(stores, events, names);
+      const found = await finder.find();
+      const report = apply ? await erase(stores, finder, found) : undefined;
+      const line = JSON.stringify(jsonOf(found, report));
+      if (json) process.stdout.write(`${printable(line)}\n`);
+      else process.stdout.write(printableLines(textOf(names, found, report)));
+      if (report !== undefined && !isEmpty(report.left)) process.exitCode = 1;
+    } finally {
+      await mapping.close();
+    }
+  });
+}
+
+interface Report extends Erased {
+  /** Undefined: it is the operator's. */
+  readonly isFileRewritten: boolean | undefined;
+}
+
+async function erase(stores: Stores, finder: TraceFinder, found: Traces): Promise<Report> {
+  const { config, redis, stateVersion } = stores;
+  await stateVersion.require();
+  for (const crmCode of found.crmCodes) await recordAct(stores, "forget", { crmCode });
+  const done = await eraseTraces(stores, finder, found, {
+    withinMs: 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS,
+    onWait: () => process.stderr.write("waiting for a job or a request that is under way\n"),
+  });
+  const isFileRewritten =
+    config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined;
+  return { ...done, isFileRewritten };
+}
+
+function jsonOf({ counts, crmCodes, subjects, related }: Traces, report: Report | undefined) {
+  return {
+    crmCodes,
+    subjects,
+    found: counts,
+    related: related.map(({ place, id, crmCode }) => ({ place, id, crmCode: crmCode ?? null })),
+    applied: report !== undefined,
+    ...(report && {
+      erased: report.erased,
+      left: report.left.counts,
+      fileRewritten: report.isFileRewritten ?? null,
+    }),
+  };
+}
+
+function textOf(names: readonly string[], found: Traces, report: Report | undefined): string {
+  const { crmCodes, subjects, related } = found;
+  const who = [
+    ...crmCodes.map((crmCode) => `crmCode ${crmCode}`),
+    ...subjects.map((subject) => `record ${subject}`),
+  ];
+  const others = related.map(({ place, id, crmCode, subject }) => {
+    const name = crmCode === undefined ? `record ${subject ?? "unknown"}` : `crmCode ${crmCode}`;
+    return `not of it: the ${TRACES[place][0]} ${id} of the ${name} names this record; if it is the same person, give that name too\n`;
+  });
+  const head = `${who.join(", ") || names.join(", ")}\n`;
+  if (report === undefined) {
+    const what = isEmpty(found)
+      ? "nothing of it is here\n"
+      : `would erase ${listOf(found.counts)}; give --apply to do it\n`;
+    return [head, what, ...others].join("");
+  }
+  return [head, ...others, ...resultOf(report)].join("");
+}
+
+function resultOf({ erased, left, isFileRewritten }: Report): string[] {
+  const file =
+    isFileRewritten === undefined
+      ? 'Redis\' append-only file holds it until it is rewritten: redis-cli -u "$REDIS_URL" bgrewriteaof\n'
+      : isFileRewritten
+        ? "Redis' append-only file was rewritten without it\n"
+        : "Redis' append-only file could not be rewritten now: it holds it until the next rewrite\n";
+  return [
+    Object.keys(erased).length === 0 ? "nothing of it was here\n" : `erased ${listOf(erased)}\n`,
+    ...(isEmpty(left)
+      ? []
+      : [`still there: ${listOf(left.counts)}, because it is under way; run the command again\n`]),
+    file,
+    "not erased: logs, backups of Redis, the relation on the service, the record in the CRM\n",
+  ];
+}
+
+const listOf = (counts: Readonly<Counts>): string =>
+  (Object.keys(TRACES) as (keyof typeof TRACES)[])
+    .flatMap((kind) => {
+      const [one, many] = TRACES[kind];
+      return counts[kind] === undefined ? [] : [counted(counts[kind], one, many)];
+    })
+    .join(", ");

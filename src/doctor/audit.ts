@@ -1,0 +1,40 @@
+/** Checks the audit trail: its file as this machine has it, and what the processes say. */
+import { access, constants, statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Config } from "../config.ts";
+import { auditFailuresIn, auditFindings } from "../status/audit-findings.ts";
+import type { Readings } from "../status/readings.ts";
+import { fail, ok, warn, type Check } from "./check.ts";
+
+const NAME = "audit trail";
+const REMEDY = "See docs/runbook.md#crmsyncauditfailed.";
+
+/** With less free space than this it cannot grow for long, MiB. */
+const LITTLE_MIB = 64;
+
+export async function checkAuditFile({ AUDIT_LOG: path }: Config): Promise<Check> {
+  if (path === undefined) return ok(NAME, "none: AUDIT_LOG is not set here");
+  if (path === "stdout") return ok(NAME, "on stdout of each process with the role sync");
+  try {
+    await access(path, constants.W_OK).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      await access(dirname(path), constants.W_OK);
+    });
+    const { bavail, bsize } = await statfs(dirname(path));
+    const left = Math.round((bavail * bsize) / 2 ** 20);
+    if (left >= LITTLE_MIB) return ok(NAME, `${path} can be written`);
+    const says = `${path}: its disk has ${left} MiB left`;
+    return warn(NAME, says, "Free space: on a full disk nothing is sent.");
+  } catch (error) {
+    return fail(NAME, `${path} cannot be written: ${(error as Error).message}`, REMEDY);
+  }
+}
+
+export function checkAuditTrails(readings: Readings): Check[] {
+  const failures = auditFailuresIn(readings);
+  if (failures.length === 0)
+    return auditFindings(readings).map(({ says }) => warn(NAME, says, REMEDY));
+  return failures.map(({ id, why }) =>
+    fail(NAME, `the process ${id} cannot write it, and sends nothing: ${why}`, REMEDY),
+  );
+}

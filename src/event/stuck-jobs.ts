@@ -1,0 +1,49 @@
+/** Jobs that no worker will end. They are read and removed without BullMQ, which may fail on them. */
+import type { Queue } from "bullmq";
+import type { Redis } from "ioredis";
+import { unreadable } from "./job-fault.ts";
+
+/** Looked at in one go. */
+const CHUNK = 500;
+
+const LISTS = ["wait", "active", "paused"];
+const SORTED_SETS = ["delayed", "prioritized", "failed", "completed", "waiting-children"];
+
+export interface StuckJob {
+  readonly id: string;
+  /** As it lies in Redis. */
+  readonly data: string;
+  /** When it was added, ms; not a number where the job does not say. */
+  readonly timestamp: number;
+  /** Why no worker can read it; undefined where its workers died again and again. */
+  readonly fault: string | undefined;
+  readonly failedReason: string;
+}
+
+export async function stuckJobs(redis: Redis, queue: Queue): Promise<StuckJob[]> {
+  const [active, failed] = await Promise.all([
+    redis.lrange(queue.toKey("active"), 0, CHUNK - 1),
+    redis.zrange(queue.toKey("failed"), "0", String(CHUNK - 1)),
+  ]);
+  const read = async (id: string): Promise<StuckJob> => {
+    const job = await redis.hgetall(queue.toKey(id));
+    // It ended since, or its id was left behind: nothing of it is there to be kept.
+    if (Object.keys(job).length === 0) await redis.lrem(queue.toKey("active"), 0, id);
+    const { data = "{}", failedReason = "no reason given" } = job;
+    return { id, data, timestamp: Number(job["timestamp"]), fault: unreadable(job), failedReason };
+  };
+  const broken = (await Promise.all(active.map(read))).filter(({ fault }) => fault !== undefined);
+  return [...broken, ...(await Promise.all(failed.map(read)))];
+}
+
+export async function removeJob(redis: Redis, queue: Queue, id: string): Promise<void> {
+  const key = queue.toKey(id);
+  const deduplication = queue.toKey(`de:${(await redis.hget(key, "deid")) ?? ""}`);
+  const removal = redis.multi();
+  // Otherwise the same event, sent again, would count as a duplicate of this job.
+  if ((await redis.get(deduplication)) === id) removal.del(deduplication);
+  for (const list of LISTS) removal.lrem(queue.toKey(list), "0", id);
+  for (const set of SORTED_SETS) removal.zrem(queue.toKey(set), id);
+  removal.srem(queue.toKey("stalled"), id).del(key, `${key}:lock`, `${key}:logs`);
+  await removal.exec();
+}

@@ -1,0 +1,108 @@
+/** Erases what Redis holds about one person, while everything runs. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Stores } from "../status/stores.ts";
+import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
+import type { Piece } from "./read-traces.ts";
+
+/** Until a job or a request has ended that is under way, ms. */
+const AGAIN_MS = 250;
+
+/** A change moves on between two reads: only what two searches do not find is gone. */
+const EMPTY_SEARCHES = 2;
+
+/** Entries of a stream read in one round trip. */
+const CHUNK = 500;
+
+export interface Erased {
+  readonly erased: Readonly<Counts>;
+  /** What is still there: a request was under way for too long, or events keep coming. */
+  readonly left: Traces;
+}
+
+/**
+ * @param first what was found before.
+ * @param withinMs after which it gives up.
+ * @param onWait called once, when something must end first that is under way.
+ */
+export async function eraseTraces(
+  stores: Stores,
+  finder: TraceFinder,
+  first: Traces,
+  { withinMs, onWait }: { readonly withinMs: number; readonly onWait: () => void },
+): Promise<Erased> {
+  const deadline = performance.now() + withinMs;
+  const erased: Counts = {};
+  let hasWaited = false;
+  let left = first;
+  let searches = 0;
+  while (searches < EMPTY_SEARCHES && performance.now() < deadline) {
+    const done = await eraseOnce(stores, finder, left, erased);
+    if (isEmpty(left)) searches += 1;
+    else if (!done) {
+      if (!hasWaited) onWait();
+      hasWaited = true;
+      await sleep(AGAIN_MS);
+    }
+    left = await finder.find();
+  }
+  await eraseFromStreams(stores, new Set(finder.names()));
+  return { erased, left };
+}
+
+export const isEmpty = ({ counts }: Traces): boolean => Object.keys(counts).length === 0;
+
+/** @returns whether anything was erased; the rest is under way. */
+async function eraseOnce(
+  stores: Stores,
+  { records }: TraceFinder,
+  { pieces, crmCodes }: Traces,
+  erased: Counts,
+): Promise<boolean> {
+  let done = false;
+  const count = (kind: keyof Counts) => {
+    erased[kind] = (erased[kind] ?? 0) + 1;
+    done = true;
+  };
+  // Events first: one that is accepted later would bring the rest back.
+  for (const piece of pieces) if (await erasePiece(stores, piece)) count(piece.place);
+  for (const crmCode of crmCodes) for (const kind of await records.erase(crmCode)) count(kind);
+  return done;
+}
+
+/** @returns false for a job that runs. */
+async function erasePiece(stores: Stores, { place, id }: Piece): Promise<boolean> {
+  const { deadLetters, inbox } = stores;
+  if (place === "dead") return deadLetters.drop(id);
+  if (place === "inbox") return (await inbox.queue.remove(id)) === 1;
+  return place === "fetch" && eraseFetch(stores, id);
+}
+
+/** @param name of the thin event and of its jobs. */
+async function eraseFetch({ keys, redis, thinEvents }: Stores, name: string): Promise<boolean> {
+  const { queue } = thinEvents;
+  const waiting = await queue.getDeduplicationJobId(name);
+  const failed = await queue.getJobs(["failed"]);
+  const ids = failed.filter(({ deduplicationId }) => deduplicationId === name).map(({ id }) => id);
+  let removed = await redis.hdel(keys.thinEvents, name);
+  for (const id of new Set([waiting, ...ids])) if (id) removed += await queue.remove(id);
+  return removed > 0;
+}
+
+/** BullMQ writes the names of duplicate jobs into a stream of each queue. */
+async function eraseFromStreams(stores: Stores, names: ReadonlySet<string>): Promise<void> {
+  const { inbox, pointers, redis, thinEvents } = stores;
+  // `<CRM>|<subject>` and `redrive:c:<crmCode>` are names of jobs, too.
+  const isNamed = (text: string) =>
+    names.has(text) || names.has(text.replace(/^([^|]*\||redrive:c:)/, ""));
+  for (const { queue } of [inbox, pointers, thinEvents]) {
+    const stream = queue.toKey("events");
+    for (let from = "-"; ;) {
+      const entries = await redis.xrange(stream, from, "+", "COUNT", CHUNK);
+      const named = entries.filter(([, fields]) => fields.some(isNamed)).map(([id]) => id);
+      if (named.length > 0) await redis.xdel(stream, ...named);
+      const last = entries.at(-1);
+      if (last === undefined || entries.length < CHUNK) break;
+      from = `(${last[0]}`;
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/** Finds what Redis holds about one person. */
+import type { Stores } from "../status/stores.ts";
+import type { EventNames } from "./name-event.ts";
+import { Person } from "./person.ts";
+import { readPieces, type Piece, type Place } from "./read-traces.ts";
+import { Records, type RecordTrace } from "./record-traces.ts";
+
+/** Kinds of traces, as people are told. */
+export const TRACES = {
+  ledger: ["row of the ledger", "rows of the ledger"],
+  staged: ["staged state", "staged states"],
+  verify: ["state to verify", "states to verify"],
+  inbox: ["event in the inbox", "events in the inbox"],
+  fetch: ["record to fetch", "records to fetch"],
+  dead: ["dead letter", "dead letters"],
+  job: ["job of the queue sync", "jobs of the queue sync"],
+  place: ["place in the order of service", "places in the order of service"],
+  tries: ["count of tries", "counts of tries"],
+} as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
+
+export type TraceKind = keyof typeof TRACES;
+export type Counts = Partial<Record<TraceKind, number>>;
+
+export interface Traces {
+  readonly counts: Readonly<Counts>;
+  /** Events and dead letters, which are erased one by one. */
+  readonly pieces: readonly Piece[];
+  /** crmCodes under which something is kept. */
+  readonly crmCodes: readonly string[];
+  /** The person's records in the CRM, as far as the traces name them. */
+  readonly subjects: readonly string[];
+  /** What is of another crmCode, and names one of these records: a merge, or a crmCode of its own. */
+  readonly related: readonly Piece[];
+}
+
+export class TraceFinder {
+  readonly #stores: Stores;
+  readonly #events: EventNames;
+  readonly #given: readonly string[];
+  /** Knows more names after each search. */
+  readonly #person: Person;
+  #isFirst = true;
+  readonly records: Records;
+
+  /** @param given names of one person, each a crmCode or a record of the CRM. */
+  constructor(stores: Stores, events: EventNames, given: readonly string[]) {
+    this.#stores = stores;
+    this.#events = events;
+    this.#given = given;
+    this.#person = new Person(given);
+    this.records = new Records(stores);
+  }
+
+  /** All names of the person that are known by now. */
+  names(): readonly string[] {
+    return [...new Set([...this.#person.crmCodes, ...this.#person.subjects])];
+  }
+
+  async find(): Promise<Traces> {
+    const all: Piece[] = [];
+    for await (const piece of readPieces(this.#stores, this.#events)) all.push(piece);
+    await this.#learnFrom(all);
+    const named = all.filter((piece) => this.#person.isIn(piece));
+    // What is kept under a crmCode is looked at there.
+    const pieces = named.filter(({ place }) => place !== "staged" && place !== "verify");
+    const counts: Counts = {};
+    const count = (kind: TraceKind) => (counts[kind] = (counts[kind] ?? 0) + 1);
+    for (const { place } of pieces) count(place);
+    const crmCodes: string[] = [];
+    for (const crmCode of this.#person.crmCodes) {
+      const { found } = await this.records.look(crmCode);
+      for (const kind of found) count(kind);
+      if (found.length > 0 || named.some((piece) => piece.crmCode === crmCode))
+        crmCodes.push(crmCode);
+    }
+    const subjects = new Set(named.flatMap(({ subject }) => subject ?? []));
+    const related = all.filter((piece) => this.#person.isRelated(piece));
+    return { counts, pieces, crmCodes, subjects: [...subjects], related };
+  }
+
+  /**
+   * Where no trace tells the crmCode of a record, the mapping may make it from the subject. Only at
+   * first: later the trace that told it is erased, and what the mapping makes may be of a stranger.
+   */
+  async #learnFrom(all: readonly Piece[]): Promise<void> {
+    this.#person.learnFrom(all);
+    if (!this.#isFirst) return;
+    this.#isFirst = false;
+    for (const name of this.#given) {
+      const isTold = all.some(({ crmCode, subject }) => subject === name && crmCode !== undefined);
+      if (isTold || !/^[^/]+\/.+$/.test(name)) continue;
+      const crmCode = await this.#events.crmCodeOf(name);
+      if (crmCode !== undefined) this.#person.crmCodes.add(crmCode);
+    }
+    this.#person.learnFrom(all);
+  }
+}

@@ -1,0 +1,116 @@
+/** Reads what lies in Redis about any record, with what each piece names. Values are opened, not kept. */
+import { redriveOf } from "../event/inbox.ts";
+import { DamagedValue } from "../state/sealing.ts";
+import type { Stores } from "../status/stores.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
+import { LANES } from "../sync/lane.ts";
+import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
+import type { Named } from "./person.ts";
+
+/** Entries read in one round trip. */
+const CHUNK = 200;
+
+/** All states in which a job holds its event. */
+const JOB_STATES = ["active", "wait", "prioritized", "delayed", "failed"] as const;
+
+/** `staged` and `verify`: kept under the crmCode itself, so they only tell further names. */
+export type Place = "inbox" | "fetch" | "dead" | "staged" | "verify";
+
+export interface Piece extends Named {
+  readonly place: Place;
+  /** Of the job, the thin event or the dead letter. */
+  readonly id: string;
+}
+
+/** In the order in which a change moves, so that one that moves meanwhile is read twice, not missed. */
+export async function* readPieces(stores: Stores, names: EventNames): AsyncGenerator<Piece> {
+  yield* readInbox(stores, names);
+  yield* readFetches(stores);
+  yield* readStaged(stores);
+  yield* readProofs(stores);
+  yield* readDeadLetters(stores, names);
+}
+
+async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  const ids = await inbox.queue.getRanges([...JOB_STATES], 0, -1, true);
+  for (let from = 0; from < ids.length; from += CHUNK) {
+    const page = ids.slice(from, from + CHUNK);
+    for (const job of await Promise.all(page.map((id) => inbox.queue.getJob(id)))) {
+      if (job?.id === undefined) continue;
+      const letter = redriveOf(job);
+      const named =
+        letter === undefined ? await names.of(await openJob(inbox, job)) : nameOfLetter(letter);
+      yield { place: "inbox", id: job.id, ...named };
+    }
+  }
+}
+
+/** What is damaged is named by nothing; intake rejects it as it is. */
+const openJob = (inbox: Stores["inbox"], { data }: { readonly data: unknown }): Promise<unknown> =>
+  inbox.open(data).catch((error: unknown) => {
+    if (error instanceof DamagedValue) return data;
+    throw error;
+  });
+
+/** What a dead letter's id says, as a redrive has it. */
+const nameOfLetter = (id: string): Named =>
+  id.startsWith(deadLetterId("")) ? { crmCode: id.slice(deadLetterId("").length) } : {};
+
+/** A thin event and its job have the same name: the CRM, a bar, the subject. */
+async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator<Piece> {
+  for await (const fields of scan((cursor) => redis.hscan(keys.thinEvents, cursor))) {
+    for (const [field] of fields) {
+      yield { place: "fetch", id: field, subject: field.slice(field.indexOf("|") + 1) };
+    }
+  }
+  for (const job of await thinEvents.queue.getJobs(["active", "failed"])) {
+    const { subject } = job.data;
+    yield { place: "fetch", id: job.deduplicationId ?? "", subject };
+  }
+}
+
+async function* readStaged({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
+  for (const lane of LANES) {
+    for await (const waiting of scan((cursor) => redis.zscan(keys.unsynced(lane), cursor))) {
+      const codes = waiting.map(([crmCode]) => crmCode);
+      const events = await Promise.all(codes.map((code) => redis.hget(keys.staged(code), "ev")));
+      for (const [index, crmCode] of codes.entries()) {
+        const event = await sealing.open(events[index] ?? "", crmCode);
+        yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
+      }
+    }
+  }
+}
+
+async function* readProofs({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
+  for await (const fields of scan((cursor) => redis.hscan(keys.verifyProofs, cursor))) {
+    for (const [crmCode, text] of fields) {
+      const { wanted } = JSON.parse(text) as { wanted: string };
+      const { event } = JSON.parse(await sealing.open(wanted, crmCode)) as { event: string };
+      yield { place: "verify", id: crmCode, crmCode, subject: subjectOf(event) };
+    }
+  }
+}
+
+async function* readDeadLetters({ deadLetters }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  for await (const { id, crmCode, event } of deadLetters.all()) {
+    const named = await names.of(parsedOrText(event));
+    // A merge makes one letter for each of its records.
+    const own = crmCode === undefined ? named : { ...named, crmCode };
+    yield { place: "dead", id, ...own };
+  }
+}
+
+/** Pages of names and values, of a hash or a sorted set. */
+async function* scan(
+  page: (cursor: string) => Promise<[cursor: string, flat: string[]]>,
+): AsyncGenerator<[string, string][]> {
+  let cursor = "0";
+  do {
+    const [next, flat] = await page(cursor);
+    cursor = next;
+    yield flat.flatMap((name, index): [string, string][] =>
+      index % 2 === 0 ? [[name, flat[index + 1] ?? ""]] : [],
+    );
+  } while (cursor !== "0");
+}

@@ -1,0 +1,126 @@
+/**
+ * Reads the bodies of requests into memory, and refuses those for which there is no room left: all
+ * bodies together are limited, from their first byte until the response is sent.
+ */
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { ALL_BODIES, UNVERIFIED_BODIES } from "./limits.ts";
+import { Refusal } from "./refusal.ts";
+
+/** Room for a body at first, bytes; it is doubled until the body fits. */
+const FIRST_BYTES = 16 * 1024;
+
+/** Retry-After when there is no room, s. */
+const RETRY_AFTER_S = 5;
+
+type Payload = FastifyRequest["raw"];
+type Done = (error: Error | null, body?: Buffer) => void;
+
+export interface BodyReader {
+  /** Must be called for each request before its body is read. */
+  expect(request: FastifyRequest, reply: FastifyReply, isVerified: boolean): void;
+  /** A parser of fastify for bodies up to so many bytes. */
+  readonly upTo: (limit: number) => (request: FastifyRequest, payload: Payload, done: Done) => void;
+}
+
+/** @param refused called when a body is refused because of all the others. */
+export function createBodyReader(server: Server, refused: () => void): BodyReader {
+  const room = createRoom(server);
+  const expected = new WeakMap<FastifyRequest, { held: number; readonly most: number }>();
+  return {
+    expect(request, reply, isVerified) {
+      const { socket } = request.raw;
+      const body = { held: 0, most: isVerified ? ALL_BODIES : UNVERIFIED_BODIES };
+      expected.set(request, body);
+      reply.raw.once("close", () => room.release(socket, body.held));
+    },
+    upTo: (limit) => (request, payload, done) => {
+      const body = expected.get(request);
+      if (body === undefined) throw new Error("a body was read without being expected");
+      readBody(payload, limit, done, (bytes) => {
+        const isHeld = room.hold(payload.socket, bytes, body.most);
+        if (isHeld) body.held += bytes;
+        else refused();
+        return isHeld;
+      });
+    },
+  };
+}
+
+/** Counts the bytes that bodies hold, by connection: one that is closed holds nothing any more. */
+function createRoom(server: Server) {
+  const held = new Map<Socket, number>();
+  let total = 0;
+  function release(socket: Socket, bytes: number): void {
+    const known = held.get(socket);
+    if (known === undefined) return;
+    total -= bytes;
+    if (known > bytes) held.set(socket, known - bytes);
+    else held.delete(socket);
+  }
+  server.on("connection", (socket: Socket) => {
+    socket.once("close", () => release(socket, held.get(socket) ?? 0));
+  });
+  return {
+    release,
+    hold(socket: Socket, bytes: number, most: number): boolean {
+      if (total + bytes > most) return false;
+      total += bytes;
+      held.set(socket, (held.get(socket) ?? 0) + bytes);
+      return true;
+    },
+  };
+}
+
+/**
+ * The bytes are copied: a sender can cut a body into chunks of one byte, each of which would keep
+ * an object and the buffer that it was received in.
+ * @param hold takes room for more bytes; false if there is none.
+ */
+function readBody(
+  payload: Payload,
+  limit: number,
+  done: Done,
+  hold: (bytes: number) => boolean,
+): void {
+  let buffer = Buffer.alloc(0);
+  let size = 0;
+
+  function end(error: Error | null): void {
+    payload.off("data", add).off("end", finish).off("error", broken).off("close", broken);
+    if (error === null) return done(null, buffer.subarray(0, size));
+    buffer = Buffer.alloc(0);
+    done(error);
+  }
+  function add(chunk: Buffer): void {
+    const wanted = size + chunk.length;
+    if (wanted > limit) return end(tooLarge(limit));
+    if (wanted > buffer.length) {
+      const room = Math.min(limit, Math.max(FIRST_BYTES, 2 * buffer.length, wanted));
+      if (!hold(room - buffer.length)) return end(noRoom());
+      const larger = Buffer.allocUnsafeSlow(room);
+      buffer.copy(larger, 0, 0, size);
+      buffer = larger;
+    }
+    size += chunk.copy(buffer, size);
+  }
+  const finish = () => end(null);
+  const broken = () => end(new Refusal(400, "the body did not arrive completely"));
+
+  if (Number(payload.headers["content-length"] ?? 0) > limit) return done(tooLarge(limit));
+  payload.on("data", add).on("end", finish).on("error", broken).on("close", broken);
+}
+
+const tooLarge = (limit: number) =>
+  new Refusal(
+    413,
+    `the body is too large (limit: ${limit / 1024 / 1024} MiB); send smaller batches`,
+    { connection: "close" },
+  );
+
+const noRoom = () =>
+  new Refusal(503, "too many bodies are being received at once; send this request again", {
+    connection: "close",
+    "retry-after": String(RETRY_AFTER_S),
+  });

@@ -1,0 +1,105 @@
+/** Follows the connections of a server, and cuts those that would harm the others. */
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import type { FastifyInstance, onRequestHookHandler } from "fastify";
+import type { Overload } from "../ops/overload.ts";
+
+export interface Connection {
+  /** Requests received and not yet answered. */
+  requests: number;
+  /** When it was opened, the last response ended, or a part of the next request was seen. */
+  quietSince: number;
+  /** Bytes received by then. */
+  bytes: number;
+}
+
+export type Connections = ReadonlyMap<Socket, Connection>;
+
+const followed = new WeakMap<Server, Connections>();
+
+export function connectionsOf(server: Server): Connections {
+  const known = followed.get(server) ?? follow(server);
+  followed.set(server, known);
+  return known;
+}
+
+function follow(server: Server): Connections {
+  const connections = new Map<Socket, Connection>();
+  server.on("connection", (socket: Socket) => {
+    connections.set(socket, { requests: 0, quietSince: performance.now(), bytes: 0 });
+    socket.once("close", () => connections.delete(socket));
+  });
+  // Before the listener that answers the request, which must know the count.
+  server.prependListener("request", ({ socket }, response) => {
+    const connection = connections.get(socket);
+    if (connection === undefined) return;
+    connection.requests += 1;
+    response.once("close", () => {
+      connection.requests -= 1;
+      connection.quietSince = performance.now();
+      connection.bytes = socket.bytesRead;
+    });
+  });
+  return connections;
+}
+
+export interface ConnectionLimits {
+  /** Open connections. Above it, the one that has been idle for the longest time is closed. */
+  readonly connections: number;
+  /** Requests on one connection that are not answered yet: more were pipelined to do harm. */
+  readonly unanswered: number;
+  /** Time in which a client must have read a response, ms. */
+  readonly readResponseMs: number;
+}
+
+/**
+ * Limits open connections, unanswered requests on each of them, and the time in which a client must
+ * read a response. Node itself limits only the time in which a request must arrive.
+ */
+export function limitConnections(
+  app: FastifyInstance,
+  limits: ConnectionLimits,
+  refused: (why: Overload) => void,
+): void {
+  const connections = connectionsOf(app.server);
+  const cutOnes = new WeakSet<Socket>();
+
+  function cut(socket: Socket, why: Overload): void {
+    if (socket.destroyed) return;
+    cutOnes.add(socket);
+    socket.destroy();
+    refused(why);
+  }
+
+  /** All requests that were received together with the one that led to the cut end here. */
+  const endIfCut: onRequestHookHandler = (request, reply, done) => {
+    if (cutOnes.has(request.raw.socket)) void reply.hijack();
+    else done();
+  };
+
+  app.server.on("connection", (socket: Socket) => {
+    if (connections.size > limits.connections) cut(idlestOf(connections, socket), "connections");
+  });
+  app.addHook("onRequest", (request, reply, done) => {
+    const { socket } = request.raw;
+    if ((connections.get(socket)?.requests ?? 0) > limits.unanswered) cut(socket, "pipelined");
+    endIfCut.call(app, request, reply, done);
+  });
+  app.addHook("preHandler", endIfCut);
+  app.addHook("onSend", async ({ raw: { socket } }, { raw: response }) => {
+    const late = setTimeout(() => cut(socket, "unread"), limits.readResponseMs).unref();
+    response.once("close", () => clearTimeout(late));
+  });
+}
+
+/** The connection that has waited longest for its next request; the newest one if none waits. */
+function idlestOf(connections: Connections, newest: Socket): Socket {
+  let idlest = newest;
+  let since = Number.POSITIVE_INFINITY;
+  for (const [socket, { requests, quietSince }] of connections) {
+    if (requests > 0 || quietSince >= since) continue;
+    idlest = socket;
+    since = quietSince;
+  }
+  return idlest;
+}

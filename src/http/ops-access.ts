@@ -1,0 +1,56 @@
+/**
+ * Who may use /status, /metrics and /queues: people who look, with VIEWER_TOKEN, and people who act,
+ * with OPERATOR_TOKEN. While neither is configured, everybody may look.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
+import type { CountRequest } from "./rate-limit.ts";
+
+export interface OpsTokens {
+  readonly viewer: SecretText | undefined;
+  readonly operator: SecretText | undefined;
+}
+
+type Role = "look" | "act";
+
+/** For all addresses of this scope. */
+export function protectOps(scope: FastifyInstance, tokens: OpsTokens, count: CountRequest): void {
+  const isOpen = tokens.viewer === undefined && tokens.operator === undefined;
+  scope.addHook("onRequest", async (request, reply) => {
+    const role = roleOf(request, tokens);
+    await count(request, role);
+    if (role === undefined && !isOpen) return sendUnauthorised(reply);
+    if (role === "look" && request.method !== "GET" && request.method !== "HEAD") {
+      return reply.code(403).send({ error: "VIEWER_TOKEN may only look: send OPERATOR_TOKEN" });
+    }
+    return undefined;
+  });
+}
+
+function roleOf(request: FastifyRequest, { viewer, operator }: OpsTokens): Role | undefined {
+  const given = tokenIn(request);
+  if (isOneOf(given, secretsOf(operator))) return "act";
+  return isOneOf(given, secretsOf(viewer)) ? "look" : undefined;
+}
+
+/** A bearer token, or the password of HTTP Basic with any user name. */
+function tokenIn(request: FastifyRequest): string | undefined {
+  const [scheme = "", value = ""] = (request.headers.authorization ?? "").split(/ +/);
+  switch (scheme.toLowerCase()) {
+    case "basic":
+      return Buffer.from(value, "base64")
+        .toString("utf8")
+        .replace(/^[^:]*:/, "");
+    case "bearer":
+      return value;
+    default:
+      return undefined;
+  }
+}
+
+function sendUnauthorised(reply: FastifyReply): FastifyReply {
+  return reply
+    .code(401)
+    .header("www-authenticate", 'Basic realm="crmsync", charset="UTF-8"')
+    .send({ error: "send VIEWER_TOKEN or OPERATOR_TOKEN as the password, or as a bearer token" });
+}

@@ -1,0 +1,48 @@
+/** Limits the requests of each sender, per process. */
+import rateLimit, { normalizeIP } from "@fastify/rate-limit";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { RATE_WINDOW_MS } from "./limits.ts";
+import { Refusal } from "./refusal.ts";
+
+/** Senders that are counted at once; above it, the one seen least recently starts again. */
+const MAX_SENDERS = 10_000;
+
+/**
+ * Counts a request. A sender whose credentials are verified has a count of its own, so that nobody
+ * else can use it up; all others count by their address (IPv6: by its network of 64 bits).
+ * @param status how a request above the limit is answered.
+ * @throws Refusal when the sender was too fast.
+ */
+export type CountRequest = (
+  request: FastifyRequest,
+  sender: string | undefined,
+  status?: 429 | 503,
+) => Promise<void>;
+
+/** @param refused called for each request above the limit. */
+export function limitRate(
+  app: FastifyInstance,
+  perSecond: number,
+  refused: () => void,
+): CountRequest {
+  const senders = new WeakMap<FastifyRequest, string>();
+  let limit: ReturnType<FastifyInstance["createRateLimit"]> | undefined;
+  void app.register(rateLimit, { global: false, cache: MAX_SENDERS }).after(() => {
+    limit = app.createRateLimit({
+      max: Math.ceil((perSecond * RATE_WINDOW_MS) / 1000),
+      timeWindow: RATE_WINDOW_MS,
+      keyGenerator: (request) => senders.get(request) ?? normalizeIP(request.ip),
+    });
+  });
+  return async (request, sender, status = 429) => {
+    if (sender !== undefined) senders.set(request, `sender ${sender}`);
+    const result = await limit?.(request);
+    if (result === undefined || result.isAllowed || !result.isExceeded) return;
+    refused();
+    throw new Refusal(
+      status,
+      "too many requests of this sender (HTTP_RATE_LIMIT); wait for the seconds of Retry-After, and send more events in one request",
+      { "retry-after": String(Math.max(1, result.ttlInSeconds)) },
+    );
+  };
+}

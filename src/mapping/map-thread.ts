@@ -1,0 +1,196 @@
+/** One thread in which a mapping runs, one record at a time. It can be ended while it is busy. */
+import { getCompileCacheDir } from "node:module";
+import { dirname } from "node:path";
+import { Worker } from "node:worker_threads";
+import type { Problem } from "../sync/problem.ts";
+import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
+import { WATCHED, type MapWorkerMessage, type ThreadRequest } from "./map-protocol.ts";
+import { MappingError } from "./mapping.ts";
+
+/** Limit for one record, ms of the processor; most records take less than 1 ms. */
+const RECORD_CPU_MS = 2000;
+
+/** Limit for one record that waits, for example for a file, ms awake. */
+const RECORD_DEADLINE_MS = 20_000;
+
+/** A record that takes longer is slow: the others must not wait for it, ms awake. */
+const SLOW_MS = 200;
+
+/** Limit for loading the mapping in a new thread, ms awake; a machine under load needs seconds. */
+const START_DEADLINE_MS = 60_000;
+
+/** Limits of the thread's memory; a record needs far less. */
+const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 2, stackSizeMb: 4 };
+
+const WORKER = new URL(
+  import.meta.url.endsWith(".ts") ? "./map-worker.ts" : "./map-worker.js",
+  import.meta.url,
+);
+
+/**
+ * The thread's environment variables: none, so that a mapping sees no secret, except for Node's compile
+ * cache. Without the cache every thread strips the types again, which costs 25 MB.
+ */
+function workerEnvironment(): Record<string, string> {
+  const cache = getCompileCacheDir();
+  return cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) };
+}
+
+/** What the thread is asked, and what becomes of its answer. */
+export interface Task {
+  readonly request: ThreadRequest;
+  done(message: Extract<MapWorkerMessage, { kind: "result" | "chunk" }>): void;
+  /** An expression did not end; `at` is the place of the event in a chunk. */
+  late(problem: Problem, at: number): void;
+  reject(error: unknown): void;
+}
+
+export type ThreadReady = Extract<MapWorkerMessage, { kind: "ready" }>;
+
+interface Listeners {
+  /** It has a free place: its record is done, or could not be given to it. */
+  onIdle(thread: MapThread): void;
+  /** Its record takes long; the thread stays busy. */
+  onSlow(): void;
+  /** It has ended, and with it the record that it was busy with. */
+  onEnd(thread: MapThread): void;
+}
+
+export class MapThread {
+  readonly ready: ThreadReady;
+  readonly #worker: Worker;
+  readonly #watched: Int32Array;
+  readonly #listeners: Listeners;
+  #running: Task | undefined;
+  #watch: AwakeTimer | undefined;
+  #ended = false;
+
+  private constructor(
+    worker: Worker,
+    watched: Int32Array,
+    ready: ThreadReady,
+    listeners: Listeners,
+  ) {
+    this.#worker = worker;
+    this.#watched = watched;
+    this.ready = ready;
+    this.#listeners = listeners;
+    worker.on("message", (message: MapWorkerMessage) => this.#finish(message));
+    worker.once("error", () => this.#end("used more memory than a mapping may have"));
+    worker.unref();
+  }
+
+  /** @throws MappingError when the file cannot be used. */
+  static async start(name: string, file: string, listeners: Listeners): Promise<MapThread> {
+    const watched = new Int32Array(new SharedArrayBuffer(8));
+    const worker = new Worker(WORKER, {
+      workerData: { file, watched },
+      resourceLimits: RESOURCE_LIMITS,
+      env: workerEnvironment(),
+      name: "mapping",
+    });
+    try {
+      const ready = await loaded(worker, name);
+      return new MapThread(worker, watched, ready, listeners);
+    } catch (error) {
+      await worker.terminate();
+      throw error;
+    }
+  }
+
+  get isIdle(): boolean {
+    return this.#running === undefined && !this.#ended;
+  }
+
+  run(task: Task): void {
+    this.#running = task;
+    this.#watch = this.#watchTime(task);
+    try {
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
+      this.#worker.postMessage(task.request);
+    } catch (error) {
+      // The record cannot be cloned, so the thread cannot map it.
+      this.#free();
+      task.reject(error);
+      this.#listeners.onIdle(this);
+    }
+  }
+
+  /** Ends the thread; a record that it is busy with is rejected with the error. */
+  async close(error: Error): Promise<void> {
+    this.#ended = true;
+    this.#free()?.reject(error);
+    await this.#worker.terminate();
+  }
+
+  #free(): Task | undefined {
+    const task = this.#running;
+    this.#running = undefined;
+    this.#watch?.stop();
+    return task;
+  }
+
+  #finish(message: MapWorkerMessage): void {
+    const task = this.#free();
+    if (message.kind === "defect") {
+      task?.reject(new TypeError(`the mapping failed: ${message.stack}`));
+    } else if (message.kind === "result" || message.kind === "chunk") task?.done(message);
+    this.#listeners.onIdle(this);
+  }
+
+  /** On a busy machine the clock says little about a record: the time of the processor counts. */
+  #watchTime(task: Task): AwakeTimer {
+    let awakeMs = 0;
+    let before: Promise<number> | undefined;
+    return startAwakeTimer(() => {
+      awakeMs += SLOW_MS;
+      this.#listeners.onSlow();
+      before ??= this.#cpuMs();
+      void Promise.all([before, this.#cpuMs()]).then(([from, to]) => {
+        if (to - from >= RECORD_CPU_MS || awakeMs >= RECORD_DEADLINE_MS) this.#late(task);
+      });
+    }, SLOW_MS);
+  }
+
+  /** The time that the thread has used, ms; 0 when it has ended. */
+  async #cpuMs(): Promise<number> {
+    const { system, user } = await this.#worker.cpuUsage().catch(() => ({ system: 0, user: 0 }));
+    return (user + system) / 1000;
+  }
+
+  #late(task: Task): void {
+    // If this process was the slow one, the result may already be here: handle it first.
+    setImmediate(() => {
+      if (this.#running !== task) return;
+      this.#end(`took longer than ${RECORD_CPU_MS / 1000} s on this record`);
+    });
+  }
+
+  /** Ends the thread and reports the record's expression as the cause. */
+  #end(why: string): void {
+    const field = WATCHED[Atomics.load(this.#watched, 0)] ?? "";
+    const rule = `the expression ${why}; correct the mapping`;
+    this.#ended = true;
+    this.#free()?.late({ field, rule, kind: "the record" }, Atomics.load(this.#watched, 1));
+    void this.#worker.terminate().finally(() => this.#listeners.onEnd(this));
+  }
+}
+
+function loaded(worker: Worker, name: string): Promise<ThreadReady> {
+  const { promise, resolve, reject } = Promise.withResolvers<ThreadReady>();
+  const late = startAwakeTimer(
+    () => reject(new MappingError(name, ["it takes too long to load"])),
+    START_DEADLINE_MS,
+  );
+  worker.once("message", (message: MapWorkerMessage) => {
+    if (message.kind === "ready") resolve(message);
+    else if (message.kind === "unusable") reject(new MappingError(name, message.problems));
+  });
+  const onError = (error: NodeJS.ErrnoException) =>
+    reject(new MappingError(name, [`its thread ended: ${error.code ?? error.name}`]));
+  worker.once("error", onError);
+  return promise.finally(() => {
+    late.stop();
+    worker.off("error", onError);
+  });
+}

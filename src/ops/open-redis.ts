@@ -1,0 +1,131 @@
+/** The one place that opens connections to the Redis of a tenant, whatever form its URL has. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import {
+  connectorTo,
+  namedTls,
+  primariesOfCluster,
+  primaryOf,
+  type ClientOptions,
+  type FindPrimary,
+} from "./redis-primary.ts";
+import { WorkRedis } from "./redis-script.ts";
+import type { RedisTls } from "./redis-tls.ts";
+import {
+  describeRedis,
+  parseRedisUrl,
+  wrongForm,
+  type RedisNode,
+  type RedisUrl,
+} from "./redis-url.ts";
+import { UserError } from "./user-error.ts";
+
+export interface RedisTarget {
+  readonly url: string;
+  /** QUEUE_PREFIX: its hash tag decides which node of a Cluster is ours. */
+  readonly prefix: string;
+  readonly tls?: RedisTls | undefined;
+}
+
+/**
+ * A command that has no answer for so long is sent again on a new connection, ms: the machine of the
+ * former primary may be gone without a word. Above the longest wait of a blocking command.
+ */
+const NO_ANSWER_MS = 20_000;
+
+const LONGEST_RETRY_PAUSE_MS = 1000;
+
+/** Another server has our keys now, or will in a moment. */
+const MOVED =
+  /^(?:MOVED|ASK|CLUSTERDOWN|TRYAGAIN|MASTERDOWN)\b|READONLY You can't write against a read only/;
+
+export const openRedis = (target: RedisTarget, options: ClientOptions = {}): Redis =>
+  new Redis(optionsOf(target, options));
+
+export const openWorkRedis = (target: RedisTarget): WorkRedis =>
+  new WorkRedis(optionsOf(target, { maxRetriesPerRequest: null }));
+
+/**
+ * Finds out the version of Redis before the first script of this process; gives up at the deadline.
+ * @throws UserError when the URL has the wrong form for this Redis.
+ */
+export async function meetRedis(target: RedisTarget, deadlineMs: number): Promise<void> {
+  const redis = openWorkRedis(target);
+  quiet(redis); // the clients that are opened next report errors
+  const info = await Promise.race([redis.met, sleep(deadlineMs, "", { ref: false })]);
+  redis.disconnect();
+  const url = parseRedisUrl(target.url);
+  const problem = wrongForm(url, info);
+  if (problem !== undefined)
+    throw new UserError(`${describeRedis(url)} cannot be used: ${problem}`);
+}
+
+/** @throws RedisUrlError */
+function optionsOf(target: RedisTarget, options: ClientOptions): ClientOptions {
+  const url = parseRedisUrl(target.url);
+  const { username, password, db, socket } = url;
+  const login = { username, password, db };
+  if (socket !== undefined) return { ...login, path: socket, ...options };
+  const [node] = url.nodes;
+  if (url.kind === "single" && node !== undefined) return nodeOptions(target, url, node, options);
+  const tls = tlsOf(url, target);
+  return {
+    ...login,
+    ...(tls && { tls }),
+    Connector: connectorTo(findOf(target, url), url, tls),
+    reconnectOnError: ({ message }) => (MOVED.test(message) ? 2 : false),
+    retryStrategy: (times) => Math.min(times * 50, LONGEST_RETRY_PAUSE_MS),
+    socketTimeout: NO_ANSWER_MS,
+    ...options,
+  };
+}
+
+/**
+ * Opens a connection to each primary, for what is read from all of them: in a Cluster, a node knows
+ * only its own keys. One try only.
+ * @param redis a connection to one of them.
+ */
+export async function openPrimaries(target: RedisTarget, redis: Redis): Promise<Redis[]> {
+  const url = parseRedisUrl(target.url);
+  const [named] = url.nodes;
+  if (url.kind !== "cluster" || named === undefined) return [quiet(openRedis(target, ONE_TRY))];
+  return (await primariesOfCluster(redis, named)).map((node) =>
+    quiet(new Redis(nodeOptions(target, url, node, ONE_TRY))),
+  );
+}
+
+const ONE_TRY: ClientOptions = { maxRetriesPerRequest: 0, retryStrategy: () => null };
+
+/** Its commands report the errors. */
+const quiet = (redis: Redis): Redis => redis.on("error", () => {});
+
+function nodeOptions(
+  target: RedisTarget,
+  url: RedisUrl,
+  node: RedisNode,
+  options: ClientOptions,
+): ClientOptions {
+  const { username, password, db, family } = url;
+  const tls = tlsOf(url, target);
+  return {
+    ...node,
+    username,
+    password,
+    db,
+    family,
+    ...(tls && { tls: namedTls(tls, node) }),
+    ...options,
+  };
+}
+
+const tlsOf = ({ tls }: RedisUrl, target: RedisTarget): RedisTls | undefined =>
+  tls ? (target.tls ?? {}) : undefined;
+
+/** All connections of a process ask together. */
+const finders = new WeakMap<RedisTarget, FindPrimary>();
+
+function findOf(target: RedisTarget, url: RedisUrl): FindPrimary {
+  const find = finders.get(target) ?? primaryOf(url, target.prefix, tlsOf(url, target));
+  finders.set(target, find);
+  return find;
+}

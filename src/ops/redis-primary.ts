@@ -1,0 +1,165 @@
+/**
+ * Finds the Redis that holds our keys now, among several that may take over from each other, for
+ * each connection that is opened: the master that Sentinels name, or the node of a Cluster that
+ * holds our hash slot. All keys of a tenant are in one slot, so one ordinary connection to that node
+ * does everything (docs/adr/0014).
+ */
+import { createConnection, isIP, Socket } from "node:net";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
+import type { RedisNode, RedisUrl } from "./redis-url.ts";
+
+/** How long one server is asked, ms. */
+const ASK_MS = 1500;
+
+/** Replies have the shapes of RESP2: the type of ioredis' constructor asks for it. */
+export type ClientOptions = RedisOptions & { replyMapping?: "legacy" };
+
+export type FindPrimary = () => Promise<RedisNode>;
+
+type Ask = (client: Redis, asked: RedisNode) => Promise<RedisNode>;
+type Slots = readonly (readonly [from: number, to: number, ...nodes: readonly Announced[]])[];
+type Announced = readonly [host: string | null, port: number, ...more: unknown[]];
+
+/** @param prefix its hash tag decides about the slot. */
+export function primaryOf(
+  url: RedisUrl,
+  prefix: string,
+  tls: ConnectionOptions | undefined,
+): FindPrimary {
+  let nodes = url.nodes;
+  let finding: Promise<RedisNode> | undefined;
+  const isCluster = url.kind === "cluster";
+  const options: ClientOptions = {
+    username: isCluster ? url.username : url.sentinelUsername,
+    password: isCluster ? url.password : url.sentinelPassword,
+    family: url.family,
+  };
+  const ask: Ask = isCluster
+    ? async (client, asked) => {
+        const slots = await readSlots(client);
+        const owner = ownerOf(slots, await client.cluster("KEYSLOT", prefix), asked);
+        // Nodes join and leave: the ones in the URL need not be there for ever.
+        const present = slots.flatMap((range) => nodesIn(range, asked));
+        nodes = unique([asked, ...present, ...url.nodes]);
+        return owner;
+      }
+    : async (client, asked) => {
+        const master = await masterNamed(client, url.master ?? "");
+        nodes = unique([asked, ...url.nodes]);
+        return master;
+      };
+  // Many connections are lost at once: one question serves all.
+  return () =>
+    (finding ??= askAny(nodes, options, tls, ask).finally(() => {
+      finding = undefined;
+    }));
+}
+
+/** All nodes of a Cluster that hold a slot, as one of them knows them. */
+export async function primariesOfCluster(client: Redis, asked: RedisNode): Promise<RedisNode[]> {
+  const slots = await readSlots(client);
+  return unique(slots.flatMap((range) => nodesIn(range, asked).slice(0, 1)));
+}
+
+/** @throws what the last one answered, when none of them knows it. */
+async function askAny(
+  nodes: readonly RedisNode[],
+  options: ClientOptions,
+  tls: ConnectionOptions | undefined,
+  ask: Ask,
+): Promise<RedisNode> {
+  let last = new Error("no server is named");
+  for (const node of nodes) {
+    const client = new Redis({
+      ...options,
+      ...node,
+      ...(tls && { tls: namedTls(tls, node) }),
+      lazyConnect: true,
+      enableReadyCheck: false,
+      retryStrategy: () => null,
+      connectTimeout: ASK_MS,
+      commandTimeout: ASK_MS,
+    });
+    client.on("error", (error: Error) => (last = error));
+    try {
+      await client.connect();
+      return await ask(client, node);
+    } catch (error) {
+      // The error of connect() only says that the connection is closed.
+      if ((error as Error).message !== "Connection is closed.") last = error as Error;
+    } finally {
+      client.disconnect();
+    }
+  }
+  throw last;
+}
+
+async function masterNamed(client: Redis, master: string): Promise<RedisNode> {
+  const reply = await client.call("SENTINEL", "get-master-addr-by-name", master);
+  if (!Array.isArray(reply)) {
+    throw new Error(`the Sentinel knows no master ${master}: correct its name in REDIS_URL`);
+  }
+  return { host: String(reply[0]), port: Number(reply[1]) };
+}
+
+const readSlots = (client: Redis): Promise<Slots> => client.cluster("SLOTS");
+
+function ownerOf(slots: Slots, slot: number, asked: RedisNode): RedisNode {
+  const range = slots.find(([from, to]) => from <= slot && slot <= to);
+  const [owner] = range === undefined ? [] : nodesIn(range, asked);
+  if (owner === undefined) throw new Error(`no node of the Cluster holds our hash slot ${slot}`);
+  return owner;
+}
+
+/** The primary of these slots, then its replicas. A node that has no address is the one we asked. */
+const nodesIn = ([, , ...nodes]: Slots[number], asked: RedisNode): RedisNode[] =>
+  nodes.map(([host, port]) => ({ host: host || asked.host, port }));
+
+const unique = (nodes: readonly RedisNode[]): RedisNode[] => [
+  ...new Map(nodes.map((node) => [`${node.host}:${node.port}`, node])).values(),
+];
+
+/** Tells the server by which name it is called, so that it can show the certificate of that name. */
+export const namedTls = (tls: ConnectionOptions, { host }: RedisNode): ConnectionOptions =>
+  isIP(host) === 0 ? { servername: host, ...tls } : tls;
+
+/** A connector of ioredis that asks for the primary before each connection. */
+export function connectorTo(
+  find: FindPrimary,
+  { family }: RedisUrl,
+  tls: ConnectionOptions | undefined,
+) {
+  return class PrimaryConnector extends AbstractConnector {
+    constructor(options: unknown) {
+      super((options as { disconnectTimeout: number }).disconnectTimeout);
+    }
+
+    /** A server that is a replica by now rejects writes: the client asks again. */
+    override check({ role }: { readonly role?: string }): boolean {
+      return role === undefined || role === "master";
+    }
+
+    /** Each command that fails asks for it. */
+    override disconnect(): void {
+      if (this.stream?.writableEnded) this.connecting = false;
+      else super.disconnect();
+    }
+
+    /** Never rejects: ioredis would not try again. */
+    override async connect(): Promise<Socket> {
+      this.connecting = true;
+      try {
+        const node = await find();
+        if (!this.connecting) throw new Error("Connection is closed.");
+        const to = { ...node, family };
+        this.stream = tls ? connectTls({ ...to, ...namedTls(tls, node) }) : createConnection(to);
+        this.stream.once("error", (error: Error) => (this.firstError = error));
+      } catch (error) {
+        this.firstError = error as Error;
+        this.stream = new Socket().destroy();
+      }
+      return this.stream;
+    }
+  };
+}

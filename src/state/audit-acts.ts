@@ -1,0 +1,130 @@
+/**
+ * What the audit trails of all processes share: acts that wait for their lines, and the newest line of
+ * each chain, by which a cut-off end is noticed. A command needs no access to the trail itself.
+ */
+import { randomUUID } from "node:crypto";
+import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+
+/** What people and processes do; changes at the service have lines of their own. */
+export type ActName =
+  | "dead.drop"
+  | "dead.redrive"
+  | "forget"
+  | "ledger.forget"
+  | "process.start"
+  | "secret.replaced";
+
+export interface Act {
+  readonly act: ActName;
+  /** `<user>@<host>`, `<role> token` or `<host>:<pid>`. */
+  readonly by: string;
+  readonly crmCode?: string | undefined;
+  readonly event?: { readonly id: unknown; readonly source: unknown } | undefined;
+  /** More that the line says; no values of a person. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export interface WaitingAct {
+  /** As it is stored. */
+  readonly text: string;
+  /** What its line says. */
+  readonly line: Readonly<Record<string, unknown>>;
+}
+
+export interface StoredHead {
+  readonly seq: number;
+  readonly hash: string;
+  /** The file and its host, or the process whose stdout it is. */
+  readonly where: string;
+  /** When the line was written, ms. */
+  readonly at: number;
+}
+
+/** After this long without a sign of its process, another one may write the acts, ms. */
+const LEASE_MS = 10_000;
+
+/** Heads of chains that were not continued for this long are forgotten, ms. */
+const KEEP_HEADS_MS = 90 * 86_400_000;
+
+export class AuditActs {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #isConfigured: boolean;
+  readonly #push: RedisScript<number>;
+  readonly #noteHead: RedisScript<number>;
+
+  /** @param isConfigured whether AUDIT_LOG is set here; without it, acts are kept if it ever was. */
+  constructor(redis: Redis, keys: Keys, isConfigured: boolean) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#isConfigured = isConfigured;
+    this.#push = redisScript(redis, new URL("./lua/push-act.lua", import.meta.url));
+    this.#noteHead = redisScript(redis, new URL("./lua/note-head.lua", import.meta.url));
+  }
+
+  /** Call it before the act is done: no act is then without its line. */
+  async record({ act, by, crmCode, event, details }: Act): Promise<void> {
+    // By its id an act is recognised that a crash has let be written twice.
+    const line = { act, id: randomUUID(), crmCode, ...details, event, by };
+    const { auditActs, auditHeads } = this.#keys;
+    await this.#push(
+      [auditActs, auditHeads],
+      [JSON.stringify(line), this.#isConfigured ? "1" : ""],
+    );
+  }
+
+  /** The oldest act without a line. */
+  async next(): Promise<WaitingAct | undefined> {
+    const text = await this.#redis.lindex(this.#keys.auditActs, 0);
+    return text === null ? undefined : { text, line: lineOf(text) };
+  }
+
+  /** The act has its line. */
+  async written({ text }: WaitingAct): Promise<void> {
+    await this.#redis.lrem(this.#keys.auditActs, 1, text);
+  }
+
+  /** Whether this process may write the acts now; one may at a time. */
+  async claim(owner: string): Promise<boolean> {
+    const key = this.#keys.auditOwner;
+    const write = redisWrite(this.#redis);
+    if ((await write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
+    if ((await this.#redis.get(key)) !== owner) return false;
+    await this.#redis.pexpire(key, LEASE_MS);
+    return true;
+  }
+
+  /** Since when the oldest act waits for its line, ms. */
+  waitingSince(): Reading<number | undefined> {
+    return reading(["lindex", this.#keys.auditActs, 0], (text: string | null) =>
+      text === null ? undefined : Number.parseInt(text),
+    );
+  }
+
+  async noteHead(chain: string, head: StoredHead): Promise<void> {
+    await this.#noteHead([this.#keys.auditHeads], [chain, head.seq, JSON.stringify(head)]);
+  }
+
+  /** Chain → its newest line. */
+  async heads(): Promise<ReadonlyMap<string, StoredHead>> {
+    const fields = await this.#redis.hgetall(this.#keys.auditHeads);
+    return new Map(
+      Object.entries(fields).map(([chain, text]) => [chain, JSON.parse(text) as StoredHead]),
+    );
+  }
+
+  async forgetOldHeads(now: number): Promise<void> {
+    for (const [chain, { at }] of await this.heads()) {
+      if (now - at > KEEP_HEADS_MS) await this.#redis.hdel(this.#keys.auditHeads, chain);
+    }
+  }
+}
+
+function lineOf(text: string): WaitingAct["line"] {
+  const space = text.indexOf(" ");
+  const at = new Date(Number(text.slice(0, space))).toISOString();
+  return { at, ...(JSON.parse(text.slice(space + 1)) as WaitingAct["line"]) };
+}

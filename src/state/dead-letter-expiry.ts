@@ -1,0 +1,101 @@
+/**
+ * When dead letters expire. Their age is the time that the processes of crmsync have counted since a
+ * letter was stored last, not a difference of two dates: a clock that is wrong for a while cannot make
+ * all of them old at once.
+ */
+import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Between two counts at most this counts, ms: so much longer than it should a letter may be kept … */
+const MOST_COUNTED_MS = DAY_MS;
+
+/** … and one script call deletes at most so many letters, and bytes: it takes milliseconds. */
+const BATCH = 100;
+const BATCH_BYTES = 1_048_576;
+
+/** How long before its end a letter is announced, unless its whole time is shorter than twice that. */
+const ANNOUNCED_MS = 3 * DAY_MS;
+
+export interface ExpiringLetters {
+  /** Letters that are deleted soon. */
+  readonly soon: number;
+  /** How soon that is, ms. */
+  readonly withinMs: number;
+  /** When the first one is deleted, in ms from now. */
+  readonly firstMs: number;
+}
+
+export class DeadLetterExpiry {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #afterMs: number | undefined;
+  readonly #expire: RedisScript<[expired: number, more: number]>;
+  readonly #adopt: RedisScript<string>;
+
+  /** @param days after which a letter is deleted; undefined: never. */
+  constructor(redis: Redis, keys: Keys, days: number | undefined) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#afterMs = days === undefined ? undefined : days * DAY_MS;
+    this.#expire = redisScript(redis, new URL("./lua/expire-dead-letters.lua", import.meta.url));
+    this.#adopt = redisScript(redis, new URL("./lua/adopt-dead-letters.lua", import.meta.url));
+  }
+
+  /** Counts the time, and deletes one batch. @returns whether more are to be deleted. */
+  async expire(): Promise<{ expired: number; more: boolean }> {
+    const limits = [MOST_COUNTED_MS, BATCH, BATCH_BYTES];
+    const [expired, more] = await this.#expire(
+      [this.#keys.deadLetters],
+      [this.#afterMs ?? "", ...limits],
+    );
+    return { expired, more: more === 1 };
+  }
+
+  /** Makes letters and their ages agree; costs one round trip when as many of both are there. */
+  async adopt(): Promise<void> {
+    const { deadLetters, deadAges } = this.#keys;
+    const [letters, ages] = await Promise.all([
+      this.#redis.hlen(deadLetters),
+      this.#redis.zcard(deadAges),
+    ]);
+    if (letters === ages) return;
+    for (const what of ["letters", "ages"]) {
+      let cursor = "0";
+      do cursor = await this.#adopt([deadLetters], [what, cursor]);
+      while (cursor !== "0");
+    }
+  }
+
+  /** Undefined when no letter is ever deleted, or there is none. */
+  reading(): Reading<ExpiringLetters | undefined> {
+    const afterMs = this.#afterMs ?? 0;
+    const withinMs = Math.min(ANNOUNCED_MS, afterMs / 2);
+    const file = new URL("./lua/expiring-dead-letters.lua", import.meta.url);
+    const args = [afterMs, withinMs];
+    return scriptReading(file, [this.#keys.deadLetters], args, (reply: [number, string]) => {
+      const [soon, first] = reply;
+      if (this.#afterMs === undefined || first === "") return undefined;
+      return { soon, withinMs, firstMs: Math.max(0, Number(first)) };
+    });
+  }
+
+  /** Id → ms until the letter is deleted; empty when none ever is. */
+  async left(): Promise<ReadonlyMap<string, number>> {
+    const { deadAges, deadTime } = this.#keys;
+    const [counted, flat] = await Promise.all([
+      this.#redis.hget(deadTime, "counted"),
+      this.#redis.zrange(deadAges, "0", "-1", "WITHSCORES"),
+    ]);
+    const left = new Map<string, number>();
+    if (this.#afterMs === undefined) return left;
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      const age = Number(counted ?? 0) - Number(flat[i + 1]);
+      left.set(flat[i] ?? "", Math.max(0, this.#afterMs - age));
+    }
+    return left;
+  }
+}

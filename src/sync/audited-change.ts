@@ -1,0 +1,30 @@
+/**
+ * What the audit trail says of a change at the service. Which fields differ from what was there before
+ * is not known: the ledger has no values, and a PUT carries all fields.
+ */
+import type { Sendable } from "./decide.ts";
+import type { Settled } from "./settled.ts";
+import type { TakenState } from "./staged-state.ts";
+
+export interface AuditedChange {
+  /** `uncertain`: given up, and a request without an answer may have been applied. */
+  readonly outcome: "created" | "updated" | "terminated" | "uncertain";
+  readonly fieldsSent: readonly string[];
+}
+
+/** Undefined while the change is not finished, and for one that has changed nothing. */
+export function auditedChange(
+  sent: Sendable,
+  { dead, end, settlement }: Settled,
+  state: Pick<TakenState, "late">,
+): AuditedChange | undefined {
+  if (sent.kind === "fetch" || !settlement.finished) return undefined;
+  const fieldsSent = Object.keys(sent.body).sort();
+  if (end.outcome === "created") return { outcome: "created", fieldsSent };
+  if (end.outcome === "updated") {
+    const isEnded = sent.body["relationStatus"] === "terminated";
+    return { outcome: isEnded ? "terminated" : "updated", fieldsSent };
+  }
+  const mayBeApplied = settlement.row === "uncertain" || settlement.late === true || state.late;
+  return dead !== undefined && mayBeApplied ? { outcome: "uncertain", fieldsSent } : undefined;
+}

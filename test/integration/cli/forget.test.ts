@@ -1,0 +1,212 @@
+/** `crmsync forget`, as an operator types it, on a Redis where two persons have every kind of trace. */
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { eventKey } from "../../../src/event/event-key.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { spawnCrmsync } from "../../support/process.ts";
+import { textOfKeys } from "../../support/text-of-keys.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+afterAll(() => redis.disconnect());
+
+let env: Record<string, string>;
+let stores: Stores;
+
+beforeEach(() => {
+  env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    STATE_KEY: Buffer.alloc(32, 5).toString("base64"),
+    SERVICE_TIMEOUT_MS: "20000",
+  };
+  stores = openStores(readConfig(env), redis.duplicate());
+  return () => stores.close();
+});
+
+async function forget(...args: string[]) {
+  await using command = spawnCrmsync(["forget", ...args], { env });
+  const { code } = await command.ended;
+  return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
+}
+
+const PROVEN = {
+  exists: true,
+  uncertain: false,
+  fingerprint: "f",
+  terminated: false,
+  variant: "Person",
+  watermark: "1",
+  provedAt: 1,
+} as const;
+
+const stateOf = (crmCode: string, order: string): StateToStage => ({
+  crmCode,
+  eventKey: eventKey({ source: "test", id: `${crmCode} ${order}` }),
+  order,
+  payload: "{}",
+  fingerprint: `f${order}`,
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: 1,
+  event: JSON.stringify(personEvent(crmCode)),
+});
+
+/** Every kind of trace of one person; the record in the CRM is `contact/<code>`. */
+async function fill(crmCode: string): Promise<void> {
+  const { deadLetters, demand, inbox, ledger, outage, pointers, retried, staged } = stores;
+  const subject = `contact/${crmCode}`;
+  const problem = { reason: "unmappable", problems: [], at: 1 } as const;
+  await ledger.writePage([], undefined);
+  await staged.stage(stateOf(crmCode, "1"));
+  const taken = await staged.take(crmCode, "worker", 1000);
+  if (taken.kind !== "taken") throw new Error("not taken");
+  // A request without an answer, and a proof after it: it is verified later.
+  await staged.settle({ ...taken.state, late: true }, { row: PROVEN, finished: true, late: true });
+  await staged.stage(stateOf(crmCode, "5"));
+  await pointers.add([{ crmCode, lane: "live" }]);
+  await pointers.add([{ crmCode, lane: "live" }]);
+  await demand.changed([{ crmCode, lane: "live" }]);
+  await retried.failed(crmCode, { reason: "server_error", record: "hash" });
+  await outage.failed("server_error", crmCode);
+  await inbox.redrive(`c:${crmCode}`);
+  await inbox.push([
+    personEvent(crmCode),
+    personEvent(crmCode, {}, { subject: `lead/${crmCode}` }),
+  ]);
+  await stores.thinEvents.put(
+    { crm: "hubspot", subject },
+    "2",
+    JSON.stringify(personEvent("x", {}, { subject })),
+  );
+  await deadLetters.store(
+    createDeadLetter(
+      { crmCode },
+      { ...problem, order: "9", event: JSON.stringify(personEvent(crmCode)) },
+    ),
+  );
+  await deadLetters.store(
+    createDeadLetter(
+      { eventKey: `of-${crmCode}` },
+      { ...problem, event: JSON.stringify({ subject }) },
+    ),
+  );
+}
+
+const all = (prefix: string) => textOfKeys(redis, prefix);
+
+/** Which keys name a person. */
+async function keysWith(crmCode: string): Promise<string[]> {
+  const names = new RegExp(`(?<![\\w-])${crmCode}(?![\\w-])`);
+  const found = [...(await all(env["QUEUE_PREFIX"] ?? ""))].filter(([, text]) => names.test(text));
+  return found.map(([key]) => key).toSorted();
+}
+
+/** The same without the prefix. */
+const placesOf = async (crmCode: string) =>
+  (await keysWith(crmCode)).map((key) => key.slice(env["QUEUE_PREFIX"]?.length));
+
+const KINDS = {
+  ledger: 1,
+  staged: 1,
+  verify: 1,
+  inbox: 3,
+  fetch: 1,
+  dead: 2,
+  job: 1,
+  place: 1,
+  tries: 1,
+};
+
+describe("crmsync forget", () => {
+  it("finds everything by a crmCode, and changes nothing without --apply", async () => {
+    await fill("ada-1");
+    const before = await all(env["QUEUE_PREFIX"] ?? "");
+    const found = await forget("ada-1", "--json");
+    expect(JSON.parse(found.out)).toEqual({
+      crmCodes: ["ada-1"],
+      subjects: ["contact/ada-1", "lead/ada-1"],
+      found: KINDS,
+      related: [],
+      applied: false,
+    });
+    expect(await all(env["QUEUE_PREFIX"] ?? "")).toEqual(before);
+  });
+
+  it("erases one person by the record in the CRM, and nothing of the other one", async () => {
+    await fill("ada-1");
+    await fill("bob-2");
+    expect((await placesOf("ada-1")).length).toBeGreaterThan(12);
+    const ofBob = await placesOf("bob-2");
+    const { code, out } = await forget("contact/ada-1", "--apply");
+    expect(out).toMatch(
+      /^erased 1 row of the ledger, 1 staged state, 1 state to verify, 3 events/m,
+    );
+    expect(out).toMatch(/^Redis' append-only file holds it until it is rewritten: redis-cli/m);
+    expect(code).toBe(0);
+    expect(await placesOf("ada-1")).toEqual([]);
+    expect(await placesOf("bob-2")).toEqual(ofBob);
+  });
+
+  it("lets no older event follow, and a newer one ask the service", async () => {
+    await fill("ada-1");
+    await forget("ada-1", "--apply");
+    const { staged } = stores;
+    expect((await staged.stage(stateOf("ada-1", "4"))).result).toBe("superseded");
+    expect(await placesOf("ada-1")).toEqual([]);
+    // A deletion must still find the relation, although the ledger is warm and has no row of it.
+    const deletion = { ...stateOf("ada-1", "6"), payload: undefined, fingerprint: undefined };
+    expect((await staged.stage({ ...deletion, status: "terminated" })).result).toBe("staged");
+    expect(await stores.ledger.row("ada-1")).toMatchObject({ exists: undefined });
+    expect((await staged.stage(stateOf("ada-1", "55"))).result).toBe("staged");
+    expect(await redis.exists(stores.keys.erased("ada-1"))).toBe(0);
+  });
+
+  it("waits for a request that is under way, and erases what waits behind it", async () => {
+    const { staged } = stores;
+    await staged.stage(stateOf("ada-1", "1"));
+    const taken = await staged.take("ada-1", "worker", 60_000);
+    if (taken.kind !== "taken") throw new Error("not taken");
+    await staged.stage(stateOf("ada-1", "2"));
+    await using command = spawnCrmsync(["forget", "ada-1", "--apply"], { env });
+    await command.line(/waiting for a job or a request that is under way/);
+    expect(await redis.hget(stores.keys.staged("ada-1"), "o")).toBe("2");
+    expect(await staged.settle(taken.state, { row: "before", finished: true })).toBe("more");
+    expect((await command.ended).code).toBe(0);
+    expect(await placesOf("ada-1")).toEqual([]);
+    expect((await staged.take("ada-1", "worker", 60_000)).kind).toBe("nothing");
+  });
+
+  it("leaves what is of another crmCode, and names it", async () => {
+    const merge = { type: "crm.record.merged", subject: "contact/bob" };
+    const event = personEvent("bob-2", {}, merge);
+    Object.assign(event["data"] as object, { merged: ["contact/ada"] });
+    const moved = personEvent("eve-3", {}, { subject: "contact/ada-1" });
+    await stores.inbox.push([event, personEvent("ada-1"), moved]);
+    const { out } = await forget("ada-1", "contact/ada", "--apply");
+    expect(out).toMatch(
+      /^not of it: the event in the inbox 1 of the crmCode bob-2 names this record/m,
+    );
+    expect(out).toMatch(
+      /^not of it: the event in the inbox 3 of the crmCode eve-3 names this record/m,
+    );
+    expect(out).toMatch(/^erased 1 event in the inbox$/m);
+    expect(await stores.inbox.queue.count()).toBe(2);
+  });
+
+  it("does not take the mapping's crmCode for a record whose own one an event tells", async () => {
+    const { inbox, ledger } = stores;
+    // The mapping would make 7 of contact/7 alone; that is another person here.
+    await ledger.writePage([["7", PROVEN]], undefined);
+    await inbox.push([personEvent("ada-1", {}, { subject: "contact/7" })]);
+    expect((await forget("contact/7", "--apply")).out).toMatch(/^erased 1 event in the inbox$/m);
+    expect(await ledger.row("7")).toBeDefined();
+    // Without that event, it does.
+    expect((await forget("contact/7")).out).toMatch(/^would erase 1 row of the ledger;/m);
+  });
+});

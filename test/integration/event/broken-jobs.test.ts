@@ -1,0 +1,112 @@
+/** Jobs that a foreign BullMQ client, or a hand in Redis, has written wrongly. */
+import { Queue } from "bullmq";
+import { expect, inject, it, onTestFinished } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { createLog } from "../../../src/ops/log.ts";
+import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
+import { startIntake } from "../../../workers/intake.ts";
+import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
+import { rejectStuckJobs } from "../../../workers/reject-stuck-jobs.ts";
+import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+function newRuntime(): Runtime {
+  const redisUrl = inject("redisUrl");
+  const runtime = createRuntime({
+    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
+    redisUrl,
+    version: "test",
+    log: createLog("silent"),
+    mapping: businessRelationMapping,
+  });
+  onTestFinished(() => runtime.close());
+  return runtime;
+}
+
+/** What a field of a job can hold that BullMQ reads as a number, as JSON or as the name of a job. */
+const WRONG = ["abc", "[", "{}", "-1", "1e400", "x::::1", "\u0000"];
+
+const BROKEN: readonly (readonly [field: string, value: string | undefined])[] = [
+  ...["abc", "", "-1", "NaN", "1e300", "9".repeat(30), "Infinity", undefined].map(
+    (value) => ["timestamp", value] as const,
+  ),
+  ...[
+    '"text"',
+    "not json",
+    "[]",
+    "null",
+    "5",
+    '{"attempts":-1}',
+    '{"attempts":1e300,"backoff":{"type":"zzz"}}',
+    '{"delay":"x"}',
+    '{"de":5}',
+    '{"removeOnComplete":"x"}',
+    '{"removeOnComplete":{"age":86400}}',
+    '{"removeOnComplete":{"age":"x"}}',
+    '{"removeOnComplete":{"count":-1}}',
+    '{"removeOnFail":{"age":{}}}',
+    '{"tm":"{"}',
+    '{"repeat":5}',
+    '{"parent":5}',
+    '{"__proto__":{"x":1}}',
+    `{"a":${"[".repeat(5000)}${"]".repeat(5000)}}`,
+    undefined,
+  ].map((value) => ["opts", value] as const),
+  ..."ats atm rjk parent parentKey progress failedReason stacktrace returnvalue deid priority delay defa"
+    .split(" ")
+    .flatMap((field) => WRONG.map((value) => [field, value] as const)),
+  ...[undefined, "", "not json", "null", '"x"', '{"redrive":"x"}', '{"sealed":"x"}'].map(
+    (value) => ["data", value] as const,
+  ),
+  ["data", "[".repeat(100_000)],
+  ["name", undefined],
+  ["name", "redrive"],
+];
+
+it("every broken job ends: its event is staged, or a dead letter names the fault", async () => {
+  const runtime = newRuntime();
+  const { config, deadLetters, inbox, keys, redis } = runtime;
+  const queue = new Queue(INBOX_QUEUE, { connection: redis, prefix: config.QUEUE_PREFIX });
+  await queue.addBulk(
+    BROKEN.map((_, n) => ({
+      name: "event",
+      data: personEvent(`r${n}`, {}, { id: `b${n}` }),
+      opts: { jobId: `b${n}`, deduplication: { id: `b${n}` } },
+    })),
+  );
+  for (const [n, [field, value]] of BROKEN.entries()) {
+    const key = queue.toKey(`b${n}`);
+    if (value === undefined) await redis.hdel(key, field);
+    else await redis.hset(key, field, value);
+  }
+  const intake = startIntake(runtime);
+  onTestFinished(() => intake.close());
+  const left = () => redis.keys(`${queue.toKey("")}{b,de:b}[0-9]*`);
+  await waitFor(
+    async () => {
+      await rejectStuckJobs(runtime);
+      const counts = await inbox.queue.getJobCounts();
+      return Object.values(counts).every((count) => count === 0) && (await left()).length === 0;
+    },
+    { what: "no job and nothing of one is left", deadlineMs: 60_000 },
+  );
+  const letters: StoredDeadLetter[] = [];
+  for await (const letter of deadLetters.all()) letters.push(letter);
+  for (const [n, [field, value]] of BROKEN.entries()) {
+    if (field === "data") continue;
+    const staged = await redis.exists(keys.staged(`r${n}`));
+    const mine = letters.filter(({ event }) => event?.includes(`"b${n}"`));
+    expect(staged + mine.length, `${field} ${value} is staged, or a dead letter`).toBe(1);
+    for (const { problems, reason } of mine) {
+      const isNamed = reason === "bad_event" && problems?.[0]?.rule.startsWith("must be a job ");
+      expect(isNamed || reason === "defect", JSON.stringify({ field, value, reason })).toBe(true);
+    }
+  }
+  const ofTimestamps = letters.filter(({ problems }) => problems?.[0]?.rule.includes("timestamp"));
+  expect(ofTimestamps).toHaveLength(BROKEN.filter(([field]) => field === "timestamp").length);
+  // Those that are the same envelope without an id share one letter.
+  expect(letters.some(({ event }) => event === "not json")).toBe(true);
+});

@@ -1,0 +1,152 @@
+/** When dead letters expire, by a clock that the test sets. */
+import { Redis } from "ioredis";
+import { afterAll, beforeEach, expect, inject, it } from "vitest";
+import { readOne } from "../../../src/ops/redis-reading.ts";
+import { takeTimeFrom } from "../../../src/ops/redis-script.ts";
+import { DeadLetterExpiry } from "../../../src/state/dead-letter-expiry.ts";
+import { DeadLetters } from "../../../src/state/dead-letters.ts";
+import { keysOf, type Keys } from "../../../src/state/keys.ts";
+import { Sealing } from "../../../src/state/sealing.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+let now = 0;
+takeTimeFrom(() => now);
+afterAll(() => {
+  takeTimeFrom(() => undefined);
+  redis.disconnect();
+});
+
+const DAY_MS = 86_400_000;
+
+let keys: Keys;
+let dead: DeadLetters;
+let expiry: DeadLetterExpiry;
+
+beforeEach(async () => {
+  now = Date.parse("2026-11-21T00:00:00Z");
+  keys = keysOf(uniquePrefix());
+  dead = new DeadLetters(redis, keys, new Sealing([]));
+  expiry = new DeadLetterExpiry(redis, keys, 30);
+  await expiry.expire();
+});
+
+const store = (crmCode: string, event = "{}", order = "1") =>
+  dead.store(
+    createDeadLetter({ crmCode }, { reason: "invalid", problems: [], event, order, at: now }),
+  );
+
+/** Lets time pass while a process runs. @returns how many letters were deleted meanwhile. */
+async function pass(days: number): Promise<number> {
+  let deleted = 0;
+  for (let step = 0; step < days * 4; step += 1) {
+    now += DAY_MS / 4;
+    deleted += (await expiry.expire()).expired;
+  }
+  return deleted;
+}
+
+it("a letter is announced three days before its end, then it is deleted and counted out", async () => {
+  await store("a");
+  await pass(20);
+  await store("b");
+  expect(await pass(6.5)).toBe(0);
+  expect(await readOne(redis, expiry.reading())).toMatchObject({ soon: 0, firstMs: 3.5 * DAY_MS });
+  expect(await pass(0.5)).toBe(0);
+  expect(await readOne(redis, expiry.reading())).toEqual({
+    soon: 1,
+    withinMs: 3 * DAY_MS,
+    firstMs: 3 * DAY_MS,
+  });
+  expect((await expiry.left()).get("c:b")).toBe(23 * DAY_MS);
+  expect(await pass(3)).toBe(1);
+  expect(await dead.find("c:a")).toBeUndefined();
+  expect(await dead.find("c:b")).toBeDefined();
+  expect(await readOne(redis, dead.reasons())).toEqual({ invalid: 1 });
+});
+
+it("a letter that is stored again is as new; one that was dropped leaves no age", async () => {
+  await store("a");
+  await store("b");
+  await pass(29);
+  await store("a", "{}", "2");
+  await dead.drop("c:b");
+  expect(await redis.zcard(keys.deadAges)).toBe(1);
+  expect(await pass(29)).toBe(0);
+  expect(await pass(1)).toBe(1);
+});
+
+it("a step of the clock by a year, either way, makes no letter a year older", async () => {
+  await store("a");
+  await pass(2);
+  now += 365 * DAY_MS;
+  expect((await expiry.expire()).expired).toBe(0);
+  expect((await expiry.left()).get("c:a")).toBe(27 * DAY_MS);
+  now -= 365 * DAY_MS;
+  expect((await expiry.expire()).expired).toBe(0);
+  expect(await pass(26)).toBe(0);
+  expect(await pass(1)).toBe(1);
+});
+
+it("while no process runs for weeks, one day counts", async () => {
+  await store("a");
+  now += 60 * DAY_MS;
+  expect((await expiry.expire()).expired).toBe(0);
+  expect(await pass(28)).toBe(0);
+  expect(await pass(1)).toBe(1);
+});
+
+it("thousands, and large ones, are deleted in small batches", async () => {
+  for (let n = 0; n < 250; n += 1) void store(`s${n}`);
+  await store("large-1", JSON.stringify("x".repeat(900_000)));
+  await store("large-2", JSON.stringify("x".repeat(900_000)));
+  await redis.hincrby(keys.deadTime, "counted", 30 * DAY_MS);
+  const batches = [];
+  for (let more = true; more;) {
+    const batch = await expiry.expire();
+    batches.push(batch.expired);
+    more = batch.more;
+  }
+  expect(Math.max(...batches)).toBe(100);
+  expect(batches.reduce((sum, n) => sum + n, 0)).toBe(252);
+  expect(batches).toHaveLength(4);
+  expect(await dead.count()).toBe(0);
+  expect(await redis.exists(keys.deadAges)).toBe(0);
+});
+
+it("never means never, and the age counts on for another setting", async () => {
+  await store("a");
+  const never = new DeadLetterExpiry(redis, keys, undefined);
+  for (let day = 0; day < 40; day += 1) {
+    now += DAY_MS;
+    expect((await never.expire()).expired).toBe(0);
+  }
+  expect(await readOne(redis, never.reading())).toBeUndefined();
+  expect([...(await never.left())]).toEqual([]);
+  expect((await expiry.expire()).expired).toBe(1);
+});
+
+it("letters of an older release count from their adoption; ages without a letter go", async () => {
+  await store("a");
+  await store("b");
+  await redis.zrem(keys.deadAges, "c:a");
+  await redis.zadd(keys.deadAges, 0, "c:gone", 0, "c:gone too");
+  await pass(29);
+  await expiry.adopt();
+  expect(await redis.zrange(keys.deadAges, "0", "-1")).toEqual(["c:b", "c:a"]);
+  expect((await expiry.left()).get("c:a")).toBe(30 * DAY_MS);
+  expect(await pass(1)).toBe(1);
+  expect(await dead.find("c:a")).toBeDefined();
+});
+
+it("two processes count the same time once", async () => {
+  await store("a");
+  const other = new DeadLetterExpiry(redis, keys, 30);
+  for (let day = 0; day < 29; day += 1) {
+    now += DAY_MS;
+    await Promise.all([expiry.expire(), other.expire()]);
+  }
+  expect(await dead.find("c:a")).toBeDefined();
+  expect(await pass(1)).toBe(1);
+});

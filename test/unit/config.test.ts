@@ -1,0 +1,76 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { readConfig } from "../../src/config.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const LONG = "a-secret-of-24-charact.rs";
+
+describe("secrets that the operator chooses", () => {
+  const CHOSEN = [
+    "INGEST_TOKEN",
+    "OPERATOR_TOKEN",
+    "VIEWER_TOKEN",
+    "SALESFORCE_WEBHOOK_SECRET",
+    "DYNAMICS_WEBHOOK_SECRET",
+    "PIPEDRIVE_WEBHOOK_SECRET",
+    "TWENTY_WEBHOOK_SECRET",
+  ] as const;
+
+  test.for(CHOSEN)("%s has at least 24 characters", (name) => {
+    const problem = `${name} is shorter than 24 characters`;
+    for (const short of ["x", "x".repeat(23), `${LONG} x`, ` ${"x".repeat(23)} `]) {
+      expect(() => readConfig({ [name]: short }), short).toThrow(problem);
+    }
+    for (const long of ["x".repeat(24), `${LONG} ${LONG}`]) {
+      expect(readConfig({ [name]: long }).secrets[name]?.value()).toBe(long);
+    }
+  });
+
+  test("one in a file, too, and a short one that replaces it does not come into force", async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, "token");
+    await writeFile(file, "short");
+    expect(() => readConfig({ VIEWER_TOKEN_FILE: file })).toThrow("VIEWER_TOKEN is shorter than");
+    await writeFile(file, LONG);
+    const { VIEWER_TOKEN: token } = readConfig({ VIEWER_TOKEN_FILE: file }).secrets;
+    for (const [text, value] of [
+      ["short", LONG],
+      [`${LONG}${LONG}`, `${LONG}${LONG}`],
+    ] as const) {
+      await writeFile(file, text);
+      expect(token?.value()).toBe(value);
+    }
+  });
+
+  test("what the service or a CRM makes is taken as it is", () => {
+    const made = { SERVICE_TOKEN: "x", HUBSPOT_WEBHOOK_SECRET: "x", HUBSPOT_TOKEN: "x" };
+    expect(() => readConfig(made)).not.toThrow();
+  });
+
+  test("the secret of signatures has at least 24 characters of base64", () => {
+    expect(() => readConfig({ INGEST_SECRET: `whsec_${"A".repeat(23)}` })).toThrow("INGEST_SECRET");
+    expect(() => readConfig({ INGEST_SECRET: `whsec_${"A".repeat(24)}` })).not.toThrow();
+  });
+});
+
+test.for([
+  ["HTTP_TRUSTED_PROXIES", "10.0.0.0/8, 192.168.1.4,2001:db8::/32"],
+  ["OPS_PORT", "0"],
+  ["INGEST_AUTH", "none-from-anywhere"],
+] as const)("%s may be %s", ([name, value]) => {
+  expect(() => readConfig({ [name]: value })).not.toThrow();
+});
+
+test.for([
+  ["HTTP_TRUSTED_PROXIES", "proxy.example", "must list addresses or networks"],
+  ["HTTP_TRUSTED_PROXIES", "10.0.0.0/33", "must list addresses or networks"],
+  ["HTTP_TRUSTED_PROXIES", "10.0.0.0/8/8", "must list addresses or networks"],
+  ["HTTP_TRUSTED_PROXIES", "10.0.0.0/", "must list addresses or networks"],
+  ["HTTP_RATE_LIMIT", "0", "must be at least 1"],
+  ["OPS_PORT", "65536", "must be from 0 to 65535"],
+  ["OPS_PORT", "8080", "must be another port than HTTP_PORT"],
+  ["INGEST_AUTH", "off", "may only be none or none-from-anywhere"],
+] as const)("%s may not be %s", ([name, value, problem]) => {
+  expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
+});

@@ -1,0 +1,17 @@
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { readSources } from "../../support/imports.ts";
+
+it("connections to Redis are opened in one place, which knows every form of REDIS_URL", () => {
+  const files = readSources(join(import.meta.dirname, "../../.."), ["src", "workers"]);
+  const opening = files.filter(({ text }) => /\bnew (?:\w*Redis|Cluster)\(/.test(text));
+  expect(opening.map(({ path }) => path).toSorted()).toEqual(
+    [
+      "src/ops/open-redis.ts",
+      // It asks Sentinels and nodes of a Cluster.
+      "src/ops/redis-primary.ts",
+      // With the options of a client that the factory has opened.
+      "src/quota/lease-pair.ts",
+    ].toSorted(),
+  );
+});

@@ -1,0 +1,48 @@
+import { expect, it } from "vitest";
+import { auditedChange } from "../../../src/sync/audited-change.ts";
+import type { Sendable } from "../../../src/sync/decide.ts";
+import { COMPLETE, giveUp, type Settled } from "../../../src/sync/settled.ts";
+
+const body = { type: "Person", crmCode: "p1", lastName: "Muster" };
+const update: Sendable = { kind: "update", body };
+const fieldsSent = ["crmCode", "lastName", "type"];
+
+const ended = (outcome: "created" | "updated"): Settled => ({
+  settlement: { row: "before", finished: true },
+  end: { next: COMPLETE, outcome },
+});
+
+const onTime = { late: false };
+
+it("names what was done and the fields that were sent, never their values", () => {
+  expect(auditedChange(update, ended("created"), onTime)).toEqual({
+    outcome: "created",
+    fieldsSent,
+  });
+  expect(auditedChange(update, ended("updated"), onTime)).toEqual({
+    outcome: "updated",
+    fieldsSent,
+  });
+});
+
+it("tells a termination from another update", () => {
+  const sent: Sendable = { kind: "update", body: { ...body, relationStatus: "terminated" } };
+  expect(auditedChange(sent, ended("updated"), onTime)).toMatchObject({ outcome: "terminated" });
+});
+
+it("is silent about a change that is not finished, and about one that has changed nothing", () => {
+  const { end, settlement } = ended("updated");
+  const unfinished = { end, settlement: { ...settlement, finished: false } };
+  expect(auditedChange(update, unfinished, onTime)).toBeUndefined();
+  expect(auditedChange({ kind: "fetch" }, ended("updated"), onTime)).toBeUndefined();
+  const rejected = giveUp("service_rejected", { row: "before", finished: true }, "", "the payload");
+  expect(auditedChange(update, rejected, onTime)).toBeUndefined();
+});
+
+it("says `uncertain` of a change that was given up and may have been applied", () => {
+  const uncertain = { outcome: "uncertain", fieldsSent };
+  const givenUp = giveUp("given_up", { row: "uncertain", finished: true }, "", "the service");
+  expect(auditedChange(update, givenUp, onTime)).toEqual(uncertain);
+  const rejected = giveUp("service_rejected", { row: "before", finished: true }, "", "the payload");
+  expect(auditedChange(update, rejected, { late: true })).toEqual(uncertain);
+});

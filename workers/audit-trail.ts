@@ -1,0 +1,65 @@
+/** How this process records changes in its audit trail. */
+import { hostname } from "node:os";
+import { FileSink } from "../src/audit/file-sink.ts";
+import { LineHashes } from "../src/audit/line.ts";
+import { StdoutSink } from "../src/audit/stdout-sink.ts";
+import { AuditTrail } from "../src/audit/trail.ts";
+import type { Logger } from "../src/ops/log.ts";
+import type { Metrics } from "../src/ops/metrics.ts";
+import type { Stores } from "../src/status/stores.ts";
+import type { AuditedChange } from "../src/sync/audited-change.ts";
+import type { TakenState } from "../src/sync/staged-state.ts";
+
+/** As its heartbeats name it. */
+export const thisProcess = `${hostname()}:${process.pid}`;
+
+/** By the clock that all processes share. */
+export const timeNow = (): string => new Date(Date.now()).toISOString();
+
+/** Opens nothing before its first line. */
+export function createTrail(
+  { auditActs, config }: Stores,
+  log: Logger,
+  metrics: Metrics,
+): AuditTrail | undefined {
+  if (config.AUDIT_LOG === undefined) return undefined;
+  const hashes = new LineHashes(config.auditKeys);
+  const sink =
+    config.AUDIT_LOG === "stdout" ? new StdoutSink() : new FileSink(config.AUDIT_LOG, hashes);
+  return new AuditTrail({
+    sink,
+    hashes,
+    onHead({ chain, seq, hash }) {
+      metrics.auditLines.inc();
+      // Sent before the ledger's row, over the same connection. Without it a cut-off end goes unnoticed.
+      const head = { seq, hash, where: sink.where, at: Date.now() };
+      void auditActs.noteHead(chain, head).catch(() => {});
+    },
+    onFailure(error) {
+      if (error === undefined) log.info({}, "audit.recovered");
+      else log.error({ err: error }, "audit.failed");
+    },
+  });
+}
+
+/** One line: what a request has done at the service. */
+export async function auditChange(
+  trail: AuditTrail | undefined,
+  { crmCode, event, late, tries }: TakenState,
+  { fieldsSent, outcome }: AuditedChange,
+): Promise<void> {
+  if (trail === undefined) return;
+  const { id, source } = JSON.parse(event) as { id?: unknown; source?: unknown };
+  await trail.append({
+    at: timeNow(),
+    act: "change",
+    outcome,
+    crmCode,
+    fieldsSent,
+    event: { id, source },
+    // An earlier request may have been applied, or have a line already: its process may have died.
+    ...(late && { repeated: true }),
+    ...(tries > 0 && { tries }),
+    by: thisProcess,
+  });
+}

@@ -1,0 +1,118 @@
+/**
+ * The audit trail of this process. A process with the role sync writes lines: of its changes, and of
+ * the acts that wait in Redis, whichever process or command did them. While it cannot, it sends nothing.
+ */
+import { randomUUID } from "node:crypto";
+import { headText, type Head } from "../src/audit/line.ts";
+import type { AuditTrail } from "../src/audit/trail.ts";
+import type { Logger } from "../src/ops/log.ts";
+import { thisProcess, timeNow } from "./audit-trail.ts";
+import { hashOfFile, settingsOf } from "./audited-settings.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How soon an act has its line, ms. */
+const ACTS_EVERY_MS = 1000;
+
+/** How often it is checked whether the file of a secret was replaced, ms. */
+const SECRETS_EVERY_MS = 5000;
+
+/** How often the newest line is logged, ms. */
+const HEAD_EVERY_MS = 3_600_000;
+
+export interface Auditing {
+  close(): Promise<void>;
+}
+
+export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Auditing {
+  const { auditActs, config, mapping, version } = runtime;
+  const trail = roles.has("sync") ? runtime.trail : undefined;
+  const details = {
+    roles: [...roles],
+    version,
+    mapping: mapping.name,
+    mappingHash: hashOfFile(config.MAPPING),
+    settings: settingsOf(config),
+  };
+  const start = { act: "process.start", by: thisProcess, details } as const;
+  // Nothing waits for it: while it cannot be written, nothing is sent.
+  if (trail === undefined) void auditActs.record(start).catch(() => {});
+  else
+    void trail
+      .append({ at: timeNow(), act: start.act, ...details, by: thisProcess })
+      .catch(() => {});
+  // A rotation is noticed without the signal that is customary after one; it must not end the process.
+  const ignore = () => {};
+  if (config.AUDIT_LOG?.startsWith("/") === true) process.on("SIGHUP", ignore);
+  const parts = [
+    watchSecrets(runtime),
+    ...(trail === undefined ? [] : [writeActs(runtime, trail), logHead(runtime.log, trail)]),
+  ];
+  return {
+    async close() {
+      trail?.giveUp();
+      for (const part of parts) await part.close();
+      await trail?.close();
+      process.off("SIGHUP", ignore);
+    },
+  };
+}
+
+/** Writes the lines of the acts that wait in Redis. */
+function writeActs({ auditActs }: Runtime, trail: AuditTrail): Polling {
+  const owner = randomUUID();
+  let isTidy = false;
+  return startPolling({
+    everyMs: ACTS_EVERY_MS,
+    async step(signal) {
+      if (!isTidy) await auditActs.forgetOldHeads(Date.now());
+      isTidy = true;
+      while (!signal.aborted && trail.isWritable && (await auditActs.claim(owner))) {
+        const act = await auditActs.next();
+        if (act === undefined) return;
+        await trail.append(act.line);
+        await auditActs.written(act);
+      }
+    },
+    // An unreachable Redis is logged by its connections.
+    onError() {},
+  });
+}
+
+/** The log then holds the hash of a line that the trail must contain. */
+function logHead(log: Logger, trail: AuditTrail): Polling {
+  let logged: Head | undefined;
+  const step = async (): Promise<void> => {
+    const { head } = trail;
+    if (head === undefined || head === logged) return;
+    logged = head;
+    log.info({ head: headText(head) }, "audit.head");
+  };
+  const polling = startPolling({ everyMs: HEAD_EVERY_MS, step, onError() {} });
+  return {
+    async close() {
+      await polling.close();
+      await step();
+    },
+  };
+}
+
+/** A token or key that was replaced in its file while this process runs. */
+function watchSecrets({ auditActs, config }: Runtime): Polling {
+  const inFiles = Object.entries(config.secrets).flatMap(([name, secret]) =>
+    secret?.file === undefined ? [] : [{ name, secret, last: secret.value() }],
+  );
+  return startPolling({
+    everyMs: SECRETS_EVERY_MS,
+    async step() {
+      for (const one of inFiles) {
+        const value = one.secret.value();
+        if (value === one.last) continue;
+        const details = { secret: one.name };
+        await auditActs.record({ act: "secret.replaced", by: thisProcess, details });
+        one.last = value;
+      }
+    },
+    onError() {},
+  });
+}

@@ -1,0 +1,37 @@
+/** The configuration as the audit trail keeps it: what is in force, and no secret. */
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import type { Config } from "../src/config.ts";
+
+/** Variable → its value, or its default; of a secret: where it is from. */
+export function settingsOf(config: Config): Readonly<Record<string, string | number>> {
+  const settings: Record<string, string | number> = {};
+  for (const [name, value] of Object.entries(config)) {
+    if (typeof value === "number") settings[name] = value;
+    if (typeof value === "string") settings[name] = withoutCredentials(value);
+  }
+  for (const [name, secret] of Object.entries(config.secrets)) {
+    if (secret === undefined) continue;
+    settings[name] =
+      secret.file === undefined
+        ? "from the environment"
+        : `from ${secret.file}${dateOf(secret.file)}`;
+  }
+  return settings;
+}
+
+/** An address may hold a password, in its user part or its query. */
+const withoutCredentials = (value: string): string =>
+  value.includes("://") ? value.replace(/\/\/.*@/, "//").replace(/\?.*$/s, "") : value;
+
+/** A secret that was replaced before a restart is recognised by it. */
+function dateOf(file: string): string {
+  const at = statSync(file, { throwIfNoEntry: false });
+  return at === undefined ? "" : `, written ${at.mtime.toISOString()}`;
+}
+
+/** Undefined for a preset: the version says what it holds. */
+export function hashOfFile(path: string): string | undefined {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  return `sha256:${createHash("sha256").update(readFileSync(path)).digest("hex")}`;
+}

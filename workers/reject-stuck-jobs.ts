@@ -1,0 +1,37 @@
+/** Makes dead letters of the jobs in the inbox that no worker will end. */
+import { isJobTime } from "../src/event/job-fault.ts";
+import type { StuckJob } from "../src/event/stuck-jobs.ts";
+import { identityOf } from "../src/sync/accept-event.ts";
+import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
+import { reportOutcome } from "./report-outcome.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Events whose workers died again and again, and jobs that another client has written wrongly. */
+export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
+  for (const job of await runtime.inbox.stuck()) {
+    const { id, timestamp, fault, failedReason } = job;
+    const value = await eventIn(job, runtime);
+    const { source, key } = identityOf(value, `job-${id}`);
+    const reason: DeadReason = fault === undefined ? "defect" : "bad_event";
+    const rule = fault ?? `could not be processed (${failedReason})`;
+    const problems = [{ field: "", rule, kind: "an event" }];
+    const event = typeof value === "string" ? value : JSON.stringify(value);
+    const at = isJobTime(timestamp) ? timestamp : Date.now();
+    const letter = createDeadLetter(
+      { eventKey: key },
+      { reason, problems, source, event, at: Date.now(), arrival: { at, number: Number(id) || 0 } },
+    );
+    await runtime.deadLetters.store(letter);
+    reportOutcome(runtime, { outcome: "rejected", reason, problems });
+    await runtime.inbox.removeStuck(id);
+  }
+}
+
+/** Opened where it can be; the text as it is where it is not JSON. */
+async function eventIn({ data }: StuckJob, { inbox }: Runtime): Promise<unknown> {
+  try {
+    return await inbox.open(JSON.parse(data));
+  } catch {
+    return data;
+  }
+}
