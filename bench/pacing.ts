@@ -1,32 +1,106 @@
 /** Chapter "pacing": the same loads under each pacing and order, in virtual time. */
-import { priorityBonusMs } from "../src/quota/slices.ts";
-import { HOUR_MS, REQUESTS_PER_HOUR } from "../src/service-spec/limits.ts";
-import { paceOf, type PacingView } from "../src/quota/pacing.ts";
+import {
+  BURST_REQUESTS,
+  BURST_WINDOW_MS,
+  HOUR_MS,
+  REQUESTS_PER_HOUR,
+} from "../src/service-spec/limits.ts";
+import type { Change } from "../src/simulate/change.ts";
+import { agesOf, type Ages } from "../src/simulate/figures.ts";
+import { RankedOrder, type ServiceOrder, type Waiting } from "../src/simulate/service-order.ts";
+import { CRMSYNC, simulate, type Settings, type Strategy } from "../src/simulate/simulate.ts";
 import { LOADS } from "./changes.ts";
-import { simulate, type Figures, type Strategy, type Waiting } from "./pacing-simulator.ts";
 import type { Table } from "./table.ts";
 
-const BONUS_MS = priorityBonusMs(HOUR_MS);
+const SETTINGS: Settings = {
+  perHour: REQUESTS_PER_HOUR,
+  hourMs: HOUR_MS,
+  burst: BURST_REQUESTS,
+  burstMs: BURST_WINDOW_MS,
+  liveReserve: 0,
+  steady: false,
+  latencyMs: 80,
+  concurrency: 10,
+};
 
-const byAge = ({ changes }: Waiting, now: number) =>
-  now - (changes[0] ?? now) + BONUS_MS * (changes.length - 1);
-const byChanges = ({ changes }: Waiting) => changes.length;
-const bySumOfAges = ({ changes }: Waiting, now: number) =>
-  changes.reduce((sum, at) => sum + now - at, 0);
-const byNewest = ({ changes }: Waiting) => changes.at(-1) ?? 0;
-
-const auto = (view: PacingView) => paceOf(view, "live");
+export interface NamedStrategy extends Strategy {
+  readonly name: string;
+}
 
 /** The last one is what crmsync does. */
-export const STRATEGIES: readonly Strategy[] = [
-  { name: "burst", pace: () => 0 },
-  { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR },
-  { name: "auto, first changed first", pace: auto },
-  { name: "auto, newest change first", pace: auto, rank: byNewest },
-  { name: "auto, most changes first", pace: auto, rank: byChanges },
-  { name: "auto, largest sum of ages", pace: auto, rank: bySumOfAges },
-  { name: "auto, age + 15 s per change", pace: auto, rank: byAge },
+export const STRATEGIES: readonly NamedStrategy[] = [
+  { name: "burst", pace: () => 0, order: ranked(byFirst) },
+  { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR, order: ranked(byFirst) },
+  { name: "auto, first changed first", pace: CRMSYNC.pace, order: ranked(byFirst) },
+  {
+    name: "auto, newest change first",
+    pace: CRMSYNC.pace,
+    order: ranked(({ newest }) => -newest),
+  },
+  {
+    name: "auto, most changes first",
+    pace: CRMSYNC.pace,
+    order: ranked(({ changes }) => -changes.length),
+  },
+  {
+    name: "auto, largest sum of ages",
+    pace: CRMSYNC.pace,
+    order: () => new LargestSumOfAges(),
+  },
+  { name: "auto, age + 15 s per change", ...CRMSYNC },
 ];
+
+function byFirst({ first }: Waiting): number {
+  return first;
+}
+
+function ranked(rank: (waiting: Waiting) => number): Strategy["order"] {
+  return () => new RankedOrder(rank);
+}
+
+/** The sums of two records grow at different rates, so none of them keeps its place. */
+class LargestSumOfAges implements ServiceOrder {
+  readonly #waiting = new Set<Waiting>();
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  add(entry: Waiting): void {
+    this.#waiting.add(entry);
+  }
+
+  changed(): void {}
+
+  remove(entry: Waiting): void {
+    this.#waiting.delete(entry);
+  }
+
+  first(now: number): Waiting | undefined {
+    let first: Waiting | undefined;
+    let largest = Number.NEGATIVE_INFINITY;
+    for (const entry of this.#waiting) {
+      const sum = entry.changes.length * now - entry.sum;
+      if (sum <= largest) continue;
+      largest = sum;
+      first = entry;
+    }
+    return first;
+  }
+}
+
+export interface Figures extends Omit<Ages, "mean"> {
+  readonly requests: number;
+  /** When the last change was on the service, ms from the start. */
+  readonly settledAt: number;
+}
+
+export function figuresOf(changes: readonly Change[], strategy: Strategy): Figures {
+  const { requests, settledAt } = simulate(changes, SETTINGS, strategy);
+  const ages = settledAt.map((at, index) => at - (changes[index]?.at ?? at));
+  const last = settledAt.reduce((latest, at) => Math.max(latest, at), 0);
+  return { requests: requests.length, ...agesOf(ages), settledAt: last };
+}
 
 const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 
@@ -34,7 +108,7 @@ const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 export function runPacing(): Table {
   const rows = LOADS.flatMap((load) =>
     STRATEGIES.map((strategy) => {
-      const runs = SEEDS.map((seed) => simulate(load.changes(seed), strategy));
+      const runs = SEEDS.map((seed) => figuresOf(load.changes(seed), strategy));
       const mean = (of: (run: Figures) => number) =>
         Math.round(runs.reduce((sum, run) => sum + of(run), 0) / runs.length);
       return {

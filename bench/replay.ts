@@ -4,8 +4,9 @@ import { Redis } from "ioredis";
 import { createDemand } from "../src/quota/demand.ts";
 import { quotaKeys } from "../src/quota/quota-keys.ts";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
+import type { Change } from "../src/simulate/change.ts";
 import { startFleet } from "./fleet.ts";
-import type { Change, Figures } from "./pacing-simulator.ts";
+import type { Figures } from "./pacing.ts";
 import { startReceiver, strictest } from "./receiver.ts";
 import type { Message, Orders } from "./spender.ts";
 

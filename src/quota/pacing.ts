@@ -1,5 +1,5 @@
 /**
- * How fast to spend the rest of the hour. Pure: `bench/pacing.ts` runs this code in virtual time;
+ * How fast to spend the rest of the hour. Pure: `src/simulate/` runs this code in virtual time;
  * docs/adr/0003 lists the alternatives.
  *
  * Bursts are right while the hour has more requests than the flow of changes will need. Without

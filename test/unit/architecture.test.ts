@@ -69,6 +69,14 @@ const RULES: Rules = {
       "src/ops/user-error.ts",
       "src/sync",
     ],
+    "src/simulate": [
+      ...SYNC_TYPES,
+      "src/event",
+      "src/ops/counted.ts",
+      "src/quota/pacing.ts",
+      "src/quota/slices.ts",
+      "src/sync/fingerprint.ts",
+    ],
     "src/doctor": [
       SPEC,
       "src/config.ts",
@@ -141,6 +149,7 @@ const RULES: Rules = {
   },
   pure: {
     [SPEC]: [],
+    "src/simulate": ["node:crypto"],
     "src/sync": ["node:crypto"],
   },
   readsEnvironment: "src/config.ts",

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { simulate } from "../../../bench/pacing-simulator.ts";
 import { LOADS, zipfHour } from "../../../bench/changes.ts";
-import { STRATEGIES } from "../../../bench/pacing.ts";
+import { figuresOf, STRATEGIES } from "../../../bench/pacing.ts";
 import {
   drainsInMs,
   flowOf,
@@ -133,7 +132,7 @@ test("The rule meets its limits for seeds that it was not tuned on", () => {
   if (rule === undefined) throw new Error("no rule");
   for (const seed of [301, 302, 303]) {
     for (const arrivals of ["evenly", "at random"] as const) {
-      const figures = simulate(zipfHour(seed, arrivals), rule);
+      const figures = figuresOf(zipfHour(seed, arrivals), rule);
       expect(figures.requests).toBeLessThanOrEqual(1030);
       expect(figures.p50).toBeLessThan(90_000);
       expect(figures.p99).toBeLessThan(240_000);
@@ -141,5 +140,5 @@ test("The rule meets its limits for seeds that it was not tuned on", () => {
     }
   }
   const atOnce = LOADS.find(({ name }) => name === "500 new at once")?.changes(1) ?? [];
-  expect(simulate(atOnce, rule).settledAt).toBeLessThan(1.03 * 120_000);
+  expect(figuresOf(atOnce, rule).settledAt).toBeLessThan(1.03 * 120_000);
 });

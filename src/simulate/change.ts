@@ -1,0 +1,16 @@
+import type { Lane } from "../sync/lane.ts";
+
+/** One change of one record. */
+export interface Change {
+  /** When it happened and arrived, ms. */
+  readonly at: number;
+  readonly record: number;
+  /** `live` without it. */
+  readonly lane?: Lane;
+  /** The whole state that the record has after it; equal numbers are equal states. Without it, a new state. */
+  readonly state?: number;
+  /** It brings no fields, so the relation must be read before it is written. */
+  readonly bare?: boolean;
+}
+
+export const laneOf = ({ lane }: Change): Lane => lane ?? "live";

@@ -1,0 +1,43 @@
+import type { PacingView } from "../quota/pacing.ts";
+
+/** Counts changed records per slice of time, each once, as the HyperLogLogs of the quota do. */
+export class DemandSlices {
+  readonly #sliceMs: number;
+  readonly #counts = new Map<number, number>();
+  /** The slice in which each record was counted last. */
+  readonly #countedIn = new Map<number, number>();
+  #oldest = Number.POSITIVE_INFINITY;
+  /** The counts of the slices before this one: they do not change any more. */
+  #past: { readonly before: number; readonly demand: readonly number[] } | undefined;
+
+  constructor(sliceMs: number) {
+    this.#sliceMs = sliceMs;
+  }
+
+  count(record: number, at: number): void {
+    const slice = Math.floor(at / this.#sliceMs);
+    if (this.#countedIn.get(record) === slice) return;
+    this.#countedIn.set(record, slice);
+    this.#counts.set(slice, (this.#counts.get(slice) ?? 0) + 1);
+    this.#oldest = Math.min(this.#oldest, slice);
+  }
+
+  view(now: number, slices: number): Pick<PacingView, "demand" | "current"> {
+    const current = Math.floor(now / this.#sliceMs);
+    if (this.#past?.before !== current) this.#past = this.#before(current, slices);
+    return {
+      demand: this.#past.demand,
+      current: { changed: this.#in(current), passed: now / this.#sliceMs - current },
+    };
+  }
+
+  #before(current: number, slices: number) {
+    for (; this.#oldest < current - slices; this.#oldest += 1) this.#counts.delete(this.#oldest);
+    const demand = Array.from({ length: slices }, (_, i) => this.#in(current - 1 - i));
+    return { before: current, demand };
+  }
+
+  #in(slice: number): number {
+    return this.#counts.get(slice) ?? 0;
+  }
+}
