@@ -1,0 +1,112 @@
+/** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { SingleBar } from "cli-progress";
+import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
+import { parseExactly } from "../event/exact-json.ts";
+import type { Lane } from "../sync/lane.ts";
+import { printable } from "../ops/printable.ts";
+import { UserError } from "../ops/user-error.ts";
+
+/** How many invalid lines are reported one by one. */
+const MAX_REPORTED = 20;
+
+/** The bar is drawn again after so many lines. */
+const LINES_PER_DRAWING = 500;
+
+export interface EventFile {
+  readonly input: Readable;
+  /** Undefined: not known. */
+  readonly bytes: number | undefined;
+}
+
+/** The event of one line, and how it was written. */
+export interface LineEvent {
+  readonly event: CrmEvent;
+  readonly value: { source: string; id: string };
+}
+
+export interface ReadOptions {
+  /** What is done, for the progress bar on a terminal. */
+  readonly doing: string;
+  /** Lane of events that have none. */
+  readonly lane?: Lane | undefined;
+  /** See `parseEvent`. */
+  readonly now: () => number;
+  /** @returns what is wrong with the event; undefined when it was taken. */
+  readonly take: (line: LineEvent) => string | undefined | Promise<undefined>;
+}
+
+/** @throws UserError when the file cannot be read. */
+export async function openEventFile(file: string): Promise<EventFile> {
+  if (file === "-") return { input: process.stdin, bytes: undefined };
+  try {
+    const { size } = await stat(file);
+    return { input: createReadStream(file), bytes: size };
+  } catch (error) {
+    throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
+  }
+}
+
+/** Takes the event of each line; the lines without a valid one are reported on stderr. @returns their number. */
+export async function readEventLines(file: EventFile, options: ReadOptions): Promise<number> {
+  const bar = progressBar(file, options.doing);
+  let invalid = 0;
+  let number = 0;
+  try {
+    const lines = createInterface({ input: file.input, crlfDelay: Number.POSITIVE_INFINITY });
+    for await (const line of lines) {
+      number += 1;
+      if (number % LINES_PER_DRAWING === 0) bar.draw(number);
+      if (line.trim() === "") continue;
+      const problem = await problemOf(line, options);
+      if (problem === undefined) continue;
+      invalid += 1;
+      if (invalid <= MAX_REPORTED) process.stderr.write(`line ${number}: ${printable(problem)}\n`);
+      if (invalid === MAX_REPORTED + 1) {
+        process.stderr.write("further invalid lines are counted only\n");
+      }
+    }
+  } finally {
+    bar.stop();
+  }
+  return invalid;
+}
+
+/** Takes the event of a line. @returns what is wrong with it. */
+function problemOf(
+  line: string,
+  { lane, now, take }: ReadOptions,
+): ReturnType<ReadOptions["take"]> {
+  let value: unknown;
+  try {
+    value = parseExactly(line);
+  } catch {
+    return "is not JSON";
+  }
+  if (lane !== undefined && typeof value === "object" && value !== null) value = { lane, ...value };
+  const parsed = parseEvent(value, now());
+  if (parsed.ok) return take({ event: parsed.event, value: value as LineEvent["value"] });
+  return parsed.problems
+    .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)
+    .join("; ");
+}
+
+/** How much of the file is read, on a terminal. */
+function progressBar({ input, bytes }: EventFile, doing: string) {
+  if (!process.stderr.isTTY || bytes === undefined) return { draw() {}, stop() {} };
+  const bar = new SingleBar({
+    format: `${doing} [{bar}] {percentage}% · {lines} lines · {eta_formatted} left`,
+    stream: process.stderr,
+    clearOnComplete: true,
+  });
+  let read = 0;
+  input.on("data", (chunk: Buffer) => void (read += chunk.length));
+  bar.start(bytes, 0, { lines: 0 });
+  return {
+    draw: (lines: number) => bar.update(read, { lines }),
+    stop: () => bar.stop(),
+  };
+}
