@@ -12,6 +12,7 @@ export const IDLE: Readings = {
   fetchJobs: {},
   oldest: { live: undefined, bulk: undefined },
   unsynced: { live: 0, bulk: 0 },
+  terminations: { held: 0, heldSince: undefined, counted: 0, limit: 100 },
   deadLetters: 0,
   deadReasons: {},
   expiring: undefined,

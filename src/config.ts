@@ -117,6 +117,11 @@ const variables = {
   QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS),
   QUOTA_PACING: oneOf(["auto", "burst", "steady"], "auto"),
   QUOTA_LIVE_RESERVE: whole(0, 100),
+  TERMINATE_LIMIT: z
+    .string()
+    .regex(/^(\d{1,9}|unlimited)$/, { error: "must be a whole number, or unlimited" })
+    .transform((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)))
+    .default(100),
   SERVICE_TIMEOUT_MS: whole(100, 30_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),
   RETRY_BASE_MS: whole(1, 1000),

@@ -11,10 +11,10 @@ import type { Runtime } from "./runtime.ts";
  * If this process dies before, the sweep adds them.
  */
 export async function addPointers(runtime: Runtime, records: readonly Accepted[]): Promise<void> {
-  const staged = records.flatMap(({ crmCode, lane, result, coalesced }) =>
-    crmCode !== undefined && result === "staged" ? [{ crmCode, lane, coalesced }] : [],
+  const staged = records.flatMap(({ crmCode, lane, result, needsJob }) =>
+    crmCode !== undefined && result === "staged" ? [{ crmCode, lane, needsJob }] : [],
   );
-  const pointers = staged.filter(({ coalesced }) => !coalesced);
+  const pointers = staged.filter(({ needsJob }) => needsJob);
   // Demand first: a fast worker must find the entry that it is going to remove.
   if (staged.length > 0) await runtime.demand.changed(staged);
   if (pointers.length > 0) await runtime.pointers.add(pointers);
@@ -39,6 +39,7 @@ export function reportAccepted(
     case "waiting":
       return;
     case "staged":
+    case "held":
       runtime.metrics.countPassed("intake");
       if (coalesced) return;
       runtime.tracing.note({

@@ -103,6 +103,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       takenAt = performance.now();
       return staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
     },
+    admitTermination: (crmCode, when) => runtime.terminationGuard.admit(crmCode, when),
     async send(decision, { crmCode }) {
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
@@ -179,6 +180,10 @@ function report(
     }
     case "rejected":
       reportOutcome(runtime, { ...common, outcome, reason, problems });
+      return;
+    case "held":
+      runtime.log.warn({ record: runtime.recordName(crmCode), lane }, "termination.held");
+      reportUnfinished(runtime, state, end, status);
       return;
     case "unavailable":
     case "throttled":

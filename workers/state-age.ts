@@ -6,11 +6,12 @@ import type { Runtime } from "./runtime.ts";
 const CHECK_MS = 1000;
 
 export function watchStateAge(runtime: Runtime): Polling {
-  const { ledger, log, redis, settledLately, stateAge } = runtime;
+  const { ledger, log, redis, settledLately, stateAge, terminationGuard } = runtime;
 
   async function check(): Promise<void> {
     if (!(await stateAge.wentBackwards())) return;
     const rows = await ledger.forgetAll();
+    await terminationGuard.restore();
     const removed = await settledLately.restore();
     await stateAge.note(Date.now());
     log.error({ rows, removed }, "redis.went_backwards");

@@ -11,6 +11,7 @@ const COMMANDS = {
   mapping: async () => (await import("./mapping.ts")).mappingCommand(),
   status: async () => (await import("./status.ts")).statusCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+  held: async () => (await import("./held.ts")).heldCommand(),
   ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
   dead: async () => (await import("./dead.ts")).deadCommand(),
   forget: async () => (await import("./forget.ts")).forgetCommand(),

@@ -77,6 +77,8 @@ export async function startComponents(
     INGEST_TOKEN: ingestToken,
     QUOTA_HOUR_MS: String(clock.hourMs),
     QUOTA_BURST_MS: String(clock.burstMs),
+    // A large demo deletes more in its hour than a person would approve.
+    TERMINATE_LIMIT: "unlimited",
     SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
     DATA_DIR: dataDir,
   };

@@ -39,6 +39,10 @@ export const LOG_EVENTS = {
   ],
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
+  "termination.held": [
+    "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
+    "`record` names it; crmsync held list shows all of them.",
+  ],
   "change.not_opened": [
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
     "`record` names it.",

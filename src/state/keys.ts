@@ -39,6 +39,10 @@ export interface Keys {
   readonly ledgerSwept: string;
   /** Sorted set crmCode → when its first unsynced event arrived, ms. */
   unsynced(lane: Lane): string;
+  /** Sorted set crmCode → when its termination was sent last, ms; those of the last 24 hours count. */
+  readonly terminations: string;
+  /** Sorted set crmCode → since when its termination is held for a person, ms. */
+  readonly heldTerminations: string;
   /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
   seen(day: number): string;
   /** Hash id → dead letter, as JSON. */
@@ -116,6 +120,8 @@ export function keysOf(prefix: string): Keys {
     warmUpOwner: `${prefix}:warm-up:owner`,
     ledgerSwept: `${prefix}:ledger:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
+    terminations: `${prefix}:terminations`,
+    heldTerminations: `${prefix}:terminations:held`,
     seen: (day) => `${prefix}:seen:${day}`,
     deadLetters: `${prefix}:dead-letters`,
     deadReasons: `${prefix}:dead-letters:reasons`,

@@ -89,6 +89,10 @@ export class Resealing {
         await onProgress();
       }
     }
+    for await (const crmCodes of this.#members(this.#keys.heldTerminations)) {
+      for (const crmCode of crmCodes) await this.#resealStaged(crmCode);
+      await onProgress();
+    }
     for (const place of this.#places()) {
       for await (const fields of this.#fields(place.key)) {
         await Promise.all(fields.map(([field, value]) => this.#resealField(place, field, value)));

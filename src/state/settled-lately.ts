@@ -54,7 +54,7 @@ export class SettledLately {
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
     const fields = [earlierFields?.order ?? "", earlierFields?.status ?? ""];
     return this.#restore(
-      [this.#keys.ledger, this.#keys.staged(crmCode), ...lanes],
+      [this.#keys.ledger, this.#keys.staged(crmCode), ...lanes, this.#keys.heldTerminations],
       [crmCode, order, ...fields],
     );
   }

@@ -51,7 +51,7 @@ export class StagedStates {
   readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #verifyAfterMs: number;
-  readonly #stage: RedisScript<[StageResult["result"], number, number]>;
+  readonly #stage: RedisScript<[StageResult["result"], number, number, number?]>;
   readonly #seen: RedisScript<number[]>;
   readonly #take: RedisScript<string[]>;
   readonly #settle: RedisScript<SettleResult>;
@@ -78,12 +78,13 @@ export class StagedStates {
       this.#keys.deadLetters,
       this.#keys.erased(state.crmCode),
       ...this.#seenKeys(),
+      this.#keys.heldTerminations,
     ];
     const [payload, event] = await Promise.all([
       this.#sealing.seal(state.payload ?? "", state.crmCode),
       this.#sealing.seal(state.event, state.crmCode),
     ]);
-    const [result, coalesced, expedite] = await this.#stage(keys, [
+    const [result, coalesced, expedite, needsJob] = await this.#stage(keys, [
       state.crmCode,
       state.eventKey,
       state.order,
@@ -100,7 +101,12 @@ export class StagedStates {
       state.fieldsOrder ?? "",
       state.eventOrder ?? "",
     ]);
-    return { result, coalesced: coalesced === 1, expedite: expedite === 1 };
+    return {
+      result,
+      coalesced: coalesced === 1,
+      expedite: expedite === 1,
+      needsJob: needsJob === 1,
+    };
   }
 
   /** Which of these event keys were seen within the last seven days. */
@@ -166,12 +172,13 @@ export class StagedStates {
       how.late === true ? "1" : "",
       (await proofToVerify(taken, how, this.#sealing)) ?? "",
       Math.ceil(this.#verifyAfterMs),
+      how.held === true ? "1" : "",
     ]);
   }
 
   /** As if it had not been taken. */
   async #giveBack(crmCode: string, token: string): Promise<void> {
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs];
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs, ""];
     await this.#settle(this.#settleKeys(crmCode), [crmCode, token, "before", "", 0, ...nothing]);
   }
 
@@ -182,6 +189,8 @@ export class StagedStates {
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
       this.#keys.verify,
       this.#keys.verifyProofs,
+      this.#keys.terminations,
+      this.#keys.heldTerminations,
     ];
   }
 

@@ -17,6 +17,7 @@ import { sealingFindings } from "./sealing-findings.ts";
 import { slownessIn } from "./slowness.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
+import { terminationFindings } from "./termination-findings.ts";
 
 /** What findings need in addition to the readings. */
 export interface FindingContext {
@@ -56,6 +57,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...stops,
     ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
     ...processFindings(readings),
+    ...terminationFindings(readings),
     ...slowdowns,
     ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
     ...redisFindings(readings),

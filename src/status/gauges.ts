@@ -61,6 +61,11 @@ const GAUGES: readonly SharedGauge[] = [
     read: ({ unsynced }) => byLane((lane) => unsynced[lane]),
   },
   {
+    name: "held_terminations",
+    help: "Terminations beyond TERMINATE_LIMIT that wait for a person.",
+    read: ({ terminations }) => terminations.held,
+  },
+  {
     name: "dead_letters",
     help: "Changes that wait for a person.",
     read: ({ deadLetters }) => deadLetters,

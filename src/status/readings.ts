@@ -21,6 +21,16 @@ import type { Stores } from "./stores.ts";
 /** No reader waits longer for Redis, ms. */
 export const REDIS_DEADLINE_MS = 2000;
 
+/** The guard over terminations. */
+export interface TerminationsView {
+  /** Terminations that wait for a person, and since when the first of them. */
+  readonly held: number;
+  readonly heldSince: number | undefined;
+  /** Relations terminated without approval that count now, and how many may; Infinity: any number. */
+  readonly counted: number;
+  readonly limit: number;
+}
+
 /** Times in ms, by Redis' clock. */
 export interface Readings {
   readonly now: number;
@@ -32,6 +42,7 @@ export interface Readings {
   /** Time of the oldest change of each lane that is not on the service. */
   readonly oldest: Readonly<Record<Lane, number | undefined>>;
   readonly unsynced: Readonly<Record<Lane, number>>;
+  readonly terminations: TerminationsView;
   readonly deadLetters: number;
   /** Reason → number of dead letters. */
   readonly deadReasons: Readonly<Record<string, number>>;
@@ -78,6 +89,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
   const [pingMs, read] = await Promise.all([pingOf(redis), readAll(stores, redis)]);
   const { config } = stores;
   const { all, inbox, sync, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
+  const { held, heldSince, countedTerminations } = read;
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
   const queues = Object.entries({
     [stores.inbox.queue.name]: inbox,
@@ -95,6 +107,12 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
     oldest: { live: earliest([oldestLive, inbox.oldestAt, fetch.oldestAt]), bulk: oldestBulk },
     unsynced: { live: unsyncedLive, bulk: unsyncedBulk },
+    terminations: {
+      held,
+      heldSince,
+      counted: countedTerminations,
+      limit: stores.terminationGuard.limit,
+    },
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
@@ -115,6 +133,9 @@ function readAll(stores: Stores, redis: Redis) {
     oldestBulk: oldestIn(keys.unsynced("bulk")),
     unsyncedLive: sizeOf(keys.unsynced("live")),
     unsyncedBulk: sizeOf(keys.unsynced("bulk")),
+    held: stores.heldTerminations.count(),
+    heldSince: stores.heldTerminations.since(),
+    countedTerminations: stores.terminationGuard.counted(),
     deadLetters: deadLetters.countReading(),
     deadReasons: deadLetters.reasons(),
     expiring: stores.deadLetterExpiry.reading(),

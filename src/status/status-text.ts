@@ -49,6 +49,7 @@ export function statusLines(status: Status, view: View): string[] {
     line("quota", quotaText(status, view)),
     line("last hour", countsText(status.outcomesOfLastHour) || "nothing ended"),
     line("dead", deadText(status)),
+    line("held", heldText(status)),
     line("denial", denialText(status)),
     line(
       "ledger",
@@ -113,6 +114,14 @@ function quotaText({ quota }: Status, { bars }: View): string {
 
 function deadText({ deadLetters: { total, byReason } }: Status): string {
   return total === 0 ? "none" : `${total}: ${countsText(byReason)}`;
+}
+
+function heldText({ terminations }: Status): string {
+  const { held, heldSince, inLast24Hours, limit } = terminations;
+  const waiting = heldSince === null ? "none" : `${held} since ${time(heldSince)}`;
+  const counted =
+    limit === null ? "unlimited" : `${inLast24Hours} of ${limit} terminations in 24 hours`;
+  return `${waiting} · ${counted}`;
 }
 
 function denialText({ denial, token }: Status): string {

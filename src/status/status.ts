@@ -52,6 +52,15 @@ export interface Status {
     readonly pacing: string;
     readonly stoppedUntil: string | null;
   };
+  readonly terminations: {
+    /** Terminations beyond the limit that wait for a person. */
+    readonly held: number;
+    readonly heldSince: string | null;
+    /** Relations that were terminated in the last 24 hours without approval. */
+    readonly inLast24Hours: number;
+    /** null: unlimited. */
+    readonly limit: number | null;
+  };
   readonly outcomesOfLastHour: Readonly<Record<string, number>>;
   readonly deadLetters: {
     readonly total: number;
@@ -130,6 +139,7 @@ export async function readStatus(
       byReason: inOrder(DEAD_REASONS, readings.deadReasons),
       expiring: readings.expiring?.soon ?? 0,
     },
+    terminations: terminationsOf(readings),
     denial: {
       state: denial === undefined ? "none" : `${denial.cause}_denied`,
       since: denial === undefined ? null : iso(denial.since),
@@ -151,6 +161,16 @@ export async function readStatus(
       usedBytes: redis.usedBytes,
       limitBytes: redis.limitBytes === 0 ? null : redis.limitBytes,
     },
+  };
+}
+
+function terminationsOf({ terminations }: Readings): Status["terminations"] {
+  const { held, heldSince, counted, limit } = terminations;
+  return {
+    held,
+    heldSince: heldSince === undefined ? null : iso(heldSince),
+    inLast24Hours: counted,
+    limit: limit === Number.POSITIVE_INFINITY ? null : limit,
   };
 }
 

@@ -16,6 +16,7 @@ import { Ledger } from "../state/ledger.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
+import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { Keyring } from "../state/keyring.ts";
 import { Resealing } from "../state/reseal.ts";
@@ -27,6 +28,7 @@ import { SettledLately } from "../state/settled-lately.ts";
 import { StateAge } from "../state/state-age.ts";
 import { StateVersion } from "../state/state-version.ts";
 import { StagedStates } from "../state/staged-state.ts";
+import { TerminationGuard } from "../state/termination-guard.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { ThinEvents } from "../state/thin-events.ts";
 import { Verifications } from "../state/verifications.ts";
@@ -36,6 +38,9 @@ const PROBES_PER_HOUR = 12;
 
 /** A proof that a late request may have overwritten is verified after this part of the hour window. */
 const VERIFY_AFTER_HOURS = 1 / 12;
+
+/** Terminations of so many hour windows count together. */
+const TERMINATION_HOURS = 24;
 
 /** Parts of an hour, and of a day, in which counts are kept apart. */
 const MINUTES = 60;
@@ -51,6 +56,8 @@ export interface Stores {
   readonly inbox: Inbox;
   readonly staged: StagedStates;
   readonly verifications: Verifications;
+  readonly terminationGuard: TerminationGuard;
+  readonly heldTerminations: HeldTerminations;
   readonly pointers: PointerQueue;
   readonly thinEvents: ThinEvents;
   readonly ledger: Ledger;
@@ -99,6 +106,11 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     thinEvents,
     staged: new StagedStates(redis, keys, sealing, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
     verifications: new Verifications(redis, keys, sealing),
+    terminationGuard: new TerminationGuard(redis, keys, {
+      limit: config.TERMINATE_LIMIT,
+      windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
+    }),
+    heldTerminations: new HeldTerminations(redis, keys, sealing),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),

@@ -66,6 +66,7 @@ export interface Accepted {
   readonly lane: Lane;
   readonly coalesced: boolean;
   readonly expedite: boolean;
+  readonly needsJob: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
@@ -266,4 +267,5 @@ const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
   crmCode: undefined,
   coalesced: false,
   expedite: false,
+  needsJob: false,
 });

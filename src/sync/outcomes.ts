@@ -6,6 +6,7 @@ export type Outcome =
   | "updated"
   | "skipped"
   | "rejected"
+  | "held"
   | "throttled"
   | "unavailable"
   | "denied";

@@ -27,11 +27,20 @@ export interface StateToStage {
 }
 
 export interface StageResult {
-  readonly result: "staged" | "unchanged" | "nothing_to_terminate" | "superseded" | "duplicate";
+  /** `held`: a termination that replaced a held one, and is held as well. */
+  readonly result:
+    | "staged"
+    | "held"
+    | "unchanged"
+    | "nothing_to_terminate"
+    | "superseded"
+    | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
   /** Its job waits in the bulk lane, or for the retry of an older state: longer than it should. */
   readonly expedite: boolean;
+  /** No job of the record waits. */
+  readonly needsJob: boolean;
 }
 
 /**
@@ -102,6 +111,8 @@ export interface Settlement {
   readonly doubt?: Doubt;
   /** The request had no answer: it may take effect at any later time. */
   readonly late?: boolean;
+  /** It is a termination beyond the limit: it waits until a person releases it. */
+  readonly held?: boolean;
 }
 
 /** What is needed to stage a state once more. */

@@ -3,6 +3,8 @@
  *
  *   take the newest state ► decide from the ledger ► send at most one request ► audit ► settle
  *
+ * Before a request that terminates a relation, a guard is asked (terminations.ts).
+ *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
  * runs again with a permit of its own: no record is held while it waits for quota. So does a record
  * whose reply must be confirmed before it is believed.
@@ -18,11 +20,17 @@ import { retryDelay } from "./retry-delay.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settledBy, settleReply } from "./settle-reply.ts";
-import type { RetryPolicy } from "./settled.ts";
+import { COMPLETE, stillOpen, type RetryPolicy } from "./settled.ts";
 import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
+import { terminationIn } from "./terminations.ts";
 
 export interface SyncPorts {
   take(crmCode: string): Promise<Take>;
+  /**
+   * Whether the guard admits one more termination.
+   * @param when `now`: it is sent now; `next`: the relation is only read now.
+   */
+  admitTermination(crmCode: string, when: "now" | "next"): Promise<boolean>;
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   settle(state: TakenState, how: Settlement): Promise<SettleResult>;
@@ -79,6 +87,13 @@ async function carryOut(
     case "update":
     case "check":
     case "fetch": {
+      const termination = terminationIn(decision, state.status, known);
+      if (
+        termination !== undefined &&
+        !(await ports.admitTermination(state.crmCode, termination))
+      ) {
+        return hold(state, ports);
+      }
       const reply = await ports.send(decision, state);
       const settled = settleReply(reply, decision, state, known, { ...ports, now: ports.now() });
       const { dead, end, settlement } = settled;
@@ -90,6 +105,14 @@ async function carryOut(
       return result === "more" ? withoutOldDelay(end, settlement, ports) : end;
     }
   }
+}
+
+/** Too many relations were terminated lately: a person decides about this one. */
+async function hold(state: TakenState, ports: SyncPorts): Promise<RunEnd> {
+  const settlement = { row: "before", finished: false, held: true, ...stillOpen(state) } as const;
+  const result = await ports.settle(state, settlement);
+  if (result === "more") return { next: { kind: "again" }, reason: "held" };
+  return result === "lost" ? { next: COMPLETE } : { next: COMPLETE, outcome: "held" };
 }
 
 /** A newer state has come meanwhile: it does not wait as long as the failures of the older one. */

@@ -100,6 +100,8 @@ export class Environment implements AsyncDisposable {
       QUOTA_BURST: String(limits.burst),
       QUOTA_BURST_MS: String(limits.burstMs),
       QUOTA_PACING: "burst",
+      // A load of thousands of records deletes hundreds.
+      TERMINATE_LIMIT: "unlimited",
     };
     this.daemons = processes.map((roles) => new Daemon(roles, env));
     const options = { connection: this.redis.client, prefix: PREFIX };

@@ -73,6 +73,19 @@ export const CHANGES: RowSpec = {
       shades: "red",
     },
     {
+      kind: "lines",
+      title: "Held terminations",
+      description:
+        "Terminations beyond TERMINATE_LIMIT. They wait for a person: crmsync held list. All other changes go on.",
+      runbook: "CrmsyncHeldTerminations",
+      unit: "short",
+      width: 8,
+      hidesZeros: true,
+      none: "none is held",
+      queries: [{ expr: shared("held_terminations"), legend: "held" }],
+      colors: { held: "red" },
+    },
+    {
       kind: "bars",
       title: "New dead letters by reason",
       description: "crmsync dead list shows field, rule and remedy of each.",

@@ -1,7 +1,7 @@
 -- Tells a Redis that went back to an older state what was settled of one record since. Of the
 -- relation itself the row says nothing: the ledger is warmed again.
 --
--- KEYS  1 ledger  2 staged  3 unsynced:live  4 unsynced:bulk
+-- KEYS  1 ledger  2 staged  3 unsynced:live  4 unsynced:bulk  5 terminations:held
 -- ARGV  1 crmCode  2 order that was settled  3 order of its fields, and 4 the wanted status, if the
 --       newest event brought no record (4 is '' if it did)
 -- Returns 1 when an older state waited and was dropped, else 0.
@@ -19,4 +19,5 @@ if not staged or not older(staged, order) then return 0 end
 redis.call('DEL', KEYS[2])
 redis.call('ZREM', KEYS[3], crmCode)
 redis.call('ZREM', KEYS[4], crmCode)
+redis.call('ZREM', KEYS[5], crmCode)
 return 1

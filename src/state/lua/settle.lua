@@ -1,8 +1,9 @@
 -- Gives a taken state back.
 --
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
+--       7 terminations  8 terminations:held
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs
+--       10 proof  11 verifyMs  12 held
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
@@ -12,6 +13,7 @@
 --   late      '1' when the request may still take effect
 --   proof     what to verify later, if an earlier request may still take effect; '' nothing
 --   verifyMs  after how long it is verified
+--   held      '1' when this state is a termination that a person must release
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
 local crmCode, token, row, finished = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -33,6 +35,12 @@ end
 
 local newer = s.v ~= s.tv
 local late = s.lt or ARGV[9] == '1'
+-- A relation that is known not to be terminated does not count, whatever was tried.
+if not late and redis.call('ZSCORE', KEYS[7], crmCode) then
+  local known = redis.call('HGET', KEYS[2], crmCode)
+  known = known and cjson.decode(known) or { u = 1 }
+  if not known.u and not known.x then redis.call('ZREM', KEYS[7], crmCode) end
+end
 if finished and not newer then
   if late then
     redis.call('ZADD', KEYS[5], now + ARGV[11], crmCode)
@@ -57,13 +65,24 @@ if holdMs > 0 then
 else
   redis.call('HDEL', KEYS[1], 'tt', 'tu')
 end
+if ARGV[12] == '1' and not newer then
+  redis.call('HSET', KEYS[1], 'hv', s.v)
+  -- The service may have other fields by the time of the release: fetch them again then.
+  if s.pf then redis.call('HSET', KEYS[1], 'p', '') end
+  redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'pf')
+  redis.call('ZADD', KEYS[8], now, crmCode)
+  redis.call('ZREM', KEYS[3], crmCode)
+  redis.call('ZREM', KEYS[4], crmCode)
+end
 if finished then
   redis.call('HSET', KEYS[1], 't0', s.t1 or s.t)
   redis.call('HDEL', KEYS[1], 't1', 'a1', 'n', 'n0', 'h', 'b', 'c', 'd')
   redis.call('ZADD', s.l == 'live' and KEYS[3] or KEYS[4], s.a1 or now, crmCode)
   return 'more'
 end
-if ARGV[6] ~= '' and (s.p == '' or not newer) then redis.call('HSET', KEYS[1], 'p', ARGV[6]) end
+if ARGV[6] ~= '' and (s.p == '' or not newer) then
+  redis.call('HSET', KEYS[1], 'p', ARGV[6], 'pf', '1')
+end
 for field in string.gmatch(ARGV[7], '.') do
   redis.call('HINCRBY', KEYS[1], field, 1)
   if field == 'n' then redis.call('HSETNX', KEYS[1], 'n0', now) end

@@ -7,12 +7,16 @@
 --       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
 --       12 id of the record's dead letter  13 most event keys to remember in a day
 --       14 order of the event that the payload is from  15 order of `event`; each '': this one
--- Returns { result, coalesced 0 | 1, expedite 0 | 1 }.
---   result    staged | unchanged | nothing_to_terminate | superseded | duplicate
+-- Returns { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1; of what was staged }.
+--   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
+--             held: it replaced a held termination, and is one itself
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
 --             the retry of an older state
+--   needsJob  1 when no job of the record waits
+-- The last of KEYS is terminations:held.
 local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local heldList = table.remove(KEYS)
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "count-out.lua"
@@ -108,23 +112,35 @@ if settled then
   redis.call('DEL', KEYS[1])
   redis.call('ZREM', KEYS[5], crmCode)
   redis.call('ZREM', KEYS[6], crmCode)
+  redis.call('ZREM', heldList, crmCode)
   return { settled, pending and 1 or 0, 0 }
 end
 
 local newLane = (s.v and s.l == 'live') and 'live' or lane
 local promoted = s.v and s.l == 'bulk' and newLane == 'live'
 local expedite = promoted or s.n
-redis.call('HSET', KEYS[1], 'v', redis.call('INCR', KEYS[4]), 'p', held, 'fp', fingerprint,
+local version = redis.call('INCR', KEYS[4])
+redis.call('HSET', KEYS[1], 'v', version, 'p', held, 'fp', fingerprint,
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
   't', time, 'ev', event)
 redis.call('HDEL', KEYS[1], 'of', 'oe', 'n', 'n0', 'h', 'b', 'c', 'd')
+if payload ~= '' then redis.call('HDEL', KEYS[1], 'pf') end
 if fieldsOrder ~= order then redis.call('HSET', KEYS[1], 'of', fieldsOrder) end
 if eventOrder ~= order then redis.call('HSET', KEYS[1], 'oe', eventOrder) end
 redis.call('PERSIST', KEYS[1])
 if not s.t0 then redis.call('HSET', KEYS[1], 't0', time) end
 if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time, 'a1', now) end
+-- A termination that replaces another one is held, or approved, as that was.
+if status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
+local forPerson = s.v and s.hv == s.v
+if forPerson and status == 'terminated' then
+  redis.call('HSET', KEYS[1], 'hv', version)
+  return { 'held', 1, 0 }
+end
+redis.call('HDEL', KEYS[1], 'hv')
+redis.call('ZREM', heldList, crmCode)
 -- A change waits from its arrival: its time may lie years back, or be that of a wrong clock.
 local since = redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode)
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
 redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-return { 'staged', pending and 1 or 0, expedite and 1 or 0 }
+return { 'staged', pending and 1 or 0, expedite and 1 or 0, (not pending or forPerson) and 1 or 0 }

@@ -3,6 +3,7 @@
 -- Fields of a staged hash (times in ms):
 --   v   number of this state, never used twice
 --   p   payload, encrypted; '' when the event had none
+--   pf  '1': the payload was fetched from the service
 --   fp  fingerprint of the payload; '' when unknown
 --   st  wanted status: mapped | terminated | active
 --   k   variant of the payload: Person | Company; '' when unknown
@@ -22,11 +23,14 @@
 --   c   successes without proof that were not found on the service afterwards
 --   d   what the last reply left open: missing | accepted | variant
 --   lt  '1': an earlier request of the record may still take effect
+--   hv  number of the state that is held for a person, a termination; it has no job then
+--   ok  '1': a person has approved the termination
 --   tv  number of the state that was taken
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d.
+-- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d,
+-- hv and pf, release-termination.lua writes ok.
 -- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 local s = {}

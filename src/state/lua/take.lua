@@ -2,12 +2,13 @@
 --
 -- KEYS  1 staged  2 ledger  3 warm-up  4 verify
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
--- Returns {} when nothing is staged, { 'busy', until } while another worker holds the record, or
--- { 'taken', row ('': none), state of the warm-up ('done': warm), field, value, ... }.
+-- Returns {} when nothing is staged, or only a person may release it; { 'busy', until } while
+-- another worker holds the record; or { 'taken', row ('': none), state of the warm-up ('done':
+-- warm), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
-if not s.v then return {} end
+if not s.v or s.hv == s.v then return {} end
 if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } end
 
 -- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This

@@ -175,6 +175,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
       return taken;
     },
     fingerprintOf,
+    admitTermination: async () => true,
     async send(decision) {
       if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };

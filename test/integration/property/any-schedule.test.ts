@@ -1,4 +1,11 @@
-import { assert as check, asyncProperty, boolean, record, type Arbitrary } from "fast-check";
+import {
+  assert as check,
+  asyncProperty,
+  boolean,
+  constantFrom,
+  record,
+  type Arbitrary,
+} from "fast-check";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
 import { ModelCrm } from "./model-crm.ts";
@@ -23,19 +30,26 @@ interface Start {
   readonly existsBefore: boolean;
   /** Whether the ledger is warmed before the first event. */
   readonly warm: boolean;
+  /** How many relations may be terminated unasked; without a limit by default. */
+  readonly terminateLimit?: number;
 }
-const start: Arbitrary<Start> = record({ existsBefore: boolean(), warm: boolean() });
+const terminateLimit = constantFrom(Number.POSITIVE_INFINITY, 1, 0);
+const start: Arbitrary<Start> = record({
+  existsBefore: boolean(),
+  warm: boolean(),
+  terminateLimit,
+});
 
 async function runSchedule(
   actions: readonly Action[],
-  start: Start,
+  { existsBefore, warm, terminateLimit = Number.POSITIVE_INFINITY }: Start,
   checkEnd: (simulation: Simulation, crm: ModelCrm) => Promise<void>,
 ): Promise<void> {
-  const simulation = new Simulation(redis);
+  const simulation = new Simulation(redis, terminateLimit);
   const crm = new ModelCrm();
   try {
-    if (start.existsBefore) simulation.service.addExisting("r0", bodyOf("r0", 0));
-    if (start.warm) await simulation.warm();
+    if (existsBefore) simulation.service.addExisting("r0", bodyOf("r0", 0));
+    if (warm) await simulation.warm();
     for (const action of actions) await carryOut(action, simulation, crm);
     await simulation.finish();
     await checkEnd(simulation, crm);
@@ -62,6 +76,8 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
       return simulation.passTime(action.record, action.arrives);
     case "verify":
       return simulation.verify(action.worker);
+    case "release":
+      return simulation.release(action.record);
     case "list":
       return simulation.list();
     case "warm":
@@ -83,15 +99,19 @@ it(
   "without faults: one request per net change",
   () =>
     check(
-      asyncProperty(withoutFaults, boolean(), (actions, existsBefore) =>
-        runSchedule(actions, { existsBefore, warm: true }, async (simulation, crm) => {
-          expect(await mistakesOf(simulation, crm)).toEqual([]);
-          const { requests, netChanges, fetches, unexpectedReplies } = simulation.service;
-          expect({ unexpectedReplies, requests }).toEqual({
-            unexpectedReplies: 0,
-            requests: netChanges + fetches,
-          });
-        }),
+      asyncProperty(withoutFaults, boolean(), terminateLimit, (actions, existsBefore, limit) =>
+        runSchedule(
+          actions,
+          { existsBefore, warm: true, terminateLimit: limit },
+          async (simulation, crm) => {
+            expect(await mistakesOf(simulation, crm)).toEqual([]);
+            const { requests, netChanges, fetches, unexpectedReplies } = simulation.service;
+            expect({ unexpectedReplies, requests }).toEqual({
+              unexpectedReplies: 0,
+              requests: netChanges + fetches,
+            });
+          },
+        ),
       ),
       settings,
     ),

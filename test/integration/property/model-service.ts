@@ -54,6 +54,8 @@ export class ModelService {
   readonly foreignWrites = new Set<Code>();
   /** Records that another program ever wrote. */
   readonly everForeign = new Set<Code>();
+  /** Records whose termination a person has ever approved. */
+  readonly approved = new Set<Code>();
   requests = 0;
   /** Requests that only read. */
   fetches = 0;
@@ -61,10 +63,19 @@ export class ModelService {
   netChanges = 0;
   /** Replies 409 and 404. */
   unexpectedReplies = 0;
+  readonly #terminateLimit: number;
+  /** Relations that are terminated although no person has approved it. */
+  readonly #unasked = new Set<Code>();
+  /** Records of which the service has said that they do not exist, although they do. */
+  readonly #denied = new Set<Code>();
   readonly #open = new Map<Code, Request>();
   readonly #late: Request[] = [];
   /** Late requests that arrive after the record may have been settled. */
   readonly #veryLate: Request[] = [];
+
+  constructor(terminateLimit: number) {
+    this.#terminateLimit = terminateLimit;
+  }
 
   /** Carries out one request. @returns the reply that its sender gets. */
   request(request: Request, scripted: ScriptedReply): ServiceReply {
@@ -91,6 +102,7 @@ export class ModelService {
         return { ...lost, reason: "foreign_refusal" };
       case "false_missing":
         if (request.decision.kind === "create") return this.#apply(request);
+        this.#denied.add(request.crmCode);
         return { kind: "missing" };
       case "forbidden":
         return { ...lost, reason: "forbidden", ambiguous: false };
@@ -157,6 +169,7 @@ export class ModelService {
     if (this.relations.get(crmCode)?.body["type"] === "Company" && body !== undefined) return;
     this.foreignWrites.add(crmCode);
     this.everForeign.add(crmCode);
+    this.#unasked.delete(crmCode);
     if (body === undefined) this.relations.delete(crmCode);
     else {
       const order = this.relations.get(crmCode)?.order ?? "";
@@ -205,5 +218,17 @@ export class ModelService {
     }
     this.foreignWrites.delete(crmCode);
     this.relations.set(crmCode, { body, order });
+    this.#countTermination(crmCode, body, stored?.body);
+  }
+
+  #countTermination(crmCode: Code, body: Body, before: Body | undefined): void {
+    if (body["relationStatus"] !== "terminated") this.#unasked.delete(crmCode);
+    else if (before !== undefined && before["relationStatus"] !== "terminated") {
+      // What the service denies to have cannot count.
+      if (!this.approved.has(crmCode) && !this.#denied.has(crmCode)) this.#unasked.add(crmCode);
+    }
+    if (this.#unasked.size > this.#terminateLimit) {
+      this.violations.push(`terminated unasked: ${[...this.#unasked].join(", ")}`);
+    }
   }
 }

@@ -29,6 +29,8 @@ export type Action =
   | { readonly do: "pass_time"; readonly record: Code; readonly arrives: Arrival }
   /** A due proof is verified; before that, every very late request arrives. */
   | { readonly do: "verify"; readonly worker: number }
+  /** A person releases the record's held termination. */
+  | { readonly do: "release"; readonly record: Code }
   | { readonly do: "list" }
   | { readonly do: "warm" }
   | { readonly do: "foreign"; readonly record: Code; readonly content: number | undefined };
@@ -54,6 +56,7 @@ const ordinary: Weighted[] = [
   { weight: 4, arbitrary: record({ do: constant("event" as const), change }) },
   { weight: 1, arbitrary: record({ do: constant("repeat" as const), earlier: nat(9) }) },
   { weight: 4, arbitrary: record({ do: constant("start" as const), worker, record: code }) },
+  { weight: 1, arbitrary: record({ do: constant("release" as const), record: code }) },
 ];
 const arrival = constantFrom<Arrival[]>("yes", "no", "very_late");
 const faults: Weighted[] = [

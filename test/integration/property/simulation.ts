@@ -10,7 +10,9 @@ import { Sealing } from "../../../src/state/sealing.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { readRow } from "../../../src/state/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
+import { HeldTerminations } from "../../../src/state/held-terminations.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
+import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { Verifications } from "../../../src/state/verifications.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
@@ -33,10 +35,12 @@ const HOLD_MS = 3_600_000;
 const MAX_RUNS_TO_END = 8;
 
 export class Simulation {
-  readonly service = new ModelService();
+  readonly service: ModelService;
   readonly deadLetters: DeadLetters;
   readonly #staged: StagedStates;
   readonly #verifications: Verifications;
+  readonly #guard: TerminationGuard;
+  readonly #held: HeldTerminations;
   readonly #ledger: Ledger;
   readonly #keys: Keys;
   readonly #redis: Redis;
@@ -48,12 +52,17 @@ export class Simulation {
   #arrivals = 0;
   #tokens = 0;
 
-  constructor(redis: Redis) {
+  /** @param terminateLimit how many relations may be terminated unasked. */
+  constructor(redis: Redis, terminateLimit: number) {
+    this.service = new ModelService(terminateLimit);
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
     const sealing = new Sealing([]);
     this.#staged = new StagedStates(redis, this.#keys, sealing, 0);
     this.#verifications = new Verifications(redis, this.#keys, sealing);
+    const window = { limit: terminateLimit, windowMs: HOLD_MS };
+    this.#guard = new TerminationGuard(redis, this.#keys, window);
+    this.#held = new HeldTerminations(redis, this.#keys, sealing);
     this.deadLetters = new DeadLetters(redis, this.#keys, sealing);
     this.#ledger = new Ledger(redis, this.#keys);
     this.#intake = {
@@ -147,6 +156,12 @@ export class Simulation {
     await run.begin(() => verifyProof(due, ports));
   }
 
+  /** A person approves a termination. Has no effect when the record's is not held. */
+  async release(crmCode: Code): Promise<void> {
+    if ((await this.#held.release(crmCode)) !== undefined) this.service.approved.add(crmCode);
+    await this.#checkFindable(crmCode);
+  }
+
   /** The warm-up requests one page with all relations. */
   list(): void {
     const relations = [...this.service.relations];
@@ -179,6 +194,7 @@ export class Simulation {
   /** Sends everything that waits, without faults. */
   async #sendAll(): Promise<void> {
     for (let n = 0; n < MAX_RUNS_TO_END; n += 1) {
+      for (const crmCode of CODES) await this.release(crmCode);
       const waiting = await this.#waiting();
       if (waiting.length === 0) return;
       for (const crmCode of waiting) {
@@ -223,6 +239,8 @@ export class Simulation {
       keys.warmUp,
       keys.versions,
       keys.deadLetters,
+      keys.terminations,
+      keys.heldTerminations,
       keys.verify,
       keys.verifyProofs,
       keys.seen(today),
@@ -236,15 +254,26 @@ export class Simulation {
     return (await Promise.all(lanes)).flat() as Code[];
   }
 
-  /** The sweep must find every staged state: it never expires, and the list of unsynced has it. */
+  /**
+   * The sweep must find every staged state, and a person every held one: it never expires, and
+   * exactly one of the two lists has it.
+   */
   async #checkFindable(crmCode: string): Promise<void> {
     const key = this.#keys.staged(crmCode);
+    const isHeld = (await this.#held.find(crmCode)) !== undefined;
+    const isListed = (await this.#redis.zscore(this.#keys.heldTerminations, crmCode)) !== null;
+    if (isListed !== isHeld) {
+      this.service.violations.push(`${crmCode} is held ${isHeld}, and in the list ${isListed}`);
+    }
     if (!(await this.#redis.hexists(key, "v"))) return;
     if ((await this.#redis.pttl(key)) !== -1) {
       this.service.violations.push(`${crmCode} is staged, and its key will expire`);
     }
-    if (!(await this.#waiting()).some((code) => code === crmCode)) {
-      this.service.violations.push(`${crmCode} is staged, and not in the list of unsynced records`);
+    const waits = (await this.#waiting()).some((code) => code === crmCode);
+    if (waits === isHeld) {
+      this.service.violations.push(
+        `${crmCode} is staged, ${waits} to wait and ${isHeld} to be held`,
+      );
     }
   }
 
@@ -256,6 +285,10 @@ export class Simulation {
         const taken = await this.#staged.take(crmCode, token, HOLD_MS);
         run.hasTaken = taken.kind === "taken";
         return taken;
+      },
+      admitTermination: async (_, when) => {
+        await run.checkpoint();
+        return this.#guard.admit(crmCode, when);
       },
       send: async (decision, state) => {
         const { order } = state;

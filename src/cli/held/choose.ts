@@ -1,0 +1,44 @@
+/** Finds the held terminations that a user names or describes. */
+import { UserError } from "../../ops/user-error.ts";
+import type { HeldTermination, HeldTerminations } from "../../state/held-terminations.ts";
+import { nameOf, originOf } from "./print.ts";
+
+export interface Filter {
+  readonly source?: string;
+}
+
+/** Those that fit the filter, oldest first. */
+export async function choose(
+  held: HeldTerminations,
+  { source }: Filter,
+): Promise<HeldTermination[]> {
+  const found: HeldTermination[] = [];
+  for await (const one of held.all()) {
+    if (source === undefined || originOf(one).source === source) found.push(one);
+  }
+  return found.sort((a, b) => a.heldAt - b.heldAt || (a.crmCode < b.crmCode ? -1 : 1));
+}
+
+/**
+ * Those of these names, each once: a crmCode, or the record of the CRM.
+ * @throws UserError when a name has none, or several.
+ */
+export async function findAll(
+  held: HeldTerminations,
+  names: readonly string[],
+): Promise<HeldTermination[]> {
+  const exact = await Promise.all(names.map((name) => held.find(name)));
+  const all = exact.includes(undefined) ? await choose(held, {}) : [];
+  const found = names.map((name, index) => exact[index] ?? oneOf(all, name));
+  return [...new Map(found.map((one) => [one.crmCode, one])).values()];
+}
+
+function oneOf(all: readonly HeldTermination[], name: string): HeldTermination {
+  const [one, ...others] = all.filter((each) => originOf(each).subject === name);
+  if (one === undefined) throw new UserError(`there is no held termination ${name}`);
+  if (others.length === 0) return one;
+  const lines = [one, ...others].map((each) => `  ${nameOf(each)}`).join("\n");
+  throw new UserError(
+    `${name} names ${others.length + 1} held terminations; give the crmCode of one:\n${lines}`,
+  );
+}

@@ -1,0 +1,43 @@
+/** How held terminations are printed, for people and as JSON. */
+import { styleText } from "node:util";
+import { counted } from "../../ops/counted.ts";
+import type { HeldTermination } from "../../state/held-terminations.ts";
+
+interface Origin {
+  readonly type: string | undefined;
+  readonly subject: string | undefined;
+  readonly source: string | undefined;
+}
+
+/** What its event says of itself; the event was checked when it was accepted. */
+export function originOf({ event }: HeldTermination): Origin {
+  const { type, subject, source } = JSON.parse(event) as Partial<Origin>;
+  return { type, subject, source };
+}
+
+/** One line: the crmCode, the event and its record, when and from where. */
+export function nameOf(held: HeldTermination): string {
+  const { type, subject, source } = originOf(held);
+  const happened = Number.isFinite(held.time) ? `of ${clock(held.time)}` : "";
+  return [
+    styleText("bold", held.crmCode),
+    `${type} ${subject}`,
+    `${happened}, held since ${clock(held.heldAt)}`,
+    source ?? "",
+  ].join("  ");
+}
+
+export function jsonOf(held: HeldTermination) {
+  const { crmCode, heldAt, lane, time } = held;
+  return {
+    crmCode,
+    ...originOf(held),
+    lane,
+    time: Number.isFinite(time) ? new Date(time).toISOString() : null,
+    heldSince: new Date(heldAt).toISOString(),
+  };
+}
+
+export const countOf = (count: number): string => counted(count, "held termination");
+
+const clock = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");

@@ -1,0 +1,98 @@
+/**
+ * Terminations beyond the limit (termination-guard.ts). Each stays in the staged hash of its record
+ * until a person releases or drops it, or a newer event of the record replaces it.
+ */
+import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import type { Keys } from "./keys.ts";
+import type { Sealing } from "./sealing.ts";
+
+export interface HeldTermination {
+  readonly crmCode: string;
+  /** ms */
+  readonly heldAt: number;
+  /** When the change happened in the CRM, ms. */
+  readonly time: number;
+  readonly lane: Lane;
+  /** The event, serialised. */
+  readonly event: string;
+}
+
+/** Records read in one round trip. */
+const PAGE = 200;
+
+export class HeldTerminations {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #sealing: Sealing;
+  readonly #release: RedisScript<Lane | "">;
+  readonly #drop: RedisScript<number>;
+
+  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#sealing = sealing;
+    this.#release = redisScript(redis, new URL("./lua/release-termination.lua", import.meta.url));
+    this.#drop = redisScript(redis, new URL("./lua/drop-termination.lua", import.meta.url));
+  }
+
+  count(): Reading<number> {
+    return reading(["zcard", this.#keys.heldTerminations], Number);
+  }
+
+  /** Since when the first of them is held, ms. */
+  since(): Reading<number | undefined> {
+    return reading(
+      ["zrange", this.#keys.heldTerminations, 0, 0, "WITHSCORES"],
+      ([, at]: string[]) => (at === undefined ? undefined : Number(at)),
+    );
+  }
+
+  /** All of them, a page at a time, in no order. */
+  async *all(): AsyncGenerator<HeldTermination> {
+    let cursor = "0";
+    do {
+      const key = this.#keys.heldTerminations;
+      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", PAGE);
+      cursor = next;
+      const crmCodes = flat.filter((_, index) => index % 2 === 0);
+      const found = await Promise.all(crmCodes.map((crmCode) => this.find(crmCode)));
+      yield* found.filter((one) => one !== undefined);
+    } while (cursor !== "0");
+  }
+
+  async find(crmCode: string): Promise<HeldTermination | undefined> {
+    const key = this.#keys.staged(crmCode);
+    const [heldAt, [version, heldVersion, time, lane, event]] = await Promise.all([
+      this.#redis.zscore(this.#keys.heldTerminations, crmCode),
+      this.#redis.hmget(key, "v", "hv", "t", "l", "ev"),
+    ]);
+    // An older program may have replaced it without knowing of it.
+    if (heldAt === null || !version || version !== heldVersion) return undefined;
+    return {
+      crmCode,
+      heldAt: Number(heldAt),
+      time: Number(time),
+      lane: lane as Lane,
+      event: await this.#sealing.open(event ?? "", crmCode),
+    };
+  }
+
+  /**
+   * Lets it be sent. It needs a pointer job then; the sweep adds one if this process dies before.
+   * @returns its lane; undefined when it is not held any more.
+   */
+  async release(crmCode: string): Promise<Lane | undefined> {
+    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
+    const keys = [this.#keys.staged(crmCode), this.#keys.heldTerminations, ...lanes];
+    return (await this.#release(keys, [crmCode])) || undefined;
+  }
+
+  /** @returns false when it is not held any more. */
+  async drop(crmCode: string): Promise<boolean> {
+    const keys = [this.#keys.staged(crmCode), this.#keys.heldTerminations];
+    return (await this.#drop(keys, [crmCode])) === 1;
+  }
+}

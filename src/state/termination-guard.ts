@@ -1,0 +1,70 @@
+/**
+ * Limits how many relations are terminated within 24 hours without a person's approval: a broken
+ * export must not end many of them unasked. All processes share one count, which goes by the shared
+ * clock. docs/adr/0017-the-guard-over-terminations.md says why it stands where it stands.
+ */
+import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+
+/** The most that a process remembers of what it has sent, for a Redis that goes back. */
+const MAX_REMEMBERED = 10_000;
+
+export interface GuardOptions {
+  /** Infinity: everything is admitted, and nothing is counted. */
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+export class TerminationGuard {
+  readonly limit: number;
+  readonly #windowMs: number;
+  readonly #keys: Keys;
+  readonly #admit: RedisScript<number>;
+  readonly #write: ReturnType<typeof redisWrite>;
+  /** crmCode → when this process has sent its termination, ms; oldest first. */
+  readonly #sent = new Map<string, number>();
+
+  constructor(redis: Redis, keys: Keys, { limit, windowMs }: GuardOptions) {
+    this.limit = limit;
+    this.#windowMs = windowMs;
+    this.#keys = keys;
+    this.#admit = redisScript(redis, new URL("./lua/admit-termination.lua", import.meta.url));
+    this.#write = redisWrite(redis);
+  }
+
+  /**
+   * Whether this record's relation may be terminated.
+   * @param when `now`: it is sent now, and counts; `next`: it is only read now.
+   */
+  async admit(crmCode: string, when: "now" | "next"): Promise<boolean> {
+    if (this.limit === Number.POSITIVE_INFINITY) return true;
+    const keys = [this.#keys.terminations, this.#keys.staged(crmCode)];
+    const counts = when === "now" ? "1" : "";
+    const admitted = await this.#admit(keys, [crmCode, this.limit, this.#windowMs, counts]);
+    if (admitted === 1 && when === "now") this.#remember(crmCode);
+    return admitted === 1;
+  }
+
+  /** Tells a Redis that went back what this process has sent; too many is safer than too few. */
+  async restore(): Promise<void> {
+    const { terminations } = this.#keys;
+    for (const [crmCode, at] of this.#sent) {
+      await this.#write("ZADD", terminations, "GT", at, crmCode);
+    }
+  }
+
+  /** How many count now. */
+  counted(): Reading<number> {
+    const file = new URL("./lua/count-terminations.lua", import.meta.url);
+    return scriptReading(file, [this.#keys.terminations], [this.#windowMs], Number);
+  }
+
+  #remember(crmCode: string): void {
+    this.#sent.delete(crmCode);
+    this.#sent.set(crmCode, Date.now());
+    const [oldest] = this.#sent.keys();
+    if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
+  }
+}

@@ -1,0 +1,13 @@
+/** Terminations that wait for a person's decision. Pure. */
+import { counted } from "../ops/counted.ts";
+import { clockTime } from "./clock-time.ts";
+import { finding, type Finding } from "./finding.ts";
+import type { Readings } from "./readings.ts";
+
+export function terminationFindings({ terminations }: Readings): Finding[] {
+  const { held, heldSince, limit } = terminations;
+  if (held === 0 || heldSince === undefined) return [];
+  const limitNow = limit === Number.POSITIVE_INFINITY ? "now unlimited" : `${limit} in 24 hours`;
+  const says = `${counted(held, "termination is held", "terminations are held")} since ${clockTime(heldSince)}, beyond TERMINATE_LIMIT (${limitNow}): release or drop them (crmsync held list). All other changes go on.`;
+  return [finding("warning", "crmsyncheldterminations", says)];
+}

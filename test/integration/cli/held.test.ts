@@ -1,0 +1,96 @@
+/** `crmsync held`, as an operator types it. */
+import { Redis } from "ioredis";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { spawnCrmsync } from "../../support/process.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+async function crmsync(prefix: string, ...args: string[]) {
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
+  await using command = spawnCrmsync(["held", ...args], { env });
+  const { code } = await command.ended;
+  return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
+}
+
+function storesOf(prefix: string): Stores {
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
+  onTestFinished(() => stores.close());
+  return stores;
+}
+
+/** Holds the termination of a record. */
+async function hold({ staged }: Stores, crmCode: string, subject: string, source: string) {
+  const event = { type: "crm.record.deleted", subject, source };
+  await staged.stage({
+    crmCode,
+    eventKey: crmCode,
+    order: "1",
+    payload: undefined,
+    fingerprint: undefined,
+    variant: undefined,
+    status: "terminated",
+    lane: "bulk",
+    time: Date.parse("2026-11-20T09:30:11Z"),
+    event: JSON.stringify(event),
+  });
+  const taken = await staged.take(crmCode, "test", 60_000);
+  if (taken.kind !== "taken") throw new Error("it is not staged");
+  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+}
+
+test("held terminations are listed, and decided by crmCode, record, source or all", async () => {
+  const prefix = uniquePrefix();
+  const stores = storesOf(prefix);
+  const { keys, pointers, redis } = stores;
+  await hold(stores, "crm-7", "contact/7", "/crm/a");
+  await hold(stores, "crm-8", "contact/8", "/crm/a");
+  await hold(stores, "crm-9", "contact/9", "/crm/b");
+  await hold(stores, "crm-10", "contact/9", "/crm/c");
+
+  const listed = await crmsync(prefix, "list", "--source", "/crm/a");
+  expect(listed.out).toMatch(
+    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20 09:30:11, held since \S+ \S+ {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
+  );
+  const { out: line } = await crmsync(prefix, "list", "--json", "--source", "/crm/b");
+  expect(JSON.parse(line)).toMatchObject({
+    crmCode: "crm-9",
+    type: "crm.record.deleted",
+    subject: "contact/9",
+    source: "/crm/b",
+    lane: "bulk",
+    time: "2026-11-20T09:30:11.000Z",
+  });
+
+  expect(await crmsync(prefix, "release")).toMatchObject({
+    code: 1,
+    err: "crmsync: select held terminations: by their names, --source, or --all",
+  });
+  expect(await crmsync(prefix, "drop", "contact/5", "--apply")).toMatchObject({
+    code: 1,
+    err: "crmsync: there is no held termination contact/5",
+  });
+  const ambiguous = await crmsync(prefix, "drop", "contact/9", "--apply");
+  expect(ambiguous.err).toMatch(/contact\/9 names 2 held terminations; give the crmCode of one:/);
+
+  const dry = await crmsync(prefix, "release", "contact/7", "crm-7");
+  expect(dry.out).toMatch(/^crm-7 .*\nwould release 1 held termination; give --apply to do it$/);
+  expect(await redis.zcard(keys.heldTerminations)).toBe(4);
+
+  const released = await crmsync(prefix, "release", "contact/7", "crm-7", "--apply");
+  expect(released).toMatchObject({ code: 0, out: "1 released, 0 dropped" });
+  expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["crm-7"]);
+  expect(await pointers.withoutJob(["crm-7"])).toEqual([]);
+
+  const dropped = await crmsync(prefix, "drop", "--all", "--apply", "--json");
+  expect(JSON.parse(dropped.out)).toEqual({
+    chosen: 3,
+    applied: true,
+    released: 0,
+    dropped: 3,
+    left: 0,
+  });
+  expect(await redis.exists(keys.staged("crm-8"), keys.heldTerminations)).toBe(0);
+  expect((await crmsync(prefix, "list")).out).toBe("0 held terminations");
+});

@@ -1,0 +1,21 @@
+import { expect, it } from "vitest";
+import type { Readings, TerminationsView } from "../../../src/status/readings.ts";
+import { terminationFindings } from "../../../src/status/termination-findings.ts";
+
+const says = (terminations: Partial<TerminationsView>) =>
+  terminationFindings({
+    terminations: { held: 0, heldSince: undefined, counted: 100, limit: 100, ...terminations },
+  } as Readings).map((one) => one.says);
+
+it("says nothing while none is held, although the limit is reached", () => {
+  expect(says({})).toEqual([]);
+});
+
+it("says how many are held, since when, and what to do", () => {
+  const [first] = says({ held: 50, heldSince: Date.parse("2026-11-21T14:02:00Z") });
+  expect(first).toMatch(
+    /^50 terminations are held since .*14:02.*, beyond TERMINATE_LIMIT \(100 in 24 hours\): release or drop them \(crmsync held list\)\. All other changes go on\.$/,
+  );
+  const [unlimited] = says({ held: 1, heldSince: 0, limit: Number.POSITIVE_INFINITY });
+  expect(unlimited).toMatch(/^1 termination is held since .*\(now unlimited\)/);
+});
