@@ -1,10 +1,12 @@
 /** `crmsync held`: lists, releases and drops terminations beyond TERMINATE_LIMIT. */
 import { Command } from "commander";
+import { printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { choose, findAll, type Filter } from "./held/choose.ts";
-import { countOf, jsonOf, nameOf } from "./held/print.ts";
+import { countOf, jsonOf, nameOf, originOf } from "./held/print.ts";
+import { recordAct } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
 
 interface ListOptions extends Filter {
@@ -53,7 +55,8 @@ async function list(options: ListOptions): Promise<void> {
   await withStores(async ({ heldTerminations }) => {
     const found = await choose(heldTerminations, options);
     for (const one of found) {
-      process.stdout.write(`${options.json ? JSON.stringify(jsonOf(one)) : nameOf(one)}\n`);
+      const line = options.json ? printable(JSON.stringify(jsonOf(one))) : nameOf(one);
+      process.stdout.write(`${line}\n`);
     }
     if (!options.json) process.stdout.write(`${countOf(found.length)}\n`);
   });
@@ -75,11 +78,22 @@ async function act(
         ? await findAll(heldTerminations, names)
         : await choose(heldTerminations, options);
     const done = { released: 0, dropped: 0 };
+    if (options.apply) for (const one of found) await recordHeldAct(stores, what, one);
     if (options.apply && what === "release") done.released = await release(stores, found);
     else if (options.apply) done.dropped = await drop(stores, found);
     else if (!options.json) for (const one of found) process.stdout.write(`${nameOf(one)}\n`);
     printResult(what, found.length, done, options);
   });
+}
+
+/** Written before it is done. */
+async function recordHeldAct(
+  stores: Stores,
+  what: "release" | "drop",
+  held: HeldTermination,
+): Promise<void> {
+  const { id, source } = originOf(held);
+  await recordAct(stores, `held.${what}`, { crmCode: held.crmCode, event: { id, source } });
 }
 
 /** @returns how many were still held. */

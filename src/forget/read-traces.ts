@@ -70,8 +70,9 @@ async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator
 }
 
 async function* readStaged({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
-  for (const lane of LANES) {
-    for await (const waiting of scan((cursor) => redis.zscan(keys.unsynced(lane), cursor))) {
+  const lists = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations];
+  for (const list of lists) {
+    for await (const waiting of scan((cursor) => redis.zscan(list, cursor))) {
       const codes = waiting.map(([crmCode]) => crmCode);
       const events = await Promise.all(codes.map((code) => redis.hget(keys.staged(code), "ev")));
       for (const [index, crmCode] of codes.entries()) {

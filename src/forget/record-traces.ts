@@ -69,6 +69,8 @@ export class Records {
       postponed,
       postponedRanks,
       keys.erased(crmCode),
+      keys.terminations,
+      keys.heldTerminations,
     ];
   }
 }

@@ -13,6 +13,8 @@ export type ActName =
   | "dead.drop"
   | "dead.redrive"
   | "forget"
+  | "held.drop"
+  | "held.release"
   | "ledger.forget"
   | "process.start"
   | "secret.replaced";

@@ -1,18 +1,20 @@
 /** How held terminations are printed, for people and as JSON. */
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
+import { printable } from "../../ops/printable.ts";
 import type { HeldTermination } from "../../state/held-terminations.ts";
 
 interface Origin {
   readonly type: string | undefined;
   readonly subject: string | undefined;
   readonly source: string | undefined;
+  readonly id: string | undefined;
 }
 
 /** What its event says of itself; the event was checked when it was accepted. */
 export function originOf({ event }: HeldTermination): Origin {
-  const { type, subject, source } = JSON.parse(event) as Partial<Origin>;
-  return { type, subject, source };
+  const { type, subject, source, id } = JSON.parse(event) as Partial<Origin>;
+  return { type, subject, source, id };
 }
 
 /** One line: the crmCode, the event and its record, when and from where. */
@@ -20,10 +22,10 @@ export function nameOf(held: HeldTermination): string {
   const { type, subject, source } = originOf(held);
   const happened = Number.isFinite(held.time) ? `of ${clock(held.time)}` : "";
   return [
-    styleText("bold", held.crmCode),
-    `${type} ${subject}`,
+    styleText("bold", printable(held.crmCode)),
+    printable(`${type} ${subject}`),
     `${happened}, held since ${clock(held.heldAt)}`,
-    source ?? "",
+    printable(source ?? ""),
   ].join("  ");
 }
 

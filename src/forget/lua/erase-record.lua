@@ -4,7 +4,7 @@
 --
 -- KEYS  1 staged  2 ledger  3 ledger:forgotten  4 unsynced:live  5 unsynced:bulk  6 verify
 --       7 verify:proofs  8 retried  9 retried:details  10 outage:records  11 priorities
---       12 postponed  13 ranks of the postponed  14 erased
+--       12 postponed  13 ranks of the postponed  14 erased  15 terminations  16 terminations:held
 -- ARGV  1 crmCode  2 'look' | 'erase'  3 for how long the order stays when the service is known not
 --       to have the relation, s
 -- Returns { 1 while a request of the record is under way (nothing is erased then), and 1 for each
@@ -31,7 +31,7 @@ if s.o and (not row.w or older(row.w, s.o)) then
 end
 redis.call('DEL', KEYS[1])
 for _, i in ipairs({ 2, 3, 7, 9, 10, 13 }) do redis.call('HDEL', KEYS[i], crmCode) end
-for _, i in ipairs({ 4, 5, 6, 8, 11, 12 }) do redis.call('ZREM', KEYS[i], crmCode) end
+for _, i in ipairs({ 4, 5, 6, 8, 11, 12, 15, 16 }) do redis.call('ZREM', KEYS[i], crmCode) end
 -- Last: a full Redis lets a script go on that has deleted something.
 if text or kept.w then
   redis.call('SET', KEYS[14], cjson.encode(kept))

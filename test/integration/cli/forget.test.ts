@@ -210,3 +210,15 @@ describe("crmsync forget", () => {
     expect((await forget("contact/7")).out).toMatch(/^would erase 1 row of the ledger;/m);
   });
 });
+
+it("erases a held termination, found by the record's name in the CRM", async () => {
+  const { keys, staged, terminationGuard } = stores;
+  await terminationGuard.admit("held", "now");
+  await staged.stage({ ...stateOf("held", "1"), status: "terminated" });
+  const taken = await staged.take("held", "worker", 1000);
+  if (taken.kind !== "taken") throw new Error("not taken");
+  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+  expect(await redis.zcard(keys.heldTerminations)).toBe(1);
+  expect((await forget("contact/held", "--apply")).code).toBe(0);
+  expect(await keysWith("held")).toEqual([]);
+});

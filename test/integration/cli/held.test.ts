@@ -22,7 +22,7 @@ function storesOf(prefix: string): Stores {
 
 /** Holds the termination of a record. */
 async function hold({ staged }: Stores, crmCode: string, subject: string, source: string) {
-  const event = { type: "crm.record.deleted", subject, source };
+  const event = { type: "crm.record.deleted", subject, source, id: crmCode };
   await staged.stage({
     crmCode,
     eventKey: crmCode,
