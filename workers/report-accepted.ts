@@ -10,16 +10,19 @@ import type { Runtime } from "./runtime.ts";
  * Adds pointer jobs for what was staged; a state that replaced a waiting one has its job already.
  * If this process dies before, the sweep adds them.
  */
-export async function addPointers(runtime: Runtime, records: readonly Accepted[]): Promise<void> {
+export async function addPointers(
+  { demand, pointers: queue }: Pick<Runtime, "demand" | "pointers">,
+  records: readonly Accepted[],
+): Promise<void> {
   const staged = records.flatMap(({ crmCode, lane, result, needsJob }) =>
     crmCode !== undefined && result === "staged" ? [{ crmCode, lane, needsJob }] : [],
   );
   const pointers = staged.filter(({ needsJob }) => needsJob);
   // Demand first: a fast worker must find the entry that it is going to remove.
-  if (staged.length > 0) await runtime.demand.changed(staged);
-  if (pointers.length > 0) await runtime.pointers.add(pointers);
+  if (staged.length > 0) await demand.changed(staged);
+  if (pointers.length > 0) await queue.add(pointers);
   for (const { crmCode, expedite } of records) {
-    if (expedite && crmCode !== undefined) await runtime.pointers.expedite(crmCode);
+    if (expedite && crmCode !== undefined) await queue.expedite(crmCode);
   }
 }
 

@@ -5,6 +5,8 @@ import { parseExactly } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
+import type { Item } from "../snapshot/item.ts";
+import { listedRecords } from "../snapshot/listed-records.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
 /** One record, event or webhook's event of the file. */
@@ -23,11 +25,8 @@ export interface ReadOptions {
   readonly object?: string;
   readonly id?: string;
   readonly idFrom?: string;
-}
-
-interface Item {
-  readonly place: string;
-  readonly value: unknown;
+  /** The source of the events that records without one stand for. */
+  readonly source?: string;
 }
 
 /** Stands for an unknown id. */
@@ -50,20 +49,24 @@ function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions
   if ("specversion" in value) return [inputOfEvent(place, value)];
   const sent = eventsOfBody(value);
   if (sent !== undefined) return sent.map((event) => inputOfEvent(place, event));
-  const object = options.object ?? objectOf(value, mapping, place);
-  const known = options.id ?? idOf(value, object, options.idFrom);
+  return [inputOfRecord(place, value, mapping, options)];
+}
+
+/** @throws UserError when the object of the record is unknown. */
+export function inputOfRecord(
+  place: string,
+  record: CrmRecord,
+  mapping: Mapping,
+  options: ReadOptions,
+): PreviewInput {
+  const object = options.object ?? objectOf(record, mapping, place);
+  const known = options.id ?? idOf(record, object, options.idFrom);
   const recordId = known ?? NO_ID;
   const type = "crm.record.updated";
+  const { source = "/preview" } = options;
   const subject = `${object}/${recordId}`;
-  return [
-    {
-      place,
-      context: { type, source: "/preview", subject, object, recordId },
-      record: value,
-      fetch: undefined,
-      hasId: known !== undefined,
-    },
-  ];
+  const context = { type, source, subject, object, recordId };
+  return { place, context, record, fetch: undefined, hasId: known !== undefined };
 }
 
 export function inputOfEvent(place: string, value: unknown): PreviewInput {
@@ -89,7 +92,7 @@ export function readText(file: string): string {
 
 function parseFile(file: string, text: string): Item[] {
   try {
-    const value = listOf(parseExactly(text));
+    const value = listedRecords(parseExactly(text));
     if (!Array.isArray(value)) return [{ place: file, value }];
     return value.map((item: unknown, index) => ({
       place: value.length === 1 ? file : `${file}, item ${index + 1}`,
@@ -99,17 +102,6 @@ function parseFile(file: string, text: string): Item[] {
     return parseLines(file, text, error as Error);
   }
 }
-
-/** The list inside a response of a CRM's API. */
-function listOf(value: unknown): unknown {
-  if (!isObject(value) || "specversion" in value) return value;
-  const lists = LIST_KEYS.map((key) => value[key]).filter((inner) => Array.isArray(inner));
-  const [list] = lists;
-  return lists.length === 1 && value["id"] === undefined && list?.every(isObject) ? list : value;
-}
-
-/** HubSpot, Salesforce, Dataverse, EspoCRM, and Pipedrive, Zoho and many others. */
-const LIST_KEYS = ["results", "records", "value", "list", "data"];
 
 function parseLines(file: string, text: string, whole: Error): Item[] {
   const lines = text.split("\n");

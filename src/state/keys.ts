@@ -98,6 +98,12 @@ export interface Keys {
   readonly auditOwner: string;
   /** Hash chain of an audit trail → its newest line, as JSON. */
   readonly auditHeads: string;
+  /** Hash: what the last reconciliation found (fields: reconciliations.ts). */
+  readonly reconciliation: string;
+  /** Hash: how far a plan was carried out; expires. */
+  plan(id: string): string;
+  /** Set while one process carries out a plan. */
+  readonly planOwner: string;
   /** Channel: the lane of each batch of pointer jobs that was added. */
   readonly jobsAdded: string;
 }
@@ -150,6 +156,9 @@ export function keysOf(prefix: string): Keys {
     auditActs: `${prefix}:audit:acts`,
     auditOwner: `${prefix}:audit:owner`,
     auditHeads: `${prefix}:audit:heads`,
+    reconciliation: `${prefix}:reconciliation`,
+    plan: (id) => `${prefix}:reconciliation:plan:${id}`,
+    planOwner: `${prefix}:reconciliation:owner`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

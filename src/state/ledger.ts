@@ -27,6 +27,9 @@ const LEASE_MS = 10_000;
 /** How often the process that warms the ledger must call `claimWarmUp`, ms. */
 export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 
+/** Rows in one script that heals: Redis does nothing else meanwhile. */
+const HEAL_BATCH = 1000;
+
 export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
@@ -36,6 +39,7 @@ export class Ledger {
   readonly #forgetAll: RedisScript<number>;
   readonly #forgetRow: RedisScript<number>;
   readonly #keepWatermarks: RedisScript<number>;
+  readonly #heal: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -49,12 +53,35 @@ export class Ledger {
       redis,
       new URL("./lua/keep-watermarks.lua", import.meta.url),
     );
+    this.#heal = redisScript(redis, new URL("./lua/heal-ledger.lua", import.meta.url));
   }
 
   /** Undefined when the ledger has no row of this crmCode. */
   async row(crmCode: string): Promise<LedgerRow | undefined> {
     const text = await this.#redis.hget(this.#keys.ledger, crmCode);
     return text === null ? undefined : readRow(text);
+  }
+
+  /** The rows of these crmCodes, in their order; undefined where there is none. */
+  async rowsOf(crmCodes: readonly string[]): Promise<(LedgerRow | undefined)[]> {
+    if (crmCodes.length === 0) return [];
+    const texts = await this.#redis.hmget(this.#keys.ledger, ...crmCodes);
+    return texts.map((text) => (text === null ? undefined : readRow(text)));
+  }
+
+  /**
+   * Corrects rows by what the service was seen to hold, except those that say something newer.
+   * @param askedAt when the service was asked, ms.
+   * @returns how many rows were wrong or not there
+   */
+  async heal(rows: readonly (readonly [string, LedgerRow])[], askedAt: number): Promise<number> {
+    let healed = 0;
+    for (let from = 0; from < rows.length; from += HEAL_BATCH) {
+      const batch = rows.slice(from, from + HEAL_BATCH);
+      const flat = batch.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
+      healed += await this.#heal([this.#keys.ledger], [askedAt, ...flat]);
+    }
+    return healed;
   }
 
   warmUp(): Promise<WarmUp> {

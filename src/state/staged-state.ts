@@ -121,6 +121,31 @@ export class StagedStates {
     return found;
   }
 
+  /** What waits of each of these records, in their order; undefined where nothing does. */
+  async waiting(
+    crmCodes: readonly string[],
+  ): Promise<({ order: string; fingerprint: string; status: string } | undefined)[]> {
+    const pipeline = this.#redis.pipeline();
+    for (const crmCode of crmCodes)
+      pipeline.hmget(this.#keys.staged(crmCode), "v", "o", "fp", "st");
+    const replies = (await pipeline.exec()) ?? [];
+    return replies.map(([error, fields]) => {
+      if (error !== null) throw error;
+      const [version, order, fingerprint, status] = fields as (string | null)[];
+      if (version === null || version === undefined) return undefined;
+      return { order: order ?? "", fingerprint: fingerprint ?? "", status: status ?? "" };
+    });
+  }
+
+  /** The records among these that have a change which is not on the service. */
+  async unsynced(crmCodes: readonly string[]): Promise<string[]> {
+    if (crmCodes.length === 0) return [];
+    const scores = await Promise.all(
+      LANES.map((lane) => this.#redis.zmscore(this.#keys.unsynced(lane), ...crmCodes)),
+    );
+    return crmCodes.filter((_, index) => scores.some((lane) => (lane[index] ?? null) !== null));
+  }
+
   /** Lets an event be accepted once more, so that its dead letter can be redriven. */
   async forgetEvent(eventKey: string): Promise<void> {
     const pipeline = this.#redis.pipeline();

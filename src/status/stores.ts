@@ -20,6 +20,7 @@ import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { Keyring } from "../state/keyring.ts";
 import { Resealing } from "../state/reseal.ts";
+import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
 import { Sources } from "../state/sources.ts";
 import { RedisClock } from "../state/redis-clock.ts";
@@ -77,6 +78,7 @@ export interface Stores {
   readonly stateAge: StateAge;
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
+  readonly reconciliations: Reconciliations;
   readonly demand: Demand;
   readonly auditActs: AuditActs;
   /** Reads the quota without taking part in it. */
@@ -138,6 +140,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     settledLately: new SettledLately(redis, keys),
     stateVersion: new StateVersion(redis, keys, heartbeats),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined),
+    reconciliations: new Reconciliations(redis, keys),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: quotaReading(quotaLimits(config)),
     async close() {

@@ -1,5 +1,5 @@
 import { createHmac, createHash } from "node:crypto";
-import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
+import { FIELDS_OF, variantOf, type Variant } from "../service-spec/business-relation.ts";
 
 /** The defaults of fields that a body omits (spec: both variants). */
 const DEFAULTS = {
@@ -7,6 +7,12 @@ const DEFAULTS = {
   relationStatus: "active",
   amlFrequency: "ongoing",
 } as const;
+
+/** The fields of each variant in the order of a fingerprint. */
+export const SORTED_FIELDS: Readonly<Record<Variant, readonly string[]>> = {
+  Person: [...FIELDS_OF.Person].sort(),
+  Company: [...FIELDS_OF.Company].sort(),
+};
 
 /** Characters of base64url that are kept: 132 bits. */
 const LENGTH = 22;
@@ -36,15 +42,23 @@ export function fingerprintWith(key: Buffer | undefined): FingerprintOf {
 export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);
 
 function meaningOf(body: Readonly<Record<string, unknown>>): string | undefined {
+  const fields = meaningfulFields(body);
+  return fields && JSON.stringify(fields);
+}
+
+/** What a body says, field by field: as its fingerprint is made from. */
+export function meaningfulFields(
+  body: Readonly<Record<string, unknown>>,
+): [field: string, value: unknown][] | undefined {
   const variant = variantOf(body["type"]);
   if (variant === undefined) return undefined;
   const fields: [string, unknown][] = [];
-  for (const field of [...FIELDS_OF[variant]].sort()) {
+  for (const field of SORTED_FIELDS[variant]) {
     const value = body[field] ?? DEFAULTS[field as keyof typeof DEFAULTS];
     if (value === undefined || value === "" || (Array.isArray(value) && value.length === 0)) {
       continue;
     }
     fields.push([field, Array.isArray(value) ? value.map(String).sort() : value]);
   }
-  return JSON.stringify(fields);
+  return fields;
 }

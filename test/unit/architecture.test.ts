@@ -6,6 +6,7 @@ import type { Rules } from "../support/imports.ts";
 /** The types and closed sets of THE PATH, which the stages around it share. */
 const SYNC_TYPES = [
   "src/sync/dead-letter.ts",
+  "src/sync/drift.ts",
   "src/sync/lane.ts",
   "src/sync/ledger-row.ts",
   "src/sync/limits.ts",
@@ -60,6 +61,25 @@ const RULES: Rules = {
       "src/state",
     ],
     "src/http": [...SYNC_TYPES, "src/crm", "src/event", "src/ops"],
+    "src/snapshot": [
+      "src/event/exact-json.ts",
+      "src/mapping/is-object.ts",
+      "src/ops/user-error.ts",
+    ],
+    "src/reconcile": [
+      SPEC,
+      "src/config.ts",
+      "src/event",
+      "src/mapping",
+      "src/ops/user-error.ts",
+      "src/preview/read-records.ts",
+      "src/quota/permit.ts",
+      "src/service",
+      "src/snapshot",
+      "src/state",
+      "src/status/stores.ts",
+      "src/sync",
+    ],
     "src/preview": [
       SPEC,
       "src/crm",
@@ -67,6 +87,7 @@ const RULES: Rules = {
       "src/mapping",
       "src/ops/counted.ts",
       "src/ops/user-error.ts",
+      "src/snapshot",
       "src/sync",
     ],
     "src/simulate": [
@@ -137,7 +158,13 @@ const RULES: Rules = {
       "src/status",
       "workers",
     ],
-    "node:sqlite": ["src/sandbox", "src/ops/data-dir.ts", "src/audit/file-state.ts"],
+    "csv-parse": ["src/snapshot"],
+    "node:sqlite": [
+      "src/sandbox",
+      "src/ops/data-dir.ts",
+      "src/audit/file-state.ts",
+      "src/reconcile/work-file.ts",
+    ],
     pino: ["src/ops"],
     "prom-client": ["src/ops/exposition.ts", "src/ops/metrics.ts", "src/status/gauges.ts"],
     undici: ["src/service", "src/crm"],

@@ -72,7 +72,7 @@ it("a mistake is found: syntax, and a variable that does not exist", () => {
 it.for([
   ["dead lst", /dead has no command lst/],
   ["status --wach", /no option --wach/],
-  ["reconcile FILE", /crmsync has no command reconcile/],
+  ["replicate FILE", /crmsync has no command replicate/],
 ] as const)("a mistake in a sentence is found: crmsync %s", async ([words, message]) => {
   await expect(checkMention(words.split(" "))).rejects.toThrow(message);
 });

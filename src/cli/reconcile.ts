@@ -1,0 +1,114 @@
+/** `crmsync reconcile`: the whole CRM against the whole service. */
+import { Command, InvalidArgumentError } from "commander";
+import { readConfig } from "../config.ts";
+import { connectOnce } from "../ops/connect-redis.ts";
+import { UserError } from "../ops/user-error.ts";
+import { openStores } from "../status/stores.ts";
+import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
+import { openSession, type Session } from "../reconcile/session.ts";
+import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
+import { applyIt, unfinishedPlan } from "./reconcile/apply.ts";
+import { confirmed } from "./reconcile/confirm.ts";
+import { compareAll } from "./reconcile/compare.ts";
+import type { ReconcileOptions } from "./reconcile/options.ts";
+import { wholeNumber } from "./whole-number.ts";
+
+const DEFAULT_MAX_AGE_HOURS = 24;
+
+export function reconcileCommand(): Command {
+  return new Command("reconcile")
+    .description("compare all records of the CRM with all relations of the service, and repair")
+    .argument(
+      "[snapshot]",
+      "JSON lines, a JSON list, an API's answer, or CSV; - for standard input",
+    )
+    .option("--mapping <mapping>", "preset or file, instead of MAPPING")
+    .option("--object <object>", "the CRM's object, for records that do not name it")
+    .option("--id-from <field>", "the field that holds the records' id, when it is not id")
+    .option("--as-of <time>", "when the snapshot was taken; else its file tells", timeOf)
+    .option("--plan <file>", "where to write the plan; else into DATA_DIR/reconcile")
+    .option("--apply [plan]", "carry out a plan; without one, compare first and ask")
+    .option("--yes", "with --apply: do not ask")
+    .option(
+      "--max-age <hours>",
+      "do not use a plan that is older",
+      wholeNumber(1),
+      DEFAULT_MAX_AGE_HOURS,
+    )
+    .option("--terminate-missing", "also plan to terminate relations that the CRM does not have")
+    .option(
+      "--max-terminate <n>",
+      "most terminations in a plan; else 20, or 1 % of the active relations if that is more",
+      wholeNumber(0),
+    )
+    .option("--first-load", "most records are new at the service")
+    .option("--report <file>", "write each difference to this file, as JSON lines or .csv")
+    .option("--show-values", "with --report: also the values, which are personal data")
+    .option("--json", "print the result as JSON")
+    .addHelpText(
+      "after",
+      `
+Without --apply nothing is sent. It costs one request per 5000 relations, tells what differs, and
+writes a plan. --apply carries out what is in the plan and still true: it stages a few hundred
+changes at once in the lane bulk, which a running daemon sends as the quota allows; live changes go
+first, and newer ones win. A plan is used once. If it is interrupted, the same command continues.
+docs/reconcile.md describes it. Exit code: 1 when it stopped and said why, else 0, also with
+differences.`,
+    )
+    .action(reconcile);
+}
+
+function timeOf(text: string): number {
+  const at = Date.parse(text);
+  if (Number.isNaN(at))
+    throw new InvalidArgumentError("It must be a time, as 2026-11-21T08:00:00Z.");
+  return at;
+}
+
+async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {
+  requireSense(options);
+  const plan = typeof options.apply === "string" ? await openPlan(options.apply) : undefined;
+  const file = name ?? plan?.header.snapshot.file;
+  if (file === undefined) throw new UserError("name the snapshot: a file, or - for standard input");
+  const config = readConfig();
+  const stores = openStores(config, await connectOnce(config));
+  try {
+    const session = await openSession(config, stores, options.mapping);
+    try {
+      const snapshot = await openSnapshot(file, session.dir);
+      try {
+        await (plan === undefined
+          ? compareAndApply(session, snapshot, options)
+          : applyIt(session, snapshot, plan, options));
+      } finally {
+        snapshot.close();
+      }
+    } finally {
+      await session.close();
+    }
+  } finally {
+    await stores.close();
+  }
+}
+
+function requireSense({ apply, yes, showValues, report }: ReconcileOptions): void {
+  if (showValues && report === undefined) throw new UserError("--show-values needs --report FILE");
+  if (yes && apply === undefined) throw new UserError("--yes needs --apply");
+  if (apply === true && !yes && !process.stdin.isTTY) {
+    throw new UserError("--apply without a plan asks before it sends: give --yes, or a plan");
+  }
+}
+
+async function compareAndApply(
+  session: Session,
+  snapshot: OpenSnapshot,
+  options: ReconcileOptions,
+): Promise<void> {
+  if (options.apply !== undefined) {
+    const begun = await unfinishedPlan(session, snapshot);
+    if (begun !== undefined) return applyIt(session, snapshot, begun, options);
+  }
+  const plan: OpenPlan | undefined = await compareAll(session, snapshot, options);
+  if (options.apply === undefined || plan === undefined || plan.entries === 0) return;
+  if (options.yes || (await confirmed(plan))) await applyIt(session, snapshot, plan, options);
+}

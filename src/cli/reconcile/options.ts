@@ -1,0 +1,17 @@
+/** The options of `crmsync reconcile`, as commander parses them. */
+export interface ReconcileOptions {
+  readonly mapping?: string;
+  readonly object?: string;
+  readonly idFrom?: string;
+  readonly asOf?: number;
+  readonly plan?: string;
+  readonly apply?: string | true;
+  readonly yes?: true;
+  readonly maxAge: number;
+  readonly terminateMissing?: true;
+  readonly maxTerminate?: number;
+  readonly firstLoad?: true;
+  readonly report?: string;
+  readonly showValues?: true;
+  readonly json?: true;
+}

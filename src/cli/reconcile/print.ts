@@ -1,0 +1,98 @@
+/** The result of a comparison, for people or as JSON. */
+import { styleText } from "node:util";
+import type { Stop } from "../../reconcile/guards.ts";
+import { AGREEING, type Summary } from "../../reconcile/summary.ts";
+import { clockTime } from "../../status/clock-time.ts";
+import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
+
+/** What carrying it out would take. */
+export interface Outlook {
+  /** Requests that the comparison has spent. */
+  readonly spent: number;
+  /** Requests that the plan needs. */
+  readonly requests: number;
+  readonly terminations: number;
+  readonly remaining: number;
+  readonly limit: number;
+  /** When the plan would be carried out, if it began now, ms. */
+  readonly endsAt: number | undefined;
+}
+
+interface PrintOptions {
+  readonly stop: Stop | undefined;
+  readonly planned: { readonly file: string; readonly entries: number } | undefined;
+  readonly snapshot: string;
+  readonly json?: true;
+  readonly apply?: string | true;
+}
+
+/** Reasons and fields that are printed, at most; the report has all of them. */
+const MOST_PRINTED = 12;
+
+export function printComparison(summary: Summary, outlook: Outlook, options: PrintOptions): void {
+  const text = options.json
+    ? JSON.stringify(documentOf(summary, outlook, options))
+    : linesOf(summary, outlook, options).join("\n");
+  process.stdout.write(`${text}\n`);
+}
+
+function documentOf(summary: Summary, outlook: Outlook, { stop, planned }: PrintOptions) {
+  const { endsAt, ...rest } = outlook;
+  return {
+    ...summary,
+    ...rest,
+    endsAt: endsAt === undefined ? null : new Date(endsAt).toISOString(),
+    plan: planned ?? null,
+    stopped: stop ?? null,
+  };
+}
+
+function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): string[] {
+  const { counts, records, relations, active } = summary;
+  const agreeing = Object.entries(AGREEING) as [keyof typeof AGREEING, string][];
+  const width = String(Math.max(...Object.values(counts))).length;
+  const row = (count: number, name: string, says: string) =>
+    `  ${String(count).padStart(width)}  ${name.padEnd(10)}  ${styleText("dim", says)}`;
+  return [
+    `${records} records in the snapshot, ${relations} relations at the service (${active} active)`,
+    "",
+    ...agreeing
+      .filter(([name]) => name === "equal" || counts[name] > 0)
+      .map(([name, says]) => row(counts[name], name, name === "equal" ? "" : says)),
+    ...DRIFT_KINDS.filter((kind) => counts[kind] > 0).map((kind) =>
+      row(counts[kind], kind, DRIFT[kind]),
+    ),
+    ...detailsOf(summary),
+    "",
+    ...outlookLines(outlook, options),
+  ];
+}
+
+function detailsOf({ fields, reasons }: Summary): string[] {
+  const differing = Object.entries(fields)
+    .slice(0, MOST_PRINTED)
+    .map(([field, count]) => `${field} ${count}`);
+  const why = reasons.slice(0, MOST_PRINTED).map(({ field, rule, count }) => {
+    return `  ${count}  ${field || "the event"} ${rule}`;
+  });
+  return [
+    ...(differing.length > 0 ? ["", `fields that differ: ${differing.join(", ")}`] : []),
+    ...(why.length > 0 ? ["", "records that cannot be used:", ...why] : []),
+  ];
+}
+
+function outlookLines(outlook: Outlook, { apply, planned, stop }: PrintOptions): string[] {
+  const { spent, requests, terminations, remaining, limit, endsAt } = outlook;
+  const quota = `${spent} requests spent; ${remaining} of ${limit} left in this hour`;
+  if (requests === 0) return [`nothing to do. ${quota}`];
+  const end = endsAt === undefined ? "" : `, done at ${clockTime(endsAt)} if it begins now`;
+  const ending = terminations > 0 ? `, ${terminations} terminations among them` : "";
+  const lines = [`${requests} requests needed${ending}${end}. ${quota}`];
+  if (stop === undefined && planned !== undefined) {
+    lines.push(`plan of ${planned.entries} changes: ${planned.file}`);
+    if (apply === undefined) {
+      lines.push(`to carry it out: crmsync reconcile --apply ${planned.file}`);
+    }
+  }
+  return lines;
+}

@@ -1,0 +1,150 @@
+/**
+ * Carries out one entry of a plan, if it is still true: the record goes through intake's own path, and
+ * is compared with the ledger right before it is staged.
+ */
+import type { CrmEvent } from "../event/crm-event.ts";
+import { eventOrder } from "../event/event-order.ts";
+import { mapEventRecord } from "../mapping/map-event-record.ts";
+import { splitSubject } from "../event/crm-event.ts";
+import type { Ledger } from "../state/ledger.ts";
+import type { StagedStates } from "../state/staged-state.ts";
+import { acceptEvent, type Accepted } from "../sync/accept-event.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { StageResult, StateToStage } from "../sync/staged-state.ts";
+import type { PlanEntry } from "./plan-file.ts";
+import type { PlanningView } from "./plan-record.ts";
+import { SOURCE } from "./read-events.ts";
+
+/** What became of one entry. `changed`: it is not what the plan was made for, by now. */
+export const ENTRY_OUTCOMES = {
+  sent: "sent",
+  equal: "equal by now",
+  newer: "a newer change of the CRM came first",
+  changed: "changed since the plan was made",
+} as const;
+
+export type EntryOutcome = keyof typeof ENTRY_OUTCOMES;
+
+export interface EntryStores {
+  readonly ledger: Pick<Ledger, "row">;
+  readonly staged: Pick<StagedStates, "stage">;
+}
+
+export interface AppliedEntry {
+  readonly outcome: EntryOutcome;
+  /** What was staged; it needs a pointer job. */
+  readonly staged: Accepted | undefined;
+}
+
+/** An entry whose record the snapshot has. */
+export async function applyRecord(
+  entry: PlanEntry,
+  event: Readonly<Record<string, unknown>>,
+  view: PlanningView,
+  stores: EntryStores,
+): Promise<AppliedEntry> {
+  let outcome: EntryOutcome = "changed";
+  const { records } = await acceptEvent(
+    event,
+    { at: view.now, number: 0 },
+    {
+      fingerprintOf: view.fingerprintOf,
+      map: (parsed, subject) => map(parsed, subject, view),
+      lists: () => view.lists,
+      stage: async (state) => {
+        if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
+          return PASSED;
+        const staged = await stageIfTrue(entry, state, stores);
+        outcome = staged.outcome;
+        return staged.result;
+      },
+      // What is not in the plan does not happen: no fetch, no dead letter, no request for lists.
+      fetch: async () => undefined,
+      askListsAgain: async () => false,
+      isSeen: async () => false,
+      storeDeadLetter: async () => "superseded",
+      dropDeadLetter: async () => false,
+    },
+  );
+  const staged = records.find(
+    ({ result, crmCode }) => result === "staged" && crmCode === entry.code,
+  );
+  return { outcome, staged };
+}
+
+/** A relation that the CRM does not have any more: it ends with the fields that the service has. */
+export async function applyTermination(
+  { code, was }: PlanEntry,
+  asOf: string,
+  stores: EntryStores,
+): Promise<AppliedEntry> {
+  const event: CrmEvent = {
+    specversion: "1.0",
+    id: code,
+    source: SOURCE,
+    type: "crm.record.deleted",
+    subject: `reconcile/${code}`,
+    time: asOf,
+    lane: "bulk",
+  };
+  const state: StateToStage = {
+    crmCode: code,
+    eventKey: "",
+    order: eventOrder({ time: asOf }, 0),
+    payload: undefined,
+    fingerprint: undefined,
+    variant: undefined,
+    status: "terminated",
+    lane: "bulk",
+    time: Date.parse(asOf),
+    event: JSON.stringify(event),
+  };
+  const { outcome, result } = await stageIfTrue({ was, wants: "" }, state, stores);
+  const staged: Accepted = { ...result, crmCode: code, lane: "bulk" };
+  return { outcome, staged: result.result === "staged" ? staged : undefined };
+}
+
+/** Nothing was staged. */
+const PASSED: StageResult = { result: "superseded", coalesced: false, expedite: false };
+
+async function stageIfTrue(
+  entry: Pick<PlanEntry, "was" | "wants">,
+  state: StateToStage,
+  { ledger, staged }: EntryStores,
+): Promise<{ outcome: EntryOutcome; result: StageResult }> {
+  const now = stillTrue(entry, state, await ledger.row(state.crmCode));
+  if (now !== "sent") return { outcome: now, result: PASSED };
+  // Its place among the live events decides, not its identity: the plan knows what was done.
+  const result = await staged.stage({ ...state, eventKey: "" });
+  return { outcome: RESULTS[result.result], result };
+}
+
+const RESULTS: Readonly<Record<StageResult["result"], EntryOutcome>> = {
+  staged: "sent",
+  unchanged: "equal",
+  nothing_to_terminate: "equal",
+  superseded: "newer",
+  duplicate: "newer",
+};
+
+/** Whether the relation is still what the plan was made for; `sent`: it is. */
+export function stillTrue(
+  { was, wants }: Pick<PlanEntry, "was" | "wants">,
+  { order, status }: Pick<StateToStage, "order" | "status">,
+  row: LedgerRow | undefined,
+): EntryOutcome {
+  if (row === undefined) return "sent";
+  if (row.watermark > order) return "newer";
+  // Its request is under way, and this entry may be the one: the newest state is sent in any case.
+  if (row.uncertain || row.exists === undefined) return "sent";
+  if (!row.exists) return was === "" ? "sent" : "changed";
+  if (wants !== "" && row.fingerprint === wants) return "equal";
+  if (wants === "" && status === "terminated" && row.terminated) return "equal";
+  return row.fingerprint === was ? "sent" : "changed";
+}
+
+function map({ type, source, data, subject: own }: CrmEvent, subject: string, view: PlanningView) {
+  const record = subject === own ? data?.record : undefined;
+  const context = { type, source, subject, ...splitSubject(subject) };
+  return mapEventRecord(view.mapping, context, record, view.lists);
+}

@@ -1,0 +1,117 @@
+/**
+ * What one record of the snapshot and one relation of the service are to each other. Pure; it decides
+ * by fingerprints what sync/decide.ts decides by bodies.
+ */
+import type { Variant } from "../service-spec/business-relation.ts";
+import type { Known } from "../sync/decide.ts";
+import { meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { WantedStatus } from "../sync/staged-state.ts";
+
+/** What the CRM says that a relation must be. */
+export interface Wanted {
+  readonly status: WantedStatus;
+  /** Undefined when the event brought no record. */
+  readonly fingerprint: string | undefined;
+  readonly variant: Variant | undefined;
+  /** Whether the relation must be terminated, by the event or by the record itself. */
+  readonly ends: boolean;
+}
+
+/** `variant`, `nothing_to_restore`: no request can make it so. */
+export type Compared =
+  | "equal"
+  | "missing"
+  | "different"
+  | "terminated"
+  | "ended"
+  | "variant"
+  | "nothing_to_restore";
+
+/** @param listed undefined: the service does not list it. */
+export function compare(
+  wanted: Wanted,
+  listed: Pick<Known, "fingerprint" | "terminated" | "variant"> | undefined,
+): Compared {
+  const { fingerprint, status } = wanted;
+  if (listed === undefined) {
+    if (status === "terminated") return "equal";
+    return fingerprint === undefined ? "nothing_to_restore" : "missing";
+  }
+  if (fingerprint === undefined) return compareStatus(wanted, listed.terminated);
+  if (wanted.variant !== listed.variant) {
+    if (status !== "terminated") return "variant";
+    return compareStatus(wanted, listed.terminated);
+  }
+  if (fingerprint === listed.fingerprint) return "equal";
+  const byStatus = compareStatus(wanted, listed.terminated);
+  return byStatus === "equal" ? "different" : byStatus;
+}
+
+function compareStatus({ ends }: Wanted, terminated: boolean): "equal" | "terminated" | "ended" {
+  if (ends === terminated) return "equal";
+  return ends ? "ended" : "terminated";
+}
+
+/** What Redis knows of a record that the listing shows to differ. */
+export interface LiveState {
+  readonly row: LedgerRow | undefined;
+  /** The state that waits to be sent. */
+  readonly staged:
+    | { readonly order: string; readonly status: string; readonly fingerprint: string }
+    | undefined;
+}
+
+/**
+ * `newer`: a live change came after the snapshot, and wins. `waiting`: the change that is needed is on
+ * its way. `equal`: it arrived while the service was listed.
+ */
+export type Resolved = "differs" | "newer" | "waiting" | "equal";
+
+export function resolve(
+  wanted: Pick<Wanted, "fingerprint" | "status" | "ends"> & { readonly order: string },
+  { row, staged }: LiveState,
+): Resolved {
+  const { order, fingerprint = "", status } = wanted;
+  if (row !== undefined && row.watermark > order) return "newer";
+  if (staged !== undefined) {
+    if (staged.order > order) return "newer";
+    const ends = status === "terminated" && staged.status === "terminated";
+    if (ends || (fingerprint !== "" && staged.fingerprint === fingerprint)) return "waiting";
+  }
+  if (row?.exists !== true || row.uncertain) return "differs";
+  if (fingerprint !== "") return row.fingerprint === fingerprint ? "equal" : "differs";
+  return row.terminated === wanted.ends ? "equal" : "differs";
+}
+
+/** A short hash of each field of a body, in the order of SORTED_FIELDS; 0: the field has no value. */
+export type Digests = Uint32Array;
+
+/** @param seed keeps the digests of two runs apart, so that a value cannot be looked up by its own. */
+export function digestsOf(
+  body: Readonly<Record<string, unknown>>,
+  variant: Variant,
+  seed: number,
+): Digests {
+  const fields = new Map(meaningfulFields(body));
+  return Uint32Array.from(SORTED_FIELDS[variant], (field) => {
+    const value = fields.get(field);
+    return value === undefined ? 0 : digestOf(JSON.stringify(value), seed);
+  });
+}
+
+const FNV_PRIME = 0x01000193;
+
+/** FNV-1a; never 0. That two bodies differ is known by their fingerprints: this only names where. */
+function digestOf(text: string, seed: number): number {
+  let hash = seed >>> 0;
+  for (let at = 0; at < text.length; at += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME);
+  }
+  return hash >>> 0 || 1;
+}
+
+/** Names of the fields that differ between two bodies of one variant. */
+export function changedFields(variant: Variant, before: Digests, after: Digests): string[] {
+  return SORTED_FIELDS[variant].filter((_, index) => before[index] !== after[index]);
+}

@@ -1,0 +1,61 @@
+/** When a comparison must not become a plan: what was read is then hardly what the CRM holds. Pure. */
+import type { Summary } from "./summary.ts";
+
+/** Fewer records than this are too few to judge by a share. */
+const FEW = 20;
+
+/** A snapshot of the same CRM has at least this share of what the service has. */
+const MATCHED_SHARE = 0.1;
+
+/** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
+const UNUSABLE_SHARE = 0.5;
+
+/** Terminations that need no leave: so many, or this share of the active relations. */
+const TERMINATIONS = 20;
+const TERMINATED_SHARE = 0.01;
+
+export interface GuardOptions {
+  readonly terminateMissing: boolean;
+  /** Undefined: as TERMINATIONS and TERMINATED_SHARE say. */
+  readonly maxTerminate: number | undefined;
+  /** Most records are expected to be new at the service. */
+  readonly firstLoad: boolean;
+}
+
+/** Active relations that a plan would terminate. */
+export function terminationsIn({ counts }: Summary, terminateMissing: boolean): number {
+  return counts.ended + (terminateMissing ? counts.extra : 0);
+}
+
+export const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
+  maxTerminate ?? Math.max(TERMINATIONS, Math.ceil(active * TERMINATED_SHARE));
+
+/** What stops the plan; `terminations`: the user may allow them by their number. */
+export type Stop =
+  | { readonly why: "unusable" | "other_crm" | "nameless"; readonly says: string }
+  | { readonly why: "terminations"; readonly says: string; readonly terminations: number };
+
+export function stopFor(summary: Summary, options: GuardOptions): Stop | undefined {
+  const { records, nameless, codes, matched, active, counts } = summary;
+  const unusable = counts.invalid + counts.unmappable;
+  if (unusable >= FEW && unusable > records * UNUSABLE_SHARE) {
+    const says = `${unusable} of ${records} records cannot be used: the export has other columns than the mapping expects, or --mapping or --object is not the right one`;
+    return { why: "unusable", says };
+  }
+  const known = Math.min(codes, active);
+  if (!options.firstLoad && known >= FEW && matched < known * MATCHED_SHARE) {
+    const says = `the service has ${active} active relations, and only ${matched} of the ${codes} crmCodes of the snapshot: it may be of another CRM, or the mapping makes other crmCodes. If most records are new, give --first-load`;
+    return { why: "other_crm", says };
+  }
+  if (options.terminateMissing && nameless > 0) {
+    const says = `${nameless} records have no crmCode, so it is not known which relations are missing in the CRM: correct them, or leave out --terminate-missing`;
+    return { why: "nameless", says };
+  }
+  const terminations = terminationsIn(summary, options.terminateMissing);
+  const allowed = allowedTerminations(summary, options);
+  if (terminations > allowed) {
+    const says = `it would terminate ${terminations} of ${active} active relations, and ${allowed} are allowed. If this is right, give --max-terminate ${terminations}`;
+    return { why: "terminations", says, terminations };
+  }
+  return undefined;
+}

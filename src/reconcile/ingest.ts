@@ -1,0 +1,136 @@
+/** Reads the whole snapshot into the work file: crmCode, fingerprint and order of every record. */
+import { randomInt } from "node:crypto";
+import type { Problem } from "../sync/problem.ts";
+import { digestsOf } from "./compare.ts";
+import { inOrder } from "./in-order.ts";
+import {
+  planRecord,
+  requireOwnCode,
+  type PlannedRecord,
+  type PlanningView,
+} from "./plan-record.ts";
+import type { SnapshotEvent } from "./read-events.ts";
+import type { WorkFile } from "./work-file.ts";
+
+/** Records that are mapped at once: the mapping's thread never waits for this one. */
+const WIDTH = 64;
+
+/** Records in one transaction. */
+const BATCH = 5000;
+
+export interface Ingested {
+  readonly records: number;
+  /** Records that the mapping leaves out. */
+  readonly ignored: number;
+  /** Records whose crmCode is not known. */
+  readonly nameless: number;
+}
+
+export async function ingest(
+  events: AsyncIterable<SnapshotEvent>,
+  view: PlanningView,
+  work: WorkFile,
+): Promise<Ingested> {
+  const known = work.progress("ingested") as Ingested | undefined;
+  if (known !== undefined) return known;
+  work.clear();
+  const seed = randomInt(1, 2 ** 31);
+  work.note("seed", seed);
+  let idChecked = false;
+  const counts = { records: 0, ignored: 0, nameless: 0 };
+  let batch: PlannedRecord[] = [];
+  const flush = () => {
+    work.together(() => {
+      for (const record of batch) keep(record, seed, work);
+    });
+    batch = [];
+  };
+  const planned = inOrder(events, WIDTH, async (event) => {
+    if (!event.hasId && !idChecked) {
+      idChecked = true;
+      await requireOwnCode(event, view);
+    }
+    return planRecord(event, view);
+  });
+  for await (const record of planned) {
+    counts.records += 1;
+    if (record.kind === "ignored") counts.ignored += 1;
+    else if (record.crmCode === undefined) counts.nameless += 1;
+    batch.push(record);
+    if (batch.length === BATCH) flush();
+  }
+  flush();
+  work.note("ingested", counts);
+  return counts;
+}
+
+function keep(record: PlannedRecord, seed: number, work: WorkFile): void {
+  if (record.kind === "wanted") return keepWanted(record, seed, work);
+  const { crmCode, position, place } = record;
+  if (record.kind !== "ignored")
+    reject(work, { position, place, code: crmCode }, record.kind, record.problems);
+  if (crmCode === undefined) return;
+  // Such a record is in the CRM: its relation is neither compared nor taken for one too many.
+  work.run(
+    `INSERT INTO records (code, position, ord, status, ends, kind) VALUES (?, ?, '', '', 0, ?)
+     ON CONFLICT DO NOTHING`,
+    crmCode,
+    position,
+    record.kind,
+  );
+}
+
+function keepWanted(
+  { crmCode, position, place, order, wanted, body }: Extract<PlannedRecord, { kind: "wanted" }>,
+  seed: number,
+  work: WorkFile,
+): void {
+  const { fingerprint, variant, status, ends } = wanted;
+  const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
+  // Of several events of one record the newest counts.
+  const isNew = work.run(
+    `INSERT INTO records (code, position, ord, status, fingerprint, variant, ends, digests)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET position = excluded.position, ord = excluded.ord,
+       status = excluded.status, fingerprint = excluded.fingerprint, variant = excluded.variant,
+       ends = excluded.ends, digests = excluded.digests
+     WHERE excluded.ord > ord AND kind IS NULL`,
+    crmCode,
+    position,
+    order,
+    status,
+    fingerprint ?? null,
+    variant ?? null,
+    ends ? 1 : 0,
+    digests ?? null,
+  );
+  if (isNew > 0) return;
+  const twins = work.run(
+    "UPDATE records SET kind = 'duplicate' WHERE code = ? AND ord = ? AND (kind IS NULL OR kind = 'duplicate')",
+    crmCode,
+    order,
+  );
+  if (twins === 0) return;
+  const problem = {
+    field: "crmCode",
+    rule: "must not be that of another record",
+    kind: "a crmCode",
+  };
+  reject(work, { position, place, code: crmCode }, "duplicate", [problem]);
+}
+
+export function reject(
+  work: WorkFile,
+  { position, place, code }: { position: number; place: string; code: string | undefined },
+  kind: string,
+  problems: readonly Problem[],
+): void {
+  work.run(
+    "INSERT INTO rejects VALUES (?, ?, ?, ?, ?)",
+    position,
+    place,
+    code ?? null,
+    kind,
+    JSON.stringify(problems),
+  );
+}

@@ -1,0 +1,212 @@
+/** Lists the service page by page into the work file; a crash continues at the page that was due. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { UserError } from "../ops/user-error.ts";
+import type { Permit } from "../quota/permit.ts";
+import type { ServiceClient } from "../service/client.ts";
+import type { ListReply, Page, Relation } from "../service/reply.ts";
+import type { Variant } from "../service-spec/business-relation.ts";
+import type { Ledger } from "../state/ledger.ts";
+import type { FingerprintOf } from "../sync/fingerprint.ts";
+import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
+import { retryDelay } from "../sync/retry-delay.ts";
+import type { WantedStatus } from "../sync/staged-state.ts";
+import { changedFields, compare, digestsOf } from "./compare.ts";
+import type { RecordRow, WorkFile } from "./work-file.ts";
+
+/** After so many failures in a row the listing ends; the next command continues it. */
+const TRIES = 5;
+
+/** A listing that a crash left behind is continued, or used, for so long, ms. */
+const INCOMPLETE_MS = 86_400_000;
+const COMPLETE_MS = 600_000;
+
+export interface Listed {
+  /** When the first page was requested, ms. */
+  readonly startedAt: number;
+  readonly relations: number;
+  readonly active: number;
+  readonly requests: number;
+}
+
+interface Progress extends Listed {
+  /** Where the next page begins; undefined at the start, and at the end. */
+  readonly cursor?: string | undefined;
+  readonly isComplete: boolean;
+}
+
+export interface ServiceToList {
+  readonly client: Pick<ServiceClient, "listPage">;
+  readonly acquire: () => Promise<Permit>;
+  readonly ledger: Pick<Ledger, "heal">;
+  readonly fingerprintOf: FingerprintOf;
+  readonly now: () => number;
+  readonly retryBaseMs: number;
+  /** Keeps a relation's values for the report; undefined: no values are kept. */
+  readonly keepBody: ((crmCode: string, relation: Relation) => Promise<string>) | undefined;
+}
+
+/** @throws UserError when the service cannot be listed. */
+export async function listService(
+  service: ServiceToList,
+  work: WorkFile,
+  onProgress: (listed: Listed) => void,
+): Promise<Listed> {
+  let progress = (work.progress("listing") as Progress | undefined) ?? beginning(service.now());
+  let failures = 0;
+  while (!progress.isComplete) {
+    onProgress(progress);
+    const askedAt = service.now();
+    const { cursor } = progress;
+    const permit = await service.acquire();
+    const reply = await service.client.listPage(permit, cursor === undefined ? {} : { cursor });
+    progress = { ...progress, requests: progress.requests + 1 };
+    if (reply.kind === "page") {
+      failures = 0;
+      requireNewCursor(reply, cursor);
+      progress = await keepPage(reply, progress, askedAt, service, work);
+      continue;
+    }
+    // The pause that a 429 asks for is shared: the next permit waits for its end.
+    if (reply.kind === "throttled") continue;
+    // The cursor may have expired: begin again.
+    if (reply.kind === "rejected" && cursor !== undefined) {
+      progress = { ...beginning(service.now()), requests: progress.requests };
+      restart(progress, work);
+    }
+    failures += 1;
+    if (failures === TRIES || reply.kind === "denied") throw failure(reply, progress);
+    await sleep(retryDelay(failures, service.retryBaseMs, Math.random));
+  }
+  onProgress(progress);
+  return progress;
+}
+
+const beginning = (startedAt: number): Progress => {
+  return { startedAt, relations: 0, active: 0, requests: 0, isComplete: false };
+};
+
+/** A repeated cursor would make the listing endless. */
+function requireNewCursor({ nextCursor }: Page, cursor: string | undefined): void {
+  if (nextCursor === undefined || nextCursor !== cursor) return;
+  throw new UserError("the service lists the same page again and again; nothing was sent");
+}
+
+function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): UserError {
+  const why =
+    reply.kind === "denied"
+      ? `it denies access because of the ${reply.cause}: see crmsync doctor`
+      : reply.kind === "unavailable"
+        ? `it is unavailable (${reply.reason})`
+        : `it answered ${reply.kind === "rejected" ? reply.status : 429}`;
+  return new UserError(
+    `the service cannot be listed: ${why}. Nothing was sent. The same command continues after the ${relations} relations that were listed`,
+  );
+}
+
+/** Forgets a listing that is too old to be believed. @param now ms */
+export function forgetOldListing(work: WorkFile, now: number): void {
+  const listing = work.progress("listing") as Progress | undefined;
+  if (listing === undefined) return;
+  const maxAgeMs = listing.isComplete ? COMPLETE_MS : INCOMPLETE_MS;
+  if (now - listing.startedAt > maxAgeMs) restart(beginning(now), work);
+}
+
+function restart(progress: Progress, work: WorkFile): void {
+  work.together(() => {
+    work.run(
+      `UPDATE records SET kind = NULL, was = NULL, fields = NULL, body = NULL
+       WHERE was IS NOT NULL AND kind NOT IN ('duplicate', 'invalid', 'unmappable', 'ignored')`,
+    );
+    work.run("DELETE FROM extras");
+    work.note("listing", progress);
+  });
+}
+
+async function keepPage(
+  { relations, nextCursor }: Page,
+  before: Progress,
+  askedAt: number,
+  service: ServiceToList,
+  work: WorkFile,
+): Promise<Progress> {
+  const rows = new Map<string, { relation: Relation; row: LedgerRow; body: string | undefined }>();
+  for (const relation of relations) {
+    const { crmCode } = relation;
+    if (typeof crmCode !== "string") continue;
+    const row = rowOf(relation, askedAt, service.fingerprintOf);
+    rows.set(crmCode, { relation, row, body: await service.keepBody?.(crmCode, relation) });
+  }
+  await service.ledger.heal(
+    [...rows].map(([crmCode, { row }]) => [crmCode, row] as const),
+    askedAt,
+  );
+  const active = [...rows.values()].filter(({ row }) => !row.terminated).length;
+  const progress: Progress = {
+    ...before,
+    relations: before.relations + rows.size,
+    active: before.active + active,
+    cursor: nextCursor,
+    isComplete: nextCursor === undefined,
+  };
+  const seed = (work.progress("seed") as number | undefined) ?? 0;
+  work.together(() => {
+    for (const [code, { relation, row, body }] of rows)
+      keepRelation(work, code, relation, row, seed, body);
+    work.note("listing", progress);
+  });
+  return progress;
+}
+
+function keepRelation(
+  work: WorkFile,
+  code: string,
+  relation: Relation,
+  row: LedgerRow,
+  seed: number,
+  body: string | undefined,
+): void {
+  const record = work.get("SELECT * FROM records WHERE code = ?", code) as RecordRow | undefined;
+  const was = row.fingerprint ?? "";
+  if (record === undefined) {
+    if (row.terminated) return;
+    work.run("INSERT INTO extras (code, was) VALUES (?, ?) ON CONFLICT DO NOTHING", code, was);
+    return;
+  }
+  if (FIXED.has(record.kind ?? "")) {
+    work.run("UPDATE records SET was = ? WHERE code = ?", was, code);
+    return;
+  }
+  const kind = compare(wantedOf(record), row);
+  const fields = kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed));
+  work.run(
+    "UPDATE records SET kind = ?, was = ?, fields = ?, body = ? WHERE code = ?",
+    kind,
+    was,
+    fields,
+    kind === "equal" ? null : (body ?? null),
+    code,
+  );
+}
+
+/** Kinds that no comparison changes. */
+const FIXED: ReadonlySet<string> = new Set(["duplicate", "invalid", "unmappable", "ignored"]);
+
+export const wantedOf = ({ status, fingerprint, variant, ends }: RecordRow) => ({
+  status: status as WantedStatus,
+  fingerprint: fingerprint ?? undefined,
+  variant: (variant ?? undefined) as Variant | undefined,
+  ends: ends === 1,
+});
+
+function fieldsOf(
+  { digests, variant }: RecordRow,
+  relation: Relation,
+  row: LedgerRow,
+  seed: number,
+): string[] {
+  // A termination needs no fields of the record.
+  if (digests === null || variant === null) return ["relationStatus"];
+  if (row.variant !== variant) return ["type"];
+  const wanted = new Uint32Array(new Uint8Array(digests).buffer);
+  return changedFields(row.variant, digestsOf(relation, row.variant, seed), wanted);
+}

@@ -1,0 +1,46 @@
+/** Opens a snapshot by the name that the user gives it. */
+import { randomUUID } from "node:crypto";
+import { createWriteStream, rmSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Snapshot } from "../snapshot/read-snapshot.ts";
+import { scanFile } from "../snapshot/scan-file.ts";
+
+export interface OpenSnapshot extends Snapshot {
+  /** When it was taken, as far as its file tells, ms. */
+  readonly takenAt: number;
+  /** Its path; undefined for standard input. */
+  readonly path: string | undefined;
+  close(): void;
+}
+
+/** An export that took longer than this to write says by --as-of when it began, ms. */
+const LONGEST_WRITE_MS = 3_600_000;
+
+/** @param name `-`: standard input, which is kept in a private file until the command ends. */
+export async function openSnapshot(name: string, dir: string): Promise<OpenSnapshot> {
+  if (name !== "-") {
+    const scan = await scanFile(name);
+    const { mtimeMs, birthtimeMs } = await stat(name);
+    const path = resolve(name);
+    return { name, file: name, path, scan, takenAt: takenAt(birthtimeMs, mtimeMs), close() {} };
+  }
+  const file = join(dir, `stdin-${randomUUID()}`);
+  const close = () => rmSync(file, { force: true });
+  const now = Date.now();
+  try {
+    await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 }));
+    const scan = await scanFile(file);
+    return { name: "standard input", file, path: undefined, scan, takenAt: now, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** The records were read while the file was being written: from its creation on. */
+function takenAt(birthtimeMs: number, mtimeMs: number): number {
+  const wroteMs = mtimeMs - birthtimeMs;
+  return birthtimeMs > 0 && wroteMs > 0 && wroteMs < LONGEST_WRITE_MS ? birthtimeMs : mtimeMs;
+}

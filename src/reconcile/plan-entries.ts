@@ -1,0 +1,43 @@
+/** The entries of a plan, from a finished comparison. */
+import type { PlanEntry } from "./plan-file.ts";
+import type { WorkFile } from "./work-file.ts";
+
+/** In the order of the snapshot, so that carrying them out reads it once; terminations without a record last. */
+export function* planEntries(work: WorkFile, terminateMissing: boolean): Generator<PlanEntry> {
+  const sql = `SELECT code, kind, position, fields, was, fingerprint FROM records
+    WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
+  for (const row of work.all<Row>(sql)) {
+    yield {
+      code: row.code,
+      kind: row.kind,
+      position: row.position,
+      fields: row.fields === null ? [] : (JSON.parse(row.fields) as string[]),
+      was: row.was ?? "",
+      wants: row.fingerprint ?? "",
+    };
+  }
+  if (!terminateMissing) return;
+  const extras = "SELECT code, was FROM extras WHERE kind = 'extra' ORDER BY code";
+  for (const { code, was } of work.all<{ code: string; was: string }>(extras)) {
+    yield { code, kind: "extra", position: null, fields: ["relationStatus"], was, wants: "" };
+  }
+}
+
+interface Row {
+  readonly code: string;
+  readonly kind: PlanEntry["kind"];
+  readonly position: number;
+  readonly fields: string | null;
+  readonly was: string | null;
+  readonly fingerprint: string | null;
+}
+
+/** A termination without the record's fields reads the relation first. */
+const WITH_READ = 2;
+
+export function requestsFor(work: WorkFile, terminateMissing: boolean): number {
+  let requests = 0;
+  for (const { wants } of planEntries(work, terminateMissing))
+    requests += wants === "" ? WITH_READ : 1;
+  return requests;
+}

@@ -1,0 +1,164 @@
+/**
+ * A plan on disk: what may be changed, and no value. The first line says what it is made for, the last
+ * one has the hash over all lines before it.
+ */
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream, createWriteStream, renameSync } from "node:fs";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { z } from "zod";
+import { UserError } from "../ops/user-error.ts";
+
+const FORMAT = 1;
+
+const headerSchema = z.object({
+  crmsyncPlan: z.literal(FORMAT),
+  id: z.string(),
+  madeAt: z.iso.datetime(),
+  service: z.string(),
+  prefix: z.string(),
+  mapping: z.string(),
+  mappingHash: z.string(),
+  snapshot: z.object({
+    /** Absent for standard input. */
+    file: z.string().optional(),
+    hash: z.string(),
+    asOf: z.iso.datetime(),
+    object: z.string().optional(),
+    idFrom: z.string().optional(),
+  }),
+  /** Requests that it needs. */
+  requests: z.number(),
+});
+
+export type PlanHeader = z.output<typeof headerSchema>;
+
+export const PLANNED_KINDS = ["missing", "different", "terminated", "ended", "extra"] as const;
+
+const entrySchema = z.object({
+  code: z.string(),
+  kind: z.enum(PLANNED_KINDS),
+  /** The number of its record in the snapshot; null: it has none. */
+  position: z.number().nullable(),
+  fields: z.array(z.string()),
+  /** Fingerprint of what the service listed; "": nothing. */
+  was: z.string(),
+  /** Fingerprint of what is to be sent; "": a termination of what the service has. */
+  wants: z.string(),
+});
+
+export type PlanEntry = z.output<typeof entrySchema>;
+
+const endSchema = z.object({ entries: z.number(), sha256: z.string() });
+
+export interface OpenPlan {
+  readonly file: string;
+  readonly header: PlanHeader;
+  readonly entries: number;
+}
+
+/** Writes the plan beside its place and renames it: a plan that exists is whole. */
+export async function writePlan(
+  file: string,
+  header: PlanHeader,
+  entries: Iterable<PlanEntry>,
+): Promise<OpenPlan> {
+  const hash = createHash("sha256");
+  const part = `${file}.part`;
+  const out = createWriteStream(part, { mode: 0o600 });
+  const failed = once(out, "close");
+  const write = async (value: unknown, isHashed = true): Promise<void> => {
+    const line = `${JSON.stringify(value)}\n`;
+    if (isHashed) hash.update(line);
+    if (!out.write(line)) await once(out, "drain");
+  };
+  try {
+    await once(out, "open");
+    await write(header);
+    let count = 0;
+    for (const entry of entries) {
+      await write(entry);
+      count += 1;
+    }
+    await write({ entries: count, sha256: hash.digest("hex") }, false);
+    out.end();
+    await failed;
+    renameSync(part, file);
+    return { file, header, entries: count };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new UserError(`the plan ${file} cannot be written (${code})`);
+  }
+}
+
+/** @throws UserError when it is not a plan, or not as it was written. */
+export async function openPlan(file: string): Promise<OpenPlan> {
+  const hash = createHash("sha256");
+  let header: PlanHeader | undefined;
+  let lines = 0;
+  let last: string | undefined;
+  for await (const line of linesOf(file)) {
+    if (last !== undefined) {
+      header ??= headerIn(file, last);
+      addTo(hash, last);
+      lines += 1;
+    }
+    last = line;
+  }
+  const end = endSchema.safeParse(parse(last ?? ""));
+  if (header === undefined || !end.success) {
+    throw new UserError(`${file} is not a plan of crmsync reconcile, or it is cut off`);
+  }
+  const isWhole = end.data.entries === lines - 1 && end.data.sha256 === hash.digest("hex");
+  if (!isWhole)
+    throw new UserError(`the plan ${file} was changed after it was written: make a new one`);
+  return { file, header, entries: end.data.entries };
+}
+
+/** What a plan says that it is made for, without the check that nobody has changed it. */
+export async function planHeader(file: string): Promise<PlanHeader | undefined> {
+  for await (const line of linesOf(file)) {
+    const parsed = headerSchema.safeParse(parse(line));
+    return parsed.success ? parsed.data : undefined;
+  }
+  return undefined;
+}
+
+/** The entries of a plan that was opened, in the order of the snapshot. */
+export async function* entriesOf({ file, entries }: OpenPlan): AsyncGenerator<PlanEntry> {
+  let line = -1;
+  for await (const text of linesOf(file)) {
+    line += 1;
+    if (line === 0) continue;
+    if (line > entries) return;
+    yield entrySchema.parse(parse(text));
+  }
+}
+
+const addTo = (hash: Hash, line: string): void => void hash.update(`${line}\n`);
+
+function headerIn(file: string, line: string): PlanHeader {
+  const parsed = headerSchema.safeParse(parse(line));
+  if (parsed.success) return parsed.data;
+  throw new UserError(`${file} is not a plan of this version of crmsync reconcile`);
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const input = createReadStream(file);
+  try {
+    await once(input, "open");
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    throw new UserError(`the plan ${file} cannot be read (${code})`);
+  }
+  yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,100 @@
+/** What intake would make of one event of the snapshot. */
+import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import { eventOrder } from "../event/event-order.ts";
+import { mapEventRecord } from "../mapping/map-event-record.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { UserError } from "../ops/user-error.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { bodyOf } from "../sync/decide.ts";
+import type { FingerprintOf } from "../sync/fingerprint.ts";
+import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
+import type { Problem } from "../sync/problem.ts";
+import type { Wanted } from "./compare.ts";
+import type { SnapshotEvent } from "./read-events.ts";
+
+export interface PlanningView {
+  readonly mapping: Mapping;
+  readonly lists: TenantLists;
+  readonly fingerprintOf: FingerprintOf;
+  /** The present time, ms. */
+  readonly now: number;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+export type PlannedRecord = { readonly position: number; readonly place: string } & (
+  | {
+      readonly kind: "wanted";
+      readonly crmCode: string;
+      readonly order: string;
+      readonly wanted: Wanted;
+      readonly body: Body | undefined;
+    }
+  | { readonly kind: "ignored"; readonly crmCode: string | undefined }
+  | {
+      readonly kind: "invalid" | "unmappable";
+      readonly crmCode: string | undefined;
+      readonly problems: readonly Problem[];
+    }
+);
+
+export async function planRecord(
+  { event: value, place, position }: SnapshotEvent,
+  view: PlanningView,
+): Promise<PlannedRecord> {
+  const at = { position, place };
+  const parsed = parseEvent(value, view.now);
+  if (!parsed.ok) {
+    return { ...at, kind: "invalid", crmCode: undefined, problems: parsed.problems };
+  }
+  const { event } = parsed;
+  const change = { event, subject: event.subject };
+  if (crmToFetchFrom(change) !== undefined) {
+    const problems = [{ field: "data.record", rule: "is required", kind: "nothing" }];
+    return { ...at, kind: "unmappable", crmCode: undefined, problems };
+  }
+  const plan = planChange(change, await mapEvent(event, view), view.lists, view.fingerprintOf);
+  if (plan.kind === "ignore") return { ...at, kind: "ignored", crmCode: plan.crmCode };
+  if (plan.kind === "reject") {
+    return { ...at, kind: plan.reason, crmCode: plan.crmCode, problems: plan.problems };
+  }
+  return { ...at, kind: "wanted", crmCode: plan.crmCode, order: orderOf(event), ...wantedOf(plan) };
+}
+
+function mapEvent(
+  { type, source, subject, data }: CrmEvent,
+  { mapping, lists }: PlanningView,
+  recordId = splitSubject(subject).recordId,
+) {
+  const { object } = splitSubject(subject);
+  const context = { type, source, subject: `${object}/${recordId}`, object, recordId };
+  return mapEventRecord(mapping, context, data?.record, lists);
+}
+
+function wantedOf({ payload, status, fingerprint, variant }: Extract<Plan, { kind: "stage" }>): {
+  wanted: Wanted;
+  body: Body | undefined;
+} {
+  const body = payload && bodyOf(payload, status);
+  const ends = status === "terminated" || body?.["relationStatus"] === "terminated";
+  return { wanted: { status, fingerprint, variant, ends }, body };
+}
+
+/** A snapshot's order among the events of its record: before any live event of the same time. */
+const orderOf = ({ time = "", sequence }: CrmEvent): string => eventOrder({ time, sequence }, 0);
+
+/** @throws UserError when the crmCode of a record depends on the id that it does not contain. */
+export async function requireOwnCode(
+  { event: value, place }: SnapshotEvent,
+  view: PlanningView,
+): Promise<void> {
+  const parsed = parseEvent(value, view.now);
+  if (!parsed.ok) return;
+  const [one, other] = await Promise.all(
+    ["1", "2"].map((recordId) => mapEvent(parsed.event, view, recordId)),
+  );
+  if (one?.crmCode === other?.crmCode) return;
+  throw new UserError(
+    `${place} does not contain its id, from which the mapping makes the crmCode: name its field by --id-from`,
+  );
+}

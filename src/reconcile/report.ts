@@ -1,0 +1,132 @@
+/** The report: one line for each record or relation that differs, as JSON lines or CSV. */
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { UserError } from "../ops/user-error.ts";
+import type { Sealing } from "../state/sealing.ts";
+import type { Problem } from "../sync/problem.ts";
+import { planRecord, type PlanningView } from "./plan-record.ts";
+import type { SnapshotEvent } from "./read-events.ts";
+import type { RecordRow, WorkFile } from "./work-file.ts";
+
+interface Line {
+  readonly crmCode: string | null;
+  readonly kind: string;
+  readonly place: string | null;
+  readonly fields: readonly string[];
+  readonly problems: readonly string[];
+  /** Field → value at the service and in the CRM; only where values were asked for. */
+  readonly values?: Readonly<Record<string, { service: unknown; crm: unknown }>>;
+}
+
+/** What is needed to show values: they are read from the snapshot once more. */
+export interface Values {
+  readonly events: AsyncIterable<SnapshotEvent>;
+  readonly view: PlanningView;
+  readonly sealing: Pick<Sealing, "open">;
+}
+
+export async function writeReport(
+  file: string,
+  work: WorkFile,
+  values: Values | undefined,
+): Promise<void> {
+  const format = file.toLowerCase().endsWith(".csv") ? csvLine : jsonLine;
+  const out = createWriteStream(file, { mode: 0o600 });
+  const closed = once(out, "close");
+  try {
+    await once(out, "open");
+    if (format === csvLine) out.write(`${CSV_COLUMNS.join(",")}\r\n`);
+    for await (const line of linesOf(work, values)) {
+      if (!out.write(format(line))) await once(out, "drain");
+    }
+    out.end();
+    await closed;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new UserError(`the report ${file} cannot be written (${code})`);
+  }
+}
+
+async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenerator<Line> {
+  yield* values === undefined ? differences(work) : differencesWithValues(work, values);
+  const extras = "SELECT code FROM extras WHERE kind = 'extra' ORDER BY code";
+  for (const { code } of work.all<{ code: string }>(extras)) {
+    yield { crmCode: code, kind: "extra", place: null, fields: [], problems: [] };
+  }
+  const rejects = "SELECT code, place, kind, problems FROM rejects ORDER BY position";
+  for (const { code, place, kind, problems } of work.all<Reject>(rejects)) {
+    const found = JSON.parse(problems) as Problem[];
+    yield {
+      crmCode: code,
+      kind,
+      place,
+      fields: found.map(({ field }) => field),
+      problems: found.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`),
+    };
+  }
+}
+
+interface Reject {
+  readonly code: string | null;
+  readonly place: string;
+  readonly kind: string;
+  readonly problems: string;
+}
+
+const DIFFERENCES = `SELECT * FROM records
+  WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
+
+const lineOf = ({ code, kind, position, fields }: RecordRow): Line => ({
+  crmCode: code,
+  kind: kind ?? "",
+  place: `item ${position + 1}`,
+  fields: fields === null ? [] : (JSON.parse(fields) as string[]),
+  problems: [],
+});
+
+function* differences(work: WorkFile): Generator<Line> {
+  for (const row of work.all<RecordRow>(DIFFERENCES)) yield lineOf(row);
+}
+
+async function* differencesWithValues(work: WorkFile, values: Values): AsyncGenerator<Line> {
+  const rows = work.all<RecordRow>(DIFFERENCES);
+  let next = rows.next();
+  for await (const event of values.events) {
+    if (next.done === true) return;
+    if (event.position !== next.value.position) continue;
+    yield await withValues(next.value, event, values);
+    next = rows.next();
+  }
+}
+
+async function withValues(row: RecordRow, event: SnapshotEvent, values: Values): Promise<Line> {
+  const planned = await planRecord(event, values.view);
+  const crm = (planned.kind === "wanted" ? planned.body : undefined) ?? {};
+  const body = row.body === null ? "{}" : await values.sealing.open(row.body, row.code);
+  const service = JSON.parse(body) as Record<string, unknown>;
+  const line = lineOf(row);
+  const fields = row.kind === "missing" ? Object.keys(crm) : line.fields;
+  const entries = fields.map((field) => [
+    field,
+    { service: service[field] ?? null, crm: crm[field] ?? null },
+  ]);
+  return { ...line, values: Object.fromEntries(entries) as NonNullable<Line["values"]> };
+}
+
+const jsonLine = (line: Line): string => `${JSON.stringify(line)}\n`;
+
+const CSV_COLUMNS = ["crmCode", "kind", "place", "fields", "problems", "values"] as const;
+
+function csvLine(line: Line): string {
+  const cells = CSV_COLUMNS.map((column) => {
+    const value = line[column];
+    if (value === undefined || value === null) return "";
+    if (Array.isArray(value)) return quote(value.join("; "));
+    return quote(typeof value === "string" ? value : JSON.stringify(value));
+  });
+  return `${cells.join(",")}\r\n`;
+}
+
+const quote = (text: string): string =>
+  /[",\r\n;]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -1,0 +1,109 @@
+/**
+ * Takes out of the differences what live changes explain: the ledger and the staged states are read
+ * after the listing, so that every change which the listing may have met is known.
+ */
+import type { Ledger } from "../state/ledger.ts";
+import type { StagedStates } from "../state/staged-state.ts";
+import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { REJECTIONS } from "../sync/rejections.ts";
+import { compare, resolve, type Resolved } from "./compare.ts";
+import { reject } from "./ingest.ts";
+import { wantedOf, type Listed } from "./list-service.ts";
+import type { RecordRow, WorkFile } from "./work-file.ts";
+
+const BATCH = 500;
+
+export interface LiveStores {
+  readonly ledger: Pick<Ledger, "heal" | "rowsOf">;
+  readonly staged: Pick<StagedStates, "waiting">;
+}
+
+export async function resolveLive(
+  stores: LiveStores,
+  work: WorkFile,
+  { startedAt }: Listed,
+): Promise<void> {
+  for (let after = ""; ;) {
+    const batch = [
+      ...work.all<RecordRow>(
+        `SELECT * FROM records WHERE code > ? AND (kind IS NULL OR
+           kind IN ('missing', 'different', 'terminated', 'ended', 'variant', 'nothing_to_restore'))
+         ORDER BY code LIMIT ?`,
+        after,
+        BATCH,
+      ),
+    ];
+    if (batch.length === 0) break;
+    after = batch.at(-1)?.code ?? "";
+    await resolveRecords(stores, work, batch, startedAt);
+  }
+  await resolveExtras(stores, work);
+}
+
+async function resolveRecords(
+  stores: LiveStores,
+  work: WorkFile,
+  batch: readonly RecordRow[],
+  startedAt: number,
+): Promise<void> {
+  const absent = batch.filter(({ was }) => was === null).map(({ code }) => code);
+  await stores.ledger.heal(
+    absent.map((code) => [code, { ...rowWithoutProof(true), provedAt: startedAt }] as const),
+    startedAt,
+  );
+  const live = await liveStates(
+    stores,
+    batch.map(({ code }) => code),
+  );
+  work.together(() => {
+    for (const [index, record] of batch.entries()) {
+      const wanted = wantedOf(record);
+      const kind = record.kind ?? compare(wanted, undefined);
+      const resolved = resolve({ ...wanted, order: record.ord }, live[index] ?? NOTHING);
+      keepKind(work, record, resolved === "differs" ? kind : resolved);
+    }
+  });
+}
+
+function keepKind(work: WorkFile, { code, kind: before, position }: RecordRow, kind: string): void {
+  if (kind === before) {
+    if (kind !== "variant" && kind !== "nothing_to_restore") return;
+  }
+  if (kind === "variant" || kind === "nothing_to_restore") {
+    const why = kind === "variant" ? "variant_changed" : "nothing_to_restore";
+    const at = { position, place: `item ${position + 1}`, code };
+    reject(work, at, "invalid", REJECTIONS[why]);
+    work.run("UPDATE records SET kind = 'invalid' WHERE code = ?", code);
+    return;
+  }
+  work.run("UPDATE records SET kind = ? WHERE code = ?", kind, code);
+}
+
+async function resolveExtras(stores: LiveStores, work: WorkFile): Promise<void> {
+  const asOf = (work.progress("order") as string | undefined) ?? "";
+  const wanted = { status: "terminated", fingerprint: undefined, ends: true, order: asOf } as const;
+  for (let after = ""; ;) {
+    const sql =
+      "SELECT code FROM extras WHERE code > ? AND (kind IS NULL OR kind = 'extra') ORDER BY code LIMIT ?";
+    const codes = [...work.all<{ code: string }>(sql, after, BATCH)].map(({ code }) => code);
+    if (codes.length === 0) return;
+    after = codes.at(-1) ?? "";
+    const live = await liveStates(stores, codes);
+    work.together(() => {
+      for (const [index, code] of codes.entries()) {
+        const resolved: Resolved = resolve(wanted, live[index] ?? NOTHING);
+        const kind = resolved === "differs" ? "extra" : resolved;
+        work.run("UPDATE extras SET kind = ? WHERE code = ?", kind, code);
+      }
+    });
+  }
+}
+
+const NOTHING = { row: undefined, staged: undefined };
+
+async function liveStates({ ledger, staged }: LiveStores, codes: readonly string[]) {
+  // The staged states first: one that is settled in between has left its mark in the ledger.
+  const waiting = await staged.waiting(codes);
+  const rows = await ledger.rowsOf(codes);
+  return codes.map((_, index) => ({ row: rows[index], staged: waiting[index] }));
+}

@@ -1,0 +1,111 @@
+/** The comparison from beginning to end: snapshot, listing, live changes, numbers. */
+import { createHash } from "node:crypto";
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { eventOrder } from "../event/event-order.ts";
+import { UserError } from "../ops/user-error.ts";
+import { readEvents, type RecordOptions } from "./read-events.ts";
+import { ingest } from "./ingest.ts";
+import { forgetOldListing, listService, type Listed } from "./list-service.ts";
+import type { OpenSnapshot } from "./open-snapshot.ts";
+import { resolveLive } from "./resolve-live.ts";
+import type { Session } from "./session.ts";
+import { summarise, type Summary } from "./summary.ts";
+import { WorkFile } from "./work-file.ts";
+
+/** What a crash left behind is kept for so long, ms. */
+const LEFT_OVER_MS = 7 * 86_400_000;
+
+export interface ComparisonOptions extends RecordOptions {
+  /** When the snapshot was taken, ms. */
+  readonly asOf: number;
+  readonly showValues: boolean;
+}
+
+export interface Comparison {
+  readonly summary: Summary;
+  /** Requests that it has spent. */
+  readonly requests: number;
+  /** Closed by the caller, who removes it when it is not needed any more. */
+  readonly work: WorkFile;
+}
+
+export interface ComparisonProgress {
+  /** Called for each page. */
+  readonly listing: (listed: Listed, expected: number) => void;
+}
+
+/** @throws UserError; what was listed is then kept for the next try. */
+export async function runComparison(
+  session: Session,
+  snapshot: OpenSnapshot,
+  options: ComparisonOptions,
+  progress: ComparisonProgress,
+): Promise<Comparison> {
+  const { config, fingerprintOf, mapping, service, stores } = session;
+  removeLeftOvers(session.dir);
+  const work = new WorkFile(
+    join(session.dir, `work-${identityOf(session, snapshot, options)}.sqlite`),
+  );
+  const now = () => stores.clock.now();
+  try {
+    const asOf = (work.progress("asOf") as number | undefined) ?? Math.min(options.asOf, now());
+    const events = readEvents(snapshot, mapping, options, asOf);
+    const view = { mapping, lists: stores.tenantLists.current(), fingerprintOf, now: now() };
+    const ingested = await ingest(events, view, work).catch((error: unknown) => {
+      if (error instanceof UserError) work.clear();
+      throw error;
+    });
+    work.note("asOf", asOf);
+    work.note("order", eventOrder({ time: new Date(asOf).toISOString() }, 0));
+    forgetOldListing(work, now());
+    const expected = Math.max(ingested.records, await stores.redis.hlen(stores.keys.ledger));
+    const listed = await listService(
+      {
+        client: service.client,
+        acquire: () => service.quota.acquire("bulk"),
+        ledger: stores.ledger,
+        fingerprintOf,
+        now,
+        retryBaseMs: config.RETRY_BASE_MS,
+        keepBody: options.showValues
+          ? (crmCode, relation) => stores.sealing.seal(JSON.stringify(relation), crmCode)
+          : undefined,
+      },
+      work,
+      (so) => progress.listing(so, expected),
+    );
+    await resolveLive(stores, work, listed);
+    const requests = session.requests + listed.requests;
+    return { summary: summarise(work, ingested, listed), requests, work };
+  } catch (error) {
+    work.close();
+    throw error;
+  }
+}
+
+/** Another comparison of the same things continues this one. */
+function identityOf(session: Session, snapshot: OpenSnapshot, options: ComparisonOptions): string {
+  const { baseUrl, config, fingerprintOf, mappingHash, stores } = session;
+  const { object, idFrom, showValues } = options;
+  const lists = [...stores.tenantLists.current()].map(([field, list]) => [
+    field,
+    { ...list, values: list.values && [...list.values] },
+  ]);
+  const parts = [
+    [baseUrl, config.QUEUE_PREFIX, mappingHash, snapshot.scan.hash, snapshot.path, lists],
+    [object, idFrom, showValues, snapshot.path === undefined ? undefined : options.asOf],
+    // Fingerprints of another key mean nothing here.
+    [fingerprintOf({ type: "Person" })],
+  ];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}
+
+function removeLeftOvers(dir: string): void {
+  for (const name of readdirSync(dir)) {
+    if (!/^(work-|stdin-)|\.part$/.test(name)) continue;
+    const file = join(dir, name);
+    const { mtimeMs = Date.now() } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (Date.now() - mtimeMs > LEFT_OVER_MS) rmSync(file, { force: true });
+  }
+}

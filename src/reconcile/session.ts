@@ -1,0 +1,108 @@
+/** What a reconciliation works with: the mapping, the service, and the tenant's state in Redis. */
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Config } from "../config.ts";
+import { businessRelationMapping } from "../mapping/business-relation.ts";
+import { loadMapping, mappingFileOf } from "../mapping/load-mapping.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { UserError } from "../ops/user-error.ts";
+import { openService, type OpenService } from "../service/open-service.ts";
+import type { Stores } from "../status/stores.ts";
+import type { FingerprintOf } from "../sync/fingerprint.ts";
+
+/** How long a running daemon may take to fetch the tenant's value lists, ms. */
+const LISTS_MS = 60_000;
+const LISTS_CHECK_MS = 250;
+
+export interface Session {
+  readonly config: Config;
+  readonly stores: Stores;
+  readonly service: OpenService;
+  readonly baseUrl: string;
+  readonly mapping: Mapping;
+  readonly mappingHash: string;
+  readonly fingerprintOf: FingerprintOf;
+  /** Where plans and work files are. */
+  readonly dir: string;
+  /** Requests that were spent before the listing. */
+  readonly requests: number;
+  close(): Promise<void>;
+}
+
+/** @param stores closed with the session. */
+export async function openSession(
+  config: Config,
+  stores: Stores,
+  mappingName = config.MAPPING,
+): Promise<Session> {
+  const { SERVICE_BASE_URL: baseUrl } = config;
+  const token = config.secrets.SERVICE_TOKEN;
+  if (baseUrl === undefined || token === undefined) {
+    throw new UserError(
+      "reconcile needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE), as the daemon has them",
+    );
+  }
+  await stores.stateVersion.require();
+  await stores.clock.measure();
+  const denial = await stores.denial.current();
+  if (denial !== undefined) {
+    throw new UserError(`the service denies access (${denial.cause}): see crmsync status`);
+  }
+  const dir = join(config.DATA_DIR, "reconcile");
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const mapping = await loadMapping(mappingName);
+  const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
+  try {
+    return {
+      config,
+      stores,
+      service,
+      baseUrl,
+      mapping,
+      mappingHash: hashOfMapping(mappingName),
+      fingerprintOf: await stores.keyring.fingerprintOf(),
+      dir,
+      requests: await requireLists(stores, service),
+      async close() {
+        await mapping.close();
+        await service.close();
+      },
+    };
+  } catch (error) {
+    await mapping.close();
+    await service.close();
+    throw error;
+  }
+}
+
+function hashOfMapping(name: string): string {
+  const hash = createHash("sha256");
+  const isFile = name !== businessRelationMapping.name;
+  return hash.update(isFile ? readFileSync(mappingFileOf(name)) : name).digest("hex");
+}
+
+/** The tenant's value lists, as intake needs them. @returns how many requests they cost */
+async function requireLists({ tenantLists, clock }: Stores, service: OpenService): Promise<number> {
+  const deadline = performance.now() + LISTS_MS;
+  while (!(await tenantLists.reload())) {
+    if (await tenantLists.claim(LISTS_MS)) {
+      const permit = await service.quota.acquire("bulk");
+      const reply = await service.client.schemaConfig(permit);
+      const stored = reply.kind === "schema" && (await tenantLists.store(reply, clock.now()));
+      if (stored === false || stored === undefined) {
+        await tenantLists.release(1);
+        throw new UserError(
+          `the tenant's value lists cannot be read (${reply.kind}): see crmsync doctor`,
+        );
+      }
+      return 1;
+    }
+    if (performance.now() > deadline) {
+      throw new UserError("the tenant's value lists are not known yet: see crmsync status");
+    }
+    await sleep(LISTS_CHECK_MS);
+  }
+  return 0;
+}

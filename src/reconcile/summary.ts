@@ -1,0 +1,88 @@
+/** What a finished comparison has found, in numbers. */
+import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
+import type { Problem } from "../sync/problem.ts";
+import type { Ingested } from "./ingest.ts";
+import type { Listed } from "./list-service.ts";
+import type { WorkFile } from "./work-file.ts";
+
+/** What is no difference, beside what is. */
+export const AGREEING = {
+  equal: "equal",
+  newer: "changed since the snapshot was taken",
+  waiting: "their change waits to be sent",
+  ignored: "left out by the mapping",
+} as const;
+
+type CountName = DriftKind | keyof typeof AGREEING;
+
+/** Why records cannot be used, and how many. */
+export interface Reason extends Problem {
+  readonly count: number;
+}
+
+export interface Summary {
+  /** Records or events of the snapshot, and those whose crmCode is not known. */
+  readonly records: number;
+  readonly nameless: number;
+  /** crmCodes of the snapshot, and those of them that the service lists. */
+  readonly codes: number;
+  readonly matched: number;
+  /** Relations at the service, and those that are not terminated. */
+  readonly relations: number;
+  readonly active: number;
+  readonly counts: Readonly<Record<CountName, number>>;
+  /** How often each field differs, the most frequent first. */
+  readonly fields: Readonly<Record<string, number>>;
+  readonly reasons: readonly Reason[];
+}
+
+export function summarise(work: WorkFile, ingested: Ingested, listed: Listed): Summary {
+  const found: Record<string, number> = {};
+  const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "extras", "rejects"];
+  for (const table of tables) {
+    const sql = `SELECT kind, count(*) AS n FROM ${table} GROUP BY kind`;
+    // A second record of one crmCode is in both tables.
+    for (const { kind, n } of work.all<{ kind: string; n: number }>(sql)) {
+      if (table !== "rejects" || kind !== "duplicate") found[kind] = (found[kind] ?? 0) + n;
+    }
+  }
+  const names = [...DRIFT_KINDS, ...Object.keys(AGREEING)];
+  const counts = Object.fromEntries(names.map((name) => [name, found[name] ?? 0]));
+  return {
+    records: ingested.records,
+    nameless: ingested.nameless,
+    codes: work.count("SELECT count(*) AS n FROM records"),
+    matched: work.count("SELECT count(was) AS n FROM records"),
+    relations: listed.relations,
+    active: listed.active,
+    counts: { ...counts, ignored: ingested.ignored } as Summary["counts"],
+    fields: fieldCounts(work),
+    reasons: reasonsIn(work),
+  };
+}
+
+function fieldCounts(work: WorkFile): Record<string, number> {
+  const counts = new Map<string, number>();
+  const sql =
+    "SELECT fields FROM records WHERE kind IN ('different', 'terminated', 'ended') AND fields IS NOT NULL";
+  for (const { fields } of work.all<{ fields: string }>(sql)) {
+    for (const field of JSON.parse(fields) as string[]) {
+      counts.set(field, (counts.get(field) ?? 0) + 1);
+    }
+  }
+  return Object.fromEntries([...counts].sort(([, a], [, b]) => b - a));
+}
+
+function reasonsIn(work: WorkFile): Reason[] {
+  const reasons = new Map<string, { problem: Problem; count: number }>();
+  const sql = "SELECT problems, count(*) AS n FROM rejects GROUP BY problems";
+  for (const { problems, n } of work.all<{ problems: string; n: number }>(sql)) {
+    for (const problem of JSON.parse(problems) as Problem[]) {
+      const key = `${problem.field}\n${problem.rule}`;
+      const known = reasons.get(key);
+      reasons.set(key, { problem: known?.problem ?? problem, count: (known?.count ?? 0) + n });
+    }
+  }
+  const all = [...reasons.values()].map(({ problem, count }) => ({ ...problem, count }));
+  return all.sort((a, b) => b.count - a.count);
+}

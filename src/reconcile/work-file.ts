@@ -1,0 +1,135 @@
+/**
+ * What a comparison knows so far, in one SQLite file: it survives a crash, and the memory stays small
+ * however many records there are. It holds crmCodes and fingerprints; the service's values only where
+ * they were asked for, and sealed.
+ */
+import { chmodSync, rmSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { UserError } from "../ops/user-error.ts";
+
+const SQLITE_BUSY = 5;
+
+/** KiB of pages in memory. */
+const CACHE_KIB = 65_536;
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- kind is NULL until the record was compared.
+CREATE TABLE IF NOT EXISTS records (
+  code TEXT PRIMARY KEY, position INTEGER NOT NULL, ord TEXT NOT NULL, status TEXT NOT NULL,
+  fingerprint TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
+  kind TEXT, was TEXT, fields TEXT, body TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS extras (code TEXT PRIMARY KEY, was TEXT, kind TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rejects (
+  position INTEGER NOT NULL, place TEXT NOT NULL, code TEXT, kind TEXT NOT NULL, problems TEXT NOT NULL
+);
+`;
+
+/** Where a record is in the work file once it was compared. */
+export type RecordRow = {
+  readonly code: string;
+  readonly position: number;
+  readonly ord: string;
+  readonly status: string;
+  readonly fingerprint: string | null;
+  readonly variant: string | null;
+  readonly ends: number;
+  readonly digests: Uint8Array | null;
+  readonly kind: string | null;
+  readonly was: string | null;
+  readonly fields: string | null;
+  readonly body: string | null;
+};
+
+export class WorkFile {
+  readonly #database: DatabaseSync;
+  readonly #file: string;
+  readonly #statements = new Map<string, StatementSync>();
+
+  /** @throws UserError when another process works on it. */
+  constructor(file: string) {
+    this.#file = file;
+    this.#database = new DatabaseSync(file);
+    try {
+      this.#database.exec(
+        `PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+         PRAGMA cache_size = -${CACHE_KIB}; BEGIN EXCLUSIVE; ${SCHEMA} COMMIT;`,
+      );
+    } catch (error) {
+      this.#database.close();
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
+      throw new UserError(`another crmsync reconcile compares this snapshot now (${file})`);
+    }
+    chmodSync(file, 0o600);
+  }
+
+  run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.#prepare(sql).run(...values).changes);
+  }
+
+  /** The first row; undefined when there is none. */
+  get(sql: string, ...values: SQLInputValue[]): unknown {
+    return this.#prepare(sql).get(...values);
+  }
+
+  /** The number that a query for one number returns. */
+  count(sql: string): number {
+    return (this.get(sql) as { n: number }).n;
+  }
+
+  /** Not for use by two loops at once, nor across a write of what it reads. */
+  all<Row>(sql: string, ...values: SQLInputValue[]): IterableIterator<Row> {
+    return this.#database.prepare(sql).iterate(...values) as IterableIterator<Row>;
+  }
+
+  /** All or nothing; a crash leaves nothing of it. */
+  together<T>(work: () => T): T {
+    this.#database.exec("BEGIN");
+    try {
+      const result = work();
+      this.#database.exec("COMMIT");
+      return result;
+    } catch (error) {
+      this.#database.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  /** What was noted under this name; undefined: nothing. */
+  progress(name: string): unknown {
+    const row = this.get("SELECT value FROM progress WHERE name = ?", name);
+    return row === undefined ? undefined : JSON.parse((row as { value: string }).value);
+  }
+
+  note(name: string, value: unknown): void {
+    this.run(
+      "INSERT INTO progress VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+      name,
+      JSON.stringify(value),
+    );
+  }
+
+  /** As if the comparison had not begun. */
+  clear(): void {
+    for (const table of ["progress", "records", "extras", "rejects"]) {
+      this.#database.exec(`DELETE FROM ${table}`);
+    }
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  /** Closes it, and removes it: everything in it is known elsewhere by now. */
+  remove(): void {
+    this.close();
+    for (const end of ["", "-wal", "-shm"]) rmSync(this.#file + end, { force: true });
+  }
+
+  #prepare(sql: string): StatementSync {
+    const known = this.#statements.get(sql) ?? this.#database.prepare(sql);
+    this.#statements.set(sql, known);
+    return known;
+  }
+}

@@ -1,0 +1,128 @@
+/** Records in CSV: the first row names the fields, the delimiter is found out. */
+import { Readable, pipeline } from "node:stream";
+import { parse, type CsvError } from "csv-parse";
+import { UserError } from "../ops/user-error.ts";
+import type { Item } from "./item.ts";
+
+const DELIMITERS = [",", ";", "\t", "|"] as const;
+
+/** So many rows tell the delimiter. */
+const SAMPLE_ROWS = 20;
+
+/** A row of CSV has no more characters, so that a missing quote does not swallow the file. */
+const MAX_ROW = 1_000_000;
+
+/** @param start the beginning of the text, which tells the delimiter. */
+export async function* readCsv(
+  file: string,
+  start: string,
+  texts: AsyncIterable<string>,
+): AsyncGenerator<Item> {
+  // Excel writes the delimiter into a line of its own.
+  const named = /^sep=(.)\r?\n/i.exec(start);
+  const delimiter = named?.[1] ?? delimiterOf(start);
+  const parser = parse({
+    delimiter,
+    skip_empty_lines: true,
+    from_line: named === null ? 1 : 2,
+    max_record_size: MAX_ROW,
+  });
+  // Its errors end the iteration below.
+  pipeline(Readable.from(texts), parser, () => {});
+  let columns: Columns | undefined;
+  let row = 0;
+  try {
+    for await (const cells of parser as AsyncIterable<string[]>) {
+      row += 1;
+      if (columns === undefined) columns = columnsOf(file, cells);
+      else yield { place: `${file}, row ${row}`, value: recordOf(file, row, columns, cells) };
+    }
+  } catch (error) {
+    throw errorOf(file, error as Error);
+  }
+  if (row === 1) throw new UserError(`${file} has a row of names and no record`);
+}
+
+/** Names of the columns; "" for one that has none. */
+type Columns = readonly string[];
+
+function columnsOf(file: string, cells: readonly string[]): Columns {
+  const names = cells.map((cell) => cell.trim());
+  const named = names.filter((name) => name !== "");
+  const twice = named.find((name, index) => named.indexOf(name) !== index);
+  if (named.length === 0) throw new UserError(`${file}: the first row must name the columns`);
+  if (twice !== undefined) {
+    throw new UserError(`${file} has two columns with the name ${twice}: rename one of them`);
+  }
+  return names;
+}
+
+/** An empty cell means that the record has no value. */
+function recordOf(file: string, row: number, columns: Columns, cells: readonly string[]) {
+  const fields: [string, string][] = [];
+  for (const [index, value] of cells.entries()) {
+    if (value === "") continue;
+    const name = columns[index] ?? "";
+    if (name === "") {
+      throw new UserError(
+        `${file}, row ${row} has a value in column ${index + 1}, which has no name: the columns are shifted`,
+      );
+    }
+    fields.push([name, value]);
+  }
+  return Object.fromEntries(fields);
+}
+
+/** The parser's own messages may quote values. */
+function errorOf(file: string, error: Error): Error {
+  const { code, lines } = error as Partial<CsvError> & { lines?: number };
+  if (typeof code !== "string" || !code.startsWith("CSV_")) return error;
+  const where = lines === undefined ? file : `${file}, line ${lines}`;
+  const what =
+    MISTAKES.find(([codes]) => codes.includes(code))?.[1] ??
+    `is not CSV (${code}): a quote inside a value must be doubled`;
+  return new UserError(`${where} ${what}`);
+}
+
+const MISTAKES: readonly (readonly [codes: readonly string[], what: string])[] = [
+  [
+    ["CSV_RECORD_INCONSISTENT_FIELDS_LENGTH", "CSV_RECORD_INCONSISTENT_COLUMNS"],
+    "does not have as many columns as the first row: the file is cut off, or its columns are shifted",
+  ],
+  [
+    ["CSV_QUOTE_NOT_CLOSED", "CSV_MAX_RECORD_SIZE"],
+    "has a quoted value that does not end: the file is cut off, or a quote inside a value is not doubled",
+  ],
+];
+
+/** The delimiter that splits the first rows into the same number of columns, most of them. */
+function delimiterOf(start: string): string {
+  const rows = countDelimiters(start);
+  const [header = []] = rows;
+  const scored = DELIMITERS.map((delimiter, index) => {
+    const count = header[index] ?? 0;
+    const isEven = rows.every((row) => row[index] === count);
+    return { delimiter, score: count === 0 ? 0 : count + (isEven ? 1000 : 0) };
+  });
+  const best = scored.reduce((a, b) => (b.score > a.score ? b : a));
+  return best.delimiter;
+}
+
+/** For each row, how often each delimiter stands outside of quotes. */
+function countDelimiters(start: string): number[][] {
+  const rows: number[][] = [];
+  let row = DELIMITERS.map(() => 0);
+  let inQuotes = false;
+  for (const character of start) {
+    if (character === '"') inQuotes = !inQuotes;
+    if (inQuotes) continue;
+    const index = (DELIMITERS as readonly string[]).indexOf(character);
+    if (index !== -1) row[index] = (row[index] ?? 0) + 1;
+    if (character !== "\n") continue;
+    rows.push(row);
+    row = DELIMITERS.map(() => 0);
+    if (rows.length === SAMPLE_ROWS) return rows;
+  }
+  // The last row of the sample may be incomplete.
+  return rows.length === 0 ? [row] : rows;
+}

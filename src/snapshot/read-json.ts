@@ -1,0 +1,145 @@
+/** Records in JSON: lines, a list, or the answer of a CRM's API. Lines and lists are never whole in memory. */
+import { parseExactly } from "../event/exact-json.ts";
+import { UserError } from "../ops/user-error.ts";
+import type { Item } from "./item.ts";
+import { listedRecords } from "./listed-records.ts";
+import { linesOf } from "./read-text.ts";
+
+/** Records by lines, or one document over many lines. */
+export async function* readObjects(
+  file: string,
+  texts: AsyncIterable<string>,
+): AsyncGenerator<Item> {
+  let number = 0;
+  let previous: { number: number; line: string } | undefined;
+  let isFirst = true;
+  const document: string[] = [];
+  for await (const line of linesOf(texts)) {
+    number += 1;
+    if (line.trim() === "") continue;
+    // The first line of a document over many lines is not JSON by itself.
+    if (isFirst && parse(line) === undefined) document.push("");
+    isFirst = false;
+    if (document.length > 0) document.push(line);
+    else {
+      if (previous !== undefined) yield* itemsOfLine(file, previous, false);
+      previous = { number, line };
+    }
+  }
+  if (document.length > 0) {
+    const value = parse(document.join("\n"));
+    if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
+    yield* itemsOf(file, value);
+  } else if (previous !== undefined) yield* itemsOfLine(file, previous, true);
+}
+
+function* itemsOfLine(
+  file: string,
+  { number, line }: { number: number; line: string },
+  isLast: boolean,
+): Generator<Item> {
+  const value = parse(line);
+  if (value === undefined) {
+    const why = isLast ? "is no complete JSON: the file is cut off" : "is not JSON";
+    throw new UserError(`${file}, line ${number} ${why}`);
+  }
+  yield* itemsOf(`${file}, line ${number}`, value);
+}
+
+function* itemsOf(place: string, value: unknown): Generator<Item> {
+  const list = listedRecords(value);
+  if (!Array.isArray(list)) yield { place, value };
+  else
+    for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
+}
+
+/** Undefined for a text that is not JSON. */
+function parse(text: string): unknown {
+  try {
+    return parseExactly(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const itemOf = (place: string, index: number): string => `${place}, item ${index + 1}`;
+
+/** The items of one list. */
+export async function* readList(file: string, texts: AsyncIterable<string>): AsyncGenerator<Item> {
+  const splitter = new ListSplitter();
+  let index = 0;
+  for await (const text of texts) {
+    for (const item of splitter.split(text)) {
+      const place = itemOf(file, index);
+      const value = parse(item);
+      if (value === undefined) throw new UserError(`${place} is not JSON`);
+      yield { place, value };
+      index += 1;
+    }
+  }
+  if (!splitter.isComplete) {
+    throw new UserError(`${file} is cut off: its list does not end (after item ${index})`);
+  }
+}
+
+/** Finds the texts of a list's items; whether they are JSON is left to the parser. */
+class ListSplitter {
+  /** Whether the list has ended, and nothing follows it. */
+  isComplete = false;
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  #item = "";
+
+  *split(text: string): Generator<string> {
+    let from = 0;
+    for (let at = 0; at < text.length; at += 1) {
+      const end = this.#step(text.charCodeAt(at));
+      if (end === "begins") from = at + 1;
+      if (end !== "item" && end !== "list") continue;
+      const item = this.#item + text.slice(from, at);
+      this.#item = "";
+      from = at + 1;
+      // An empty list has no item.
+      if (end === "item" || item.trim() !== "") yield item;
+    }
+    this.#item += text.slice(from);
+    if (this.isComplete && this.#item.trim() !== "") this.isComplete = false;
+  }
+
+  #step(code: number): "begins" | "item" | "list" | undefined {
+    if (this.#inString) {
+      if (this.#escaped) this.#escaped = false;
+      else if (code === BACKSLASH) this.#escaped = true;
+      else if (code === QUOTE) this.#inString = false;
+      return undefined;
+    }
+    switch (code) {
+      case QUOTE:
+        this.#inString = true;
+        return undefined;
+      case OPEN_LIST:
+      case OPEN_OBJECT:
+        this.#depth += 1;
+        return this.#depth === 1 ? "begins" : undefined;
+      case CLOSE_LIST:
+      case CLOSE_OBJECT:
+        this.#depth -= 1;
+        if (this.#depth !== 0) return undefined;
+        this.isComplete = true;
+        return "list";
+      case COMMA:
+        return this.#depth === 1 ? "item" : undefined;
+      default:
+        return undefined;
+    }
+  }
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;

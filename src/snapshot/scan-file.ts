@@ -1,0 +1,106 @@
+/** One pass over a snapshot's bytes: its hash, and in which encoding it was saved. */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { UserError } from "../ops/user-error.ts";
+
+export type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
+
+export interface Scan {
+  /** SHA-256 of all bytes. */
+  readonly hash: string;
+  readonly bytes: number;
+  readonly encoding: Encoding;
+}
+
+/** UTF-16 without a mark is recognised by the zero bytes of its first characters. */
+const SAMPLE_BYTES = 4096;
+
+/** Bytes to which Windows-1252 gives no character. */
+const NOT_IN_1252 = new Set([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
+
+/** @throws UserError when the file cannot be read, is empty, cut off, or of no known encoding. */
+export async function scanFile(file: string): Promise<Scan> {
+  const hash = createHash("sha256");
+  const utf8 = new Utf8Check();
+  let bytes = 0;
+  let start = Buffer.alloc(0);
+  try {
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      hash.update(chunk);
+      utf8.add(chunk);
+      bytes += chunk.length;
+      if (start.length < SAMPLE_BYTES) {
+        start = Buffer.concat([start, chunk.subarray(0, SAMPLE_BYTES - start.length)]);
+      }
+    }
+  } catch (error) {
+    throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
+  }
+  if (bytes === 0) throw new UserError(`${file} is empty: there is nothing to compare`);
+  return { hash: hash.digest("hex"), bytes, encoding: encodingOf(file, start, bytes, utf8) };
+}
+
+function encodingOf(file: string, start: Buffer, bytes: number, utf8: Utf8Check): Encoding {
+  const utf16 = utf16In(start);
+  if (utf16 !== undefined) {
+    if (bytes % 2 === 0) return utf16;
+    throw new UserError(`${file} ends in the middle of a character: it is cut off`);
+  }
+  const hasMark = start.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]));
+  if (utf8.invalid === 0 && !utf8.isCut) return "utf-8";
+  if (utf8.invalid === 0 && (utf8.valid > 0 || hasMark)) {
+    throw new UserError(`${file} ends in the middle of a character: it is cut off`);
+  }
+  if (!hasMark && utf8.valid <= utf8.invalid && !utf8.hasUndefined) return "windows-1252";
+  throw new UserError(
+    `${file} is partly UTF-8 and partly not: it was put together from several encodings; export it again as UTF-8`,
+  );
+}
+
+function utf16In(start: Buffer): Encoding | undefined {
+  if (start[0] === 0xff && start[1] === 0xfe) return "utf-16le";
+  if (start[0] === 0xfe && start[1] === 0xff) return "utf-16be";
+  const zeros = [0, 0] as [number, number];
+  for (const [index, byte] of start.entries()) if (byte === 0) zeros[(index % 2) as 0 | 1] += 1;
+  const many = start.length / 4;
+  if (zeros[1] > many && zeros[0] === 0) return "utf-16le";
+  if (zeros[0] > many && zeros[1] === 0) return "utf-16be";
+  return undefined;
+}
+
+/** Counts the characters beyond ASCII that are UTF-8, and the bytes that are not. */
+class Utf8Check {
+  valid = 0;
+  invalid = 0;
+  hasUndefined = false;
+  /** Bytes that the present character still needs. */
+  #missing = 0;
+
+  /** Whether the last character is not complete. */
+  get isCut(): boolean {
+    return this.#missing > 0;
+  }
+
+  add(chunk: Buffer): void {
+    for (const byte of chunk) {
+      if (byte < 0x80 && this.#missing === 0) continue;
+      this.#addByte(byte);
+    }
+  }
+
+  #addByte(byte: number): void {
+    if (NOT_IN_1252.has(byte)) this.hasUndefined = true;
+    if (this.#missing > 0) {
+      if ((byte & 0xc0) === 0x80) {
+        this.#missing -= 1;
+        if (this.#missing === 0) this.valid += 1;
+        return;
+      }
+      this.invalid += 1;
+      this.#missing = 0;
+    }
+    if (byte < 0x80) return;
+    this.#missing = byte >= 0xc2 && byte <= 0xf4 ? (byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3) : 0;
+    if (this.#missing === 0) this.invalid += 1;
+  }
+}

@@ -1,0 +1,112 @@
+/** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import {
+  codes,
+  lines,
+  person,
+  reconcile,
+  sandboxWith,
+  total,
+  type Fields,
+} from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+
+test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 requests", async () => {
+  await using dir = await tempDir();
+  const all = Array.from({ length: 3000 }, (_, n) => person(n));
+  // 60 are missing at the service, and 40 differ.
+  const held = all.slice(60).map((one, n) => (n < 40 ? { ...one, city: "Luxembourg" } : one));
+  await using sandbox = await sandboxWith(dir, held);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(all));
+  await using daemon = await startDaemon(env);
+
+  const { code, out, err } = await reconcile(env, [file, "--apply", "--yes", "--json"]);
+  expect(code, err).toBe(0);
+  const [found, applied] = out.split("\n").map((line) => JSON.parse(line) as Fields);
+  expect(found).toMatchObject({
+    records: 3000,
+    relations: 2940,
+    counts: { equal: 2900, missing: 60, different: 40, extra: 0 },
+    fields: { city: 40 },
+    requests: 100,
+  });
+  expect(applied).toMatchObject({ entries: 100, applied: { sent: 100 } });
+  await waitUntilSettled(daemon);
+  expect(total(await sandbox.requests())).toBeLessThanOrEqual(103);
+  const relations = await sandbox.relations();
+  expect(relations.size).toBe(3000);
+  expect([...relations.values()].filter(({ city }) => city !== undefined)).toEqual([]);
+});
+
+const CSV_MAPPING = `version: 1
+name: kartei
+objects:
+  - object: kunde
+    crmCode: '"K-" & Kundennr'
+    fields:
+      type: { value: Person }
+      firstName: Vorname
+      lastName: Nachname
+      city: Ort
+`;
+
+test("CSV of an unknown CRM is compared, and a broken export terminates nothing", async () => {
+  await using dir = await tempDir();
+  const mapping = join(dir.path, "kartei.yaml");
+  await writeFile(mapping, CSV_MAPPING);
+  const kunden = codes(0, 100).map((n) => ({
+    ...person(n, { crmCode: `K-${n}`, firstName: "Jürgen", name: `Jürgen Muster ${n}` }),
+    city: n < 5 ? "Trier" : "Köln",
+  }));
+  await using sandbox = await sandboxWith(dir, kunden);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping });
+  const csv = async (name: string, numbers: readonly number[], prefix = "") => {
+    const rows = numbers.map((n) => `${prefix}${n};Jürgen;"Muster ${n}";Köln\r\n`).join("");
+    await writeFile(
+      join(dir.path, name),
+      Buffer.from(`Kundennr;Vorname;Nachname;Ort\r\n${rows}`, "latin1"),
+    );
+    return join(dir.path, name);
+  };
+  const whole = await csv("whole.csv", codes(0, 100));
+  const report = join(dir.path, "report.ndjson");
+  const found = await reconcile(env, [whole, "--json", "--report", report, "--show-values"]);
+  expect(found.code, found.err).toBe(0);
+  expect(JSON.parse(found.out)).toMatchObject({ counts: { equal: 95, different: 5 }, requests: 5 });
+  const [first] = (await readFile(report, "utf8")).split("\n");
+  expect(JSON.parse(first ?? "")).toMatchObject({
+    crmCode: "K-0",
+    kind: "different",
+    values: { city: { service: "Trier", crm: "Köln" } },
+  });
+
+  const broken = await csv("broken.csv", codes(0, 70));
+  const stopped = await reconcile(env, [broken, "--terminate-missing", "--apply", "--yes"]);
+  expect(stopped.code).toBe(1);
+  expect(stopped.err).toMatch(/would terminate 30 of 100 .* give --max-terminate 30\n {2}K-70\n/);
+  const other = await reconcile(env, [await csv("other.csv", codes(0, 100), "9000")]);
+  expect(other).toMatchObject({ code: 1, err: expect.stringContaining("another CRM") as string });
+  // Nothing but listings and the value lists was requested, and nothing lies around.
+  expect(Object.keys(await sandbox.requests()).toSorted()).toEqual([
+    "list 200",
+    "schema-config 200",
+  ]);
+  const left = (await readdir(join(dir.path, "reconcile"))).filter(
+    (name) => !name.startsWith("plan-"),
+  );
+  expect(left).toEqual([]);
+  const stale = await reconcile({ ...env, MAPPING: "generic" }, [
+    "--apply",
+    (JSON.parse(found.out) as { plan: { file: string } }).plan.file,
+  ]);
+  expect(stale).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("another mapping") as string,
+  });
+});

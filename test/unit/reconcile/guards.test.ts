@@ -1,0 +1,89 @@
+import { expect, test } from "vitest";
+import { stopFor } from "../../../src/reconcile/guards.ts";
+import type { Summary } from "../../../src/reconcile/summary.ts";
+
+const COUNTS = {
+  equal: 1000,
+  newer: 0,
+  waiting: 0,
+  ignored: 0,
+  missing: 0,
+  different: 0,
+  terminated: 0,
+  ended: 0,
+  extra: 0,
+  invalid: 0,
+  unmappable: 0,
+  duplicate: 0,
+};
+
+const SUMMARY: Summary = {
+  records: 1000,
+  nameless: 0,
+  codes: 1000,
+  matched: 1000,
+  relations: 1000,
+  active: 1000,
+  counts: COUNTS,
+  fields: {},
+  reasons: [],
+};
+
+type Changes = Partial<Omit<Summary, "counts">> & { counts?: Partial<typeof COUNTS> };
+
+const summary = ({ counts, ...rest }: Changes): Summary => ({
+  ...SUMMARY,
+  ...rest,
+  counts: { ...COUNTS, ...counts },
+});
+
+const NO_LEAVE = { terminateMissing: false, maxTerminate: undefined, firstLoad: false };
+const MISSING = { ...NO_LEAVE, terminateMissing: true };
+
+test.for([
+  ["everything equal", {}, MISSING, undefined],
+  [
+    "a first load into an empty service",
+    { matched: 0, relations: 0, active: 0 },
+    NO_LEAVE,
+    undefined,
+  ],
+  ["a service that has hardly any relation", { matched: 0, active: 19 }, NO_LEAVE, undefined],
+  ["another CRM", { matched: 50 }, NO_LEAVE, "other_crm"],
+  ["the snapshot of one object more", { matched: 0 }, { ...NO_LEAVE, firstLoad: true }, undefined],
+  [
+    "a part of the CRM",
+    { records: 30, codes: 30, matched: 30, counts: { extra: 970 } },
+    NO_LEAVE,
+    undefined,
+  ],
+  [
+    "records that hardly any can be used",
+    { counts: { invalid: 300, unmappable: 300 } },
+    NO_LEAVE,
+    "unusable",
+  ],
+  ["many records that cannot be used", { counts: { invalid: 400 } }, NO_LEAVE, undefined],
+  [
+    "too many relations that the CRM does not have",
+    { counts: { extra: 21 } },
+    MISSING,
+    "terminations",
+  ],
+  ["as many as are allowed", { counts: { extra: 20 } }, MISSING, undefined],
+  ["1 % of many", { active: 10_000, counts: { extra: 100 } }, MISSING, undefined],
+  ["more than 1 % of many", { active: 10_000, counts: { extra: 101 } }, MISSING, "terminations"],
+  ["a broken export that ends 30 %", { counts: { ended: 300 } }, NO_LEAVE, "terminations"],
+  ["both kinds together", { counts: { ended: 11, extra: 10 } }, MISSING, "terminations"],
+  ["an allowed number", { counts: { ended: 300 } }, { ...NO_LEAVE, maxTerminate: 300 }, undefined],
+  [
+    "more than the allowed number",
+    { counts: { ended: 301 } },
+    { ...NO_LEAVE, maxTerminate: 300 },
+    "terminations",
+  ],
+  ["none allowed", { counts: { ended: 1 } }, { ...NO_LEAVE, maxTerminate: 0 }, "terminations"],
+  ["records without a crmCode", { nameless: 1, counts: { extra: 1 } }, MISSING, "nameless"],
+] as const)("%s", ([, changes, options, why]) => {
+  expect(stopFor(summary(changes), options)?.why).toBe(why);
+});

@@ -1,0 +1,85 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { stillTrue } from "../../../src/reconcile/apply-entry.ts";
+import {
+  entriesOf,
+  openPlan,
+  writePlan,
+  type PlanEntry,
+} from "../../../src/reconcile/plan-file.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const HEADER = {
+  crmsyncPlan: 1,
+  id: "a",
+  madeAt: "2026-11-21T08:00:00.000Z",
+  service: "http://service",
+  prefix: "{crmsync}",
+  mapping: "generic",
+  mappingHash: "1",
+  snapshot: { file: "/crm.csv", hash: "2", asOf: "2026-11-21T07:00:00.000Z" },
+  requests: 2,
+} as const;
+
+const entry = (code: string): PlanEntry => {
+  return { code, kind: "different", position: 1, fields: ["city"], was: "x", wants: "y" };
+};
+
+test("A plan is read as it was written", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "plan");
+  await writePlan(file, HEADER, [entry("a"), entry("b")]);
+  const plan = await openPlan(file);
+  expect(plan).toMatchObject({ header: HEADER, entries: 2 });
+  const entries: PlanEntry[] = [];
+  for await (const one of entriesOf(plan)) entries.push(one);
+  expect(entries).toEqual([entry("a"), entry("b")]);
+});
+
+test.for([
+  ["another crmCode", (text: string) => text.replace('"code":"a"', '"code":"c"'), /changed/],
+  ["a line less", (text: string) => text.replace(/\{"code":"b".*\n/, ""), /changed/],
+  ["another service", (text: string) => text.replace("http://service", "http://other"), /changed/],
+  ["no end", (text: string) => text.slice(0, -20), /cut off/],
+  ["something else", () => '{"a":1}\n{"b":2}\n', /not a plan/],
+  ["nothing", () => "", /not a plan/],
+] as const)("A plan with %s is not used", async ([, change, message]) => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "plan");
+  await writePlan(file, HEADER, [entry("a"), entry("b")]);
+  await writeFile(file, change(await readFile(file, "utf8")));
+  await expect(openPlan(file)).rejects.toThrow(message);
+});
+
+const BODY = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
+const OTHER = { ...BODY, city: "Bonn" };
+const ROW = rowOf(BODY, 0, fingerprintOf);
+const was = fingerprintOf(BODY) ?? "";
+const wants = fingerprintOf(OTHER) ?? "";
+const STATE = { order: "2026-02", status: "mapped" } as const;
+const ABSENT = rowWithoutProof(true);
+
+test.for([
+  ["as planned", { was, wants }, ROW, "sent"],
+  ["nothing is known", { was, wants }, undefined, "sent"],
+  ["still missing", { was: "", wants }, ABSENT, "sent"],
+  ["created meanwhile, otherwise", { was: "", wants }, ROW, "changed"],
+  ["created meanwhile, as wanted", { was: "", wants: was }, ROW, "equal"],
+  ["repaired meanwhile", { was, wants }, rowOf(OTHER, 0, fingerprintOf), "equal"],
+  ["changed meanwhile", { was: "z", wants }, ROW, "changed"],
+  ["gone meanwhile", { was, wants }, ABSENT, "changed"],
+  ["a newer live change", { was, wants }, { ...ROW, watermark: "2026-03" }, "newer"],
+  ["a request under way", { was: "z", wants }, { ...ROW, uncertain: true }, "sent"],
+] as const)("An entry is carried out only while it is true: %s", ([, entry, row, outcome]) => {
+  expect(stillTrue(entry, STATE, row)).toBe(outcome);
+});
+
+test("A termination is not sent twice", () => {
+  const terminated = { ...ROW, terminated: true };
+  const state = { ...STATE, status: "terminated" } as const;
+  expect(stillTrue({ was, wants: "" }, state, ROW)).toBe("sent");
+  expect(stillTrue({ was, wants: "" }, state, terminated)).toBe("equal");
+});

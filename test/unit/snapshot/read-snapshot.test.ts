@@ -1,0 +1,120 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
+import { scanFile } from "../../../src/snapshot/scan-file.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+async function read(content: string | Buffer): Promise<{ encoding: string; values: unknown[] }> {
+  await using dir = await tempDir();
+  const file = join(dir.path, "crm");
+  await writeFile(file, content);
+  const scan = await scanFile(file);
+  const values: unknown[] = [];
+  for await (const { value } of readSnapshot({ name: "crm", file, scan })) values.push(value);
+  return { encoding: scan.encoding, values };
+}
+
+const ADA = { id: "1", name: "Ada Müller" };
+const BOB = { id: "2", name: 'Bob; Söhne, "AG"' };
+const BOTH = [ADA, BOB];
+
+const CSV = 'id;name\r\n1;Ada Müller\r\n2;"Bob; Söhne, ""AG"""\r\n';
+const utf16be = (text: string) => Buffer.from(`\ufeff${text}`, "utf16le").swap16();
+
+test.for([
+  ["JSON lines", `${JSON.stringify(ADA)}\n${JSON.stringify(BOB)}\n`, "utf-8"],
+  [
+    "JSON lines without a last end",
+    `${JSON.stringify(ADA)}\r\n\r\n${JSON.stringify(BOB)}`,
+    "utf-8",
+  ],
+  ["a list", ` \n${JSON.stringify(BOTH)}\n`, "utf-8"],
+  ["a list over many lines", JSON.stringify(BOTH, undefined, 2), "utf-8"],
+  ["an API's answer", JSON.stringify({ results: BOTH, paging: {} }), "utf-8"],
+  ["an API's answer over many lines", JSON.stringify({ records: BOTH }, undefined, 2), "utf-8"],
+  [
+    "pages of answers by lines",
+    `{"data":[${JSON.stringify(ADA)}]}\n{"data":[${JSON.stringify(BOB)}]}\n`,
+    "utf-8",
+  ],
+  ["CSV with semicolons", CSV, "utf-8"],
+  ["CSV with a mark", `\ufeff${CSV}`, "utf-8"],
+  ["CSV in UTF-16", Buffer.from(`\ufeff${CSV}`, "utf16le"), "utf-16le"],
+  ["CSV in UTF-16, without a mark", Buffer.from(CSV, "utf16le"), "utf-16le"],
+  ["CSV in UTF-16, big end first", utf16be(CSV), "utf-16be"],
+  ["CSV in Windows-1252", Buffer.from(CSV, "latin1"), "windows-1252"],
+  ["CSV with commas", 'id,name\n1,Ada Müller\n2,"Bob; Söhne, ""AG"""\n', "utf-8"],
+  ["CSV with tabs", 'id\tname\n1\tAda Müller\n2\t"Bob; Söhne, ""AG"""\n', "utf-8"],
+  [
+    "CSV that names its delimiter",
+    `sep=|\r\nid|name\r\n1|Ada Müller\r\n2|"Bob; Söhne, ""AG"""\r\n`,
+    "utf-8",
+  ],
+  [
+    "CSV with a delimiter at each end",
+    'id;name;\n1;Ada Müller;\n2;"Bob; Söhne, ""AG""";\n',
+    "utf-8",
+  ],
+] as const)("%s", async ([, content, encoding]) => {
+  expect(await read(content)).toEqual({ encoding, values: BOTH });
+});
+
+test("An empty cell is no value, and a long number keeps its digits", async () => {
+  expect((await read("id,name,city\n1,,Bonn\n")).values).toEqual([{ id: "1", city: "Bonn" }]);
+  expect((await read('[{"id":1234567890123456789}]')).values).toEqual([
+    { id: "1234567890123456789" },
+  ]);
+});
+
+test("Items are split over pieces of the file", async () => {
+  const many = Array.from({ length: 5000 }, (_, n) => ({ id: n, name: `"[{,\\ ${n}`.repeat(9) }));
+  expect((await read(JSON.stringify(many))).values).toEqual(many);
+  expect((await read(many.map((one) => JSON.stringify(one)).join("\n"))).values).toEqual(many);
+});
+
+test.for([
+  ["nothing", "", /is empty/],
+  ["only blanks", " \n\n", /is empty/],
+  ["an empty list", "[]", /no record/],
+  ["only names", "id,name\n", /no record/],
+  ["lines that end early", `${JSON.stringify(ADA)}\n{"id":"2","na`, /line 2 .*cut off/],
+  ["a broken line", `{"id":\n${JSON.stringify(ADA)}`, /not JSON, or is cut off/],
+  [
+    "a broken line in the middle",
+    `${JSON.stringify(ADA)}\n{"id"\n${JSON.stringify(BOB)}`,
+    /line 2 is not JSON/,
+  ],
+  ["a list that ends early", `[${JSON.stringify(ADA)},{"id":"2"`, /cut off/],
+  ["a list without its last character", JSON.stringify(BOTH).slice(0, -1), /cut off/],
+  ["an answer that ends early", JSON.stringify({ data: BOTH }).slice(0, -3), /cut off/],
+  ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /line 3 .*columns/],
+  ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /line 2 .*columns/],
+  ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
+  ["a value under no name", "id,name,\n1,Ada,Bonn\n", /no name: the columns are shifted/],
+  ["two columns of one name", "id,name,name\n1,Ada,Bob\n", /two columns .* name/],
+  ["a lost character", "id,name\n1,Ada M\ufffdller\n", /line 2 .*U\+FFFD/],
+  [
+    "a character that ends early",
+    Buffer.from("id,näme\n1,Ü").subarray(0, -1),
+    /middle of a character/,
+  ],
+  [
+    "two encodings",
+    Buffer.concat([Buffer.from("id,näme,ö,ü\n"), Buffer.from("1,ü", "latin1")]),
+    /several encodings/,
+  ],
+  [
+    "half a character in UTF-16",
+    Buffer.from("\ufeffid,name\n1,A", "utf16le").subarray(0, -1),
+    /middle of a character/,
+  ],
+  ["a page of HTML", "<html>", /XML or HTML/],
+] as const)("%s is a mistake with a clear message", async ([, content, message]) => {
+  await expect(read(content)).rejects.toThrow(message);
+});
+
+test("No message quotes a value", async () => {
+  await expect(read('id,name\n1,"Zacharias"x\n')).rejects.not.toThrow(/Zacharias/);
+  await expect(read('{"name":"Zacharias"}\n{"name":"Zach')).rejects.not.toThrow(/Zach/);
+});
