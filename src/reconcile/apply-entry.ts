@@ -20,6 +20,7 @@ export const ENTRY_OUTCOMES = {
   sent: "sent",
   equal: "equal by now",
   newer: "a newer change of the CRM came first",
+  held: "held with the other terminations (crmsync held list)",
   changed: "changed since the plan was made",
 } as const;
 
@@ -105,7 +106,12 @@ export async function applyTermination(
 }
 
 /** Nothing was staged. */
-const PASSED: StageResult = { result: "superseded", coalesced: false, expedite: false };
+const PASSED: StageResult = {
+  result: "superseded",
+  coalesced: false,
+  expedite: false,
+  needsJob: false,
+};
 
 async function stageIfTrue(
   entry: Pick<PlanEntry, "was" | "wants">,
@@ -121,6 +127,7 @@ async function stageIfTrue(
 
 const RESULTS: Readonly<Record<StageResult["result"], EntryOutcome>> = {
   staged: "sent",
+  held: "held",
   unchanged: "equal",
   nothing_to_terminate: "equal",
   superseded: "newer",
