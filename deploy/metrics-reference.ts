@@ -1,6 +1,7 @@
 /** Generates docs/metrics.md from the metrics themselves. */
 import { createMetrics } from "../src/ops/metrics.ts";
 import { createGauges } from "../src/status/gauges.ts";
+import { DRIFT_KINDS, type DriftKind } from "../src/sync/drift.ts";
 import type { Readings } from "../src/status/readings.ts";
 
 /** Readings of an idle system: enough for every series of a closed set of labels. */
@@ -63,6 +64,13 @@ export const IDLE: Readings = {
   retried: undefined,
   resealed: undefined,
   actWaitsSince: undefined,
+  reconciliation: {
+    at: 0,
+    tookMs: 0,
+    records: 0,
+    equal: 0,
+    drift: Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, 0])) as Record<DriftKind, number>,
+  },
   tokenIssuedAt: undefined,
 };
 

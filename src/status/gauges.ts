@@ -9,6 +9,7 @@ import { ROLES } from "../state/heartbeats.ts";
 import { SYNC_QUEUE } from "../state/pointer-queue.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
+import { DRIFT_KINDS } from "../sync/drift.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
@@ -155,6 +156,18 @@ const GAUGES: readonly SharedGauge[] = [
     name: "audit_act_age_seconds",
     help: "Age of the oldest act of an operator that has no line in an audit trail yet; 0 when there is none.",
     read: ({ now, actWaitsSince }) => ageSeconds(now, actWaitsSince),
+  },
+  {
+    name: "drift_relations",
+    help: "Relations that differed from the CRM at the last comparison and were not repaired by its plan; no sample before the first one.",
+    labels: ["kind"],
+    read: ({ reconciliation }) =>
+      reconciliation && DRIFT_KINDS.map((kind): Sample => [{ kind }, reconciliation.drift[kind]]),
+  },
+  {
+    name: "reconcile_last_run_timestamp_seconds",
+    help: "When the CRM was last compared with the service; no sample before the first time.",
+    read: ({ reconciliation }) => seconds(reconciliation?.at),
   },
   {
     name: "redis_durable",

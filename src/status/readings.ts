@@ -11,6 +11,7 @@ import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import { nowReading } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
+import type { Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
@@ -82,6 +83,8 @@ export interface Readings {
   readonly resealed: Resealed | undefined;
   /** Since when the oldest act waits for its line in an audit trail. */
   readonly actWaitsSince: number | undefined;
+  /** What the last reconciliation found. */
+  readonly reconciliation: Reconciliation | undefined;
 }
 
 /** @param redis the connection to read over, if it is not that of the stores. */
@@ -155,6 +158,7 @@ function readAll(stores: Stores, redis: Redis) {
     retried: stores.retried.most(),
     resealed: stores.resealing.reading(),
     actWaitsSince: stores.auditActs.waitingSince(),
+    reconciliation: stores.reconciliations.last(),
   });
 }
 

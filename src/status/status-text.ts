@@ -55,6 +55,7 @@ export function statusLines(status: Status, view: View): string[] {
       "ledger",
       `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${status.ledger.relations} relations listed`,
     ),
+    line("reconciled", reconciledText(status)),
     line("sources", sourcesText(status)),
     line("redis", redisText(status)),
   ];
@@ -128,6 +129,12 @@ function denialText({ denial, token }: Status): string {
   const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;
   const state = denial.state.replace("_", " ");
   return `${state}${denial.since === null ? "" : ` since ${time(denial.since)}`} · token ${age}`;
+}
+
+function reconciledText({ at, reconciliation }: Status): string {
+  if (reconciliation.at === null) return "never";
+  const age = duration(Date.parse(at) - Date.parse(reconciliation.at));
+  return `${age} ago: ${countsText(reconciliation.drift) || "no difference"} · equal ${reconciliation.equal}`;
 }
 
 function sourcesText({ at, sources }: Status): string {

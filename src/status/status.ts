@@ -1,6 +1,7 @@
 /** The status document: the JSON of GET /status and of `crmsync status --json`. */
 import type { Redis } from "ioredis";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
+import { DRIFT_KINDS } from "../sync/drift.ts";
 import type { Lane } from "../sync/lane.ts";
 import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
@@ -78,6 +79,12 @@ export interface Status {
   };
   readonly token: { readonly issuedAt: string | null; readonly ageDays: number | null };
   readonly ledger: { readonly state: string; readonly relations: number };
+  /** What the last `crmsync reconcile` found, and its plan has not repaired. */
+  readonly reconciliation: {
+    readonly at: string | null;
+    readonly equal: number;
+    readonly drift: Readonly<Record<string, number>>;
+  };
   readonly sources: Readonly<Record<string, { readonly lastEventAt: string }>>;
   readonly redis: {
     readonly version: string;
@@ -100,7 +107,7 @@ export async function readStatus(
   connection?: Redis,
 ): Promise<Status> {
   const readings = await takeReadings(stores, connection);
-  const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs } = readings;
+  const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs, reconciliation } = readings;
   const outcomes = sumOf(readings.minutes);
   const { tokenIssuedAt } = readings;
   const ageDays =
@@ -151,6 +158,11 @@ export async function readStatus(
       ageDays: ageDays ?? null,
     },
     ledger: { state: warmUp.state, relations: warmUp.relations },
+    reconciliation: {
+      at: reconciliation === undefined ? null : iso(reconciliation.at),
+      equal: reconciliation?.equal ?? 0,
+      drift: inOrder(DRIFT_KINDS, reconciliation?.drift ?? {}),
+    },
     sources: Object.fromEntries(
       Object.entries(readings.sources).map(([name, at]) => [name, { lastEventAt: iso(at) }]),
     ),

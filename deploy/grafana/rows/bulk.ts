@@ -37,6 +37,33 @@ export const BULK: RowSpec = {
     freshnessPanel("bulk", 6),
     {
       kind: "lines",
+      title: "Drift",
+      description:
+        "Relations that differed from the CRM at the last comparison and were not repaired by its plan.",
+      runbook: "CrmsyncChangesLost",
+      unit: "short",
+      width: 12,
+      hidesZeros: true,
+      none: "never compared",
+      queries: [{ expr: shared("drift_relations", "", "kind"), legend: "{{kind}}" }],
+    },
+    {
+      kind: "lines",
+      title: "Since the last comparison",
+      description: "Time since `crmsync reconcile` has compared the CRM with the service.",
+      runbook: "CrmsyncChangesLost",
+      unit: "s",
+      width: 12,
+      none: "never compared",
+      queries: [
+        {
+          expr: `time() - ${shared("reconcile_last_run_timestamp_seconds")}`,
+          legend: "ago",
+        },
+      ],
+    },
+    {
+      kind: "lines",
       title: "Listing of the service",
       description:
         "Requests that list relations, by reply, since the processes started: one per 5000 relations, to warm the ledger.",
