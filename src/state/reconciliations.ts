@@ -6,10 +6,10 @@ import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 
 /** After this long without a sign of its process, another one may carry out a plan, ms. */
-const LEASE_MS = 15_000;
+export const PLAN_LEASE_MS = 15_000;
 
 /** How often the process that carries out a plan must call `claim`, ms. */
-export const RENEW_PLAN_MS = LEASE_MS / 5;
+export const RENEW_PLAN_MS = PLAN_LEASE_MS / 5;
 
 /** A plan can be made so long ago that nobody would use it: until then it is known as used, s. */
 const KEPT_S = 180 * 86_400;
@@ -88,9 +88,9 @@ export class Reconciliations {
   /** Whether this process may carry out a plan now, or go on; one process may at a time. */
   async claim(owner: string): Promise<boolean> {
     const key = this.#keys.planOwner;
-    if ((await this.#write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
+    if ((await this.#write("SET", key, owner, "PX", PLAN_LEASE_MS, "NX")) === "OK") return true;
     if ((await this.#redis.get(key)) !== owner) return false;
-    await this.#redis.pexpire(key, LEASE_MS);
+    await this.#redis.pexpire(key, PLAN_LEASE_MS);
     return true;
   }
 

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../../ops/user-error.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
 import { applyPlan, type Applied } from "../../reconcile/apply-plan.ts";
@@ -9,7 +10,7 @@ import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "../../reconcile/plan-file.ts";
 import { readEvents } from "../../reconcile/read-events.ts";
 import type { Session } from "../../reconcile/session.ts";
-import { RENEW_PLAN_MS } from "../../state/reconciliations.ts";
+import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../../state/reconciliations.ts";
 import { duration } from "../../status/duration.ts";
 import { addPointers } from "../../../workers/report-accepted.ts";
 import type { ReconcileOptions } from "./options.ts";
@@ -19,6 +20,10 @@ const HOUR_MS = 3_600_000;
 
 /** How often it is looked whether a daemon runs that sends the changes, ms. */
 const DAEMON_CHECK_MS = 5000;
+
+/** Longer than a process that was killed holds its claim, ms. */
+const CLAIM_MS = PLAN_LEASE_MS + 2000;
+const CLAIM_CHECK_MS = 500;
 
 /** The plan of this snapshot that was begun and not finished. */
 export async function unfinishedPlan(
@@ -45,9 +50,7 @@ export async function applyIt(
   await requireUsable(session, snapshot, plan, options.maxAge);
   const owner = randomUUID();
   const { reconciliations } = session.stores;
-  if (!(await reconciliations.claim(owner))) {
-    throw new UserError("another process carries out a plan now: wait until it ends");
-  }
+  await claimOrWait(reconciliations, owner);
   const renewing = setInterval(
     () => void reconciliations.claim(owner).catch(() => {}),
     RENEW_PLAN_MS,
@@ -59,6 +62,17 @@ export async function applyIt(
     clearInterval(renewing);
     clearInterval(watching);
     await reconciliations.release(owner);
+  }
+}
+
+/** One that was killed holds its claim for some seconds. @throws UserError when another one works. */
+async function claimOrWait(reconciliations: Reconciliations, owner: string): Promise<void> {
+  const deadline = performance.now() + CLAIM_MS;
+  while (!(await reconciliations.claim(owner))) {
+    if (performance.now() > deadline) {
+      throw new UserError("another process carries out a plan now: wait until it ends");
+    }
+    await sleep(CLAIM_CHECK_MS);
   }
 }
 

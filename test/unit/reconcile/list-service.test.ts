@@ -1,0 +1,111 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Permit } from "../../../src/quota/permit.ts";
+import { ingest } from "../../../src/reconcile/ingest.ts";
+import { listService, type ServiceToList } from "../../../src/reconcile/list-service.ts";
+import type { SnapshotEvent } from "../../../src/reconcile/read-events.ts";
+import { WorkFile } from "../../../src/reconcile/work-file.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import type { ListReply } from "../../../src/service/reply.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const person = (n: number) => {
+  return { type: "Person", crmCode: `p${n}`, firstName: "Ada", lastName: `Muster ${n}` };
+};
+
+async function* events(count: number): AsyncGenerator<SnapshotEvent> {
+  for (let n = 0; n < count; n += 1) {
+    const event = {
+      specversion: "1.0",
+      id: `${n}`,
+      source: "/test",
+      type: "crm.record.updated",
+      subject: `contact/p${n}`,
+      time: "2026-11-21T08:00:00.000Z",
+      data: { record: person(n) },
+    };
+    yield { place: `item ${n}`, position: n, event, hasId: true };
+  }
+}
+
+const page = (from: number, to: number, nextCursor?: string): ListReply => ({
+  kind: "page",
+  relations: Array.from({ length: to - from }, (_, n) => person(from + n)),
+  ...(nextCursor !== undefined && { nextCursor }),
+});
+
+const UNAVAILABLE: ListReply = { kind: "unavailable", reason: "timeout", ambiguous: false };
+const EXPIRED: ListReply = { kind: "rejected", status: 400, problems: [] } as unknown as ListReply;
+
+/** A service that gives these replies in turn, and the cursors that it was asked for. */
+function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; asked: unknown[] } {
+  const left = [...replies];
+  const asked: unknown[] = [];
+  const service: ServiceToList = {
+    client: {
+      listPage: async (_permit, options) => {
+        asked.push(options?.cursor);
+        return left.shift() ?? UNAVAILABLE;
+      },
+    },
+    acquire: async () => undefined as unknown as Permit,
+    ledger: { heal: async () => 0 },
+    fingerprintOf,
+    now: () => 1000,
+    retryBaseMs: 1,
+    keepBody: undefined,
+  };
+  return { service, asked };
+}
+
+const view = { mapping: businessRelationMapping, lists: new Map(), fingerprintOf, now: Date.now() };
+
+const kinds = (work: WorkFile) =>
+  Object.fromEntries(
+    [
+      ...work.all<{ kind: string | null; n: number }>(
+        "SELECT kind, count(*) AS n FROM records GROUP BY kind",
+      ),
+    ].map(({ kind, n }) => [kind ?? "not compared", n]),
+  );
+
+test("A listing that fails in the middle is continued at its page by the next process", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "work.sqlite");
+  const first = new WorkFile(file);
+  await ingest(events(30), view, first);
+  const broken = serviceOf([page(0, 10, "a")]);
+  await expect(listService(broken.service, first, () => {})).rejects.toThrow(
+    /unavailable \(timeout\).* Nothing was sent.* after the 10 relations/,
+  );
+  first.close();
+  const second = new WorkFile(file);
+  await ingest(events(0), view, second);
+  const whole = serviceOf([page(10, 20, "b"), page(20, 30)]);
+  const listed = await listService(whole.service, second, () => {});
+  expect(whole.asked).toEqual(["a", "b"]);
+  expect(listed).toMatchObject({ relations: 30, active: 30 });
+  expect(kinds(second)).toEqual({ equal: 30 });
+  second.remove();
+});
+
+test("A cursor that the service does not know any more lets the listing begin again", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  await ingest(events(20), view, work);
+  const { service, asked } = serviceOf([page(0, 10, "a"), EXPIRED, page(0, 15, "c"), page(15, 19)]);
+  const listed = await listService(service, work, () => {});
+  expect(asked).toEqual([undefined, "a", undefined, "c"]);
+  expect(listed).toMatchObject({ relations: 19, requests: 4 });
+  expect(kinds(work)).toEqual({ equal: 19, "not compared": 1 });
+  work.remove();
+});
+
+test("A second process cannot work on the same comparison", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "work.sqlite");
+  const work = new WorkFile(file);
+  expect(() => new WorkFile(file)).toThrow(/another crmsync reconcile/);
+  work.remove();
+});
