@@ -7,6 +7,7 @@ import { runFailover } from "./failover.ts";
 import { runIngest } from "./ingest.ts";
 import { runMemory } from "./memory.ts";
 import { runPacing } from "./pacing.ts";
+import { runReconcile } from "./reconcile.ts";
 import { runQuota, runQuotaInTrouble } from "./quota.ts";
 import { saveResults, toMarkdown, type Table } from "./table.ts";
 
@@ -25,6 +26,7 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
   ],
   memory: async (redisUrl) => [await runMemory(redisUrl)],
   failover: async () => [await runFailover()],
+  reconcile: async (redisUrl) => [await runReconcile(redisUrl)],
 };
 
 const wanted = process.argv.slice(2);

@@ -27,7 +27,7 @@ export function terminationsIn({ counts }: Summary, terminateMissing: boolean): 
   return counts.ended + (terminateMissing ? counts.extra : 0);
 }
 
-export const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
+const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
   maxTerminate ?? Math.max(TERMINATIONS, Math.ceil(active * TERMINATED_SHARE));
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */

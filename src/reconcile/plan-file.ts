@@ -33,7 +33,7 @@ const headerSchema = z.object({
 
 export type PlanHeader = z.output<typeof headerSchema>;
 
-export const PLANNED_KINDS = ["missing", "different", "terminated", "ended", "extra"] as const;
+const PLANNED_KINDS = ["missing", "different", "terminated", "ended", "extra"] as const;
 
 const entrySchema = z.object({
   code: z.string(),

@@ -1,5 +1,6 @@
 /** The result of a comparison, for people or as JSON. */
 import { styleText } from "node:util";
+import { counted } from "../../ops/counted.ts";
 import type { Stop } from "../../reconcile/guards.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
@@ -83,13 +84,13 @@ function detailsOf({ fields, reasons }: Summary): string[] {
 
 function outlookLines(outlook: Outlook, { apply, planned, stop }: PrintOptions): string[] {
   const { spent, requests, terminations, remaining, limit, endsAt } = outlook;
-  const quota = `${spent} requests spent; ${remaining} of ${limit} left in this hour`;
+  const quota = `${counted(spent, "request")} spent; ${remaining} of ${limit} left in this hour`;
   if (requests === 0) return [`nothing to do. ${quota}`];
   const end = endsAt === undefined ? "" : `, done at ${clockTime(endsAt)} if it begins now`;
-  const ending = terminations > 0 ? `, ${terminations} terminations among them` : "";
-  const lines = [`${requests} requests needed${ending}${end}. ${quota}`];
+  const ending = terminations > 0 ? `, ${counted(terminations, "termination")} among them` : "";
+  const lines = [`${counted(requests, "request")} needed${ending}${end}. ${quota}`];
   if (stop === undefined && planned !== undefined) {
-    lines.push(`plan of ${planned.entries} changes: ${planned.file}`);
+    lines.push(`plan of ${counted(planned.entries, "change")}: ${planned.file}`);
     if (apply === undefined) {
       lines.push(`to carry it out: crmsync reconcile --apply ${planned.file}`);
     }
