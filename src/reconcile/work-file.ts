@@ -10,7 +10,7 @@ import { UserError } from "../ops/user-error.ts";
 const SQLITE_BUSY = 5;
 
 /** KiB of pages in memory. */
-const CACHE_KIB = 65_536;
+const CACHE_KIB = 16_384;
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

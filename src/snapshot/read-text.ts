@@ -1,6 +1,6 @@
 /** A snapshot's text, a piece at a time. */
-import { createReadStream } from "node:fs";
 import { UserError } from "../ops/user-error.ts";
+import { readChunks } from "./read-chunks.ts";
 import type { Encoding } from "./scan-file.ts";
 
 /** What a program writes in the place of a character that it could not read. */
@@ -14,7 +14,7 @@ export async function* readText(
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder(encoding);
   let line = 1;
-  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+  for await (const chunk of readChunks(file)) {
     const text = decoder.decode(chunk, { stream: true });
     const lost = text.indexOf(REPLACEMENT);
     if (lost !== -1) {

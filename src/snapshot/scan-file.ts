@@ -1,7 +1,7 @@
 /** One pass over a snapshot's bytes: its hash, and in which encoding it was saved. */
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { UserError } from "../ops/user-error.ts";
+import { readChunks } from "./read-chunks.ts";
 
 export type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
 
@@ -25,7 +25,7 @@ export async function scanFile(file: string): Promise<Scan> {
   let bytes = 0;
   let start = Buffer.alloc(0);
   try {
-    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    for await (const chunk of readChunks(file)) {
       hash.update(chunk);
       utf8.add(chunk);
       bytes += chunk.length;
