@@ -1,5 +1,5 @@
--- Corrects rows of the ledger by what the service was seen to hold. What was proven since then, or may
--- be changing now, stays.
+-- Corrects rows of the ledger by what the service was seen to hold. What was proven since then, or
+-- may be changing now, stays.
 --
 -- KEYS  1 ledger
 -- ARGV  1 when the service was asked, ms  2... crmCode, row, crmCode, row, ...
@@ -12,7 +12,9 @@ for i = 2, #ARGV, 2 do
   -- A relation that no row is about and that the service does not have needs none.
   local isNew = not row and seen.e == 1
   local mayHeal = row and not row.u and row.s < tonumber(ARGV[1])
-  if isNew or (mayHeal and (row.e ~= seen.e or row.f ~= seen.f or row.x ~= seen.x or row.k ~= seen.k)) then
+  local differs = row and
+    (row.e ~= seen.e or row.f ~= seen.f or row.x ~= seen.x or row.k ~= seen.k)
+  if isNew or (mayHeal and differs) then
     if row then seen.w, seen.wf, seen.ws = row.w, row.wf, row.ws end
     redis.call('HSET', KEYS[1], ARGV[i], cjson.encode(seen))
     healed = healed + 1
