@@ -1,5 +1,6 @@
 /** What `start` tells a person on a terminal: where everything is. */
 import type { Config } from "../config.ts";
+import { withoutPassword } from "../ops/redis-url.ts";
 import type { Role } from "../state/heartbeats.ts";
 
 export interface Addresses {
@@ -29,9 +30,8 @@ export function addressesText(addresses: Addresses): string {
   if (OPERATOR_TOKEN !== undefined || VIEWER_TOKEN !== undefined)
     rows.push(["queues", `${opsUrl}/queues`]);
   if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
-  // The URL of another Redis is in REDIS_URL, and its password does not belong on a screen.
   if (config.REDIS_URL === undefined)
-    rows.push(["Redis", `${redisUrl}   (also: crmsync redis-url)`]);
+    rows.push(["Redis", `${withoutPassword(redisUrl)}   (with its password: crmsync redis-url)`]);
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.map(([name, where]) => `  ${name.padEnd(width)}  ${where}\n`);
   return `\ncrmsync ${version} is up. Ctrl-C ends it.\n\n${lines.join("")}\n`;

@@ -99,7 +99,7 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
     throw explainPorts(error, config);
   });
   if (options.json) {
-    const shown = config.REDIS_URL === undefined ? redisUrl : withoutPassword(redisUrl);
+    const shown = withoutPassword(redisUrl);
     const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };
     process.stdout.write(`${JSON.stringify(line)}\n`);
   } else if (config.AUDIT_LOG !== "stdout" && isForPeople(config, process.stdout)) {

@@ -1,6 +1,7 @@
 /** The product as its users run it: real processes, real HTTP. */
 import { parseSamples, sumOf } from "../../src/demo/daemon-metrics.ts";
 import { readRelations, readRequests } from "../../src/demo/service-reader.ts";
+import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
 import type { Status } from "../../src/status/status.ts";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
 import { waitFor } from "./wait-for.ts";
@@ -76,10 +77,8 @@ export async function startDaemon(
     env: { HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn", ...env },
   });
   const [line] = await process.line(/^\{.*"redisUrl".*\}$/, START_DEADLINE_MS);
-  const { url, opsUrl, redisUrl } = JSON.parse(line) as Record<
-    "url" | "opsUrl" | "redisUrl",
-    string
-  >;
+  const { url, opsUrl } = JSON.parse(line) as Record<"url" | "opsUrl", string>;
+  const redisUrl = env["REDIS_URL"] ?? (await findEmbeddedRedis(env["DATA_DIR"] ?? ".crmsync"));
   const token = env["VIEWER_TOKEN"] ?? env["OPERATOR_TOKEN"];
   const headers: Record<string, string> =
     token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -87,7 +86,7 @@ export async function startDaemon(
   return {
     process,
     url,
-    redisUrl,
+    redisUrl: redisUrl ?? "",
     metric: async (name, labels) => metricIn(await (await read("/metrics")).text(), name, labels),
     push: (events) =>
       fetch(`${url}/events`, {
