@@ -17,6 +17,7 @@ export type ActName =
   | "held.release"
   | "ledger.forget"
   | "process.start"
+  | "reconcile.apply"
   | "secret.replaced";
 
 export interface Act {

@@ -9,6 +9,7 @@ import { ROWS } from "../../deploy/grafana/panels.ts";
 import { freePort } from "../../src/ops/free-port.ts";
 import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { lines, person, reconcile } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { requireTool } from "../support/requirements.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -135,6 +136,11 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
   await second.push(numbers.map((n) => personEvent(`bulk${n}`, {}, { lane: "bulk" })));
   await second.push([personEvent("bad", { lastName: "" })]);
   await first.push(numbers.map((n) => personEvent(`live${n}`, { firstName: `again ${n}` })));
+
+  const snapshot = join(dir.path, "crm.ndjson");
+  await writeFile(snapshot, lines(numbers.map((n) => person(n))));
+  const compared = await reconcile({ ...env, DATA_DIR: dir.path }, [snapshot, "--first-load"]);
+  expect(compared.code, compared.err).toBe(0);
 
   const empty = async () => {
     const missing: string[] = [];

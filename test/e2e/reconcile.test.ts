@@ -14,6 +14,7 @@ import {
 } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 requests", async () => {
   await using dir = await tempDir();
@@ -21,7 +22,8 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   // 60 are missing at the service, and 40 differ.
   const held = all.slice(60).map((one, n) => (n < 40 ? { ...one, city: "Luxembourg" } : one));
   await using sandbox = await sandboxWith(dir, held);
-  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const trail = join(dir.path, "audit.log");
+  const env = envFor(sandbox, { DATA_DIR: dir.path, AUDIT_LOG: trail });
   const file = join(dir.path, "crm.ndjson");
   await writeFile(file, lines(all));
   await using daemon = await startDaemon(env);
@@ -42,6 +44,10 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   const relations = await sandbox.relations();
   expect(relations.size).toBe(3000);
   expect([...relations.values()].filter(({ city }) => city !== undefined)).toEqual([]);
+  const actsOf = async (name: string) =>
+    (await readFile(trail, "utf8")).split(`"act":"${name}"`).length - 1;
+  await waitFor(async () => (await actsOf("reconcile.apply")) === 1, { what: "the act's line" });
+  expect(await actsOf("change")).toBe(100);
 });
 
 const CSV_MAPPING = `version: 1

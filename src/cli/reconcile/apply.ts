@@ -13,6 +13,7 @@ import type { Session } from "../../reconcile/session.ts";
 import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../../state/reconciliations.ts";
 import { duration } from "../../status/duration.ts";
 import { addPointers } from "../../../workers/report-accepted.ts";
+import { recordAct } from "../operator.ts";
 import type { ReconcileOptions } from "./options.ts";
 import { showBar } from "./bars.ts";
 
@@ -57,6 +58,10 @@ export async function applyIt(
   );
   const watching = watchDaemon(session);
   try {
+    const { entries, header } = plan;
+    await recordAct(session.stores, "reconcile.apply", {
+      details: { plan: header.id, snapshot: header.snapshot.hash, entries },
+    });
     print(await feed(session, snapshot, plan), plan, options);
   } finally {
     clearInterval(renewing);
@@ -135,7 +140,7 @@ async function feed(session: Session, snapshot: OpenSnapshot, plan: OpenPlan): P
   }
 }
 
-/** Without a daemon the changes wait, and nobody would know why. */
+/** Without a daemon the changes wait: the command says so. */
 function watchDaemon({ stores }: Session): NodeJS.Timeout {
   let isTold = false;
   const look = async () => {
