@@ -116,7 +116,7 @@ export async function openPlan(file: string): Promise<OpenPlan> {
   return { file, header, entries: end.data.entries };
 }
 
-/** What a plan says that it is made for, without the check that nobody has changed it. */
+/** What a plan is made for, by its own words: whether it was changed is not checked. */
 export async function planHeader(file: string): Promise<PlanHeader | undefined> {
   for await (const line of linesOf(file)) {
     const parsed = headerSchema.safeParse(parse(line));

@@ -11,7 +11,7 @@ export const PLAN_LEASE_MS = 15_000;
 /** How often the process that carries out a plan must call `claim`, ms. */
 export const RENEW_PLAN_MS = PLAN_LEASE_MS / 5;
 
-/** A plan can be made so long ago that nobody would use it: until then it is known as used, s. */
+/** For how long a plan is known as used: it may be applied no longer than that, s. */
 const KEPT_S = 180 * 86_400;
 
 export interface Reconciliation {

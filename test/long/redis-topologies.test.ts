@@ -211,7 +211,7 @@ it("many tenants on a Cluster: each in one slot, spread over the nodes", async (
   expect([...slotsOf.keys()].toSorted()).toEqual(prefixes.toSorted());
   expect([...slotsOf.values()].map(({ size }) => size)).toEqual(prefixes.map(() => 1));
   expect(used.size).toBe(3);
-  // The doctor of one tenant looks at all nodes for changes that nobody sends.
+  // The doctor of one tenant looks at all nodes for changes that no process sends.
   const env = { REDIS_URL: group.url, QUEUE_PREFIX: "{tenant0}" };
   const doctor = spawnCrmsync(["doctor"], { env });
   await doctor.ended;

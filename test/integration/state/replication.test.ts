@@ -3,7 +3,7 @@ import { Replication } from "../../../src/state/replication.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-it("what was written is on a replica; a replica that hangs, or none, keeps nobody waiting", async () => {
+it("what was written is on a replica; a replica that hangs, or none, delays no sender", async () => {
   await using primary = await ownRedis();
   await using replica = await ownRedis({
     replicaof: `127.0.0.1 ${new URL(primary.url).port}`,

@@ -152,7 +152,7 @@ test("a later file alone is whole with the head before it, and else says what is
   ]);
 });
 
-test("chains of several processes in one stream are told apart", () => {
+test("each line of a stream is checked in the chain of its own process", () => {
   const [a, b] = [trailOf(3, PLAIN, "a"), trailOf(3, PLAIN, "b")];
   const mixed = a.lines.flatMap((line, n) => [line, b.lines[n] ?? ""]);
   expect(verify(mixed)).toMatchObject({ faults: [], chains: [{ first: 1 }, { first: 1 }] });

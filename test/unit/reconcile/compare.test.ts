@@ -56,7 +56,7 @@ test.for(cases)("It agrees with decide(): %o", ({ held, payload, status }) => {
   expect(DECISIONS[compared]).toContain(decide({ payload, status }, known, fingerprintOf).kind);
 });
 
-test("What was terminated by mistake is told apart from what differs", () => {
+test("What was terminated by mistake has a kind of its own", () => {
   const wanted = {
     status: "mapped",
     fingerprint: fingerprintOf(PERSON),
