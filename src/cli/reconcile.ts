@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { UserError } from "../ops/user-error.ts";
+import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
 import { openSession, type Session } from "../reconcile/session.ts";
@@ -32,7 +33,8 @@ export function reconcileCommand(): Command {
     .option(
       "--max-age <hours>",
       "do not use a plan that is older",
-      wholeNumber(1),
+      // For so long it is known whether a plan was used.
+      wholeNumber(1, PLAN_KEPT_HOURS),
       DEFAULT_MAX_AGE_HOURS,
     )
     .option("--terminate-missing", "also plan to terminate relations that the CRM does not have")

@@ -11,8 +11,8 @@ export const PLAN_LEASE_MS = 15_000;
 /** How often the process that carries out a plan must call `claim`, ms. */
 export const RENEW_PLAN_MS = PLAN_LEASE_MS / 5;
 
-/** For how long a plan is known as used: it may be applied no longer than that, s. */
-const KEPT_S = 180 * 86_400;
+/** For how long a plan is known as used: it may be applied no longer than that. */
+export const PLAN_KEPT_HOURS = 180 * 24;
 
 export interface Reconciliation {
   /** When the comparison ended, ms. */
@@ -82,7 +82,7 @@ export class Reconciliations {
   async note(planId: string, { state, done }: PlanProgress): Promise<void> {
     const key = this.#keys.plan(planId);
     await this.#write("HSET", key, "state", state, "done", done);
-    await this.#redis.expire(key, KEPT_S);
+    await this.#redis.expire(key, PLAN_KEPT_HOURS * 3600);
   }
 
   /** Whether this process may carry out a plan now, or go on; one process may at a time. */
