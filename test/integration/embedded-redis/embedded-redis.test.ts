@@ -1,11 +1,14 @@
-import { stat, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
 import type { EmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
 import { spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
@@ -107,6 +110,18 @@ test("A server that cannot be restarted is reported through `exited`", async () 
   await waitFor(async () => (await start(dataDir)).url !== "", {
     what: "the directory is unlocked",
   });
+});
+
+test("A machine that has only valkey-server uses it", async () => {
+  const bin = await newDataDir();
+  const server = await findRedisServer();
+  for (const [name, command] of Object.entries({ sh: "sh", env: "env", "valkey-server": server })) {
+    const { stdout } = await promisify(execFile)("sh", ["-c", `command -v ${command}`]);
+    await symlink(stdout.trim(), join(bin, name));
+  }
+  const daemon = join(import.meta.dirname, "daemon.ts");
+  await using child = spawnNode([daemon, await newDataDir()], { env: { PATH: bin } });
+  await child.line(/^url redis:/);
 });
 
 test("Without a redis-server and the right to install one, the error lists every way to get one", async () => {
