@@ -5,7 +5,7 @@ import { Person } from "./person.ts";
 import { readPieces, type Piece, type Place } from "./read-traces.ts";
 import { Records, type RecordTrace } from "./record-traces.ts";
 
-/** Kinds of traces, as people are told. */
+/** Kinds of traces, in the words that the command prints. */
 export const TRACES = {
   ledger: ["row of the ledger", "rows of the ledger"],
   staged: ["staged state", "staged states"],

@@ -8,8 +8,8 @@ import { Refusal } from "./refusal.ts";
 const MAX_SENDERS = 10_000;
 
 /**
- * Counts a request. A sender whose credentials are verified has a count of its own, so that nobody
- * else can use it up; all others count by their address (IPv6: by its network of 64 bits).
+ * Counts a request. A sender whose credentials are verified has a count of its own, which others cannot
+ * use up. All others share one count per address (IPv6: per network of 64 bits).
  * @param status how a request above the limit is answered.
  * @throws Refusal when the sender was too fast.
  */

@@ -4,29 +4,20 @@
  */
 import { expect, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
+import { armFault } from "../support/arm-fault.ts";
 import {
   startDaemon,
   startSandbox,
   waitUntilSettled,
   type DaemonProcess,
-  type SandboxProcess,
 } from "../support/crmsync.ts";
-import { personEvent } from "../support/person-event.ts";
+import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const RELATIONS = "/v1.1/business-relations";
 const USUAL = 30;
-
-async function fault(sandbox: SandboxProcess, body: object): Promise<void> {
-  const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ times: 10_000, ...body }),
-  });
-  expect(armed.status).toBe(201);
-}
 
 async function findings(daemon: DaemonProcess): Promise<string[]> {
   const status = await daemon.status();
@@ -38,9 +29,6 @@ const named = (daemon: DaemonProcess, says: RegExp) =>
     deadlineMs: 60_000,
     what: `status says ${says}`,
   });
-
-const people = (count: number, prefix: string, fields: Record<string, unknown> = {}) =>
-  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`, fields));
 
 it("names rejected changes, a record that fails again and again, and a slow service", async () => {
   await using sandbox = await startSandbox();
@@ -58,7 +46,7 @@ it("names rejected changes, a record that fails again and again, and a slow serv
   expect(await findings(daemon)).toEqual([]);
 
   // One record gets a 500 each time; its hold lasts as long as a request may.
-  await fault(sandbox, { fault: "error", status: 500, method: "PUT", path: `${RELATIONS}/r0` });
+  await armFault(sandbox, { fault: "error", status: 500, method: "PUT", path: `${RELATIONS}/r0` });
   await daemon.push([personEvent("r0", { city: "Basel" })]);
 
   await daemon.push([
@@ -86,7 +74,7 @@ it("names rejected changes, a record that fails again and again, and a slow serv
   expect(JSON.parse(logged[0] ?? "")).toMatchObject({ level: "info", status: 500, tries: 0 });
 
   // A slow service is none whose clock is wrong.
-  await fault(sandbox, { fault: "latency", ms: 1500 });
+  await armFault(sandbox, { fault: "latency", ms: 1500 });
   await daemon.push(people(6, "slow"));
   expect(await named(daemon, /slow since/)).toMatch(
     /^warning: The service has been slow since \S+Z: half of its replies take 1\.\d s or longer; usual are 0\.\d\d s\.$/,

@@ -9,6 +9,7 @@ import {
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { personMapping } from "../support/person-mapping.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -62,16 +63,7 @@ test("a value that the tenant has removed from its list is soon rejected without
   ).toBeLessThanOrEqual(rejected + 1);
 });
 
-const MAPPING = `version: 1
-objects:
-  - object: contact
-    crmCode: $event.recordId
-    fields:
-      type: { value: Person }
-      firstName: firstName
-      lastName: lastName
-      service: service
-`;
+const MAPPING = personMapping("service: service");
 
 const HOUR_MS = 60_000;
 

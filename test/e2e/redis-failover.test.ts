@@ -8,7 +8,7 @@ import {
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { personEvent } from "../support/person-event.ts";
+import { people, personEvent } from "../support/person-event.ts";
 import { tcpSwitch } from "../support/tcp-switch.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -24,9 +24,6 @@ const QUOTA = {
   QUOTA_PACING: "burst",
   SERVICE_TIMEOUT_MS: "1000",
 };
-
-const people = (count: number, prefix: string) =>
-  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`));
 
 async function isTold(daemon: DaemonProcess): Promise<boolean> {
   const { findings } = await daemon.status();

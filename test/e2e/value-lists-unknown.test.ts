@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { personMapping } from "../support/person-mapping.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -28,19 +29,7 @@ test.for([
   const lists = join(dir.path, "lists.json");
   const mapping = join(dir.path, "mapping.yaml");
   await writeFile(lists, JSON.stringify({ service: ["white_glove"] }));
-  await writeFile(
-    mapping,
-    `version: 1
-objects:
-  - object: contact
-    crmCode: $event.recordId
-    fields:
-      type: { value: Person }
-      firstName: firstName
-      lastName: lastName
-      service: service
-`,
-  );
+  await writeFile(mapping, personMapping("service: service"));
   await using sandbox = await startSandbox({ db });
   await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
   expect(await values.ended).toEqual({ code: 0, signal: null });

@@ -9,20 +9,13 @@ import {
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { personMapping } from "../support/person-mapping.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const MAPPING = `version: 1
-objects:
-  - object: contact
-    crmCode: $event.recordId
-    fields:
-      type: { value: Person }
-      firstName: firstName
-      lastName: lastName
-`;
+const MAPPING = personMapping();
 
 const DELETIONS = 150;
 const UPDATES = 30;

@@ -14,6 +14,7 @@ import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
 import type { Status } from "../../src/status/status.ts";
+import { armFault } from "../support/arm-fault.ts";
 import {
   startDaemon,
   startSandbox,
@@ -21,7 +22,7 @@ import {
   type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
-import { personEvent } from "../support/person-event.ts";
+import { people } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -54,18 +55,6 @@ interface Incident {
   /** What else the status must contain. */
   readonly status?: object;
   readonly doctor?: readonly [check: string, says: RegExp];
-}
-
-const people = (count: number, prefix = "r") =>
-  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`));
-
-async function fault(sandbox: SandboxProcess, body: object): Promise<void> {
-  const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ times: 10_000, ...body }),
-  });
-  expect(armed.status).toBe(201);
 }
 
 async function pause(name: string, { daemon, env }: Setup): Promise<void> {
@@ -111,7 +100,7 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "the service denies our address",
     async cause({ sandbox, daemon }) {
-      await fault(sandbox, { fault: "blocked" });
+      await armFault(sandbox, { fault: "blocked" });
       await daemon.push(people(5));
     },
     section: "crmsyncaddressdenied",
@@ -122,7 +111,7 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "the service asks for a pause of half an hour, although quota is left",
     async cause({ sandbox, daemon }) {
-      await fault(sandbox, { fault: "rate-limit", seconds: 1800 });
+      await armFault(sandbox, { fault: "rate-limit", seconds: 1800 });
       await daemon.push(people(5));
     },
     section: "crmsyncthrottled",
@@ -132,7 +121,7 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "another program uses the same token",
     async cause({ sandbox, daemon }) {
-      await fault(sandbox, { fault: "rate-limit", seconds: 1, rateHeaders: false, times: 1 });
+      await armFault(sandbox, { fault: "rate-limit", seconds: 1, rateHeaders: false, times: 1 });
       await daemon.push(people(20));
     },
     section: "crmsyncpacingsteady",
@@ -153,7 +142,7 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "an HTML page answers instead of the service",
     async cause({ sandbox, daemon }) {
-      await fault(sandbox, { fault: "error", status: 503, body: "html" });
+      await armFault(sandbox, { fault: "error", status: 503, body: "html" });
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
@@ -342,7 +331,7 @@ it("every process was killed: the status in Redis says so, and the changes still
   const env = envFor(sandbox, inject("redisUrl"));
   await using daemon = await startDaemon(env);
   await waitUntilSettled(daemon);
-  await fault(sandbox, { fault: "hang" });
+  await armFault(sandbox, { fault: "hang" });
   await daemon.push(people(5));
   await waitFor(async () => (await daemon.metric("crmsync_unsynced_records")) === 5, {
     what: "staged",

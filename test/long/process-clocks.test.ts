@@ -12,7 +12,7 @@ import {
   type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
-import { personEvent } from "../support/person-event.ts";
+import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { startServiceProxy } from "../support/service-proxy.ts";
 import { shiftedClock, steppingRedis } from "../support/shifted-clock.ts";
@@ -32,9 +32,6 @@ const QUOTA = {
   SERVICE_TIMEOUT_MS: "1000",
   RETRY_BASE_MS: "500",
 };
-
-const people = (count: number, prefix: string) =>
-  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`));
 
 async function arm(sandbox: SandboxProcess, ...faults: object[]): Promise<void> {
   for (const fault of faults) {

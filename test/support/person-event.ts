@@ -20,3 +20,7 @@ export function personEvent(
     ...envelope,
   };
 }
+
+/** Events of so many persons: `<prefix>0`, `<prefix>1` … */
+export const people = (count: number, prefix = "r", fields: Record<string, unknown> = {}) =>
+  Array.from({ length: count }, (_, n) => personEvent(`${prefix}${n}`, fields));

@@ -1,30 +1,13 @@
 /** Jobs that a foreign BullMQ client, or a hand in Redis, has written wrongly. */
 import { Queue } from "bullmq";
-import { expect, inject, it, onTestFinished } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
+import { expect, it, onTestFinished } from "vitest";
 import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
 import { rejectStuckJobs } from "../../../workers/reject-stuck-jobs.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-function newRuntime(): Runtime {
-  const redisUrl = inject("redisUrl");
-  const runtime = createRuntime({
-    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
-    redisUrl,
-    version: "test",
-    log: createLog("silent"),
-    mapping: businessRelationMapping,
-  });
-  onTestFinished(() => runtime.close());
-  return runtime;
-}
 
 /** What a field of a job can hold that BullMQ reads as a number, as JSON or as the name of a job. */
 const WRONG = ["abc", "[", "{}", "-1", "1e400", "x::::1", "\u0000"];

@@ -135,7 +135,7 @@ test("bodies of unverified senders leave room for those of the others", async ()
   expect(received()).not.toContain("503");
 });
 
-test("a body in chunks of one byte is read as any other", async () => {
+test("a body in chunks of one byte is read completely", async () => {
   await using server = await startIntakeServer(inject("redisUrl"), { INGEST_AUTH: "none" });
   const { socket, received } = await open(server.url);
   const headers = { "Content-Type": "application/json", "Transfer-Encoding": "chunked" };

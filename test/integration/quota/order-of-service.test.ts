@@ -1,15 +1,12 @@
-import { expect, inject, it, onTestFinished } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
+import { expect, it, onTestFinished } from "vitest";
 import { Permit } from "../../../src/quota/permit.ts";
 import type { Lane } from "../../../src/sync/lane.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const BACKLOG = 300;
@@ -19,24 +16,6 @@ const SOON = 40;
 
 const UNAVAILABLE = { kind: "unavailable", reason: "server_error", ambiguous: false } as const;
 const CREATED = { kind: "created" } as const;
-
-function newRuntime(): Runtime {
-  const redisUrl = inject("redisUrl");
-  const config = readConfig({
-    REDIS_URL: redisUrl,
-    QUEUE_PREFIX: uniquePrefix(),
-    RETRY_BASE_MS: "10",
-  });
-  const runtime = createRuntime({
-    config,
-    redisUrl,
-    version: "test",
-    log: createLog("silent"),
-    mapping: businessRelationMapping,
-  });
-  onTestFinished(() => runtime.close());
-  return runtime;
-}
 
 /** Runs the loop against a service whose replies `answer` gives; notes the records in their order. */
 function runLoop(
@@ -98,7 +77,7 @@ const lastPlaceOf = (served: readonly string[], crmCode: string) => served.lastI
 
 for (const lane of ["live", "bulk"] as const) {
   it(`a 503 on an early record of a ${lane} backlog: it is sent again after its delay, not last`, async () => {
-    const runtime = newRuntime();
+    const runtime = newRuntime({ RETRY_BASE_MS: "10" });
     await acceptBacklog(runtime, lane);
     const served = runLoop(runtime, (crmCode, times) =>
       crmCode === "r5" && times === 1 ? UNAVAILABLE : CREATED,
@@ -113,7 +92,7 @@ it.each<[string, ServiceReply]>([
   ["a 429", { kind: "throttled" }],
   ["a healed 409", { kind: "exists" }],
 ])("%s on an early record of a backlog: it is sent again next, not last", async (_name, reply) => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   await acceptBacklog(runtime);
   const served = runLoop(runtime, (crmCode, times) =>
     crmCode === "r5" && times === 1 ? reply : CREATED,
@@ -123,7 +102,7 @@ it.each<[string, ServiceReply]>([
 });
 
 it("a record that is retried again and again is served under a steady overload", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   await acceptBacklog(runtime);
   let added = 0;
   const served = runLoop(runtime, async (crmCode, times) => {
@@ -136,7 +115,7 @@ it("a record that is retried again and again is served under a steady overload",
 });
 
 it("a change that comes while its record runs keeps the record's place", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   await acceptBacklog(runtime);
   let changed = false;
   const served = runLoop(runtime, async (crmCode, times) => {
@@ -150,7 +129,7 @@ it("a change that comes while its record runs keeps the record's place", async (
 });
 
 it("a record whose place was lost in a crash has one again after a sweep", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   await accept(runtime, "lost");
   // The worker that took its place died, and BullMQ gave the job back.
   expect(await runtime.demand.take("lost")).toBeDefined();
@@ -163,7 +142,7 @@ it("a record whose place was lost in a crash has one again after a sweep", async
 });
 
 it("a record that waits for a retry is in the order again when it is due, with its place", async () => {
-  const { demand } = newRuntime();
+  const { demand } = newRuntime({ RETRY_BASE_MS: "10" });
   await demand.changed([{ crmCode: "first", lane: "live" }]);
   await demand.changed([{ crmCode: "second", lane: "live" }]);
   const rank = await demand.take("first");
@@ -174,7 +153,7 @@ it("a record that waits for a retry is in the order again when it is due, with i
 });
 
 it("a new change of a record that waits for a retry takes the record's place with it", async () => {
-  const { demand } = newRuntime();
+  const { demand } = newRuntime({ RETRY_BASE_MS: "10" });
   await demand.changed([{ crmCode: "first", lane: "live" }]);
   const rank = (await demand.take("first")) ?? "";
   await demand.place({ crmCode: "first", rank }, 60_000);

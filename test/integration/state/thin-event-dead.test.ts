@@ -1,28 +1,12 @@
 import { Worker } from "bullmq";
-import { expect, inject, it, onTestFinished } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
+import { expect, it, onTestFinished } from "vitest";
 import { FETCH_QUEUE } from "../../../src/state/thin-events.ts";
 import { startFetch } from "../../../workers/fetch.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
 import { startSweep } from "../../../workers/sweep.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-function newRuntime(): Runtime {
-  const redisUrl = inject("redisUrl");
-  const runtime = createRuntime({
-    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
-    redisUrl,
-    version: "test",
-    log: createLog("silent"),
-    mapping: businessRelationMapping,
-  });
-  onTestFinished(() => runtime.close());
-  return runtime;
-}
 
 /** Takes a fetch and dies, for the last time that BullMQ forgives. */
 async function dieWithFetch({ config, redis, thinEvents }: Runtime): Promise<void> {

@@ -1,29 +1,12 @@
-import { expect, inject, it, onTestFinished, vi } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { Permit } from "../../../src/quota/permit.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { keepLedgerWarm } from "../../../workers/warm-up.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-function newRuntime(): Runtime {
-  const redisUrl = inject("redisUrl");
-  const runtime = createRuntime({
-    config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix() }),
-    redisUrl,
-    version: "test",
-    log: createLog("silent"),
-    mapping: businessRelationMapping,
-  });
-  onTestFinished(() => runtime.close());
-  return runtime;
-}
 
 it("an unreadable job stays until its dead letter is stored", async () => {
   const runtime = newRuntime();

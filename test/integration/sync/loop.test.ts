@@ -1,14 +1,11 @@
-import { afterEach, expect, inject, it, vi } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
+import { afterEach, expect, it, vi } from "vitest";
 import { Permit } from "../../../src/quota/permit.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSync } from "../../../workers/sync.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const closing: (() => Promise<void> | void)[] = [];
@@ -16,24 +13,6 @@ afterEach(async () => {
   vi.restoreAllMocks();
   for (const close of closing.splice(0).toReversed()) await close();
 });
-
-function newRuntime(): Runtime {
-  const redisUrl = inject("redisUrl");
-  const config = readConfig({
-    REDIS_URL: redisUrl,
-    QUEUE_PREFIX: uniquePrefix(),
-    RETRY_BASE_MS: "10",
-  });
-  const runtime = createRuntime({
-    config,
-    redisUrl,
-    version: "test",
-    log: createLog("silent"),
-    mapping: businessRelationMapping,
-  });
-  closing.push(() => runtime.close());
-  return runtime;
-}
 
 /** The parts that no test here uses. */
 const UNUSED = { quota: {} } as ServiceAccess;
@@ -113,7 +92,7 @@ const nameSent = ({ decision }: { decision: Sendable }) =>
   decision.kind === "fetch" ? undefined : decision.body["firstName"];
 
 it("an event that arrives after its record was settled and before its job ended gets a run", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
   const settle = runtime.staged.settle.bind(runtime.staged);
   vi.spyOn(runtime.staged, "settle").mockImplementationOnce(async (...how) => {
@@ -130,7 +109,7 @@ it("an event that arrives after its record was settled and before its job ended 
 });
 
 it("an event that arrives during a request gets a run after the request has ended", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
   startLoop(runtime, service);
   await stage(runtime, "active", "version 1");
@@ -149,7 +128,7 @@ it("an event that arrives during a request gets a run after the request has ende
 });
 
 it("a worker that was frozen between taking a record and sending gives the record back", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
   const take = runtime.staged.take.bind(runtime.staged);
   const now = performance.now.bind(performance);
@@ -169,7 +148,7 @@ it("a worker that was frozen between taking a record and sending gives the recor
 });
 
 it("no job is taken without a permit", async () => {
-  const runtime = newRuntime();
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
   service.permits = 0;
   startLoop(runtime, service);
