@@ -93,12 +93,13 @@ function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
   ].join(" · ");
 }
 
-function drainedText({ at, backlog }: Status): string {
+function drainedText({ at, backlog, terminations }: Status): string {
   const { drainedAt } = backlog;
   if (drainedAt !== null) {
     return `${time(drainedAt)} (in ${duration(Date.parse(drainedAt) - Date.parse(at))})`;
   }
-  return waitingIn(backlog) === 0 ? "now, nothing waits" : "unknown while sending is stopped";
+  if (waitingIn(backlog) > 0) return "unknown while sending is stopped";
+  return terminations.held > 0 ? "now, but for held terminations" : "now, nothing waits";
 }
 
 function quotaText({ quota }: Status, { bars }: View): string {
