@@ -1,6 +1,8 @@
 /** `npm run chaos -- --minutes N --seed S`: every fault alone, then random combinations. */
 import { Command, InvalidArgumentError } from "commander";
 import { createRandom } from "../../src/demo/random.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { runReconcile } from "./reconcile.ts";
 import { isGood, runScenario, type Scenario, type ScenarioResult } from "./run-scenario.ts";
 import { alone, combined, LARGE, FAULT_NAMES } from "./scenarios.ts";
 
@@ -14,6 +16,7 @@ interface Options {
   readonly seed: number;
   readonly large?: true;
   readonly only?: string;
+  readonly reconcile?: number;
 }
 
 const COLUMNS = [9, 9, 8, 6, 8, 8, 6, 6, 8, 8] as const;
@@ -46,7 +49,30 @@ function* scenarios({ large, only }: Options, seed: number): Generator<Scenario>
   for (;;) yield combined(random);
 }
 
+/** A whole CRM against a whole service. @returns whether everything was found and repaired */
+async function reconcile(relations: number, seed: number): Promise<boolean> {
+  await using redis = await ownRedis();
+  const { notFound, invented, wrong, ...figures } = await runReconcile({
+    relations,
+    seed,
+    differences: 500,
+    livePerSecond: 5,
+    redisUrl: redis.url,
+    prefix: "{chaos}",
+  });
+  for (const [title, list] of Object.entries({ "not found": notFound, invented, wrong })) {
+    process.stdout.write(`${title}: ${list.length}\n`);
+    for (const line of list.slice(0, 10)) process.stdout.write(`  ${line}\n`);
+  }
+  process.stdout.write(`${JSON.stringify(figures, undefined, 2)}\n`);
+  return notFound.length + invented.length + wrong.length === 0;
+}
+
 async function main(options: Options): Promise<void> {
+  if (options.reconcile !== undefined) {
+    process.exitCode = (await reconcile(options.reconcile, options.seed)) ? 0 : 1;
+    return;
+  }
   const until = performance.now() + options.minutes * 60_000;
   const title = ["seed", "events", "time", "lost", "stale", "overlaps", "429", "requests"];
   process.stdout.write(`${row(...title, "changes", "per change")}\n`);
@@ -85,6 +111,11 @@ await new Command("chaos")
   .option(
     "--large",
     "only one scenario: 100,000 events of 2,000 records while processes are killed",
+  )
+  .option(
+    "--reconcile <relations>",
+    "instead: crmsync reconcile, 500 differences among so many relations, live changes, two kills",
+    number,
   )
   .action(main)
   .parseAsync();

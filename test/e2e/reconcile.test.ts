@@ -41,6 +41,12 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   expect(applied).toMatchObject({ entries: 100, applied: { sent: 100 } });
   await waitUntilSettled(daemon);
   expect(total(await sandbox.requests())).toBeLessThanOrEqual(103);
+  const { file: plan } = found!["plan"] as { file: string };
+  expect(await readFile(plan, "utf8")).not.toMatch(/Muster|Luxembourg/);
+  expect(await reconcile(env, [file, "--apply", plan])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("carried out already") as string,
+  });
   const relations = await sandbox.relations();
   expect(relations.size).toBe(3000);
   expect([...relations.values()].filter(({ city }) => city !== undefined)).toEqual([]);
