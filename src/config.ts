@@ -2,16 +2,13 @@
  * The only reader of process.env. All problems are reported at once, each with its variable and its
  * remedy. A secret may be given as `X` or, in a file, as `X_FILE`.
  */
-import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
+import { isKey, keysOf, readSecret, type Env, type Secret } from "./ops/secret-variable.ts";
 import * as limits from "./service-spec/limits.ts";
-
-/** A key of AES-256, or of HMAC-SHA-256. */
-const KEY_BYTES = 32;
 
 /** Exit status for a configuration that cannot work (EX_CONFIG of sysexits). */
 export const EXIT_CONFIG = 78;
@@ -214,9 +211,6 @@ const CHOSEN: ReadonlySet<string> = new Set<SecretName>([
   "TWENTY_WEBHOOK_SECRET",
 ]);
 
-/** A chosen secret is at least this long, so that it cannot be guessed. */
-const MIN_SECRET = 24;
-
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
 
 export type Config = Values & {
@@ -237,14 +231,6 @@ export type Config = Values & {
     isChosen?: boolean,
   ) => Secret | undefined;
 };
-
-/** A secret; its file is read again whenever it has changed. */
-export interface Secret {
-  readonly file: string | undefined;
-  value(): string;
-}
-
-type Env = Readonly<Record<string, string | undefined>>;
 
 /** @throws ConfigError that names every wrong variable. */
 export function readConfig(env: Env = process.env): Config {
@@ -328,88 +314,10 @@ function namedSecretsOf(env: Env): Config["namedSecret"] {
   };
 }
 
-const keysOf = (secret: Secret | undefined): (Buffer | undefined)[] =>
-  secret?.value().trim().split(/\s+/).map(fromBase64) ?? [];
-
-const isKey = (key: Buffer | undefined): key is Buffer => key?.length === KEY_BYTES;
-
-/** Undefined for a text that is not base64, or not its canonical form. */
-function fromBase64(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, "base64");
-  return bytes.toString("base64") === text ? bytes : undefined;
-}
-
 /** A variable by its name, plain or secret; for connectors, which name their own variables. */
 export function settingOf(config: Config, name: string): (() => string) | undefined {
   const secret = (config.secrets as Readonly<Record<string, Secret | undefined>>)[name];
   if (secret !== undefined) return () => secret.value();
   const value = (config as unknown as Readonly<Record<string, unknown>>)[name];
   return typeof value === "string" && value !== "" ? () => value : undefined;
-}
-
-function readSecret(
-  env: Env,
-  name: string,
-  problems: string[],
-  isChosen = false,
-): Secret | undefined {
-  const secret = findSecret(env, name, problems, isChosen ? isLong : () => true);
-  if (secret === undefined || !isChosen || isLong(secret.value())) return secret;
-  problems.push(
-    `${name} is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
-  );
-  return undefined;
-}
-
-/** Two of them stand with a blank between while they are rotated. */
-const isLong = (secret: string): boolean =>
-  secret
-    .trim()
-    .split(/\s+/)
-    .every((part) => part.length >= MIN_SECRET);
-
-/** @param isUsable a new value of a file for which it is false does not replace the last one. */
-function findSecret(
-  env: Env,
-  name: string,
-  problems: string[],
-  isUsable: (value: string) => boolean,
-): Secret | undefined {
-  const inline = env[name];
-  const file = env[`${name}_FILE`];
-  if (inline !== undefined && inline !== "" && file !== undefined && file !== "") {
-    problems.push(`${name} and ${name}_FILE are both set: keep one of them`);
-    return undefined;
-  }
-  if (inline !== undefined && inline !== "") return { file: undefined, value: () => inline };
-  if (file === undefined || file === "") return undefined;
-  try {
-    const secret = fileSecret(file, isUsable);
-    if (secret.value() !== "") return secret;
-    problems.push(`${name}_FILE names ${file}, which is empty`);
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
-    problems.push(`${name}_FILE names ${file}, which cannot be read (${code})`);
-  }
-  return undefined;
-}
-
-function fileSecret(file: string, isUsable: (value: string) => boolean): Secret {
-  let readAt = "";
-  let value = "";
-  return {
-    file,
-    value() {
-      // While the file is missing (it is being replaced), the last value stays in force.
-      const stat = statSync(file, { throwIfNoEntry: false });
-      if (stat === undefined && readAt !== "") return value;
-      const version = stat === undefined ? "" : `${stat.mtimeMs}/${stat.size}/${stat.ino}`;
-      if (version !== readAt || stat === undefined) {
-        const text = readFileSync(file, "utf8").trim();
-        if ((text !== "" && isUsable(text)) || readAt === "") value = text;
-        readAt = version;
-      }
-      return value;
-    },
-  };
 }

@@ -27,7 +27,12 @@ const RULES: Rules = {
     "src/ops": [],
     "src/ops/metrics.ts": ["src/ops", ...SYNC_TYPES],
     "src/audit": ["src/ops/deadline.ts"],
-    "src/config.ts": [SPEC, "src/ops/redis-tls.ts", "src/ops/redis-url.ts"],
+    "src/config.ts": [
+      SPEC,
+      "src/ops/redis-tls.ts",
+      "src/ops/redis-url.ts",
+      "src/ops/secret-variable.ts",
+    ],
     "src/event": [SPEC, ...SYNC_TYPES],
     "src/mapping": [SPEC, ...SYNC_TYPES],
     "src/sync": [SPEC, "src/event"],
