@@ -3,6 +3,7 @@
  * hour is compressed: QUOTA_HOUR_MS (default 20 s) and QUOTA_BURST_MS (default 500 ms).
  */
 import { ownRedis } from "../test/support/own-redis.ts";
+import { runCompare } from "./compare.ts";
 import { runFailover } from "./failover.ts";
 import { runIngest } from "./ingest.ts";
 import { runMemory } from "./memory.ts";
@@ -27,6 +28,7 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
   memory: async (redisUrl) => [await runMemory(redisUrl)],
   failover: async () => [await runFailover()],
   reconcile: async (redisUrl) => [await runReconcile(redisUrl)],
+  compare: async (redisUrl) => [await runCompare(redisUrl)],
 };
 
 const wanted = process.argv.slice(2);
