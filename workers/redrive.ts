@@ -1,16 +1,13 @@
 /** Accepts the events of dead letters again, each in the place that it had among those of its record. */
-import { parseEvent, splitSubject } from "../src/event/crm-event.ts";
-import { mapEventRecord } from "../src/mapping/map-event-record.ts";
-import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
+import { arrivalOf, parsedEvent } from "../src/dead-letters/stored-event.ts";
+import { openRedriveView, forecastsOf } from "../src/dead-letters/forecast.ts";
 import {
   acceptEvent,
   identityOf,
   type Accepted,
   type AcceptPorts,
-  type Arrival,
 } from "../src/sync/accept-event.ts";
 import { isTenantProblem } from "../src/sync/tenant-problems.ts";
-import { validatePayload } from "../src/sync/validate.ts";
 import { addPointers, reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -22,11 +19,15 @@ export async function redriveDeadLetter(
 ): Promise<"done" | "waiting"> {
   const { deadLetters, log, metrics, recordName, staged } = runtime;
   const letter = await deadLetters.find(id);
-  const value = letter && parse(letter.event);
+  const value = letter && parsedEvent(letter);
   if (letter === undefined || value === undefined) return "done";
   // It was seen when it came.
   await staged.forgetEvent(identityOf(value, "").key);
-  const { event, records } = await acceptEvent(value, arrivalOf(letter, runtime), ports);
+  const { event, records } = await acceptEvent(
+    value,
+    arrivalOf(letter, runtime.clock.now()),
+    ports,
+  );
   await addPointers(runtime, records);
   if (records.some(({ result }) => result === "waiting")) return "waiting";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
@@ -44,9 +45,11 @@ export async function redriveAllowed(runtime: Runtime): Promise<void> {
   const { deadLetters, inbox, log, tenantLists } = runtime;
   let redriven = 0;
   try {
+    const view = await openRedriveView(runtime, runtime.mapping);
     for await (const letter of deadLetters.all()) {
       if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) continue;
-      if (!(await isValidNow(runtime, letter))) continue;
+      const [forecast] = await forecastsOf([letter], view);
+      if (forecast?.kind !== "sent" && forecast?.kind !== "settled") continue;
       await inbox.redrive(letter.id);
       redriven += 1;
     }
@@ -54,36 +57,6 @@ export async function redriveAllowed(runtime: Runtime): Promise<void> {
     await tenantLists.endRelaxed();
   }
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
-}
-
-/** Whether the record of a dead letter passes with the lists as they are now. */
-async function isValidNow(
-  { clock, mapping, tenantLists }: Runtime,
-  letter: StoredDeadLetter,
-): Promise<boolean> {
-  const parsed = parseEvent(parse(letter.event), clock.now());
-  if (!parsed.ok) return false;
-  const { type, source, subject, data } = parsed.event;
-  const lists = tenantLists.current();
-  const context = { type, source, subject, ...splitSubject(subject) };
-  const mapped = await mapEventRecord(mapping, context, data?.record, lists);
-  if (mapped.kind !== "mapped" || mapped.candidate === undefined) return false;
-  return validatePayload(mapped.candidate, lists).ok;
-}
-
-/** Undefined for what another client wrote, and is not JSON. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
-function arrivalOf(letter: StoredDeadLetter, { clock }: Runtime): Arrival {
-  const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;
-  const redrivenAt = clock.now();
-  return { ...arrival, at: Math.min(arrival.at, redrivenAt), order, redrivenAt };
 }
 
 const outcomeOf = (records: readonly Accepted[]): string =>

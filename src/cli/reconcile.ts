@@ -2,14 +2,15 @@
 import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
 import { openSession, type Session } from "../reconcile/session.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
+import { confirmed } from "./confirm.ts";
 import { applyIt, unfinishedPlan } from "./reconcile/apply.ts";
-import { confirmed } from "./reconcile/confirm.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
 import { wholeNumber } from "./whole-number.ts";
@@ -112,5 +113,6 @@ async function compareAndApply(
   }
   const plan: OpenPlan | undefined = await compareAll(session, snapshot, options);
   if (options.apply === undefined || plan === undefined || plan.entries === 0) return;
-  if (options.yes || (await confirmed(plan))) await applyIt(session, snapshot, plan, options);
+  const question = `carry out ${counted(plan.entries, "change")}?`;
+  if (options.yes || (await confirmed(question))) await applyIt(session, snapshot, plan, options);
 }

@@ -83,18 +83,20 @@ export class DeadLetterExpiry {
     });
   }
 
-  /** Id → ms until the letter is deleted; empty when none ever is. */
-  async left(): Promise<ReadonlyMap<string, number>> {
+  /** Of these ids: id → ms until the letter is deleted; empty when none ever is. */
+  async left(ids: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const { deadAges, deadTime } = this.#keys;
-    const [counted, flat] = await Promise.all([
-      this.#redis.hget(deadTime, "counted"),
-      this.#redis.zrange(deadAges, "0", "-1", "WITHSCORES"),
-    ]);
+    const afterMs = this.#afterMs;
     const left = new Map<string, number>();
-    if (this.#afterMs === undefined) return left;
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      const age = Number(counted ?? 0) - Number(flat[i + 1]);
-      left.set(flat[i] ?? "", Math.max(0, this.#afterMs - age));
+    if (afterMs === undefined || ids.length === 0) return left;
+    const [counted, since] = await Promise.all([
+      this.#redis.hget(deadTime, "counted"),
+      this.#redis.zmscore(deadAges, ...ids),
+    ]);
+    for (const [index, id] of ids.entries()) {
+      const at = since[index] ?? null;
+      if (at === null) continue;
+      left.set(id, Math.max(0, afterMs - (Number(counted ?? 0) - Number(at))));
     }
     return left;
   }

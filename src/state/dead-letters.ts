@@ -6,10 +6,14 @@ import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
-export interface StoredDeadLetter extends DeadLetter {
+/** A dead letter without its event. */
+export interface LetterDetails extends Omit<DeadLetter, "event"> {
   readonly firstAt: number;
   /** How often one was stored under this id. */
   readonly times: number;
+}
+
+export interface StoredDeadLetter extends LetterDetails, DeadLetter {
   /** The value as Redis has it. */
   readonly raw: string;
 }
@@ -25,13 +29,23 @@ interface StoredValue {
   times: number;
 }
 
+/** One script call reads about so many bytes, which takes Redis about a millisecond … */
+const DETAILS_BYTES = 131_072;
+
+/** … but at least and at most so many letters; an event has up to 1 MiB. */
+const FEWEST = 4;
+const MOST = 500;
+
+/** Letters that are read with their events in one command. */
+const READ_BATCH = 20;
+
 export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #store: RedisScript<"stored" | "superseded">;
   readonly #drop: RedisScript<number>;
-  readonly #reasons: RedisScript<[string, ...string[]]>;
+  readonly #details: RedisScript<[cursor: string, bytes: number, ...(string | number)[]]>;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
@@ -39,7 +53,7 @@ export class DeadLetters {
     this.#sealing = sealing;
     this.#store = redisScript(redis, new URL("./lua/store-dead-letter.lua", import.meta.url));
     this.#drop = redisScript(redis, new URL("./lua/drop-dead-letter.lua", import.meta.url));
-    this.#reasons = redisScript(redis, new URL("./lua/dead-reasons.lua", import.meta.url));
+    this.#details = redisScript(redis, new URL("./lua/dead-details.lua", import.meta.url));
   }
 
   /**
@@ -94,12 +108,7 @@ export class DeadLetters {
     const sum = known.reduce((total, count) => total + count, 0);
     if (sum === (await this.count()) && known.every((count) => count >= 0)) return false;
     const counts: Record<string, number> = {};
-    let cursor = "0";
-    do {
-      const [next, ...reasons] = await this.#reasons([this.#keys.deadLetters], [cursor]);
-      cursor = next;
-      for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;
-    } while (cursor !== "0");
+    for await (const { reason } of this.details()) counts[reason] = (counts[reason] ?? 0) + 1;
     const work = this.#redis.multi().del(this.#keys.deadReasons);
     for (const [reason, count] of Object.entries(counts)) {
       work.hset(this.#keys.deadReasons, reason, count);
@@ -111,6 +120,35 @@ export class DeadLetters {
   async find(id: string): Promise<StoredDeadLetter | undefined> {
     const text = await this.#redis.hget(this.#keys.deadLetters, id);
     return text === null ? undefined : this.#read(text);
+  }
+
+  /** Those of these ids that are still there, in their order, a few at a time. */
+  async *read(ids: readonly string[]): AsyncGenerator<StoredDeadLetter> {
+    for (let from = 0; from < ids.length; from += READ_BATCH) {
+      const batch = ids.slice(from, from + READ_BATCH);
+      const texts = await this.#redis.hmget(this.#keys.deadLetters, ...batch);
+      for (const text of texts) if (text !== null) yield await this.#read(text);
+    }
+  }
+
+  /** All dead letters without their events, in no order, each once, a page at a time. */
+  async *details(): AsyncGenerator<LetterDetails> {
+    const seen = new Set<string>();
+    let cursor = "0";
+    let most = FEWEST;
+    do {
+      const [next, bytes, ...flat] = await this.#details([this.#keys.deadLetters], [cursor, most]);
+      cursor = next;
+      for (let i = 0; i + 2 < flat.length; i += 3) {
+        const details = JSON.parse(String(flat[i])) as Omit<DeadLetter, "event">;
+        // A scan may return a letter twice.
+        if (seen.has(details.id)) continue;
+        seen.add(details.id);
+        yield { ...details, firstAt: Number(flat[i + 1]), times: Number(flat[i + 2]) };
+      }
+      const each = bytes / Math.max(1, flat.length / 3);
+      most = Math.min(MOST, 2 * most, Math.max(FEWEST, Math.round(DETAILS_BYTES / (each + 1))));
+    } while (cursor !== "0");
   }
 
   /** All dead letters, in no order, a page at a time. */

@@ -95,6 +95,14 @@ const RULES: Rules = {
       "src/snapshot",
       "src/sync",
     ],
+    "src/dead-letters": [
+      SPEC,
+      "src/event",
+      "src/mapping",
+      "src/state",
+      "src/status/stores.ts",
+      "src/sync",
+    ],
     "src/simulate": [
       ...SYNC_TYPES,
       "src/event",
@@ -129,6 +137,7 @@ const RULES: Rules = {
       "src/audit",
       "src/config.ts",
       "src/crm",
+      "src/dead-letters",
       "src/event",
       "src/http",
       "src/mapping",

@@ -1,5 +1,6 @@
 /** How dead letters are printed, for people and as JSON. */
 import { styleText } from "node:util";
+import { parsedEvent } from "../../dead-letters/stored-event.ts";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable, printable } from "../../ops/printable.ts";
@@ -7,13 +8,7 @@ import { duration } from "../../status/duration.ts";
 import { REMEDIES } from "../../sync/dead-letter.ts";
 
 /** The event as it came; its text where it is not JSON. */
-export function eventOf(letter: StoredDeadLetter): unknown {
-  try {
-    return JSON.parse(letter.event) as unknown;
-  } catch {
-    return letter.event;
-  }
-}
+export const eventOf = (letter: StoredDeadLetter): unknown => parsedEvent(letter) ?? letter.event;
 
 /** The record of the CRM, `<object>/<recordId>`; undefined where the event does not name it. */
 export function subjectOf(letter: StoredDeadLetter): string | undefined {
@@ -58,8 +53,8 @@ export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
   };
 }
 
-const remedyOf = (letter: StoredDeadLetter): string =>
+export const remedyOf = ({ reason }: Pick<StoredDeadLetter, "reason">): string =>
   // Another version of crmsync may have stored it.
-  REMEDIES[letter.reason] ?? "See the documentation of this version.";
+  REMEDIES[reason] ?? "See the documentation of this version.";
 
 export const countOf = (count: number): string => counted(count, "dead letter");

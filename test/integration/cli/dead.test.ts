@@ -72,7 +72,35 @@ test("list names the records, and a dead letter is found by id, crmCode or recor
   });
 });
 
+test("one fault is one group, which redrive selects; it says beforehand what would pass now", async () => {
+  const prefix = uniquePrefix();
+  await fill(prefix);
+  const { out } = await crmsync(prefix, "list", "--group");
+  expect(out).toMatch(
+    /^ {5}3 {2}wealthSource: must be another \(unmappable\); it is a string\n {8}(g:\w{10}) {2}first 1970-\S+Z, last 1970-\S+Z, from .*\/crm\/b.*; e\.g\. e:three\n.*\n {5}1 {2}wealthSource: .*\(invalid\)/,
+  );
+  expect(out.split("\n").at(-1)).toBe("4 dead letters in 2 groups");
+  const [group = ""] = /g:\w+/.exec(out) ?? [];
+
+  const json = await crmsync(prefix, "list", "--group", "--json");
+  expect(JSON.parse(json.out.split("\n")[0] ?? "")).toMatchObject({ group, letters: 3 });
+
+  const preview = await crmsync(prefix, "redrive", "--in-group", group);
+  expect(preview.out).toContain("    now: would fail again: specversion: is required; ");
+  expect(preview.out).toMatch(/^ {5}3 {2}would fail again:\n {13}2 {2}specversion: is required/m);
+  expect(preview.out.split("\n").at(-1)).toBe(
+    "would redrive 3 dead letters; give --apply to do it",
+  );
+  const asJson = await crmsync(prefix, "redrive", "--all", "--json");
+  expect(JSON.parse(asJson.out)).toMatchObject({
+    chosen: 4,
+    applied: false,
+    preview: { letters: 4, sent: 0, fails: 4, unknown: { fetch: 0, service: 0, lists: 0 } },
+  });
+});
+
 test.for([
+  ["--in-group", "g:12", /It must be the id of a group, such as g:0123456789/],
   ["--reason", "unmapable", /must be one of bad_event, .*; did you mean unmappable\?/],
   ["--field", "birthdate", /must be one of .*phoneNumber.*; did you mean birthDate\?/],
 ] as const)("%s %s is wrong usage", async ([option, value, says]) => {

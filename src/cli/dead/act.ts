@@ -1,0 +1,107 @@
+/** `crmsync dead redrive` and `crmsync dead drop`. */
+import { dropLetters, redriveLetters, type Done } from "../../dead-letters/act.ts";
+import { previewRedrive, type RedrivePreview } from "../../dead-letters/preview-redrive.ts";
+import { selectIds, type Filter } from "../../dead-letters/select.ts";
+import { openRedriveView } from "../../dead-letters/forecast.ts";
+import { loadMapping } from "../../mapping/load-mapping.ts";
+import type { Stores } from "../../status/stores.ts";
+import { confirmed } from "../confirm.ts";
+import { recordAct } from "../operator.ts";
+import { withStores } from "../with-stores.ts";
+import { findIds } from "./choose.ts";
+import { countOf, linesOf } from "./print.ts";
+import { linesOfPreview, forecastText } from "./print-groups.ts";
+
+export interface ActOptions extends Filter {
+  readonly all?: true;
+  readonly apply?: true;
+  readonly dryRun?: true;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+/** Up to so many dead letters are shown one by one before the preview. */
+const MAX_LISTED = 20;
+
+const NOTHING: Done = { redriven: 0, dropped: 0, left: 0 };
+
+export const redrive = (names: readonly string[], options: ActOptions): Promise<void> =>
+  withStores(async (stores) => {
+    const ids = await idsOf(stores, names, options);
+    const asks = options.apply && !options.yes && !options.json && process.stdin.isTTY;
+    const preview = options.apply && !asks ? undefined : await showPreview(stores, ids, options);
+    const question = `redrive ${countOf(ids.length)}?`;
+    const isWanted = asks ? ids.length > 0 && (await confirmed(question)) : options.apply;
+    const done = isWanted
+      ? await redriveLetters(stores, stores.deadLetters.read(ids), recordBy(stores))
+      : NOTHING;
+    if (isWanted || !asks) printResult("redrive", ids.length, done, options, preview);
+  });
+
+export const drop = (names: readonly string[], options: ActOptions): Promise<void> =>
+  withStores(async (stores) => {
+    const ids = await idsOf(stores, names, options);
+    const letters = stores.deadLetters.read(ids);
+    if (options.apply) {
+      const done = await dropLetters(stores, letters, recordBy(stores));
+      return printResult("drop", ids.length, done, options);
+    }
+    if (!options.json) for await (const letter of letters) process.stdout.write(linesOf(letter));
+    printResult("drop", ids.length, NOTHING, options);
+  });
+
+async function idsOf(
+  stores: Stores,
+  names: readonly string[],
+  options: ActOptions,
+): Promise<readonly string[]> {
+  await stores.stateVersion.require();
+  return names.length > 0
+    ? findIds(stores.deadLetters, names)
+    : selectIds(stores.deadLetters, options);
+}
+
+const recordBy =
+  (stores: Stores): Parameters<typeof redriveLetters>[2] =>
+  (act, about) =>
+    recordAct(stores, act, about);
+
+/** What a redrive would achieve; a few letters are shown one by one. */
+async function showPreview(
+  stores: Stores,
+  ids: readonly string[],
+  { json }: ActOptions,
+): Promise<RedrivePreview> {
+  await stores.clock.measure();
+  const mapping = await loadMapping(stores.config.MAPPING);
+  try {
+    const view = await openRedriveView(stores, mapping);
+    const isShort = !json && ids.length <= MAX_LISTED;
+    const preview = await previewRedrive(stores.deadLetters.read(ids), view, (letter, forecast) => {
+      if (isShort) process.stdout.write(`${linesOf(letter)}    now: ${forecastText(forecast)}\n`);
+    });
+    if (!json) process.stdout.write(linesOfPreview(preview));
+    return preview;
+  } finally {
+    await mapping.close();
+  }
+}
+
+function printResult(
+  what: "redrive" | "drop",
+  count: number,
+  done: Done,
+  options: ActOptions,
+  preview?: RedrivePreview,
+): void {
+  if (options.json) {
+    const applied = options.apply ?? false;
+    process.stdout.write(`${JSON.stringify({ chosen: count, applied, ...done, preview })}\n`);
+  } else if (!options.apply) {
+    process.stdout.write(`would ${what} ${countOf(count)}; give --apply to do it\n`);
+  } else {
+    const left =
+      done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
+    process.stdout.write(`${done.redriven} redriven, ${done.dropped} dropped${left}\n`);
+  }
+}

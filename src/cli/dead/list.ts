@@ -1,0 +1,67 @@
+/** `crmsync dead list` and `crmsync dead show`. */
+import { groupDeadLetters } from "../../dead-letters/group.ts";
+import { selectIds, type Filter } from "../../dead-letters/select.ts";
+import { printable, printableLines } from "../../ops/printable.ts";
+import type { Stores } from "../../status/stores.ts";
+import { withStores } from "../with-stores.ts";
+import { find } from "./choose.ts";
+import { countOf, eventOf, jsonOf, linesOf } from "./print.ts";
+import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
+
+interface ListOptions extends Filter {
+  readonly group?: true;
+  readonly json?: true;
+}
+
+/** Dead letters whose end is looked up in one command. */
+const BATCH = 200;
+
+export const list = (options: ListOptions): Promise<void> =>
+  withStores((stores) => (options.group ? listGroups(stores, options) : listAll(stores, options)));
+
+async function listAll(stores: Stores, options: ListOptions): Promise<void> {
+  const { deadLetters: dead, deadLetterExpiry } = stores;
+  const ids = await selectIds(dead, options);
+  for (let from = 0; from < ids.length; from += BATCH) {
+    const batch = ids.slice(from, from + BATCH);
+    const left = await deadLetterExpiry.left(batch);
+    for await (const letter of dead.read(batch)) {
+      const leftMs = left.get(letter.id);
+      process.stdout.write(
+        options.json
+          ? `${printable(JSON.stringify(jsonOf(letter, leftMs)))}\n`
+          : linesOf(letter, leftMs),
+      );
+    }
+  }
+  if (!options.json) process.stdout.write(`${countOf(ids.length)}\n`);
+}
+
+async function listGroups({ deadLetters }: Stores, options: ListOptions): Promise<void> {
+  const found = await groupDeadLetters(deadLetters, options);
+  for (const group of found.groups) {
+    process.stdout.write(
+      options.json ? `${printable(JSON.stringify(jsonOfGroup(group)))}\n` : linesOfGroup(group),
+    );
+  }
+  if (!options.json) process.stdout.write(sumOfGroups(found));
+}
+
+export async function show(name: string, options: { json?: true }): Promise<void> {
+  await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
+    const letter = await find(dead, name);
+    const leftMs = (await deadLetterExpiry.left([letter.id])).get(letter.id);
+    const event = eventOf(letter);
+    if (options.json) {
+      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event });
+      process.stdout.write(`${printable(line)}\n`);
+      return;
+    }
+    process.stdout.write(linesOf(letter, leftMs));
+    process.stdout.write(
+      typeof event === "string"
+        ? `${printable(event)}\n`
+        : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
+    );
+  });
+}

@@ -1,0 +1,192 @@
+/**
+ * What would become of a dead letter if it were redriven now: its event takes the way that intake
+ * takes (acceptEvent), with the present mapping and value lists. Nothing is stored or sent.
+ */
+import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import { mapEventRecord } from "../mapping/map-event-record.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import type { Stores } from "../status/stores.ts";
+import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
+import type { DeadReason } from "../sync/dead-letter.ts";
+import { decide } from "../sync/decide.ts";
+import type { FingerprintOf } from "../sync/fingerprint.ts";
+import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
+import type { Problem } from "../sync/problem.ts";
+import { REJECTIONS } from "../sync/rejections.ts";
+import type { StateToStage } from "../sync/staged-state.ts";
+import { arrivalOf, parsedEvent } from "./stored-event.ts";
+
+/** What is known without a request. */
+export interface RedriveView {
+  readonly mapping: Mapping;
+  /** Undefined while the tenant's lists are not known. */
+  readonly lists: TenantLists | undefined;
+  readonly fingerprintOf: FingerprintOf;
+  readonly now: () => number;
+  /** What is known of these records, in their order. */
+  known(crmCodes: readonly string[]): Promise<readonly KnownRecord[]>;
+}
+
+interface KnownRecord {
+  readonly row: LedgerRow;
+  /** Order of the state that waits; "": none does. */
+  readonly staged: string;
+}
+
+/** @param mapping the one that the events are mapped by; the caller closes it. */
+export async function openRedriveView(stores: Stores, mapping: Mapping): Promise<RedriveView> {
+  const { clock, keyring, ledger, staged, tenantLists } = stores;
+  const areKnown = await tenantLists.reload();
+  const warm = (await ledger.warmUp()).state === "done";
+  return {
+    mapping,
+    lists: areKnown ? tenantLists.current() : undefined,
+    fingerprintOf: await keyring.fingerprintOf(),
+    now: () => clock.now(),
+    async known(crmCodes) {
+      const [rows, waiting] = await Promise.all([
+        ledger.rowsOf(crmCodes),
+        staged.waiting(crmCodes),
+      ]);
+      return rows.map((row, index) => ({
+        row: row ?? rowWithoutProof(warm),
+        staged: waiting[index]?.order ?? "",
+      }));
+    },
+  };
+}
+
+/**
+ * Why it cannot be known: the record must be fetched from its CRM first, the service itself has
+ * rejected it, or the tenant's value lists are not known.
+ */
+export type UnknownWhy = "fetch" | "service" | "lists";
+
+export type Forecast =
+  | { readonly kind: "fails"; readonly reason: DeadReason; readonly problems: readonly Problem[] }
+  | { readonly kind: "unknown"; readonly why: UnknownWhy }
+  /** It passes, and costs a request. */
+  | { readonly kind: "sent" }
+  /** It passes without a request: unchanged, ignored by the mapping, or older than what is known. */
+  | { readonly kind: "settled" };
+
+/** The forecast of an event of several records is the first of these that one of them has. */
+const ORDER: readonly Forecast["kind"][] = ["fails", "unknown", "sent", "settled"];
+
+/** Reasons for which only the service knows whether the same record passes now. */
+const BY_SERVICE: ReadonlySet<DeadReason> = new Set(["service_rejected", "contradiction"]);
+
+const SETTLED: Forecast = { kind: "settled" };
+
+const NO_LISTS: TenantLists = new Map();
+
+/** @param letters some that are in memory at the same time. @returns their forecasts, in their order. */
+export async function forecastsOf(
+  letters: readonly StoredDeadLetter[],
+  view: RedriveView,
+): Promise<Forecast[]> {
+  const plans = await Promise.all(letters.map((letter) => planOf(letter, view)));
+  const states = plans.flatMap(({ staged }) => staged);
+  const known = states.length === 0 ? [] : await view.known(states.map(({ crmCode }) => crmCode));
+  const onState = new Map(
+    states.map((state, index) => [state, forecastOfState(state, known[index], view)]),
+  );
+  return letters.map(({ reason }, index) => {
+    const { forecasts = [], staged = [] } = plans[index] ?? {};
+    const all = [...forecasts, ...staged.map((state) => onState.get(state) ?? SETTLED)];
+    const [first = SETTLED] = all.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
+    const isUnknown = first.kind === "sent" && BY_SERVICE.has(reason);
+    return isUnknown ? { kind: "unknown", why: "service" } : first;
+  });
+}
+
+interface LetterPlan {
+  readonly forecasts: readonly Forecast[];
+  /** What would be staged: the forecast of it depends on what is known of its record. */
+  readonly staged: readonly StateToStage[];
+}
+
+async function planOf(letter: StoredDeadLetter, view: RedriveView): Promise<LetterPlan> {
+  const { reason, problems } = letter;
+  const value = parsedEvent(letter);
+  const staged: StateToStage[] = [];
+  if (value === undefined) return { forecasts: [{ kind: "fails", reason, problems }], staged };
+  const ports = dryPorts(view, staged);
+  const { records } = await acceptEvent(value, arrivalOf(letter, view.now()), ports);
+  return { forecasts: records.flatMap(forecastOfRecord), staged };
+}
+
+/** @param staged takes the states that would be staged. */
+function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
+  return {
+    fingerprintOf: view.fingerprintOf,
+    map: (event, subject) => mapRecord(view, event, subject),
+    fetch: async () => undefined,
+    lists: () => view.lists,
+    askListsAgain: async () => false,
+    isSeen: async () => false,
+    async stage(state) {
+      staged.push(state);
+      return { result: "staged", coalesced: false, expedite: false, needsJob: false };
+    },
+    storeDeadLetter: async () => "stored",
+    dropDeadLetter: async () => false,
+  };
+}
+
+/** A record that was merged into that of the event comes without fields. */
+function mapRecord({ mapping, lists }: RedriveView, event: CrmEvent, subject: string) {
+  const { type, source, data } = event;
+  const context = { type, source, subject, ...splitSubject(subject) };
+  const record = subject === event.subject ? data?.record : undefined;
+  return mapEventRecord(mapping, context, record, lists ?? NO_LISTS);
+}
+
+/** None for a staged one: `forecastOfState` gives it. */
+function forecastOfRecord({ result, reason, problems = [] }: Accepted): Forecast[] {
+  switch (result) {
+    case "staged":
+      return [];
+    case "rejected":
+      return [{ kind: "fails", reason: reason ?? "defect", problems }];
+    case "fetching":
+      return [{ kind: "unknown", why: "fetch" }];
+    case "waiting":
+      return [{ kind: "unknown", why: "lists" }];
+    case "held":
+    case "unchanged":
+    case "nothing_to_terminate":
+    case "superseded":
+    case "duplicate":
+    case "ignored":
+      return [SETTLED];
+  }
+}
+
+function forecastOfState(
+  state: StateToStage,
+  known: KnownRecord | undefined,
+  view: RedriveView,
+): Forecast {
+  const { row, staged } = known ?? { row: rowWithoutProof(false), staged: "" };
+  const settled =
+    state.payload === undefined ? row.watermark : (row.earlierFields?.order ?? row.watermark);
+  if (state.order < settled || state.order < staged) return SETTLED;
+  const payload =
+    state.payload === undefined
+      ? undefined
+      : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
+  const decision = decide({ payload, status: state.status }, row, view.fingerprintOf);
+  switch (decision.kind) {
+    case "create":
+    case "update":
+    case "fetch":
+      return { kind: "sent" };
+    case "skip":
+      return SETTLED;
+    case "reject":
+      return { kind: "fails", reason: decision.why, problems: REJECTIONS[decision.why] };
+  }
+}

@@ -1,0 +1,18 @@
+/** The event of a dead letter, as it is accepted again. */
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import type { Arrival } from "../sync/accept-event.ts";
+
+/** Undefined for what another client wrote, and is not JSON. */
+export function parsedEvent({ event }: Pick<StoredDeadLetter, "event">): unknown {
+  try {
+    return JSON.parse(event) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** It keeps the place that it had among the events of its record. */
+export function arrivalOf(letter: StoredDeadLetter, now: number): Arrival {
+  const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;
+  return { ...arrival, at: Math.min(arrival.at, now), order, redrivenAt: now };
+}
