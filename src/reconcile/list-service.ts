@@ -11,6 +11,7 @@ import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { WantedStatus } from "../sync/staged-state.ts";
 import { changedFields, compare, digestsOf } from "./compare.ts";
+import { TryLater } from "./try-later.ts";
 import type { RecordRow, WorkFile } from "./work-file.ts";
 
 /** After so many failures in a row the listing ends; the next command continues it. */
@@ -91,14 +92,14 @@ function requireNewCursor({ nextCursor }: Page, cursor: string | undefined): voi
   throw new UserError("the service lists the same page again and again; nothing was sent");
 }
 
-function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): UserError {
+function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryLater {
   const why =
     reply.kind === "denied"
       ? `it denies access because of the ${reply.cause}: see crmsync doctor`
       : reply.kind === "unavailable"
         ? `it is unavailable (${reply.reason})`
         : `it answered ${reply.kind === "rejected" ? reply.status : 429}`;
-  return new UserError(
+  return new TryLater(
     `the service cannot be listed: ${why}. Nothing was sent. The same command continues after the ${relations} relations that were listed`,
   );
 }

@@ -8,6 +8,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { z } from "zod";
 import { UserError } from "../ops/user-error.ts";
+import { TryLater } from "./try-later.ts";
 
 const FORMAT = 1;
 
@@ -88,7 +89,7 @@ export async function writePlan(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UserError(`the plan ${file} cannot be written (${code})`);
+    throw new TryLater(`the plan ${file} cannot be written (${code})`);
   }
 }
 

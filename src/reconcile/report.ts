@@ -1,11 +1,11 @@
 /** The report: one line for each record or relation that differs, as JSON lines or CSV. */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { UserError } from "../ops/user-error.ts";
 import type { Sealing } from "../state/sealing.ts";
 import type { Problem } from "../sync/problem.ts";
 import { planRecord, type PlanningView } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
+import { TryLater } from "./try-later.ts";
 import type { RecordRow, WorkFile } from "./work-file.ts";
 
 interface Line {
@@ -44,7 +44,7 @@ export async function writeReport(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UserError(`the report ${file} cannot be written (${code})`);
+    throw new TryLater(`the report ${file} cannot be written (${code})`);
   }
 }
 

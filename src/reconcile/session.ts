@@ -11,6 +11,7 @@ import { UserError } from "../ops/user-error.ts";
 import { openService, type OpenService } from "../service/open-service.ts";
 import type { Stores } from "../status/stores.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
+import { TryLater } from "./try-later.ts";
 
 /** How long a running daemon may take to fetch the tenant's value lists, ms. */
 const LISTS_MS = 60_000;
@@ -48,7 +49,7 @@ export async function openSession(
   await stores.clock.measure();
   const denial = await stores.denial.current();
   if (denial !== undefined) {
-    throw new UserError(`the service denies access (${denial.cause}): see crmsync status`);
+    throw new TryLater(`the service denies access (${denial.cause}): see crmsync status`);
   }
   const dir = join(config.DATA_DIR, "reconcile");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -93,14 +94,14 @@ async function requireLists({ tenantLists, clock }: Stores, service: OpenService
       const stored = reply.kind === "schema" && (await tenantLists.store(reply, clock.now()));
       if (stored === false || stored === undefined) {
         await tenantLists.release(1);
-        throw new UserError(
+        throw new TryLater(
           `the tenant's value lists cannot be read (${reply.kind}): see crmsync doctor`,
         );
       }
       return 1;
     }
     if (performance.now() > deadline) {
-      throw new UserError("the tenant's value lists are not known yet: see crmsync status");
+      throw new TryLater("the tenant's value lists are not known yet: see crmsync status");
     }
     await sleep(LISTS_CHECK_MS);
   }

@@ -5,7 +5,7 @@
  */
 import { chmodSync, rmSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { UserError } from "../ops/user-error.ts";
+import { TryLater } from "./try-later.ts";
 
 const SQLITE_BUSY = 5;
 
@@ -47,7 +47,7 @@ export class WorkFile {
   readonly #file: string;
   readonly #statements = new Map<string, StatementSync>();
 
-  /** @throws UserError when another process works on it. */
+  /** @throws TryLater when another process works on it. */
   constructor(file: string) {
     this.#file = file;
     this.#database = new DatabaseSync(file);
@@ -59,7 +59,7 @@ export class WorkFile {
     } catch (error) {
       this.#database.close();
       if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-      throw new UserError(`another crmsync reconcile compares this snapshot now (${file})`);
+      throw new TryLater(`another crmsync reconcile compares this snapshot now (${file})`);
     }
     chmodSync(file, 0o600);
   }

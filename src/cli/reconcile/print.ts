@@ -1,23 +1,11 @@
 /** The result of a comparison, for people or as JSON. */
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
+import type { Outlook } from "../../reconcile/compare-snapshot.ts";
 import type { Stop } from "../../reconcile/guards.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
-
-/** What carrying it out would take. */
-export interface Outlook {
-  /** Requests that the comparison has spent. */
-  readonly spent: number;
-  /** Requests that the plan needs. */
-  readonly requests: number;
-  readonly terminations: number;
-  readonly remaining: number;
-  readonly limit: number;
-  /** When the plan would be carried out, if it began now, ms. */
-  readonly endsAt: number | undefined;
-}
 
 interface PrintOptions {
   readonly stop: Stop | undefined;

@@ -1,0 +1,140 @@
+/** Carries out a plan in this process: only if it may be used, and only one plan at a time. */
+import { randomUUID } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { UserError } from "../ops/user-error.ts";
+import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../state/reconciliations.ts";
+import { duration } from "../status/duration.ts";
+import type { Act } from "../state/audit-acts.ts";
+import { applyPlan, type Applied, type ApplyView } from "./apply-plan.ts";
+import type { OpenSnapshot } from "./open-snapshot.ts";
+import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "./plan-file.ts";
+import { readEvents } from "./read-events.ts";
+import type { Session } from "./session.ts";
+import { TryLater } from "./try-later.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Longer than a process that was killed holds its claim, ms. */
+const CLAIM_MS = PLAN_LEASE_MS + 2000;
+const CLAIM_CHECK_MS = 500;
+
+export interface CarryOutView extends Pick<ApplyView, "onProgress" | "point"> {
+  /** A plan that is older is not begun. */
+  readonly maxAgeHours: number;
+  /** Records in the audit trail that it begins. */
+  readonly recordAct: (details: NonNullable<Act["details"]>) => Promise<void>;
+}
+
+/** The plan of this snapshot that was begun and not finished. */
+export async function unfinishedPlan(
+  session: Session,
+  { scan }: OpenSnapshot,
+): Promise<OpenPlan | undefined> {
+  const { dir } = session;
+  const names = readdirSync(dir).filter((name) => /^plan-.*\.ndjson$/.test(name));
+  for (const name of names.toSorted().toReversed()) {
+    const file = join(dir, name);
+    const header = await planHeader(file);
+    if (header?.snapshot.hash !== scan.hash || whyNotOf(header, session) !== undefined) continue;
+    const progress = await session.stores.reconciliations.progress(header.id);
+    if (progress?.state === "running") return openPlan(file);
+  }
+  return undefined;
+}
+
+/** @throws UserError */
+export async function carryOut(
+  session: Session,
+  snapshot: OpenSnapshot,
+  plan: OpenPlan,
+  view: CarryOutView,
+): Promise<Applied> {
+  await requireUsable(session, snapshot, plan, view.maxAgeHours);
+  const owner = randomUUID();
+  const { reconciliations } = session.stores;
+  await claimOrWait(reconciliations, owner);
+  const renewing = setInterval(
+    () => void reconciliations.claim(owner).catch(() => {}),
+    RENEW_PLAN_MS,
+  );
+  try {
+    const { entries, header } = plan;
+    await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
+    return await feed(session, snapshot, plan, view);
+  } finally {
+    clearInterval(renewing);
+    await reconciliations.release(owner);
+  }
+}
+
+/** One that was killed holds its claim for some seconds. @throws TryLater when another one works. */
+async function claimOrWait(reconciliations: Reconciliations, owner: string): Promise<void> {
+  const deadline = performance.now() + CLAIM_MS;
+  while (!(await reconciliations.claim(owner))) {
+    if (performance.now() > deadline) {
+      throw new TryLater("another process carries out a plan now: wait until it ends");
+    }
+    await sleep(CLAIM_CHECK_MS);
+  }
+}
+
+/** @throws UserError when the plan is for something else, was used, or is too old. */
+async function requireUsable(
+  session: Session,
+  { scan, name }: OpenSnapshot,
+  plan: OpenPlan,
+  maxAgeHours: number,
+): Promise<void> {
+  const { id, madeAt, snapshot } = plan.header;
+  const whyNot = whyNotOf(plan.header, session);
+  if (whyNot !== undefined) throw new UserError(`the plan ${plan.file} ${whyNot}: make a new one`);
+  if (scan.hash !== snapshot.hash) {
+    throw new UserError(
+      `${name} is not the snapshot that the plan ${plan.file} was made for: make a new plan`,
+    );
+  }
+  const progress = await session.stores.reconciliations.progress(id);
+  if (progress?.state === "done") {
+    throw new UserError(`the plan ${plan.file} was carried out already: make a new one`);
+  }
+  const ageMs = session.stores.clock.now() - Date.parse(madeAt);
+  if (progress === undefined && ageMs > maxAgeHours * HOUR_MS) {
+    throw new UserError(
+      `the plan ${plan.file} is ${duration(ageMs)} old, and at most ${maxAgeHours} h are allowed (--max-age): make a new one`,
+    );
+  }
+}
+
+function whyNotOf(header: PlanHeader, session: Session): string | undefined {
+  const { baseUrl, config, mappingHash } = session;
+  if (header.service !== baseUrl) return `is for the service ${header.service}`;
+  if (header.prefix !== config.QUEUE_PREFIX) return `is for QUEUE_PREFIX ${header.prefix}`;
+  if (header.mappingHash !== mappingHash) {
+    return `was made with another mapping, or before ${header.mapping} was changed`;
+  }
+  return undefined;
+}
+
+async function feed(
+  session: Session,
+  snapshot: OpenSnapshot,
+  plan: OpenPlan,
+  { onProgress, point }: CarryOutView,
+): Promise<Applied> {
+  const { fingerprintOf, mapping, stores } = session;
+  const { asOf, object, idFrom } = plan.header.snapshot;
+  const options = {
+    ...(object !== undefined && { object }),
+    ...(idFrom !== undefined && { idFrom }),
+  };
+  return applyPlan(plan, {
+    stores,
+    events: readEvents(snapshot, mapping, options, Date.parse(asOf)),
+    view: { mapping, fingerprintOf, lists: stores.tenantLists.current() },
+    now: () => stores.clock.now(),
+    point,
+    onProgress,
+  });
+}

@@ -1,0 +1,185 @@
+/** A comparison with all that follows from it: guards, report, plan, and the numbers for the status. */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { requestsFor as waitingRequests } from "../status/backlog.ts";
+import { takeReadings } from "../status/readings.ts";
+import { DRIFT_KINDS } from "../sync/drift.ts";
+import { stopFor, terminationsIn, type Stop } from "./guards.ts";
+import type { OpenSnapshot } from "./open-snapshot.ts";
+import { planEntries, requestsFor } from "./plan-entries.ts";
+import { writePlan, type OpenPlan, type PlanHeader } from "./plan-file.ts";
+import { readEvents, type RecordOptions } from "./read-events.ts";
+import { writeReport } from "./report.ts";
+import { runComparison, type Comparison, type ComparisonProgress } from "./run-comparison.ts";
+import type { Session } from "./session.ts";
+import type { Summary } from "./summary.ts";
+import type { WorkFile } from "./work-file.ts";
+
+/** So many crmCodes are listed when a plan would terminate too many. */
+const MOST_LISTED = 50;
+
+export interface CompareOptions extends RecordOptions {
+  /** When the snapshot was taken, ms; undefined: as its file tells. */
+  readonly asOf?: number;
+  /** Where to write the plan; undefined: into the session's folder. */
+  readonly plan?: string;
+  /** Where the plan says that the snapshot lies; undefined: where it is now. */
+  readonly snapshotPath?: string;
+  readonly terminateMissing?: true;
+  readonly maxTerminate?: number;
+  readonly firstLoad?: true;
+  /** Where to write the report; undefined: nowhere. */
+  readonly report?: string;
+  readonly showValues?: true;
+}
+
+/** What carrying it out would take. */
+export interface Outlook {
+  /** Requests that the comparison has spent. */
+  readonly spent: number;
+  /** Requests that the plan needs. */
+  readonly requests: number;
+  readonly terminations: number;
+  readonly remaining: number;
+  readonly limit: number;
+  /** When the plan would be carried out, if it began now, ms. */
+  readonly endsAt: number | undefined;
+}
+
+export interface Findings {
+  readonly summary: Summary;
+  readonly outlook: Outlook;
+  /** Undefined when nothing is to be done, and when a guard stopped it. */
+  readonly plan: OpenPlan | undefined;
+  readonly stop: Stop | undefined;
+  /** The first crmCodes that a stopped plan would terminate. */
+  readonly terminations: readonly string[];
+}
+
+/** @throws UserError; what was listed is then kept for the next try. */
+export async function compareSnapshot(
+  session: Session,
+  snapshot: OpenSnapshot,
+  options: CompareOptions,
+  progress: ComparisonProgress,
+): Promise<Findings> {
+  const startedAt = performance.now();
+  const { asOf = snapshot.takenAt, showValues = false } = options;
+  const comparison = await runComparison(
+    session,
+    snapshot,
+    { ...options, asOf, showValues },
+    progress,
+  );
+  const { summary, work } = comparison;
+  try {
+    const terminateMissing = options.terminateMissing === true;
+    const { maxTerminate, firstLoad = false } = options;
+    const stop = stopFor(summary, { terminateMissing, maxTerminate, firstLoad });
+    if (options.report !== undefined) {
+      const values = showValues ? valuesOf(session, snapshot, options, work) : undefined;
+      await writeReport(options.report, work, values);
+    }
+    const outlook = await outlookOf(session, comparison, terminateMissing);
+    const isPlanned = stop === undefined && outlook.requests > 0;
+    const plan = isPlanned
+      ? await planFor(session, snapshot, options, outlook.requests, work)
+      : undefined;
+    if (stop === undefined || stop.why === "terminations") {
+      await keep(session, summary, performance.now() - startedAt);
+    }
+    const terminations =
+      stop?.why === "terminations" ? firstTerminations(work, terminateMissing) : [];
+    return { summary, outlook, plan, stop, terminations };
+  } finally {
+    work.remove();
+  }
+}
+
+async function keep({ stores }: Session, summary: Summary, tookMs: number): Promise<void> {
+  const { counts, records } = summary;
+  await stores.reconciliations.keep({
+    at: stores.clock.now(),
+    tookMs: Math.round(tookMs),
+    records,
+    equal: counts.equal,
+    drift: Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, counts[kind]])) as Record<
+      (typeof DRIFT_KINDS)[number],
+      number
+    >,
+  });
+}
+
+function valuesOf(
+  session: Session,
+  snapshot: OpenSnapshot,
+  options: RecordOptions,
+  work: WorkFile,
+) {
+  const { fingerprintOf, mapping, stores } = session;
+  const asOf = (work.progress("asOf") as number | undefined) ?? snapshot.takenAt;
+  const view = {
+    mapping,
+    fingerprintOf,
+    lists: stores.tenantLists.current(),
+    now: stores.clock.now(),
+  };
+  return { events: readEvents(snapshot, mapping, options, asOf), view, sealing: stores.sealing };
+}
+
+async function outlookOf(
+  { stores }: Session,
+  { requests: spent, summary, work }: Comparison,
+  terminateMissing: boolean,
+): Promise<Outlook> {
+  const readings = await takeReadings(stores);
+  const requests = requestsFor(work, terminateMissing);
+  const { live, bulk } = waitingRequests(readings);
+  return {
+    spent,
+    requests,
+    terminations: terminationsIn(summary, terminateMissing),
+    remaining: readings.quota.remaining,
+    limit: readings.quota.limit,
+    endsAt: requests === 0 ? undefined : readings.quota.drainedAt({ live, bulk: bulk + requests }),
+  };
+}
+
+async function planFor(
+  { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
+  { path, scan }: OpenSnapshot,
+  options: CompareOptions,
+  requests: number,
+  work: WorkFile,
+): Promise<OpenPlan> {
+  const { idFrom, object, plan, snapshotPath = path, terminateMissing = false } = options;
+  const now = new Date(stores.clock.now()).toISOString();
+  const file = plan ?? join(dir, `plan-${now.replaceAll(":", "-")}.ndjson`);
+  const header: PlanHeader = {
+    crmsyncPlan: 1,
+    id: randomUUID(),
+    madeAt: now,
+    service: baseUrl,
+    prefix: config.QUEUE_PREFIX,
+    mapping: mapping.name,
+    mappingHash,
+    snapshot: {
+      ...(snapshotPath !== undefined && { file: snapshotPath }),
+      hash: scan.hash,
+      asOf: new Date((work.progress("asOf") as number | undefined) ?? 0).toISOString(),
+      ...(object !== undefined && { object }),
+      ...(idFrom !== undefined && { idFrom }),
+    },
+    requests,
+  };
+  return writePlan(file, header, planEntries(work, terminateMissing));
+}
+
+function firstTerminations(work: WorkFile, terminateMissing: boolean): string[] {
+  const codes: string[] = [];
+  for (const { code, kind } of planEntries(work, terminateMissing)) {
+    if (kind === "ended" || kind === "extra") codes.push(code);
+    if (codes.length === MOST_LISTED) break;
+  }
+  return codes;
+}
