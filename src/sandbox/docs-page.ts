@@ -1,5 +1,5 @@
 import type { OpenApiDocument, OpenApiOperation } from "./openapi.ts";
-import { pageDocument } from "./page-document.ts";
+import { html, pageDocument, type Html } from "./page-document.ts";
 import { COMPANY, PERSON } from "./relation-schema.ts";
 import type { FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";
 
@@ -14,43 +14,76 @@ export function docsPage(document: OpenApiDocument): string {
     const sections = members.map(({ path, method, operation }) =>
       operationSection(method, `${servers[0]!.url}${path}`, operation),
     );
-    return `<h2>${escape(name)}</h2><p class="dim">${escape(description)}</p>${sections.join("")}`;
+    return html`<h2>${name}</h2>
+      <p class="dim">${description}</p>
+      ${sections}`;
   });
   return pageDocument(
-    escape(info.title),
-    `<header><h1>${escape(info.title)} ${escape(info.version)}</h1>
-<nav><a href="/">Relations</a> <a href="/openapi.json">openapi.json</a></nav></header>
-<p>${escape(info.description)} Every request needs <code>Authorization: Bearer &lt;token&gt;</code>.</p>
-${groups.join("")}
-<h2>Person</h2>${fieldsTable(PERSON)}
-<h2>Company</h2>${fieldsTable(COMPANY)}`,
+    info.title,
+    html`<header>
+        <h1>${info.title} ${info.version}</h1>
+        <nav><a href="/">Relations</a> <a href="/openapi.json">openapi.json</a></nav>
+      </header>
+      <p>
+        ${info.description} Every request needs <code>Authorization: Bearer &lt;token&gt;</code>.
+      </p>
+      ${groups}
+      <h2>Person</h2>
+      ${fieldsTable(PERSON)}
+      <h2>Company</h2>
+      ${fieldsTable(COMPANY)}`,
   );
 }
 
-function operationSection(method: string, path: string, operation: OpenApiOperation): string {
+function operationSection(method: string, path: string, operation: OpenApiOperation): Html {
   const parameters = operation.parameters.map(
     ({ name, description, schema, required }) =>
-      `<tr><td class="code">${escape(name)}</td><td>${escape(describe(schema))}</td>` +
-      `<td>${required ? "required. " : ""}${escape(description ?? "")}</td></tr>`,
+      html`<tr>
+        <td class="code">${name}</td>
+        <td>${describe(schema)}</td>
+        <td>${required ? "required. " : ""}${description ?? ""}</td>
+      </tr>`,
   );
   const responses = Object.entries(operation.responses).map(
     ([status, { description }]) =>
-      `<tr><td class="code">${escape(status)}</td><td colspan="2">${escape(description)}</td></tr>`,
+      html`<tr>
+        <td class="code">${status}</td>
+        <td colspan="2">${description}</td>
+      </tr>`,
   );
-  return `<section class="operation" id="${escape(operation.operationId)}">
-<h3><span class="method">${method.toUpperCase()}</span> <code>${escape(path)}</code></h3>
-<p>${escape(operation.summary)}</p>
-<table><tbody>${parameters.join("")}${responses.join("")}</tbody></table></section>`;
+  return html`<section class="operation" id="${operation.operationId}">
+    <h3><span class="method">${method.toUpperCase()}</span> <code>${path}</code></h3>
+    <p>${operation.summary}</p>
+    <table>
+      <tbody>
+        ${parameters}${responses}
+      </tbody>
+    </table>
+  </section>`;
 }
 
-function fieldsTable(variant: VariantSchema): string {
+function fieldsTable(variant: VariantSchema): Html {
   const rows = Object.entries(variant.properties).map(
     ([field, schema]) =>
-      `<tr><td class="code">${escape(field)}</td><td>${escape(rules(schema))}</td>` +
-      `<td>${variant.required.includes(field) ? "required" : ""}</td></tr>`,
+      html`<tr>
+        <td class="code">${field}</td>
+        <td>${rules(schema)}</td>
+        <td>${variant.required.includes(field) ? "required" : ""}</td>
+      </tr>`,
   );
-  return `<p class="dim">${escape(variant.description)}</p><table>
-<thead><tr><th>Field</th><th>Rule</th><th></th></tr></thead><tbody>${rows.join("")}</tbody></table>`;
+  return html`<p class="dim">${variant.description}</p>
+    <table>
+      <thead>
+        <tr>
+          <th>Field</th>
+          <th>Rule</th>
+          <th></th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>`;
 }
 
 function rules(schema: FieldSchema): string {
@@ -76,8 +109,4 @@ function describe(schema: object): string {
   return Object.entries(schema)
     .map(([key, value]) => (key === "type" ? String(value) : `${key} ${value}`))
     .join(", ");
-}
-
-function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 }
