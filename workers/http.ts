@@ -19,7 +19,7 @@ import type { Runtime } from "./runtime.ts";
 
 export interface HttpAddresses {
   readonly url: string;
-  /** Where /status, /metrics and /queues are. */
+  /** Where /status, /metrics, /queues and /console are. */
   readonly opsUrl: string;
 }
 
@@ -65,17 +65,20 @@ function serveReadiness(app: HttpServer["app"], runtime: Runtime, ends: () => bo
 }
 
 /** What people and Prometheus look at. */
-async function serveOps({ app, count }: HttpServer, runtime: Runtime): Promise<void> {
+async function serveOps(server: HttpServer, runtime: Runtime): Promise<void> {
+  const { app, count } = server;
   const { config, metrics } = runtime;
   const { OPERATOR_TOKEN: operator, VIEWER_TOKEN: viewer } = config.secrets;
   const hasToken = operator !== undefined || viewer !== undefined;
-  // The page's library is larger than the rest of the server: loaded only when it is needed.
+  // The pages' libraries are larger than the rest of the server: loaded only when they are needed.
   const page = hasToken ? await import("./queues-page.ts") : undefined;
+  const console = hasToken ? await import("./console-page.ts") : undefined;
+  const tokens = {
+    viewer: viewer && (() => viewer.value()),
+    operator: operator && (() => operator.value()),
+  };
+  void app.register(async (scope) => console?.serveConsolePage(scope, server, runtime, tokens));
   void app.register(async (scope) => {
-    const tokens = {
-      viewer: viewer && (() => viewer.value()),
-      operator: operator && (() => operator.value()),
-    };
     protectOps(scope, tokens, count);
     serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));
     serveMetrics(scope, async (accept) => {

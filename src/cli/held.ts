@@ -2,11 +2,10 @@
 import { Command } from "commander";
 import { printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
-import type { HeldTermination } from "../state/held-terminations.ts";
-import type { Stores } from "../status/stores.ts";
-import { choose, findAll, type Filter } from "./held/choose.ts";
-import { countOf, jsonOf, nameOf, originOf } from "./held/print.ts";
-import { recordAct } from "./operator.ts";
+import { choose, findAll, type Filter } from "../held/choose.ts";
+import { dropHeld, releaseHeld } from "../held/decide.ts";
+import { countOf, jsonOf, nameOf } from "./held/print.ts";
+import { operatorName } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
 
 interface ListOptions extends Filter {
@@ -17,9 +16,6 @@ interface ActOptions extends ListOptions {
   readonly all?: true;
   readonly apply?: true;
 }
-
-/** Pointer jobs that are added in one round trip. */
-const CHUNK = 500;
 
 const NAMES = "its crmCode, or its record, such as contact/7";
 
@@ -78,52 +74,12 @@ async function act(
         ? await findAll(heldTerminations, names)
         : await choose(heldTerminations, options);
     const done = { released: 0, dropped: 0 };
-    if (options.apply) for (const one of found) await recordHeldAct(stores, what, one);
-    if (options.apply && what === "release") done.released = await release(stores, found);
-    else if (options.apply) done.dropped = await drop(stores, found);
+    if (options.apply && what === "release")
+      done.released = await releaseHeld(stores, operatorName(), found);
+    else if (options.apply) done.dropped = await dropHeld(stores, operatorName(), found);
     else if (!options.json) for (const one of found) process.stdout.write(`${nameOf(one)}\n`);
     printResult(what, found.length, done, options);
   });
-}
-
-/** Written before it is done. */
-async function recordHeldAct(
-  stores: Stores,
-  what: "release" | "drop",
-  held: HeldTermination,
-): Promise<void> {
-  const { id, source } = originOf(held);
-  await recordAct(stores, `held.${what}`, { crmCode: held.crmCode, event: { id, source } });
-}
-
-/** @returns how many were still held. */
-async function release(
-  { demand, heldTerminations, pointers }: Stores,
-  found: readonly HeldTermination[],
-): Promise<number> {
-  let released = 0;
-  for (let from = 0; from < found.length; from += CHUNK) {
-    const chunk = await Promise.all(
-      found.slice(from, from + CHUNK).map(async ({ crmCode }) => {
-        const lane = await heldTerminations.release(crmCode);
-        return lane === undefined ? [] : [{ crmCode, lane }];
-      }),
-    );
-    const records = chunk.flat();
-    await demand.changed(records);
-    await pointers.add(records);
-    released += records.length;
-  }
-  return released;
-}
-
-async function drop(
-  { heldTerminations }: Stores,
-  found: readonly HeldTermination[],
-): Promise<number> {
-  let dropped = 0;
-  for (const { crmCode } of found) dropped += (await heldTerminations.drop(crmCode)) ? 1 : 0;
-  return dropped;
 }
 
 function printResult(

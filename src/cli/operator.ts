@@ -8,7 +8,10 @@ export const recordAct = (
   { auditActs }: Pick<Stores, "auditActs">,
   act: ActName,
   about: Pick<Act, "crmCode" | "event" | "details"> = {},
-): Promise<void> => auditActs.record({ act, by: `${userName()}@${hostname()}`, ...about });
+): Promise<void> => auditActs.record({ act, by: operatorName(), ...about });
+
+/** As the audit trail names the user of a command. */
+export const operatorName = (): string => `${userName()}@${hostname()}`;
 
 /** In a container, the user may have a number and no name. */
 function userName(): string {

@@ -11,7 +11,7 @@ export interface OpsTokens {
   readonly operator: SecretText | undefined;
 }
 
-type Role = "look" | "act";
+export type Role = "look" | "act";
 
 /** For all addresses of this scope. */
 export function protectOps(scope: FastifyInstance, tokens: OpsTokens, count: CountRequest): void {

@@ -46,3 +46,32 @@ export function limitRate(
     );
   };
 }
+
+/** Tries to log in from one address, by one process. */
+const LOGINS = 10;
+const LOGIN_WINDOW_MS = 60_000;
+
+/**
+ * Counts a try to log in, of an address (IPv6: of its network of 64 bits). Right tokens count too: an
+ * answer beyond the limit says nothing about the token.
+ * @param app on which `limitRate` was called before. @throws Refusal above the limit.
+ */
+export function limitLogins(
+  app: FastifyInstance,
+  refused: () => void,
+): (request: FastifyRequest) => Promise<void> {
+  const limit = app.createRateLimit({
+    max: LOGINS,
+    timeWindow: LOGIN_WINDOW_MS,
+    keyGenerator: (request) => `login ${normalizeIP(request.ip)}`,
+  });
+  return async (request) => {
+    const result = await limit(request);
+    if (result.isAllowed || !result.isExceeded) return;
+    refused();
+    const seconds = Math.max(1, result.ttlInSeconds);
+    throw new Refusal(429, `Too many tries to log in from this address: wait ${seconds} s.`, {
+      "retry-after": String(seconds),
+    });
+  };
+}

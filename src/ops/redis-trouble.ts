@@ -6,6 +6,13 @@ export interface RedisTrouble {
   readonly runbook: string;
 }
 
+/** Whether an error is about reaching or asking Redis. */
+export const isRedisTrouble = (error: unknown): boolean =>
+  error instanceof TooLate ||
+  (error instanceof Error &&
+    (["ReplyError", "MaxRetriesPerRequestError", "AbortError"].includes(error.name) ||
+      /^(Command timed out|Connection is closed|Stream isn't writeable)/.test(error.message)));
+
 /** Why Redis could not be read. */
 export function redisTrouble(error: unknown): RedisTrouble {
   const { name, message } = error instanceof Error ? error : new Error(String(error));

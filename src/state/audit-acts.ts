@@ -22,7 +22,7 @@ export type ActName =
 
 export interface Act {
   readonly act: ActName;
-  /** `<user>@<host>`, `<role> token` or `<host>:<pid>`. */
+  /** `<user>@<host>`, `operator via console` or `<host>:<pid>`. */
   readonly by: string;
   readonly crmCode?: string | undefined;
   readonly event?: { readonly id: unknown; readonly source: unknown } | undefined;

@@ -63,6 +63,14 @@ export class HeldTerminations {
     } while (cursor !== "0");
   }
 
+  /** Those from this position on, oldest first; fewer when one was decided meanwhile. */
+  async page(from: number, count: number): Promise<HeldTermination[]> {
+    const key = this.#keys.heldTerminations;
+    const crmCodes = await this.#redis.zrange(key, String(from), String(from + count - 1));
+    const found = await Promise.all(crmCodes.map((crmCode) => this.find(crmCode)));
+    return found.filter((one) => one !== undefined);
+  }
+
   async find(crmCode: string): Promise<HeldTermination | undefined> {
     const key = this.#keys.staged(crmCode);
     const [heldAt, [version, heldVersion, time, lane, event]] = await Promise.all([

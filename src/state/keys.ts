@@ -104,6 +104,8 @@ export interface Keys {
   plan(id: string): string;
   /** Set while one process carries out a plan. */
   readonly planOwner: string;
+  /** Set while the cookie of a session of the console would be valid that was ended by logging out. */
+  endedSession(id: string): string;
   /** Channel: the lane of each batch of pointer jobs that was added. */
   readonly jobsAdded: string;
 }
@@ -159,6 +161,7 @@ export function keysOf(prefix: string): Keys {
     reconciliation: `${prefix}:reconciliation`,
     plan: (id) => `${prefix}:reconciliation:plan:${id}`,
     planOwner: `${prefix}:reconciliation:owner`,
+    endedSession: (id) => `${prefix}:console:ended:${id}`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

@@ -14,6 +14,7 @@ import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
 import { sealingFindings } from "./sealing-findings.ts";
+import { isSilent, refusedIn } from "./senders.ts";
 import { slownessIn } from "./slowness.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
@@ -38,10 +39,6 @@ export const TOKEN_OLD_DAYS = 80;
 const STUCK_MS = 900_000;
 
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
-
-/** A source that sent something within a week and nothing for a day is silent, ms. */
-const SILENT_MS = 86_400_000;
-const FORGOTTEN_MS = 7 * SILENT_MS;
 
 export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
   const stops = stopFindings(readings);
@@ -175,18 +172,10 @@ function clockFindings({ now, clocksAhead }: Readings): Finding[] {
 }
 
 function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext): Finding[] {
-  const errors = Object.entries(outcomes).flatMap(([name, count]) => {
-    if (count === 0) return [];
-    const [, webhook, outcome] = /^webhook_error (\S+) (\w+)$/.exec(name) ?? [];
-    if (outcome !== undefined) return [`${count} on /webhooks/${webhook} (${outcome})`];
-    const [, route, code] = /^sender_error (\w+) (\d+)$/.exec(name) ?? [];
-    // Those of a webhook are named one by one.
-    const isNamed = route === "webhooks" && (code === "400" || code === "401");
-    return code === undefined || isNamed ? [] : [`${count} on /${route} with ${code}`];
-  });
-  const silent = Object.entries(sources).filter(
-    ([, at]) => now - at > SILENT_MS && now - at < FORGOTTEN_MS,
+  const errors = refusedIn(outcomes).map(({ address, why, count }) =>
+    /^\d+$/.test(why) ? `${count} on ${address} with ${why}` : `${count} on ${address} (${why})`,
   );
+  const silent = Object.entries(sources).filter(([, at]) => isSilent(now, at));
   const says = `Requests of senders were not accepted in the last hour: ${errors.join(", ")}; their events are not here.`;
   return [
     ...(errors.length === 0 ? [] : [finding("warning", "crmsyncsendererrors", says)]),

@@ -1,5 +1,6 @@
 /** The status document: the JSON of GET /status and of `crmsync status --json`. */
 import type { Redis } from "ioredis";
+import type { Config } from "../config.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import type { Lane } from "../sync/lane.ts";
@@ -106,7 +107,10 @@ export async function readStatus(
   version: string,
   connection?: Redis,
 ): Promise<Status> {
-  const readings = await takeReadings(stores, connection);
+  return statusOf(await takeReadings(stores, connection), stores.config, version);
+}
+
+export function statusOf(readings: Readings, config: Config, version: string): Status {
   const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs, reconciliation } = readings;
   const outcomes = sumOf(readings.minutes);
   const { tokenIssuedAt } = readings;
@@ -121,7 +125,7 @@ export async function readStatus(
     findings: findingsIn(readings, {
       tokenAgeDays: ageDays,
       outcomes,
-      hourMs: stores.config.QUOTA_HOUR_MS,
+      hourMs: config.QUOTA_HOUR_MS,
     }),
     backlog: {
       live: laneOf(readings, "live"),
@@ -154,7 +158,7 @@ export async function readStatus(
       nextProbeAt: denial === undefined ? null : iso(denial.nextProbeAt),
     },
     token: {
-      issuedAt: stores.config.SERVICE_TOKEN_ISSUED_AT ?? null,
+      issuedAt: config.SERVICE_TOKEN_ISSUED_AT ?? null,
       ageDays: ageDays ?? null,
     },
     ledger: { state: warmUp.state, relations: warmUp.relations },

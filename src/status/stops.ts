@@ -3,6 +3,7 @@
  * label of `crmsync_sending_stopped`), the sentence for people and the section of the runbook, most
  * pressing first. Pure.
  */
+import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
@@ -192,10 +193,13 @@ export function stopReasonsIn(readings: Readings): ReadonlySet<StopReason> {
  */
 export function drainedAt(readings: Readings): number | undefined {
   if (waitingIn(readings) === 0) return readings.now;
-  const { fetchFailure, lastRetryAt, quota } = readings;
-  const isUnknown =
-    !quota.hasSent ||
-    fetchFailure !== undefined ||
-    stopsIn(readings).some(({ endsByItself }) => !endsByItself);
-  return isUnknown ? undefined : Math.max(quota.drainedAt(requestsFor(readings)), lastRetryAt);
+  const isUnknown = readings.fetchFailure !== undefined;
+  return isUnknown ? undefined : sentAt(readings, requestsFor(readings));
+}
+
+/** When so many requests will have been sent, ms; undefined while that cannot be estimated. */
+export function sentAt(readings: Readings, requests: Waiting): number | undefined {
+  const { lastRetryAt, quota } = readings;
+  const isUnknown = !quota.hasSent || stopsIn(readings).some(({ endsByItself }) => !endsByItself);
+  return isUnknown ? undefined : Math.max(quota.drainedAt(requests), lastRetryAt);
 }

@@ -13,6 +13,7 @@ import { DeadLetters } from "../state/dead-letters.ts";
 import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
+import { EndedSessions } from "../state/ended-sessions.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
@@ -81,6 +82,7 @@ export interface Stores {
   readonly reconciliations: Reconciliations;
   readonly demand: Demand;
   readonly auditActs: AuditActs;
+  readonly endedSessions: EndedSessions;
   /** Reads the quota without taking part in it. */
   readonly quotaState: Reading<QuotaState>;
   /** Closes the queues and the connection. */
@@ -140,6 +142,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     settledLately: new SettledLately(redis, keys),
     stateVersion: new StateVersion(redis, keys, heartbeats),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined),
+    endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: quotaReading(quotaLimits(config)),

@@ -1,18 +1,10 @@
-import { execFileSync } from "node:child_process";
 import { Queue } from "bullmq";
-import { chromium } from "playwright-core";
 import { expect, it } from "vitest";
+import { launchBrowser, openPage } from "../support/browser.ts";
 import { startDaemon, startSandbox } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { requireTool } from "../support/requirements.ts";
-import { waitFor } from "../support/wait-for.ts";
 
-const CHROMIUM = {
-  commands: ["chromium", "chromium-browser", "google-chrome"],
-  check: ["--version"],
-  debianPackage: "chromium",
-};
 const MARK = "Xq7Leak";
 const TOKEN = "operator-token-of-24-characters";
 const basic = `Basic ${Buffer.from(`any-user:${TOKEN}`).toString("base64")}`;
@@ -29,9 +21,7 @@ it("/queues is not served without OPERATOR_TOKEN", async () => {
 });
 
 it("/queues is for the operator only, read-only, and shows no personal data", async (context) => {
-  const command = await requireTool(context, CHROMIUM);
-  const found = execFileSync("sh", ["-c", 'command -v "$1"', "sh", command], { encoding: "utf8" });
-  const executablePath = found.trim();
+  await using browser = await launchBrowser(context);
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(
@@ -85,30 +75,17 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
   expect(bodies.join("\n")).toContain("crm.record.updated");
   expect(bodies.join("\n")).not.toContain(MARK);
 
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-  try {
-    const browserContext = await browser.newContext({
-      httpCredentials: { username: "operator", password: TOKEN },
-    });
-    const page = await browserContext.newPage();
-    const errors: string[] = [];
-    const hosts = new Set<string>();
-    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-    page.on("pageerror", (error) => errors.push(error.message));
-    page.on("request", (request) => hosts.add(new URL(request.url()).host));
-    await page.goto(`${daemon.url}/queues/queue/crm-events`);
-    await page.getByText("crm.record.updated").first().waitFor();
-    const text = await page.locator("body").innerText();
-    expect(text).toContain("sync");
-    expect(text).not.toContain(MARK);
-    await waitFor(async () => (await page.getByText("crm-events").count()) > 0, {
-      what: "the list of queues",
-    });
-    expect([...hosts]).toEqual([new URL(daemon.url).host]);
-    expect(errors).toEqual([]);
-  } finally {
-    await browser.close();
-  }
+  const { page, problems, requests } = await openPage(browser, {
+    httpCredentials: { username: "operator", password: TOKEN },
+  });
+  await page.goto(`${daemon.url}/queues/queue/crm-events`);
+  await page.getByText("crm.record.updated").first().waitFor();
+  const text = await page.locator("body").innerText();
+  expect(text).toContain("sync");
+  expect(text).not.toContain(MARK);
+  await page.getByText("crm-events").first().waitFor();
+  expect(requests.filter((url) => !url.startsWith(daemon.url))).toEqual([]);
+  expect(problems).toEqual([]);
   await inbox.close();
   await sync.close();
 });

@@ -1,17 +1,7 @@
-import { execFileSync } from "node:child_process";
-import { chromium } from "playwright-core";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { launchBrowser, openPage } from "../support/browser.ts";
 import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
-import { requireTool } from "../support/requirements.ts";
-
-const CHROMIUM = {
-  commands: ["chromium", "chromium-browser", "google-chrome"],
-  check: ["--version"],
-  debianPackage: "chromium",
-};
-const FLAGS = `--no-sandbox --disable-gpu --disable-quic --no-first-run
-  --disable-background-networking --disable-component-update --disable-sync`;
 
 const PATH = "/v1.1/business-relations";
 
@@ -24,29 +14,10 @@ async function write(sandbox: SandboxProcess, method: string, path: string, body
   await response.text();
 }
 
-/** A page of a new browser; it collects errors and requested addresses. */
-async function openPage(command: string) {
-  const found = execFileSync("sh", ["-c", 'command -v "$1"', "sh", command], { encoding: "utf8" });
-  const executablePath = found.trim();
-  const stack = new AsyncDisposableStack();
-  const browser = await chromium.launch({ executablePath, args: FLAGS.split(/\s+/) });
-  stack.defer(() => browser.close());
-  const page = await browser.newPage();
-  page.setDefaultTimeout(15_000);
-  const problems: string[] = [];
-  const requests: string[] = [];
-  page.on("console", (message) => {
-    if (message.type() === "error") problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("request", (request) => requests.push(request.url()));
-  return { page, problems, requests, [Symbol.asyncDispose]: () => stack.disposeAsync() };
-}
-
 const rowCodes = (page: Page) => page.locator("#relations tr td:first-child").allTextContents();
 
 test("the page shows relations, fields and history of one, the quota and the last requests", async (context) => {
-  const executable = await requireTool(context, CHROMIUM);
+  await using browser = await launchBrowser(context);
   await using sandbox = await startSandbox();
   const ada = { type: "Person", crmCode: "p/1", firstName: "Ada", lastName: "Muster" };
   await write(sandbox, "POST", PATH, ada);
@@ -58,8 +29,7 @@ test("the page shows relations, fields and history of one, the quota and the las
   await write(sandbox, "POST", PATH, { type: "Fund", crmCode: "f-1", name: "<b>Alpha</b> Fund" });
   await write(sandbox, "POST", PATH, { type: "Robot" });
 
-  await using browser = await openPage(executable);
-  const { page, problems, requests } = browser;
+  const { page, problems, requests } = await openPage(browser);
   await page.goto(`${sandbox.url}/#token=${sandbox.token}`);
   await page.locator("#relations tr").first().waitFor();
   expect(await rowCodes(page)).toEqual(["f-1", "p/1"]);
@@ -100,10 +70,9 @@ test("the page shows relations, fields and history of one, the quota and the las
 });
 
 test("without a token the page asks for one, and shows when it is invalid", async (context) => {
-  const executable = await requireTool(context, CHROMIUM);
+  await using browser = await launchBrowser(context);
   await using sandbox = await startSandbox();
-  await using browser = await openPage(executable);
-  const { page } = browser;
+  const { page } = await openPage(browser);
   await page.goto(sandbox.url);
   await page.getByLabel("Token").fill("wrong");
   await page.getByRole("button", { name: "Show" }).click();
@@ -117,10 +86,9 @@ test("without a token the page asks for one, and shows when it is invalid", asyn
 });
 
 test("/docs describes the API", async (context) => {
-  const executable = await requireTool(context, CHROMIUM);
+  await using browser = await launchBrowser(context);
   await using sandbox = await startSandbox();
-  await using browser = await openPage(executable);
-  const { page, problems } = browser;
+  const { page, problems } = await openPage(browser);
   await page.goto(`${sandbox.url}/docs`);
   expect(await page.locator("section.operation").count()).toBe(22);
   expect(await page.locator("#listBusinessRelations").innerText()).toContain(

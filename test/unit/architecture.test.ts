@@ -66,6 +66,13 @@ const RULES: Rules = {
       "src/state",
     ],
     "src/http": [...SYNC_TYPES, "src/crm", "src/event", "src/ops"],
+    "src/held": [
+      "src/ops/printable.ts",
+      "src/ops/user-error.ts",
+      "src/state",
+      "src/status/stores.ts",
+    ],
+    "src/console": [...SYNC_TYPES, "src/held", "src/http", "src/ops", "src/state", "src/status"],
     "src/snapshot": [
       "src/event/exact-json.ts",
       "src/mapping/is-object.ts",
@@ -139,6 +146,7 @@ const RULES: Rules = {
       SPEC,
       "src/audit",
       "src/config.ts",
+      "src/console",
       "src/crm",
       "src/dead-letters",
       "src/event",
@@ -162,7 +170,8 @@ const RULES: Rules = {
     bullmq: ["src/event", "src/state", "src/status/queue-reading.ts", "workers", "src/demo"],
     "cli-progress": ["src/cli"],
     commander: ["src/cli"],
-    fastify: ["src/http", "src/sandbox"],
+    fastify: ["src/console", "src/http", "src/sandbox"],
+    hono: ["src/console/html.ts", "src/sandbox/page-document.ts"],
     ioredis: [
       "src/demo",
       "src/doctor",

@@ -2,20 +2,8 @@
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import { printable } from "../../ops/printable.ts";
+import { originOf } from "../../held/origin.ts";
 import type { HeldTermination } from "../../state/held-terminations.ts";
-
-interface Origin {
-  readonly type: string | undefined;
-  readonly subject: string | undefined;
-  readonly source: string | undefined;
-  readonly id: string | undefined;
-}
-
-/** What its event says of itself; the event was checked when it was accepted. */
-export function originOf({ event }: HeldTermination): Origin {
-  const { type, subject, source, id } = JSON.parse(event) as Partial<Origin>;
-  return { type, subject, source, id };
-}
 
 /** One line: the crmCode, the event and its record, when and from where. */
 export function nameOf(held: HeldTermination): string {

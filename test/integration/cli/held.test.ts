@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { hold } from "../../support/hold.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
@@ -18,26 +19,6 @@ function storesOf(prefix: string): Stores {
   const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
   onTestFinished(() => stores.close());
   return stores;
-}
-
-/** Holds the termination of a record. */
-async function hold({ staged }: Stores, crmCode: string, subject: string, source: string) {
-  const event = { type: "crm.record.deleted", subject, source, id: crmCode };
-  await staged.stage({
-    crmCode,
-    eventKey: crmCode,
-    order: "1",
-    payload: undefined,
-    fingerprint: undefined,
-    variant: undefined,
-    status: "terminated",
-    lane: "bulk",
-    time: Date.parse("2026-11-20T09:30:11Z"),
-    event: JSON.stringify(event),
-  });
-  const taken = await staged.take(crmCode, "test", 60_000);
-  if (taken.kind !== "taken") throw new Error("it is not staged");
-  await staged.settle(taken.state, { row: "before", finished: false, held: true });
 }
 
 test("held terminations are listed, and decided by crmCode, record, source or all", async () => {

@@ -1,7 +1,8 @@
 /** Finds the held terminations that a user names or describes. */
-import { UserError } from "../../ops/user-error.ts";
-import type { HeldTermination, HeldTerminations } from "../../state/held-terminations.ts";
-import { nameOf, originOf } from "./print.ts";
+import { printable } from "../ops/printable.ts";
+import { UserError } from "../ops/user-error.ts";
+import type { HeldTermination, HeldTerminations } from "../state/held-terminations.ts";
+import { originOf } from "./origin.ts";
 
 export interface Filter {
   readonly source?: string;
@@ -37,8 +38,8 @@ function oneOf(all: readonly HeldTermination[], name: string): HeldTermination {
   const [one, ...others] = all.filter((each) => originOf(each).subject === name);
   if (one === undefined) throw new UserError(`there is no held termination ${name}`);
   if (others.length === 0) return one;
-  const lines = [one, ...others].map((each) => `  ${nameOf(each)}`).join("\n");
+  const codes = [one, ...others].map(({ crmCode }) => `  ${printable(crmCode)}`).join("\n");
   throw new UserError(
-    `${name} names ${others.length + 1} held terminations; give the crmCode of one:\n${lines}`,
+    `${printable(name)} names ${others.length + 1} held terminations; give the crmCode of one:\n${codes}`,
   );
 }

@@ -1,0 +1,30 @@
+/** The views' template tag: every value is escaped, and shown without characters that hide or reorder text. */
+import { html as escaped } from "hono/html";
+import { printable } from "../ops/printable.ts";
+
+export type Html = Exclude<ReturnType<typeof escaped>, Promise<unknown>>;
+
+type Value = string | number | false | undefined | Html | readonly Value[];
+
+/** What must come back unchanged from a form goes into an address instead (`pathTo`). */
+export const html = (strings: TemplateStringsArray, ...values: readonly Value[]): Html =>
+  // A promise comes only of a value that is one; `Value` excludes it.
+  escaped(strings, ...values.map(shown)) as Html;
+
+function shown(value: Value): unknown {
+  if (typeof value === "string") return printable(value);
+  return Array.isArray(value) ? (value as readonly Value[]).map(shown) : value;
+}
+
+/** An address of the console; values of any text come back as they were. */
+export function pathTo(
+  path: string,
+  query: Readonly<Record<string, string | number>> = {},
+): string {
+  const entries = Object.entries(query).map(([name, value]): [string, string] => [
+    name,
+    String(value),
+  ]);
+  const text = new URLSearchParams(entries).toString();
+  return text === "" ? path : `${path}?${text}`;
+}

@@ -1,0 +1,90 @@
+/** The frame around each page of the console. */
+import { FORM_FIELD, formProof } from "./access.ts";
+import { html, type Html } from "./html.ts";
+import type { Session } from "./session.ts";
+
+export const BASE = "/console";
+
+const TABS = {
+  now: "Now",
+  held: "Held",
+  sources: "Sources",
+} as const;
+
+export type Tab = keyof typeof TABS;
+
+export interface Page {
+  readonly title: string;
+  readonly tab?: Tab;
+  readonly main: Html;
+}
+
+export const tabPath = (tab: Tab): string => (tab === "now" ? BASE : `${BASE}/${tab}`);
+
+/** @param session of a page that shows the navigation. */
+export const layout = (
+  { title, tab, main }: Page,
+  frame: { readonly session?: Session; readonly version?: string; readonly prefix?: string } = {},
+): Html =>
+  html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${title} · crmsync</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="${BASE}/assets/console.css" />
+        <script type="module" src="${BASE}/assets/console.js"></script>
+      </head>
+      <body>
+        <a class="skip" href="#main">Skip to the content</a>
+        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, tab)}
+        <main id="main" tabindex="-1">
+          <h1>${title}</h1>
+          ${main}
+        </main>
+        ${frame.session === undefined ? "" : footer(frame)}
+      </body>
+    </html> `;
+
+const header = (session: Session, current: Tab | undefined): Html =>
+  html`<header>
+    <p class="brand">crmsync</p>
+    <nav aria-label="Pages">
+      <ul>
+        ${(Object.keys(TABS) as Tab[]).map(
+          (tab) =>
+            html`<li>
+              <a href="${tabPath(tab)}" ${tab === current ? html` aria-current="page"` : ""}
+                >${TABS[tab]}</a
+              >
+            </li>`,
+        )}
+      </ul>
+    </nav>
+    ${postForm(session, `${BASE}/logout`, html`<button>Log out</button>`)}
+  </header>`;
+
+const footer = (frame: {
+  readonly session?: Session;
+  readonly version?: string;
+  readonly prefix?: string;
+}): Html =>
+  html`<footer>
+    <p>
+      ${frame.session?.role === "act" ? "You may look and act (OPERATOR_TOKEN)." : "You may look (VIEWER_TOKEN)."}
+      crmsync ${frame.version}, tenant <code>${frame.prefix}</code>.
+    </p>
+    <p id="refresh" role="status">Reload the page to see newer data.</p>
+  </footer>`;
+
+/** A form that acts. @param path with everything that must come back unchanged. */
+export const postForm = (session: Session, path: string, content: Html): Html =>
+  html`<form method="post" action="${path}">
+    <input type="hidden" name="${FORM_FIELD}" value="${formProof(session)}" />${content}
+  </form>`;
+
+/** A part that the script replaces by its newer state; it holds no field to type in. */
+export const live = (id: string, content: Html): Html =>
+  html`<div id="${id}" data-live>${content}</div>`;

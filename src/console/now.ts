@@ -1,0 +1,214 @@
+/** The tab Now: what needs a person, what waits and until when, and the quota of the hour. */
+import type { FastifyInstance } from "fastify";
+import { duration } from "../status/duration.ts";
+import type { Finding } from "../status/finding.ts";
+import { requestsFor } from "../status/backlog.ts";
+import { drainedAt, sentAt } from "../status/stops.ts";
+import type { Readings } from "../status/readings.ts";
+import { statusOf, type Status } from "../status/status.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import { html, type Html } from "./html.ts";
+import { live, tabPath } from "./layout.ts";
+import { moment } from "./moment.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { quotaFigure } from "./quota-figure.ts";
+import { sendPage } from "./send-page.ts";
+
+export function serveNow(app: FastifyInstance, ports: ConsolePorts): void {
+  app.get(tabPath("now"), async (request, reply) => {
+    const readings = await ports.readings();
+    const status = statusOf(readings, ports.stores.config, ports.version);
+    const main = html`${live("findings", findings(status))}
+    ${live(
+      "backlog",
+      html`<h2>What waits</h2>
+        ${backlog(readings, status)}`,
+    )}
+    ${live(
+      "quota",
+      html`<h2>The quota of the hour</h2>
+        ${quotaFigure(readings, ports.stores.config.QUOTA_HOUR_MS)}`,
+    )}
+    ${live(
+      "service",
+      html`<h2>The service</h2>
+        ${service(status)}`,
+    )}
+    ${live(
+      "hour",
+      html`<h2>The last hour</h2>
+        ${lastHour(status)}`,
+    )}
+    ${live(
+      "processes",
+      html`<h2>Processes</h2>
+        ${processes(status)}`,
+    )}`;
+    return sendPage(request, reply, ports, { title: "Now", tab: "now", main });
+  });
+}
+
+const SEVERITIES: Readonly<Record<Finding["severity"], string>> = {
+  stopped: "Stopped",
+  critical: "Critical",
+  warning: "Warning",
+};
+
+function findings({ findings }: Status): Html {
+  if (findings.length === 0) {
+    return html`<p class="notice good">Nothing needs attention.</p>`;
+  }
+  return html`<h2>${findings.length === 1 ? "1 finding" : `${findings.length} findings`}</h2>
+    <ul class="findings">
+      ${findings.map(
+        ({ severity, says, runbook }) =>
+          html`<li class="${severity === "warning" ? "warning" : "bad"}">
+            <strong>${SEVERITIES[severity]}</strong> ${says}
+            <span class="remedy">What to do: <code>${runbook}</code></span>
+          </li>`,
+      )}
+    </ul>`;
+}
+
+function backlog(readings: Readings, status: Status): Html {
+  const { inbox, toFetch, retrying } = status.backlog;
+  const { held } = status.terminations;
+  return html`<table>
+      <caption>
+        Changes that are not on the service yet
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Lane</th>
+          <th scope="col" class="number">Records</th>
+          <th scope="col">Oldest change</th>
+          <th scope="col">Sent by</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${LANES.map((lane) => laneRow(readings, status, lane))}
+      </tbody>
+    </table>
+    <dl>
+      <dt>Events in the inbox</dt>
+      <dd>${inbox}</dd>
+      <dt>Records to fetch from the CRM</dt>
+      <dd>${toFetch}</dd>
+      <dt>Records that wait for a retry</dt>
+      <dd>${retrying}</dd>
+      <dt>Terminations held for a person</dt>
+      <dd>${held === 0 ? "0" : html`<a href="${tabPath("held")}">${held}</a>`}</dd>
+      <dt>Dead letters</dt>
+      <dd>${status.deadLetters.total}</dd>
+    </dl>`;
+}
+
+function laneRow(readings: Readings, { backlog }: Status, lane: Lane): Html {
+  const { records, oldestAgeSeconds } = backlog[lane];
+  const oldest = readings.oldest[lane];
+  return html`<tr>
+    <th scope="row" data-label="Lane">${lane}</th>
+    <td data-label="Records" class="number">${records}</td>
+    <td data-label="Oldest change">
+      ${oldest === undefined ? "none" : html`${moment(oldest)}, ${duration(oldestAgeSeconds * 1000)} ago`}
+    </td>
+    <td data-label="Sent by">
+      ${records === 0 ? "–" : moment(laneEnd(readings, lane), "not known while sending is stopped")}
+    </td>
+  </tr>`;
+}
+
+/** Live changes are sent before bulk work. */
+const laneEnd = (readings: Readings, lane: Lane): number | undefined =>
+  lane === "live" ? sentAt(readings, { ...requestsFor(readings), bulk: 0 }) : drainedAt(readings);
+
+const WARMTH: Readonly<Record<string, string>> = {
+  new: "not listed yet",
+  running: "is being listed",
+  done: "warm",
+  cold: "cold: a change may cost a second request",
+};
+
+function service({ denial, ledger, sendingStopped, terminations, token }: Status): Html {
+  const { inLast24Hours, limit } = terminations;
+  const stops = sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ");
+  return html`<dl>
+    <dt>Sending</dt>
+    <dd>
+      ${stops === "" ? html`<span class="good">open</span>` : html`<span class="bad">stopped: ${stops}</span>`}
+    </dd>
+    <dt>Access</dt>
+    <dd>
+      ${
+        denial.since === null
+          ? html`<span class="good">granted</span>`
+          : html`<span class="bad">${denial.state.replaceAll("_", " ")}</span> since
+              ${at(denial.since)}; next probe ${at(denial.nextProbeAt)}`
+      }
+    </dd>
+    <dt>Token</dt>
+    <dd>
+      ${token.ageDays === null ? "its date of issue is not set" : `${token.ageDays} days old`}
+    </dd>
+    <dt>Terminations in 24 hours</dt>
+    <dd>${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}</dd>
+    <dt>Ledger</dt>
+    <dd>${WARMTH[ledger.state] ?? ledger.state}, ${ledger.relations} relations listed</dd>
+  </dl>`;
+}
+
+const at = (iso: string | null): Html | string =>
+  moment(iso === null ? undefined : Date.parse(iso));
+
+function lastHour({ outcomesOfLastHour }: Status): Html {
+  const rows = Object.entries(outcomesOfLastHour).filter(([, count]) => count > 0);
+  if (rows.length === 0) return html`<p>No change has ended in the last hour.</p>`;
+  return html`<table class="narrow">
+    <caption>
+      How changes ended
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">Outcome</th>
+        <th scope="col" class="number">Changes</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        ([outcome, count]) =>
+          html`<tr>
+            <th scope="row" data-label="Outcome">${outcome.replaceAll("_", " ")}</th>
+            <td data-label="Changes" class="number">${count}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+function processes({ processes }: Status): Html {
+  if (processes.length === 0) return html`<p class="bad">No process is running.</p>`;
+  return html`<table>
+    <caption>
+      Processes that send heartbeats
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">Process</th>
+        <th scope="col">Roles</th>
+        <th scope="col">Version</th>
+        <th scope="col">Running since</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${processes.map(
+        ({ id, roles, version, startedAt }) =>
+          html`<tr>
+            <th scope="row" data-label="Process"><code>${id}</code></th>
+            <td data-label="Roles">${roles.join(", ")}</td>
+            <td data-label="Version">${version}</td>
+            <td data-label="Running since">${at(startedAt)}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}

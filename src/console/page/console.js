@@ -1,0 +1,107 @@
+/**
+ * Shows times by the reader's clock, and replaces the parts of the page that are marked `data-live` by
+ * their newer state. Everything else works without it.
+ */
+
+const EVERY_MS = 5000;
+
+const CLOCK = /** @type {const} */ ({
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+const DAY = /** @type {const} */ ({ month: "short", day: "numeric" });
+
+/** @param {ParentNode} root */
+function showLocalTimes(root) {
+  for (const time of root.querySelectorAll("time")) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    const isToday = date.toDateString() === new Date().toDateString();
+    const isThisYear = date.getFullYear() === new Date().getFullYear();
+    const day = isThisYear ? DAY : /** @type {const} */ ({ ...DAY, year: "numeric" });
+    time.textContent = date.toLocaleString([], isToday ? CLOCK : { ...day, ...CLOCK });
+    time.title = time.dateTime;
+  }
+}
+
+/** Says how current the page is. @param {string} text */
+function report(text) {
+  const line = document.getElementById("refresh");
+  if (line !== null && line.textContent !== text) line.textContent = text;
+}
+
+/**
+ * How to find an element again in the newer state.
+ *
+ * @param {Element} part
+ * @param {Element} focused
+ */
+function findAgain(part, focused) {
+  const id = focused.id;
+  const href = focused.getAttribute("href");
+  const all = [...part.querySelectorAll(focused.tagName)];
+  const same = all.find((one) => (id !== "" ? one.id === id : one.getAttribute("href") === href));
+  return same instanceof HTMLElement ? same : undefined;
+}
+
+/**
+ * Replaces one part, unless a person is reading or using it in a way that this would disturb.
+ *
+ * @param {Element} part
+ * @param {Element} newer
+ */
+function replace(part, newer) {
+  const selection = getSelection();
+  const isSelected = selection?.type === "Range" && selection.containsNode(part, true);
+  if (isSelected) return;
+  const open = [...part.querySelectorAll("details[open][id]")].map(({ id }) => id);
+  for (const id of open) newer.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+  if (newer.innerHTML === part.innerHTML) return;
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  part.replaceChildren(...newer.childNodes);
+  if (focused !== null) findAgain(part, focused)?.focus({ preventScroll: true });
+}
+
+async function refresh() {
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  // The session has ended: the server leads to the login.
+  if (response.redirected || response.status === 401) return location.reload();
+  if (!response.ok) throw new Error(`the server answered ${response.status}`);
+  const newer = new DOMParser().parseFromString(await response.text(), "text/html");
+  showLocalTimes(newer);
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const found = newer.getElementById(part.id);
+    if (found !== null) replace(part, found);
+  }
+  report("This page updates itself.");
+}
+
+async function keepFresh() {
+  const shownAt = new Date().toLocaleTimeString([], CLOCK);
+  let since = shownAt;
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
+    if (document.hidden) {
+      await new Promise((resolve) =>
+        document.addEventListener("visibilitychange", resolve, { once: true }),
+      );
+    }
+    try {
+      await refresh();
+      since = new Date().toLocaleTimeString([], CLOCK);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      report(`Not updated since ${since}: ${why}.`);
+    }
+  }
+}
+
+showLocalTimes(document);
+if (document.querySelector("[data-live]") !== null) {
+  report("This page updates itself.");
+  void keepFresh();
+} else {
+  report("");
+}

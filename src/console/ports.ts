@@ -1,0 +1,20 @@
+/** What the console needs of the process that serves it. */
+import type { FastifyRequest } from "fastify";
+import type { OpsTokens } from "../http/ops-access.ts";
+import type { CountRequest } from "../http/rate-limit.ts";
+import type { Readings } from "../status/readings.ts";
+import type { Stores } from "../status/stores.ts";
+
+export interface ConsolePorts {
+  readonly stores: Stores;
+  readonly version: string;
+  readonly tokens: OpsTokens;
+  readonly count: CountRequest;
+  /** @throws Refusal after too many tries of one address. */
+  readonly countLogin: (request: FastifyRequest) => Promise<void>;
+  /** Whether the session was ended before its time. */
+  readonly isEnded: (sessionId: string) => Promise<boolean>;
+  /** At most a second old. */
+  readonly readings: () => Promise<Readings>;
+  readonly defect: (error: unknown) => void;
+}

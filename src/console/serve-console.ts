@@ -1,0 +1,102 @@
+/** GET /console: the pages for those who own the data. Every address and form of it is below. */
+import cookie from "@fastify/cookie";
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { readFileSync } from "node:fs";
+import { Refusal } from "../http/refusal.ts";
+import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
+import { UserError } from "../ops/user-error.ts";
+import { requireSession } from "./access.ts";
+import { serveHeld } from "./held.ts";
+import { html } from "./html.ts";
+import { BASE, layout } from "./layout.ts";
+import { sendToLogin, serveLogin, serveLogout } from "./login.ts";
+import { serveNow } from "./now.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { serveSources } from "./sources.ts";
+
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** Largest body of a form, bytes. */
+const FORM_BODY = 16 * 1024;
+
+const ASSETS = { "console.css": "text/css", "console.js": "text/javascript" } as const;
+
+/** @param app on which `limitRate` was called. */
+export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
+  void app.register(cookie);
+  void app.register(async (scope) => {
+    acceptForms(scope);
+    scope.addHook("onSend", async (_request, reply) => {
+      void reply.headers({
+        "content-security-policy": CONTENT_SECURITY_POLICY,
+        // With `no-referrer`, browsers name no origin when they send a form.
+        "referrer-policy": "same-origin",
+      });
+    });
+    scope.setErrorHandler((error, _request, reply) => sendError(error, reply, ports));
+    serveAssets(scope);
+    void scope.register(async (open) => serveLogin(open, ports));
+    void scope.register(async (closed) => {
+      requireSession(closed, ports, sendToLogin);
+      serveLogout(closed, ports);
+      for (const serve of [serveNow, serveHeld, serveSources]) serve(closed, ports);
+      closed.get(`${BASE}/*`, async () => {
+        throw new Refusal(404, "There is no such page.");
+      });
+    });
+  });
+}
+
+/** Nothing but forms is accepted. */
+function acceptForms(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string", bodyLimit: FORM_BODY },
+    async (_request: unknown, body: string) => new URLSearchParams(body),
+  );
+}
+
+function serveAssets(scope: FastifyInstance): void {
+  for (const [name, type] of Object.entries(ASSETS)) {
+    const text = readFileSync(new URL(`./page/${name}`, import.meta.url), "utf8");
+    scope.get(`${BASE}/assets/${name}`, async (_request, reply) =>
+      reply.type(`${type}; charset=utf-8`).send(text),
+    );
+  }
+}
+
+function sendError(error: unknown, reply: FastifyReply, ports: ConsolePorts): FastifyReply {
+  const { status, says } = describe(error);
+  if (status === 500) ports.defect(error);
+  if (error instanceof Refusal) void reply.headers(error.headers);
+  const main = html`<p class="notice bad" role="alert">${says}</p>
+    <p><a href="${BASE}">Back to the console</a></p>`;
+  return reply
+    .code(status)
+    .type("text/html; charset=utf-8")
+    .send(String(layout({ title: status === 503 ? "Not known" : "Not done", main })));
+}
+
+function describe(error: unknown): { readonly status: number; readonly says: string } {
+  if (error instanceof Refusal) return { status: error.statusCode, says: error.message };
+  if (error instanceof UserError) return { status: 400, says: `${error.message}.` };
+  const status = (error as { statusCode?: number }).statusCode;
+  if (status !== undefined && status < 500) {
+    return { status, says: "The request is not one that a page of the console sends." };
+  }
+  if (isRedisTrouble(error)) {
+    const { says, runbook } = redisTrouble(error);
+    return { status: 503, says: `The state is not known: ${says}. See ${runbook}.` };
+  }
+  return { status: 500, says: "Something went wrong inside crmsync: see http.defect in its log." };
+}

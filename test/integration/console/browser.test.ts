@@ -1,0 +1,144 @@
+/** The console in a real Chromium: for everybody, on every screen, by keyboard, and while it updates itself. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { launchBrowser, openPage } from "../../support/browser.ts";
+import { OPERATOR, serveConsole } from "../../support/console.ts";
+import { hold } from "../../support/hold.ts";
+
+const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+
+const DESK = { width: 1100, height: 800 };
+const PHONE = { width: 360, height: 740 };
+
+const PAGES = ["/console", "/console/held", "/console/sources"];
+
+async function serveWithContent() {
+  const server = await serveConsole();
+  const { runtime } = server;
+  await runtime.heartbeats.beat({ id: "host:1", version: "test", roles: ["http"], startedAt: 1 });
+  await hold(runtime, `${"long".repeat(30)}-1`, "contact/1", "/crm/a");
+  await hold(runtime, "h2", "contact/2", "/crm/b");
+  await runtime.sources.heard("/crm/a", Date.now() - 2 * 86_400_000);
+  await runtime.sources.heard(`/crm/${"b".repeat(80)}`, Date.now());
+  const counts = { created: 3, rejected: 2, "sender_error events 401": 4 };
+  await runtime.outcomes.add(new Map(Object.entries(counts)), Date.now());
+  return server;
+}
+
+async function logIn(page: Page, url: string, path = "/console"): Promise<void> {
+  await page.goto(url + path);
+  await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").fill(OPERATOR);
+  await page.keyboard.press("Enter");
+  await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();
+}
+
+interface AxeResult {
+  readonly violations: readonly {
+    readonly id: string;
+    readonly nodes: readonly { readonly html: string }[];
+  }[];
+}
+
+/** What axe finds, by rule and element, on both screens and in both colour schemes. */
+async function violationsIn(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  // Through the debugger: the page's own policy allows no other script.
+  await page.evaluate(AXE);
+  for (const viewport of [DESK, PHONE]) {
+    await page.setViewportSize(viewport);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      // Only colours differ in the dark.
+      const options = colorScheme === "dark" ? "{ runOnly: ['color-contrast'] }" : "{}";
+      const { violations } = (await page.evaluate(`axe.run(${options})`)) as AxeResult;
+      const where = `${colorScheme} ${viewport.width}`;
+      for (const { id, nodes } of violations) {
+        found.push(...nodes.map(({ html }) => `${where} ${id}: ${html}`));
+      }
+    }
+  }
+  return found;
+}
+
+const overflowOf = (page: Page) =>
+  page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+
+test("every page is accessible, in light and dark, and fits a phone", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveWithContent();
+  const { page, problems, requests } = await openPage(browser);
+  await page.goto(`${server.url}/console/login`);
+  expect(await violationsIn(page), "login").toEqual([]);
+  await logIn(page, server.url);
+  for (const path of [...PAGES, await confirmPathOf(page, server.url)]) {
+    await page.goto(server.url + path);
+    expect(await page.locator("h1").count(), path).toBe(1);
+    expect(await violationsIn(page), path).toEqual([]);
+    expect(await overflowOf(page), path).toBe(0);
+  }
+  expect(problems).toEqual([]);
+  expect(requests.filter((url) => !url.startsWith(server.url) && url !== "data:,")).toEqual([]);
+});
+
+async function confirmPathOf(page: Page, url: string): Promise<string> {
+  await page.goto(`${url}/console/held`);
+  return (await page.getByRole("link", { name: /^Drop all/ }).getAttribute("href")) ?? "";
+}
+
+test("the keyboard is enough: skip link, pages, confirm and decide", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveWithContent();
+  const { page } = await openPage(browser);
+  await logIn(page, server.url, "/console/held");
+  const focused = () => page.evaluate("document.activeElement.textContent.trim()");
+  await page.reload();
+  await page.keyboard.press("Tab");
+  expect(await focused()).toBe("Skip to the content");
+  expect(await page.locator(".skip").isVisible()).toBe(true);
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab");
+  expect(await focused()).toBe("Release all 2…");
+  expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")).toBe(
+    "solid",
+  );
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Drop 2 held terminations?" }).waitFor();
+  await page.getByRole("button", { name: "Drop 2 held terminations" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText("2 held terminations dropped.").waitFor();
+});
+
+test("the page updates itself, and keeps the focus; when the session ends it shows the login", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveWithContent();
+  const { page } = await openPage(browser);
+  await logIn(page, server.url, "/console/held");
+  const link = page.getByRole("link", { name: "Drop h2…" });
+  await link.focus();
+  await hold(server.runtime, "h3", "contact/3", "/crm/c");
+  await page.getByRole("link", { name: "Drop h3…" }).waitFor();
+  expect(await link.evaluate("document.activeElement.getAttribute('aria-label')")).toBe("Drop h2…");
+  const time = page.locator("time").first();
+  expect(await time.getAttribute("datetime")).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+  expect(await time.textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
+
+  await page.context().clearCookies();
+  await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").waitFor();
+  expect(new URL(page.url()).searchParams.get("next")).toBe("/console/held");
+});
+
+test("without scripts, everything but the updates works", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveWithContent();
+  const { page } = await openPage(browser, { javaScriptEnabled: false });
+  await logIn(page, server.url, "/console/held");
+  await page.getByRole("link", { name: "Release h2…" }).click();
+  await page.getByRole("button", { name: "Release 1 held termination" }).click();
+  await page.getByText("1 held termination released.").waitFor();
+  await page.getByText("Reload the page to see newer data.").waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("heading", { name: "Log in" }).waitFor();
+});

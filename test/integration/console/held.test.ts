@@ -1,0 +1,119 @@
+/** The tab Held over real HTTP: what it shows, who may decide, and what is recorded. */
+import { expect, test } from "vitest";
+import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
+import { hold } from "../../support/hold.ts";
+
+const TRAPS = [
+  `<script>alert(1)</script>`,
+  `"onmouseover="alert(1)`,
+  `'><img src=x>`,
+  "\u202egpj.exe",
+];
+
+test("an operator releases one and drops the others; each act is recorded", async () => {
+  await using server = await serveConsole({ AUDIT_LOG: "/dev/null" });
+  const { auditActs, keys, pointers, redis } = server.runtime;
+  for (const code of ["h/1", "h&2", "h 3"])
+    await hold(server.runtime, code, `contact/${code}`, "/crm/a");
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const page = (await operator.request("/console/held")).text;
+  expect(page).toContain("3 held terminations");
+  const confirm =
+    /href="(\/console\/held\/confirm\?act=release&amp;code=h%2F1[^"]*)"/.exec(page)?.[1] ?? "";
+  const released = await operator.submit(
+    confirm.replaceAll("&amp;", "&"),
+    "/console/held?act=release",
+  );
+  expect(released.text).toContain("1 held termination released.");
+  expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["h/1"]);
+  expect(await pointers.queue.count()).toBe(1);
+  const all =
+    /href="(\/console\/held\/confirm\?act=drop&amp;at=\d+)"/.exec(released.text)?.[1] ?? "";
+  const dropped = await operator.submit(all.replaceAll("&amp;", "&"), "/console/held?act=drop");
+  expect(dropped.text).toContain("2 held terminations dropped.");
+  expect(await redis.exists(keys.heldTerminations)).toBe(0);
+
+  const acts = [];
+  for (let act = await auditActs.next(); act !== undefined; act = await auditActs.next()) {
+    acts.push(act.line);
+    await auditActs.written(act);
+  }
+  const by = "operator via console at 127.0.0.1";
+  expect(acts).toMatchObject([
+    { act: "held.release", crmCode: "h/1", by },
+    { act: "held.drop", by },
+    { act: "held.drop", by },
+  ]);
+});
+
+test("what was held after the page was read is not decided with the others", async () => {
+  await using server = await serveConsole();
+  await hold(server.runtime, "h1", "contact/1", "/crm/a");
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const page = (await operator.request("/console/held")).text;
+  const all = /confirm\?act=drop&amp;at=(\d+)"/.exec(page)?.[1] ?? "";
+  const { keys, redis } = server.runtime;
+  await hold(server.runtime, "h2", "contact/2", "/crm/a");
+  await redis.zadd(keys.heldTerminations, Number(all) + 1, "h2");
+  const dropped = await operator.submit(
+    `/console/held/confirm?act=drop&at=${all}`,
+    "/console/held?",
+  );
+  expect(dropped.text).toContain("1 held termination dropped.");
+  expect(await redis.zrange(keys.heldTerminations, "0", "-1")).toEqual(["h2"]);
+  const again = await operator.post(`/console/held?act=drop&at=${all}`, { form: proofIn(page) });
+  expect(again).toMatchObject({ status: 400 });
+  expect(again.text).toContain("this is not held any more");
+});
+
+test("a viewer sees them, and is refused what decides", async () => {
+  await using server = await serveConsole();
+  await hold(server.runtime, "h1", "contact/1", "/crm/a");
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const { text } = await viewer.request("/console/held");
+  expect(text).toContain("<code>h1</code>");
+  expect(text).not.toContain("/console/held/confirm");
+  const at = await server.runtime.redis.zscore(server.runtime.keys.heldTerminations, "h1");
+  for (const act of ["release", "drop"]) {
+    const query = `?act=${act}&code=h1&at=${at}`;
+    expect(await viewer.request(`/console/held/confirm${query}`)).toMatchObject({ status: 403 });
+    const answer = await viewer.post(`/console/held${query}`, { form: proofIn(text) });
+    expect(answer.status).toBe(403);
+    expect(answer.text).toContain("VIEWER_TOKEN may only look");
+  }
+  expect(await server.runtime.redis.zcard(server.runtime.keys.heldTerminations)).toBe(1);
+});
+
+test("what others have named is text, on every page", async () => {
+  await using server = await serveConsole();
+  for (const [n, trap] of TRAPS.entries()) {
+    await hold(server.runtime, `${n}${trap}`, `contact/${trap}`, trap);
+    await server.runtime.sources.heard(trap, Date.now());
+  }
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const held = (await operator.request("/console/held")).text;
+  const pages = [
+    held,
+    (await operator.request("/console/sources")).text,
+    (
+      await operator.request(
+        /\/console\/held\/confirm\?act=drop&amp;at=\d+/.exec(held)?.[0].replaceAll("&amp;", "&") ??
+          "",
+      )
+    ).text,
+    (await operator.request(`/console/held?notice=${encodeURIComponent(TRAPS[0] ?? "")}&proof=x`))
+      .text,
+    (await operator.request(`/console/held?page=${encodeURIComponent(TRAPS[0] ?? "")}`)).text,
+    (await operator.request(`/console/held/confirm?act=${encodeURIComponent(TRAPS[1] ?? "")}`))
+      .text,
+  ];
+  for (const page of pages) {
+    expect(page).not.toMatch(/<script>|<img|"onmouseover|\u202e/);
+  }
+  expect(held).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
+  expect(held).toContain("\\u202egpj.exe");
+});

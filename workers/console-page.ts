@@ -1,0 +1,27 @@
+/** GET /console on the daemon's stores. */
+import { serveConsole } from "../src/console/serve-console.ts";
+import type { OpsTokens } from "../src/http/ops-access.ts";
+import { limitLogins } from "../src/http/rate-limit.ts";
+import { sharedReading } from "../src/ops/shared-reading.ts";
+import { takeReadings } from "../src/status/readings.ts";
+import type { HttpServer } from "./http-server.ts";
+import type { Runtime } from "./runtime.ts";
+
+export function serveConsolePage(
+  app: HttpServer["app"],
+  { count, refused }: Pick<HttpServer, "count" | "refused">,
+  runtime: Runtime,
+  tokens: OpsTokens,
+): void {
+  const { endedSessions, log, statusRedis, version } = runtime;
+  serveConsole(app, {
+    stores: runtime,
+    version,
+    tokens,
+    count,
+    countLogin: limitLogins(app, () => refused("rate")),
+    isEnded: (id) => endedSessions.has(statusRedis, id),
+    readings: sharedReading(() => takeReadings(runtime, statusRedis)),
+    defect: (error) => log.error({ err: error }, "http.defect"),
+  });
+}
