@@ -129,15 +129,16 @@ function startWarningsAtZero({ metrics }: Runtime): void {
 }
 
 async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
-  const { clock, deadLetters, keyring, staged, tenantLists, tracing } = runtime;
+  const { clock, deadLetters, keyring, mapping, staged, tenantLists, tracing } = runtime;
+  const { keeps } = mapping;
   return {
-    fingerprintOf: await keyring.fingerprintOf(),
+    fingerprintOf: await keyring.fingerprintOf(keeps),
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     isSeen: async (key) => (await staged.seen([key])).has(key),
-    stage: (state) => tracing.span("stage", {}, () => staged.stage(state)),
+    stage: (state) => tracing.span("stage", {}, () => staged.stage({ ...state, keeps })),
     storeDeadLetter: (letter) => deadLetters.store(letter),
     dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
   };

@@ -15,6 +15,7 @@ import { serveHttp, type HttpAddresses } from "./http.ts";
 import { startIntake } from "./intake.ts";
 import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
+import { adoptKeptFields } from "./kept-fields.ts";
 import { openKeyring } from "./keyring.ts";
 import { keepSealed } from "./reseal.ts";
 import { rewriteAof } from "./rewrite-aof.ts";
@@ -56,6 +57,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("http connections", () => http.close(shutdown.isPatient));
   await takenOver;
   await openKeyring(runtime);
+  await adoptKeptFields(runtime, roles);
   await runtime.clock.known;
   const stateVersion = watchStateVersion(runtime, (error) => void endWith(error, options));
   shutdown.add("state version", () => stateVersion.close());
@@ -72,7 +74,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("redis file", () => rewriting?.close());
   const sealed = keepSealed(runtime);
   shutdown.add("sealing", () => sealed.close());
-  const stateAge = watchStateAge(runtime);
+  const stateAge = watchStateAge(runtime, roles);
   shutdown.add("state age", () => stateAge.close());
 
   const auditing = startAuditing(runtime, roles);

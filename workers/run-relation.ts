@@ -43,7 +43,7 @@ export async function runRelation(
     const ports = syncPorts(runtime, access, {
       token,
       permit,
-      fingerprintOf: await runtime.keyring.fingerprintOf(),
+      fingerprintsWithout: await runtime.keyring.fingerprintsWithout(),
       onReply(reply) {
         status = reply.kind === "unavailable" ? reply.status : undefined;
       },
@@ -87,7 +87,7 @@ async function waitForKey(
   return next;
 }
 
-interface Run extends Pick<SyncPorts, "fingerprintOf"> {
+interface Run extends Pick<SyncPorts, "fingerprintsWithout"> {
   /** Of the pointer job. */
   readonly token: string;
   readonly permit: Permit;
@@ -95,7 +95,7 @@ interface Run extends Pick<SyncPorts, "fingerprintOf"> {
 }
 
 function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts {
-  const { fingerprintOf, onReply, permit, token } = run;
+  const { fingerprintsWithout, onReply, permit, token } = run;
   const { config, settledLately, staged } = runtime;
   let takenAt = 0;
   return {
@@ -126,7 +126,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter), asOf);
     },
     now: Date.now,
-    fingerprintOf,
+    fingerprintsWithout,
     retry: {
       baseMs: config.RETRY_BASE_MS,
       giveUpMs: config.RETRY_MAX_HOURS * HOUR_MS,

@@ -1,15 +1,18 @@
 /** Makes the ledger cold when Redis went backwards: its rows say what the service had before. */
+import type { Role } from "../src/state/heartbeats.ts";
+import { adoptKeptFields } from "./kept-fields.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** How long rows that are too old may be believed, ms; after a reconnection it is checked at once. */
 const CHECK_MS = 1000;
 
-export function watchStateAge(runtime: Runtime): Polling {
+export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polling {
   const { ledger, log, redis, settledLately, stateAge, terminationGuard } = runtime;
 
   async function check(): Promise<void> {
     if (!(await stateAge.wentBackwards())) return;
+    await adoptKeptFields(runtime, roles);
     const rows = await ledger.forgetAll();
     await terminationGuard.restore();
     const removed = await settledLately.restore();

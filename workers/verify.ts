@@ -81,7 +81,7 @@ async function verify(
     finish: () => verifications.finish(due),
     isTooOld: (provenAt) => Date.now() - provenAt > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS,
     now: Date.now,
-    fingerprintOf: await runtime.keyring.fingerprintOf(),
+    fingerprintOf: await runtime.keyring.fingerprintOf(await runtime.keptFields.current()),
   });
   return verified !== "unknown";
 }

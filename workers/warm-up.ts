@@ -72,8 +72,8 @@ async function listFrom(
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<"done" | "failed" | "again"> {
-  const { keyring, ledger, log } = runtime;
-  const fingerprintOf = await keyring.fingerprintOf();
+  const { keptFields, keyring, ledger, log } = runtime;
+  const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const acquire = () => access.quota.acquire("live", signal);
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {

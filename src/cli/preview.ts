@@ -5,7 +5,7 @@ import type { Mapping } from "../mapping/mapping.ts";
 import { openService } from "../service/open-service.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
 import { openStores, type Stores } from "../status/stores.ts";
-import { fingerprintOf } from "../sync/fingerprint.ts";
+import { fingerprintWith } from "../sync/fingerprint.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
@@ -67,7 +67,7 @@ Exit code: 1 if any record would become a dead letter.`,
 async function preview(file: string, options: PreviewOptions): Promise<void> {
   const config = readConfig();
   const mapping = await loadMapping(options.mapping ?? config.MAPPING);
-  const view = await openView(config, options.ask === true);
+  const view = await openView(config, mapping, options.ask === true);
   try {
     const inputs = await inputsOf(file, mapping, options);
     if (options.ask === true && inputs.length > 1) {
@@ -124,6 +124,7 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 /** Without a Redis, the specification's own value lists apply and the decision is not known. */
 async function openView(
   config: Config,
+  { keeps }: Mapping,
   ask: boolean,
 ): Promise<ServiceView & { close(): Promise<void> }> {
   const redis = await connectOnce(config).catch((error: unknown) => {
@@ -133,7 +134,7 @@ async function openView(
   if (redis === undefined) {
     return {
       lists: DEFAULT_TENANT_LISTS,
-      fingerprintOf,
+      fingerprintOf: fingerprintWith(undefined, keeps),
       known: async () => undefined,
       ask: undefined,
       close: async () => {},
@@ -141,10 +142,15 @@ async function openView(
   }
   const stores = openStores(config, redis);
   await stores.tenantLists.reload();
+  if (await stores.keptFields.differFrom(keeps)) {
+    process.stderr.write(
+      "The daemon keeps other fields (owned: false, fill: empty) than this mapping, so which relations differ is not known: all count as updated\n",
+    );
+  }
   const service = ask ? openReader(config, stores) : undefined;
   return {
     lists: stores.tenantLists.current(),
-    fingerprintOf: await stores.keyring.fingerprintOf(),
+    fingerprintOf: await stores.keyring.fingerprintOf(keeps),
     known: async (crmCode) =>
       (await stores.ledger.row(crmCode)) ??
       // After a complete warm-up, what is not in the ledger is not on the service.

@@ -13,6 +13,7 @@ export const businessRelationMapping: Mapping = {
   name: "business-relation",
   objects: [],
   reads: new Set(),
+  keeps: {},
   webhooks: [],
   async map(context, record, _lists, options = {}): Promise<MappingResult> {
     // The key is not cleaned like other texts: cleaning could give two records the same key.

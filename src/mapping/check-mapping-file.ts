@@ -1,7 +1,7 @@
 /** Checks a mapping file beyond its structure, before the first record is mapped. */
-import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
-import { variantOf, type Variant } from "../service-spec/business-relation.ts";
+import type { Variant } from "../service-spec/business-relation.ts";
+import { checkKeptFields } from "./check-kept-fields.ts";
 import { compileExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf } from "./fields.ts";
@@ -16,9 +16,8 @@ import { nearest } from "./nearest.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
 import type { Mistake, Path } from "./mistake.ts";
+import { variantsOf } from "./variants-of.ts";
 import { checkWebhooks } from "./webhooks/check.ts";
-
-const TYPES = [PERSON_TYPE, ...COMPANY_TYPES];
 
 export function checkMappingFile(file: MappingFile): Mistake[] {
   const mistakes: Mistake[] = [];
@@ -44,7 +43,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
     mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
   }
   const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
-  mistakes.push(...checkWebhooks(file.webhooks ?? {}, objects));
+  mistakes.push(...checkKeptFields(file), ...checkWebhooks(file.webhooks ?? {}, objects));
   return mistakes;
 }
 
@@ -74,7 +73,7 @@ function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[]
     field === undefined ? [] : [[name, ruleOfField(field)] as const],
   );
   const type = fields.find(([name]) => name === "type")?.[1];
-  const variants = variantsOf(type, file);
+  const variants = variantsOf(rule, file);
   if (type === undefined) {
     mistakes.push({
       path: [...path, "fields"],
@@ -97,21 +96,6 @@ function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[]
   return mistakes;
 }
 
-/** The variants that records of a rule may become, as far as the file shows. */
-function variantsOf(type: FieldRule | undefined, file: MappingFile): readonly Variant[] {
-  const both: readonly Variant[] = ["Person", "Company"];
-  if (type === undefined) return both;
-  const table = typeof type.table === "string" ? file.tables?.[type.table] : type.table;
-  if (type.from !== undefined && table === undefined) return both;
-  const values = [type.value, type.default, ...Object.values(table ?? {})].filter(
-    (value) => value !== undefined && value !== null,
-  );
-  const meant = values.map((value) => nearest(String(value), TYPES) ?? value);
-  const possible = new Set(meant.map(variantOf));
-  // A value that is no type is reported for itself; the other fields are then checked for both.
-  return possible.has(undefined) ? both : both.filter((variant) => possible.has(variant));
-}
-
 function checkField(
   name: string,
   field: FieldRule,
@@ -128,7 +112,8 @@ function checkField(
     const [variant] = variants;
     mistake(`only ${variant === "Person" ? "companies" : "persons"} have this field`);
   }
-  if (field.from === undefined && field.value === undefined) {
+  // A field that the CRM does not have may be left to others altogether.
+  if (field.from === undefined && field.value === undefined && field.owned !== false) {
     mistake("needs `from` (an expression) or `value` (a constant)");
   }
   if (field.from !== undefined && field.value !== undefined) {

@@ -1,6 +1,7 @@
 /** Compiles a mapping file: its expressions and its tables. */
 import { compileExpression, type Expression } from "./compile-expression.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
+import { keepOf } from "./keeps-of-mapping.ts";
 import {
   objectsOf,
   ruleOfField,
@@ -17,6 +18,8 @@ export interface CompiledField {
   readonly constant: Constant | undefined;
   readonly fallback: Constant | undefined;
   readonly required: boolean;
+  /** Others maintain it at the service. */
+  readonly kept: boolean;
   readonly wanted: Wanted;
 }
 
@@ -85,6 +88,7 @@ function compileField(
     constant: constantOf(field.value, traits.form),
     fallback: constantOf(field.default, traits.form),
     required: field.required ?? false,
+    kept: keepOf(field) !== undefined,
     wanted: {
       form: field.as ?? traits.form,
       values: traits.values,

@@ -3,6 +3,7 @@
  * others are mapped in another thread; if it takes too long, its thread is ended.
  */
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { NO_KEEPS, type Keeps } from "../sync/keeps.ts";
 import { fitTenantLists } from "./fit-tenant-lists.ts";
 import { MapThread, type Task } from "./map-thread.ts";
 import {
@@ -36,6 +37,7 @@ export class IsolatedMapping implements Mapping {
   readonly name: string;
   objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
+  keeps: Keeps = NO_KEEPS;
   webhooks: readonly MappingWebhook[] = [];
   readonly #file: string;
   readonly #waiting: Task[] = [];
@@ -126,7 +128,8 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { objects, reads, webhooks } = thread.ready;
+      const { keeps, objects, reads, webhooks } = thread.ready;
+      this.keeps = keeps;
       this.objects = objects;
       this.reads = new Set(reads);
       this.webhooks = webhooks.map((about) => ({

@@ -49,6 +49,7 @@ function fieldWithValue(name: string, value: unknown): CompiledField {
     constant: undefined,
     fallback: undefined,
     required: false,
+    kept: false,
     wanted: { form, values },
   };
 }

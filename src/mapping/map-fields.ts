@@ -93,7 +93,8 @@ async function mapField(
     const [first] = warnings;
     const why = first === undefined ? "" : `: ${WARNING_REASONS[first.reason]}`;
     const found = first?.reason === "expression_failed" ? undefined : first?.value;
-    scope.problems.push({ field: name, rule: `is required${why}`, kind: kindOf(found) });
+    const when = field.kept ? " to create the relation" : "";
+    scope.problems.push({ field: name, rule: `is required${when}${why}`, kind: kindOf(found) });
     return;
   }
   for (const { reason, value } of distinct(warnings)) {

@@ -1,4 +1,5 @@
 /** Messages between the daemon and the thread in which mappings run. */
+import type { Keeps } from "../sync/keeps.ts";
 import { FIELD_NAMES } from "./fields.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
 import {
@@ -36,6 +37,7 @@ export type MapWorkerMessage =
       readonly kind: "ready";
       readonly objects: readonly string[];
       readonly reads: readonly string[];
+      readonly keeps: Keeps;
       readonly webhooks: readonly WebhookAbout[];
     }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }

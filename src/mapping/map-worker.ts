@@ -6,7 +6,9 @@
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
+import type { Keeps } from "../sync/keeps.ts";
 import { compileMapping } from "./compile-mapping.ts";
+import { keepsOfFile, keepsOfModule, type KeepingModule } from "./keeps-of-mapping.ts";
 import {
   WATCHED,
   type MapRequest,
@@ -30,12 +32,13 @@ interface Loaded {
   readonly run: Run;
   readonly objects: readonly string[];
   readonly reads: readonly string[];
+  readonly keeps: Keeps;
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
 }
 
 async function load(file: string): Promise<Loaded> {
   if (/\.[cm]?[jt]s$/.test(file)) {
-    const module = (await import(pathToFileURL(file).href)) as {
+    const module = (await import(pathToFileURL(file).href)) as KeepingModule & {
       mapRecord?: MapRecord;
       reads?: readonly string[];
     };
@@ -49,6 +52,7 @@ async function load(file: string): Promise<Loaded> {
       run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
       objects: [],
       reads: module.reads ?? [],
+      keeps: keepsOfModule(module, file),
       webhooks: new Map(),
     };
   }
@@ -58,6 +62,7 @@ async function load(file: string): Promise<Loaded> {
     run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
+    keeps: keepsOfFile(parsed),
     webhooks: compileWebhooks(parsed),
   };
 }

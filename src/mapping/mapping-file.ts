@@ -53,6 +53,16 @@ const fieldRule = z.strictObject({
     .boolean()
     .optional()
     .describe("If true, a record without a value becomes a dead letter."),
+  owned: z
+    .boolean()
+    .optional()
+    .describe(
+      "If false, others maintain this field at the service: the value is sent when the relation is created, and never overwrites or clears what the service has.",
+    ),
+  fill: z
+    .literal("empty")
+    .optional()
+    .describe("The value is sent only where the service has none; what the service has stays."),
 });
 
 const field = z.union([expression, fieldRule]).meta({ id: "field" });

@@ -1,3 +1,4 @@
+import type { Keeps } from "../sync/keeps.ts";
 import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
@@ -50,6 +51,8 @@ export interface Mapping {
   readonly objects: readonly string[];
   /** Names of the record's fields that it may read; empty when it does not know. */
   readonly reads: ReadonlySet<string>;
+  /** Fields that others maintain at the service. */
+  readonly keeps: Keeps;
   /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
   readonly webhooks: readonly MappingWebhook[];
   /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */

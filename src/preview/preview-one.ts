@@ -1,9 +1,11 @@
 /** What would become of one record: from its mapping to the request that it would cost. */
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
+import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
+import { carryOver, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { IGNORE_REASONS } from "../sync/mapped.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
@@ -46,6 +48,8 @@ export interface Preview {
   readonly leaves: string | undefined;
   /** Why nothing would be sent; `not_listed`: the daemon has not listed the service yet. */
   readonly why: string | undefined;
+  /** Fields that an update carries over from the service, because others maintain them. */
+  readonly kept: readonly string[] | undefined;
   /** Of an update, when the service was asked. */
   readonly changes: readonly FieldChange[] | undefined;
 }
@@ -83,7 +87,7 @@ export async function previewOne(
       return {
         ...preview,
         leaves: plan.leaves && IGNORE_REASONS[plan.leaves],
-        ...(await previewPlan(plan, view)),
+        ...(await previewPlan(plan, mapping.keeps, view)),
       };
   }
 }
@@ -96,14 +100,16 @@ const NOTHING = {
   decision: undefined,
   leaves: undefined,
   why: undefined,
+  kept: undefined,
   changes: undefined,
 } as const;
 
 async function previewPlan(
   { crmCode, payload, status }: Extract<Plan, { kind: "stage" }>,
+  keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
-  const decided = await decideFor(crmCode, { payload, status }, view);
+  const decided = await decideFor(crmCode, { payload, status }, keeps, view);
   return {
     result: decided.decision === "reject" ? "dead letter" : "passes",
     payload: payload && bodyOf(payload, status),
@@ -115,32 +121,49 @@ async function previewPlan(
 async function decideFor(
   crmCode: string,
   wanted: Wanted,
+  keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
   const known = await view.known(crmCode);
   if (known === undefined && view.ask === undefined) return { decision: undefined };
-  const decision = decide(wanted, known ?? rowWithoutProof(false), view.fingerprintOf);
+  const decision = decide(wanted, known ?? rowWithoutProof(false), view.fingerprintOf, keeps);
   switch (decision.kind) {
     case "reject":
       return { decision: "reject", why: decision.why, problems: REJECTIONS[decision.why] };
     case "skip":
       return { decision: "skip", why: decision.why };
-    case "fetch":
-      return { decision: "fetch" };
+    case "fetch": {
+      const { into } = decision;
+      const kept = Object.keys(keptFieldsOf(variantOf(into?.["type"]), keeps) ?? {});
+      if (into === undefined) return { decision: "fetch" };
+      return view.ask === undefined
+        ? { decision: "fetch", kept }
+        : compareWithService(into, keeps, await view.ask(crmCode));
+    }
     case "create":
     case "update":
       return view.ask === undefined
         ? { decision: decision.kind, why: known?.exists === undefined ? "not_listed" : undefined }
-        : compareWithService(decision.body, await view.ask(crmCode));
+        : compareWithService(decision.body, keeps, await view.ask(crmCode));
   }
 }
 
-function compareWithService(wanted: Body, existing: Body | undefined): Partial<Preview> {
+function compareWithService(
+  wanted: Body,
+  keeps: Keeps,
+  existing: Body | undefined,
+): Partial<Preview> {
   if (existing === undefined) return { decision: "create" };
-  if (fingerprintOf(existing) === fingerprintOf(wanted)) {
+  const fields = keptFieldsOf(variantOf(wanted["type"]), keeps);
+  const kept = keptIn(existing, wanted, keeps);
+  const sent = fields && kept ? carryOver(wanted, kept, fields) : wanted;
+  if (fingerprintOf(existing) === fingerprintOf(sent)) {
     return { decision: "skip", why: "unchanged" };
   }
-  return { decision: "update", changes: changesBetween(existing, wanted) };
+  const changes = changesBetween(existing, sent);
+  return fields === undefined
+    ? { decision: "update", changes }
+    : { decision: "fetch", kept: Object.keys(fields), changes };
 }
 
 function changesBetween(before: Body, after: Body): FieldChange[] {

@@ -68,7 +68,7 @@ function sendingOf(preview: Preview): string[] {
   }
 }
 
-function decisionOf({ decision, why, changes, status = "mapped" }: Preview): string[] {
+function decisionOf({ decision, why, changes, kept, status = "mapped" }: Preview): string[] {
   const end = ENDS[status];
   switch (decision) {
     case undefined:
@@ -86,23 +86,34 @@ function decisionOf({ decision, why, changes, status = "mapped" }: Preview): str
       ];
     case "skip":
       return [styleText("green", `  nothing to send: ${SKIPPED[why ?? ""] ?? ""}`)];
-    case "fetch":
-      return [styleText("green", `  would be ${end} (GET for its fields, then PUT)`)];
+    case "fetch": {
+      if (kept === undefined) {
+        return [styleText("green", `  would be ${end} (GET for its fields, then PUT)`)];
+      }
+      const how = `GET for ${kept.join(", ")}, which others maintain, then PUT`;
+      return updateOf(`  would be ${end} (${how})`, { status, changes });
+    }
     case "reject":
       return [];
-    case "update": {
-      const title = styleText("green", `  would be ${end} (PUT)`);
-      if (changes === undefined) {
-        const differs = status === "mapped" ? ": it differs from what the service has" : "";
-        return [`${title}${differs}; --ask spends one request to name the fields that change`];
-      }
-      const rows = changes.map(
-        ({ field, before, after }) =>
-          `    ${field.padEnd(26)}${styleText("red", show(before))} → ${styleText("green", show(after))}`,
-      );
-      return [`${title}:`, ...rows];
-    }
+    case "update":
+      return updateOf(`  would be ${end} (PUT)`, { status, changes });
   }
+}
+
+function updateOf(
+  title: string,
+  { changes, status }: Pick<Preview, "changes" | "status">,
+): string[] {
+  const green = styleText("green", title);
+  if (changes === undefined) {
+    const differs = status === "mapped" ? ": it differs from what the service has" : "";
+    return [`${green}${differs}; --ask spends one request to name the fields that change`];
+  }
+  const rows = changes.map(
+    ({ field, before, after }) =>
+      `    ${field.padEnd(26)}${styleText("red", show(before))} → ${styleText("green", show(after))}`,
+  );
+  return [`${green}:`, ...rows];
 }
 
 const ENDS = { mapped: "updated", terminated: "terminated", active: "made active again" } as const;

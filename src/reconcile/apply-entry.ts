@@ -9,6 +9,7 @@ import { splitSubject } from "../event/crm-event.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import { acceptEvent, type Accepted } from "../sync/accept-event.ts";
+import { agrees } from "../sync/fingerprint.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { StageResult, StateToStage } from "../sync/staged-state.ts";
 import type { PlanEntry } from "./plan-file.ts";
@@ -55,7 +56,8 @@ export async function applyRecord(
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
           return PASSED;
-        const staged = await stageIfTrue(entry, state, stores);
+        const { keeps } = view.mapping;
+        const staged = await stageIfTrue(entry, { ...state, keeps }, stores);
         outcome = staged.outcome;
         return staged.result;
       },
@@ -145,7 +147,7 @@ export function stillTrue(
   // Its request is under way, and this entry may be the one: the newest state is sent in any case.
   if (row.uncertain || row.exists === undefined) return "sent";
   if (!row.exists) return was === "" ? "sent" : "changed";
-  if (wants !== "" && row.fingerprint === wants) return "equal";
+  if (wants !== "" && agrees(wants, row.fingerprint)) return "equal";
   if (wants === "" && status === "terminated" && row.terminated) return "equal";
   return row.fingerprint === was ? "sent" : "changed";
 }

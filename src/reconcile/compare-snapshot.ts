@@ -128,12 +128,12 @@ function valuesOf(
 }
 
 async function outlookOf(
-  { stores }: Session,
+  { mapping, stores }: Session,
   { requests: spent, summary, work }: Comparison,
   terminateMissing: boolean,
 ): Promise<Outlook> {
   const readings = await takeReadings(stores);
-  const requests = requestsFor(work, terminateMissing);
+  const requests = requestsFor(work, terminateMissing, mapping.keeps);
   const { live, bulk } = waitingRequests(readings);
   return {
     spent,

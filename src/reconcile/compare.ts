@@ -4,7 +4,8 @@
  */
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Known } from "../sync/decide.ts";
-import { meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
+import { agrees, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
+import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { WantedStatus } from "../sync/staged-state.ts";
 
@@ -43,7 +44,7 @@ export function compare(
     if (status !== "terminated") return "variant";
     return compareStatus(wanted, listed.terminated);
   }
-  if (fingerprint === listed.fingerprint) return "equal";
+  if (agrees(fingerprint, listed.fingerprint)) return "equal";
   const byStatus = compareStatus(wanted, listed.terminated);
   return byStatus === "equal" ? "different" : byStatus;
 }
@@ -80,7 +81,7 @@ export function resolve(
     if (ends || (fingerprint !== "" && staged.fingerprint === fingerprint)) return "waiting";
   }
   if (row?.exists !== true || row.uncertain) return "differs";
-  if (fingerprint !== "") return row.fingerprint === fingerprint ? "equal" : "differs";
+  if (fingerprint !== "") return agrees(fingerprint, row.fingerprint) ? "equal" : "differs";
   return row.terminated === wanted.ends ? "equal" : "differs";
 }
 
@@ -111,7 +112,17 @@ function digestOf(text: string, seed: number): number {
   return hash >>> 0 || 1;
 }
 
-/** Names of the fields that differ between two bodies of one variant. */
-export function changedFields(variant: Variant, before: Digests, after: Digests): string[] {
-  return SORTED_FIELDS[variant].filter((_, index) => before[index] !== after[index]);
+/** Names of the fields that differ between two bodies of one variant, and that a PUT would change. */
+export function changedFields(
+  variant: Variant,
+  before: Digests,
+  after: Digests,
+  keeps: Keeps,
+): string[] {
+  const kept = keptFieldsOf(variant, keeps);
+  return SORTED_FIELDS[variant].filter((field, index) => {
+    if (before[index] === after[index]) return false;
+    const keep = kept?.[field];
+    return keep === undefined || (keep === "ifPresent" && before[index] === 0);
+  });
 }

@@ -7,6 +7,7 @@ import type { ListReply, Page, Relation } from "../service/reply.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
+import type { Keeps } from "../sync/keeps.ts";
 import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { WantedStatus } from "../sync/staged-state.ts";
@@ -40,6 +41,8 @@ export interface ServiceToList {
   readonly acquire: () => Promise<Permit>;
   readonly ledger: Pick<Ledger, "heal">;
   readonly fingerprintOf: FingerprintOf;
+  /** The kept fields of the mapping. */
+  readonly keeps: Keeps;
   readonly now: () => number;
   readonly retryBaseMs: number;
   /** Keeps a relation's values for the report; undefined: no values are kept. */
@@ -152,7 +155,7 @@ async function keepPage(
   const seed = (work.progress("seed") as number | undefined) ?? 0;
   work.together(() => {
     for (const [code, { relation, row, body }] of rows)
-      keepRelation(work, code, relation, row, seed, body);
+      keepRelation(work, code, relation, row, { seed, body, keeps: service.keeps });
     work.note("listing", progress);
   });
   return progress;
@@ -163,8 +166,7 @@ function keepRelation(
   code: string,
   relation: Relation,
   row: LedgerRow,
-  seed: number,
-  body: string | undefined,
+  { seed, body, keeps }: { seed: number; body: string | undefined; keeps: Keeps },
 ): void {
   const record = work.get("SELECT * FROM records WHERE code = ?", code) as RecordRow | undefined;
   const was = row.fingerprint ?? "";
@@ -178,7 +180,8 @@ function keepRelation(
     return;
   }
   const kind = compare(wantedOf(record), row);
-  const fields = kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed));
+  const fields =
+    kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, keeps));
   work.run(
     "UPDATE records SET kind = ?, was = ?, fields = ?, body = ? WHERE code = ?",
     kind,
@@ -204,10 +207,11 @@ function fieldsOf(
   relation: Relation,
   row: LedgerRow,
   seed: number,
+  keeps: Keeps,
 ): string[] {
   // A termination needs no fields of the record.
   if (digests === null || variant === null) return ["relationStatus"];
   if (row.variant !== variant) return ["type"];
   const wanted = new Uint32Array(new Uint8Array(digests).buffer);
-  return changedFields(row.variant, digestsOf(relation, row.variant, seed), wanted);
+  return changedFields(row.variant, digestsOf(relation, row.variant, seed), wanted, keeps);
 }

@@ -1,4 +1,6 @@
 /** The entries of a plan, from a finished comparison. */
+import type { Variant } from "../service-spec/business-relation.ts";
+import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { PlanEntry } from "./plan-file.ts";
 import type { WorkFile } from "./work-file.ts";
 
@@ -32,12 +34,18 @@ interface Row {
   readonly fingerprint: string | null;
 }
 
-/** A termination without the record's fields reads the relation first. */
+/** One to read the relation, one to write it. */
 const WITH_READ = 2;
 
-export function requestsFor(work: WorkFile, terminateMissing: boolean): number {
+/** A termination without the record's fields reads the relation first, and so does an update of kept fields. */
+export function requestsFor(work: WorkFile, terminateMissing: boolean, keeps: Keeps): number {
   let requests = 0;
   for (const { wants } of planEntries(work, terminateMissing))
     requests += wants === "" ? WITH_READ : 1;
+  const updates = `SELECT variant, count(*) AS n FROM records
+    WHERE kind IN ('different', 'terminated', 'ended') AND fingerprint IS NOT NULL GROUP BY variant`;
+  for (const { variant, n } of work.all<{ variant: Variant; n: number }>(updates)) {
+    if (keptFieldsOf(variant, keeps) !== undefined) requests += n;
+  }
   return requests;
 }

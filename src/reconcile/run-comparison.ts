@@ -66,6 +66,7 @@ export async function runComparison(
         acquire: () => service.quota.acquire("bulk"),
         ledger: stores.ledger,
         fingerprintOf,
+        keeps: mapping.keeps,
         now,
         retryBaseMs: config.RETRY_BASE_MS,
         keepBody: options.showValues

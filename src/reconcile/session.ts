@@ -56,6 +56,7 @@ export async function openSession(
   const mapping = await loadMapping(mappingName);
   const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
   try {
+    await requireSameKeeps(stores, mapping);
     return {
       config,
       stores,
@@ -63,7 +64,7 @@ export async function openSession(
       baseUrl,
       mapping,
       mappingHash: hashOfMapping(mappingName),
-      fingerprintOf: await stores.keyring.fingerprintOf(),
+      fingerprintOf: await stores.keyring.fingerprintOf(mapping.keeps),
       dir,
       requests: await requireLists(stores, service),
       async close() {
@@ -82,6 +83,14 @@ function hashOfMapping(name: string): string {
   const hash = createHash("sha256");
   const isFile = name !== businessRelationMapping.name;
   return hash.update(isFile ? readFileSync(mappingFileOf(name)) : name).digest("hex");
+}
+
+/** What is compared here must be what the daemon keeps when it sends. */
+async function requireSameKeeps({ keptFields }: Stores, { keeps, name }: Mapping): Promise<void> {
+  if (!(await keptFields.differFrom(keeps))) return;
+  throw new UserError(
+    `the daemon keeps other fields (\`owned: false\`, \`fill: empty\`) than the mapping ${name}: start the daemon with this mapping, then repeat the command`,
+  );
 }
 
 /** The tenant's value lists, as intake needs them. @returns how many requests they cost */

@@ -7,18 +7,22 @@ import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
+import type { Keeps } from "../sync/keeps.ts";
 import type { Keys } from "./keys.ts";
 import { keyIdOf, type Sealing } from "./sealing.ts";
 
 const ABOUT = "fingerprints";
 const KEY_BYTES = 32;
 
+/** How fingerprints are made that leave these kept fields out. */
+type FingerprintsWithout = (keeps: Keeps) => FingerprintOf;
+
 export class Keyring {
   readonly #redis: Redis;
   readonly #key: string;
   readonly #sealing: Sealing;
   readonly #replace: RedisScript<number>;
-  #known: FingerprintOf | undefined;
+  #known: FingerprintsWithout | undefined;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
@@ -32,28 +36,34 @@ export class Keyring {
    * @returns how fingerprints are made, and whether their key is new: those that the ledger has
    *   already were made without one.
    */
-  async open(): Promise<{ fingerprintOf: FingerprintOf; isNew: boolean }> {
+  async open(): Promise<{ fingerprintsWithout: FingerprintsWithout; isNew: boolean }> {
     const stored = await this.#redis.get(this.#key);
     if (stored === null && this.#sealing.keyId === undefined) {
-      return { fingerprintOf: fingerprintWith(undefined), isNew: false };
+      return { fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps), isNew: false };
     }
     if (stored === null) {
       const made = randomBytes(KEY_BYTES).toString("base64");
       const isNew = await this.#store("", await this.#sealing.seal(made, ABOUT));
-      const { fingerprintOf } = await this.open();
-      return { fingerprintOf, isNew };
+      const { fingerprintsWithout } = await this.open();
+      return { fingerprintsWithout, isNew };
     }
     const opened = await this.#sealing.open(stored, ABOUT);
     if (!this.#sealing.isCurrent(stored)) {
       await this.#store(stored, await this.#sealing.seal(opened, ABOUT));
     }
-    return { fingerprintOf: fingerprintWith(Buffer.from(opened, "base64")), isNew: false };
+    const key = Buffer.from(opened, "base64");
+    return { fingerprintsWithout: (keeps) => fingerprintWith(key, keeps), isNew: false };
   }
 
   /** How this process makes fingerprints; asks Redis once. @throws as `open` */
-  async fingerprintOf(): Promise<FingerprintOf> {
-    this.#known ??= (await this.open()).fingerprintOf;
+  async fingerprintsWithout(): Promise<FingerprintsWithout> {
+    this.#known ??= (await this.open()).fingerprintsWithout;
     return this.#known;
+  }
+
+  /** @throws as `open` */
+  async fingerprintOf(keeps: Keeps): Promise<FingerprintOf> {
+    return (await this.fingerprintsWithout())(keeps);
   }
 
   /** Id of the key that Redis is sealed with, if this process does not have it. */

@@ -88,6 +88,8 @@ export interface Keys {
   readonly thinEvents: string;
   /** The key of the ledger's fingerprints, sealed with the first key of STATE_KEY (keyring.ts). */
   readonly keyring: string;
+  /** The mapping's kept fields by variant, as JSON: what fingerprints leave out (kept-fields.ts). */
+  readonly keptFields: string;
   /** Set while one process seals everything with the present key. */
   readonly resealing: string;
   /** What its last pass found, as JSON; absent when there was nothing left. */
@@ -153,6 +155,7 @@ export function keysOf(prefix: string): Keys {
     request: (hash) => `${prefix}:request:${hash}`,
     thinEvents: `${prefix}:thin-events`,
     keyring: `${prefix}:keyring`,
+    keptFields: `${prefix}:kept-fields`,
     resealing: `${prefix}:keyring:resealing`,
     resealed: `${prefix}:keyring:resealed`,
     auditActs: `${prefix}:audit:acts`,

@@ -16,6 +16,9 @@ const CHUNK = 200;
 /** After this long without a sign of its process, another one may seal, ms. */
 const LEASE_MS = 30_000;
 
+/** The sealed fields of a staged state (lua/staged-fields.lua). */
+const STAGED = ["p", "ev", "kv"] as const;
+
 /** What one pass over Redis has found. */
 export interface Resealed {
   /** Values that were not sealed with the present key. */
@@ -119,10 +122,12 @@ export class Resealing {
 
   async #resealStaged(crmCode: string): Promise<void> {
     const key = this.#keys.staged(crmCode);
-    const [payload, event] = await this.#redis.hmget(key, "p", "ev");
     const place = { key, about: () => crmCode };
-    if (payload) await this.#resealField(place, "p", payload);
-    if (event) await this.#resealField(place, "ev", event);
+    const values = await this.#redis.hmget(key, ...STAGED);
+    for (const [index, field] of STAGED.entries()) {
+      const value = values[index];
+      if (value) await this.#resealField(place, field, value);
+    }
   }
 
   async #resealField({ key, about, within }: Place, field: string, value: string): Promise<void> {

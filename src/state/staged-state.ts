@@ -6,6 +6,7 @@ import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
+import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type {
   Doubt,
@@ -20,6 +21,7 @@ import type {
 } from "../sync/staged-state.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
+import { keepsIn } from "./kept-fields.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 import { proofToVerify } from "./verifications.ts";
 
@@ -44,7 +46,15 @@ const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
   heals: "h",
   forbidden: "b",
   unconfirmed: "c",
+  reads: "g",
 };
+
+/**
+ * Values of kept fields are read again before they are sent if they are older than this, ms: somebody
+ * may have edited them since. Once: when permits are rarer than that, the change must still end.
+ */
+const KEPT_FOR_MS = 60_000;
+const READS = 2;
 
 export class StagedStates {
   readonly #redis: Redis;
@@ -79,6 +89,7 @@ export class StagedStates {
       this.#keys.erased(state.crmCode),
       ...this.#seenKeys(),
       this.#keys.heldTerminations,
+      this.#keys.keptFields,
     ];
     const [payload, event] = await Promise.all([
       this.#sealing.seal(state.payload ?? "", state.crmCode),
@@ -100,6 +111,7 @@ export class StagedStates {
       SEEN_MAX_PER_DAY,
       state.fieldsOrder ?? "",
       state.eventOrder ?? "",
+      state.keeps === undefined ? "" : textOfKeeps(state.keeps),
     ]);
     return {
       result,
@@ -160,8 +172,9 @@ export class StagedStates {
       this.#keys.ledger,
       this.#keys.warmUp,
       this.#keys.verify,
+      this.#keys.keptFields,
     ];
-    const [kind, second = "", warmUp = "", ...flat] = await this.#take(keys, [
+    const [kind, second = "", warmUp = "", kept = "", ...flat] = await this.#take(keys, [
       crmCode,
       token,
       holdMs,
@@ -170,9 +183,10 @@ export class StagedStates {
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";
+    const keeps = keepsIn(kept);
     try {
       const fields = await this.#readFields(crmCode, flat);
-      return { kind: "taken", state: { crmCode, token, row, warm, ...fields } };
+      return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...fields } };
     } catch (error) {
       // It cannot be opened: another process may have the key.
       await this.#giveBack(crmCode, token);
@@ -198,12 +212,13 @@ export class StagedStates {
       (await proofToVerify(taken, how, this.#sealing)) ?? "",
       Math.ceil(this.#verifyAfterMs),
       how.held === true ? "1" : "",
+      await this.#sealing.seal(how.kept ?? "", taken.crmCode),
     ]);
   }
 
   /** As if it had not been taken. */
   async #giveBack(crmCode: string, token: string): Promise<void> {
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs, ""];
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", ""];
     await this.#settle(this.#settleKeys(crmCode), [crmCode, token, "before", "", 0, ...nothing]);
   }
 
@@ -223,10 +238,11 @@ export class StagedStates {
   async #readFields(
     crmCode: string,
     flat: readonly string[],
-  ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm">> {
+  ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
     const field: Record<string, string> = {};
     for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
     const payload = await this.#sealing.open(field["p"] ?? "", crmCode);
+    const kept = await this.#sealing.open(keptOf(field), crmCode);
     const order = field["o"] ?? "";
     const status = field["st"] as WantedStatus;
     return {
@@ -248,6 +264,7 @@ export class StagedStates {
       forbidden: Number(field["b"] ?? 0),
       unconfirmed: Number(field["c"] ?? 0),
       doubt: field["d"] as Doubt | undefined,
+      kept: kept === "" ? undefined : kept,
       late: field["lt"] === "1",
     };
   }
@@ -257,6 +274,12 @@ export class StagedStates {
     const today = Math.floor(Date.now() / DAY_MS);
     return Array.from({ length: SEEN_DAYS + 1 }, (_, ago) => this.#keys.seen(today - ago));
   }
+}
+
+/** What was read of the service, sealed; "": nothing, or too long ago. */
+function keptOf({ kv = "", kt, g }: Record<string, string>): string {
+  const isOld = Date.now() - Number(kt ?? 0) > KEPT_FOR_MS;
+  return isOld && Number(g ?? 0) < READS ? "" : kv;
 }
 
 function rowArgument(row: Settlement["row"]): string {

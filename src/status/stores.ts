@@ -20,6 +20,7 @@ import { PointerQueue } from "../state/pointer-queue.ts";
 import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { Keyring } from "../state/keyring.ts";
+import { StoredKeptFields } from "../state/kept-fields.ts";
 import { Resealing } from "../state/reseal.ts";
 import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
@@ -54,6 +55,7 @@ export interface Stores {
   readonly keys: Keys;
   readonly sealing: Sealing;
   readonly keyring: Keyring;
+  readonly keptFields: StoredKeptFields;
   readonly resealing: Resealing;
   readonly inbox: Inbox;
   readonly staged: StagedStates;
@@ -104,6 +106,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     keys,
     sealing,
     keyring: new Keyring(redis, keys, sealing),
+    keptFields: new StoredKeptFields(redis, keys),
     resealing: new Resealing(redis, keys, sealing),
     inbox,
     pointers,

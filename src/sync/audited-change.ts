@@ -18,11 +18,12 @@ export function auditedChange(
   { dead, end, settlement }: Settled,
   state: Pick<TakenState, "late">,
 ): AuditedChange | undefined {
-  if (sent.kind === "fetch" || !settlement.finished) return undefined;
-  const fieldsSent = Object.keys(sent.body).sort();
+  const body = sent.kind === "fetch" ? sent.into : sent.body;
+  if (body === undefined || !settlement.finished) return undefined;
+  const fieldsSent = Object.keys(body).sort();
   if (end.outcome === "created") return { outcome: "created", fieldsSent };
   if (end.outcome === "updated") {
-    const isEnded = sent.body["relationStatus"] === "terminated";
+    const isEnded = body["relationStatus"] === "terminated";
     return { outcome: isEnded ? "terminated" : "updated", fieldsSent };
   }
   const mayBeApplied = settlement.row === "uncertain" || settlement.late === true || state.late;

@@ -4,7 +4,8 @@
  * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
-import type { FingerprintOf } from "./fingerprint.ts";
+import { agrees, type FingerprintOf } from "./fingerprint.ts";
+import { carryOver, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import type { Doubt, WantedStatus } from "./staged-state.ts";
 
@@ -17,12 +18,17 @@ export interface Wanted {
   readonly status: WantedStatus;
   /** What the last reply left open. */
   readonly doubt?: Doubt | undefined;
+  /** What the service has in the kept fields, read for this run; undefined: not read. */
+  readonly kept?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export type Decision =
   | { readonly kind: "create" | "update"; readonly body: Readonly<Record<string, unknown>> }
-  /** Read the relation first: a PUT must carry all of its fields. */
-  | { readonly kind: "fetch" }
+  /**
+   * Read the relation first: a PUT must carry all of its fields. `into`: what is to be sent, except
+   * for the kept fields; absent: only the status of what was read changes.
+   */
+  | { readonly kind: "fetch"; readonly into?: Readonly<Record<string, unknown>> }
   | { readonly kind: "skip"; readonly why: "unchanged" | "nothing_to_terminate" }
   | { readonly kind: "reject"; readonly why: "variant_changed" | "nothing_to_restore" };
 
@@ -37,7 +43,12 @@ export type Sendable = Extract<Decision, { kind: "create" | "update" | "fetch" }
 
 const NOTHING_TO_TERMINATE: Decision = { kind: "skip", why: "nothing_to_terminate" };
 
-export function decide(wanted: Wanted, known: Known, fingerprintOf: FingerprintOf): Decision {
+export function decide(
+  wanted: Wanted,
+  known: Known,
+  fingerprintOf: FingerprintOf,
+  keeps: Keeps = NO_KEEPS,
+): Decision {
   const absent = known.exists === false && !known.uncertain;
   const present = known.exists === true && !known.uncertain;
   const ended = present && known.terminated && wanted.status === "terminated";
@@ -59,20 +70,31 @@ export function decide(wanted: Wanted, known: Known, fingerprintOf: FingerprintO
     return { kind: "fetch" };
   }
   if (isOther) return { kind: "reject", why: "variant_changed" };
-  const fingerprint = fingerprintOf(body);
-  if (present && fingerprint !== undefined && known.fingerprint === fingerprint) {
+  if (present && agrees(fingerprintOf(body), known.fingerprint)) {
     return ended ? NOTHING_TO_TERMINATE : { kind: "skip", why: "unchanged" };
   }
   // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";
-  return { kind: update ? "update" : "create", body };
+  const fields = keptFieldsOf(variant, keeps);
+  if (!update) return { kind: "create", body };
+  if (fields === undefined) return { kind: "update", body };
+  if (wanted.kept === undefined) return { kind: "fetch", into: body };
+  return { kind: "update", body: carryOver(body, wanted.kept, fields) };
 }
 
 /** Whether the write that was decided must be looked for first: it may have been carried out. */
 export function checkFirst(decision: Decision, doubt: Doubt | undefined): Decision | Check {
   if (doubt !== "accepted") return decision;
-  const writes = decision.kind === "create" || decision.kind === "update";
-  return writes ? { kind: "check", body: decision.body } : decision;
+  switch (decision.kind) {
+    case "create":
+    case "update":
+      return { kind: "check", body: decision.body };
+    case "fetch":
+      return decision.into === undefined ? decision : { kind: "check", body: decision.into };
+    case "skip":
+    case "reject":
+      return decision;
+  }
 }
 
 /** The payload with the status that an event forces on it. */

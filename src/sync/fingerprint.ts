@@ -1,5 +1,6 @@
 import { createHmac, createHash } from "node:crypto";
 import { FIELDS_OF, variantOf, type Variant } from "../service-spec/business-relation.ts";
+import { keptFieldsOf, NO_KEEPS, sorted, type Keeps } from "./keeps.ts";
 
 /** The defaults of fields that a body omits (spec: both variants). */
 const DEFAULTS = {
@@ -17,10 +18,15 @@ export const SORTED_FIELDS: Readonly<Record<Variant, readonly string[]>> = {
 /** Characters of base64url that are kept: 132 bits. */
 const LENGTH = 22;
 
+/** Separates the hash from what follows it; it occurs in no hash. */
+const MARK = ".";
+
 /**
  * Hash of what a body says: the specified fields of its variant, with defaults applied, in an order
  * of its own. Bodies with equal fingerprints mean the same relation, so a body that the service
- * lists can be compared with one that is about to be sent.
+ * lists can be compared with one that is about to be sent (`agrees`).
+ * Kept fields are left out. Those that are sent only where the service has none have a letter behind
+ * the hash if the body has a value. Fingerprints that leave out other fields are never equal.
  * Undefined for a body whose type the specification does not know.
  */
 export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string | undefined;
@@ -29,22 +35,39 @@ export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string 
  * @param key without it, a fingerprint can be guessed back: a person's fields are few. It never
  *   changes while a ledger is in use, or all of its fingerprints mean nothing.
  */
-export function fingerprintWith(key: Buffer | undefined): FingerprintOf {
+export function fingerprintWith(key: Buffer | undefined, keeps: Keeps = NO_KEEPS): FingerprintOf {
   return (body) => {
-    const text = meaningOf(body);
-    if (text === undefined) return undefined;
-    const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
-    return hash.update(text).digest("base64url").slice(0, LENGTH);
+    const fields = meaningfulFields(body);
+    const variant = variantOf(body["type"]);
+    if (fields === undefined || variant === undefined) return undefined;
+    const kept = keptFieldsOf(variant, keeps);
+    if (kept === undefined) return hashOf(JSON.stringify(fields), key);
+    const owned = fields.filter(([field]) => kept[field] === undefined);
+    const filled = fields.filter(([field]) => kept[field] === "ifPresent");
+    const letters = filled.map(([field]) => SORTED_FIELDS[variant].indexOf(field).toString(36));
+    const hash = hashOf(JSON.stringify([sorted(kept), owned]), key);
+    return letters.length === 0 ? hash : `${hash}${MARK}${letters.join("")}`;
   };
+}
+
+function hashOf(text: string, key: Buffer | undefined): string {
+  const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
+  return hash.update(text).digest("base64url").slice(0, LENGTH);
+}
+
+/**
+ * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
+ * has any value. src/state/lua/agrees.lua says the same.
+ */
+export function agrees(wanted: string | undefined, known: string | undefined): boolean {
+  if (wanted === undefined || known === undefined) return false;
+  const [hash, letters = ""] = wanted.split(MARK);
+  const [knownHash, filled = ""] = known.split(MARK);
+  return hash === knownHash && letters.split("").every((letter) => filled.includes(letter));
 }
 
 /** For bodies that are compared within one process and never stored. */
 export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);
-
-function meaningOf(body: Readonly<Record<string, unknown>>): string | undefined {
-  const fields = meaningfulFields(body);
-  return fields && JSON.stringify(fields);
-}
 
 /** What a body says, field by field: as its fingerprint is made from. */
 export function meaningfulFields(

@@ -4,6 +4,8 @@
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { Sendable } from "./decide.ts";
+import { agrees } from "./fingerprint.ts";
+import { keptIn } from "./keeps.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
@@ -29,7 +31,7 @@ export function settleReply(
   known: LedgerRow,
   context: SettleContext,
 ): Settled {
-  const { fingerprintOf, now } = context;
+  const { now } = context;
   const proven = { ...known, uncertain: false, provedAt: now };
   switch (reply.kind) {
     case "created":
@@ -44,12 +46,7 @@ export function settleReply(
       };
     case "found": {
       if (sent.kind === "check") return checked(reply.body, sent.body, state, known, context);
-      const row = { ...rowOf(reply.body, now, fingerprintOf), ...settledOf(known) };
-      const payload = JSON.stringify(ownFields(reply.body));
-      return {
-        settlement: { row, finished: false, payload },
-        end: { next: AGAIN, reason: "fetched" },
-      };
+      return fetched(reply.body, sent, state, known, context);
     }
     case "exists": {
       const row = { ...proven, exists: true, fingerprint: undefined, terminated: false };
@@ -74,7 +71,7 @@ export function settleReply(
           end: { next: AGAIN, reason: "other_variant" },
         };
       }
-      const rule = `the service answered ${reply.status}: ${reply.error}`;
+      const rule = `the service answered ${reply.status}: ${reply.error}${carriedOver(sent, state)}`;
       return giveUp("service_rejected", { row: "before", finished: true }, rule, "the payload");
     }
     // The pause after a 429 or a denial is shared state; the job only goes back to the front.
@@ -105,6 +102,33 @@ function done(
   };
 }
 
+/** The relation as it is: the next run sends what it lacks, with its kept fields as they are. */
+function fetched(
+  found: Readonly<Record<string, unknown>>,
+  sent: Sendable,
+  state: TakenState,
+  known: LedgerRow,
+  context: SettleContext,
+): Settled {
+  const { fingerprintOf, keeps, now } = context;
+  const into = sent.kind === "fetch" ? sent.into : undefined;
+  const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
+  // A write without an answer has been applied.
+  if (into !== undefined && known.uncertain && agrees(fingerprintOf(into), row.fingerprint)) {
+    return done(known.exists === true ? "updated" : "created", found, state, context);
+  }
+  const kept = keptIn(found, into, keeps);
+  return {
+    settlement: {
+      row,
+      finished: false,
+      ...(into === undefined && { payload: JSON.stringify(ownFields(found)) }),
+      ...(kept !== undefined && { kept: JSON.stringify(kept), counts: ["reads"] as const }),
+    },
+    end: { next: AGAIN, reason: "fetched" },
+  };
+}
+
 /** The relation as it is, after a write that was accepted without proof. */
 function checked(
   found: Readonly<Record<string, unknown>>,
@@ -114,8 +138,7 @@ function checked(
   context: SettleContext,
 ): Settled {
   const { fingerprintOf, now } = context;
-  const fingerprint = fingerprintOf(found);
-  if (fingerprint !== undefined && fingerprint === fingerprintOf(wanted)) {
+  if (agrees(fingerprintOf(wanted), fingerprintOf(found))) {
     return done(known.exists === true ? "updated" : "created", found, state, context);
   }
   const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
@@ -147,6 +170,14 @@ function askAgain({ now, retry }: SettleContext): Settled {
     settlement: { row: "before", finished: false, doubt: "missing" },
     end: { next: { kind: "later", at }, reason: "missing_once" },
   };
+}
+
+/** Names the kept fields of a rejected request: their values are not the CRM's. */
+function carriedOver(sent: Sendable, { kept }: TakenState): string {
+  const isUsed = kept !== undefined && sent.kind === "update";
+  const fields = isUsed ? Object.keys(JSON.parse(kept) as object) : [];
+  if (fields.length === 0) return "";
+  return `; it carried what the service itself has in ${fields.join(", ")} (the mapping's \`owned: false\` or \`fill: empty\`): if one of these is the reason, correct it at the service`;
 }
 
 /** A termination with the fields of a person cannot be sent to a company, and the reverse. */

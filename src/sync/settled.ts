@@ -1,6 +1,7 @@
 /** What a reply leads to: how the taken state is given back, and how its run ends. */
 import type { DeadReason } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
+import type { Keeps } from "./keeps.ts";
 import type { Problem } from "./problem.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
@@ -20,6 +21,7 @@ export interface SettleContext {
   readonly now: number;
   readonly retry: RetryPolicy;
   readonly fingerprintOf: FingerprintOf;
+  readonly keeps: Keeps;
 }
 
 export interface Settled {

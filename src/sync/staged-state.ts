@@ -1,5 +1,6 @@
 /** The newest state of one record while it waits for its turn: what is staged, taken and settled. */
 import type { Variant } from "../service-spec/business-relation.ts";
+import type { Keeps } from "./keeps.ts";
 import type { Lane } from "./lane.ts";
 import type { EarlierFields, LedgerRow } from "./ledger-row.ts";
 
@@ -24,6 +25,8 @@ export interface StateToStage {
   /** Orders of the events that `payload` and `event` are from, when that is an earlier one. */
   readonly fieldsOrder?: string | undefined;
   readonly eventOrder?: string | undefined;
+  /** The kept fields of the mapping; written where Redis does not know any. */
+  readonly keeps?: Keeps | undefined;
 }
 
 export interface StageResult {
@@ -52,7 +55,7 @@ export interface StageResult {
 export type Doubt = "missing" | "accepted" | "variant";
 
 /** What a record's runs are counted by while its state waits. */
-export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed";
+export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads";
 
 /** A state that one worker has taken; no other may take the record until it is settled. */
 export interface TakenState {
@@ -82,6 +85,10 @@ export interface TakenState {
   /** How often a success without proof was not found on the service afterwards. */
   readonly unconfirmed: number;
   readonly doubt: Doubt | undefined;
+  /** The kept fields of the mapping. */
+  readonly keeps: Keeps;
+  /** What the service has in them, serialised: read for this run alone. */
+  readonly kept: string | undefined;
   /** Whether an earlier request of this record may still take effect. */
   readonly late: boolean;
   /** The ledger's row before it was taken; undefined when there was none. */
@@ -106,6 +113,8 @@ export interface Settlement {
   readonly holdMs?: number;
   /** Payload that was fetched from the service: it replaces that of this state. */
   readonly payload?: string;
+  /** What the service has in the kept fields, serialised: for the next run. */
+  readonly kept?: string | undefined;
   /** Counts one more of each. */
   readonly counts?: readonly RunCount[];
   readonly doubt?: Doubt;

@@ -7,12 +7,13 @@
  *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
  * runs again with a permit of its own: no record is held while it waits for quota. So does a record
- * whose reply must be confirmed before it is believed.
+ * whose reply must be confirmed before it is believed, and one whose kept fields were read (keeps.ts).
  */
 import { auditedChange, type AuditedChange } from "./audited-change.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
+import type { Keeps } from "./keeps.ts";
 import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "./problem.ts";
 import { REJECTIONS } from "./rejections.ts";
@@ -42,7 +43,8 @@ export interface SyncPorts {
     problems: readonly Problem[],
   ): Promise<void>;
   readonly now: () => number;
-  readonly fingerprintOf: FingerprintOf;
+  /** How fingerprints are made that leave these fields out. */
+  fingerprintsWithout(keeps: Keeps): FingerprintOf;
   readonly retry: RetryPolicy;
 }
 
@@ -57,19 +59,26 @@ export async function syncRelation(
   }
   const { state } = taken;
   const known = state.row ?? rowWithoutProof(state.warm);
-  const payload =
-    state.payload === undefined
-      ? undefined
-      : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
-  const wanted = { payload, status: state.status, doubt: state.doubt };
-  const decision = decide(wanted, known, ports.fingerprintOf);
-  return { end: await carryOut(checkFirst(decision, state.doubt), state, known, ports), state };
+  const fingerprintOf = ports.fingerprintsWithout(state.keeps);
+  const wanted = {
+    payload: parsed(state.payload),
+    status: state.status,
+    doubt: state.doubt,
+    kept: parsed(state.kept),
+  };
+  const decision = decide(wanted, known, fingerprintOf, state.keeps);
+  const first = checkFirst(decision, state.doubt);
+  return { end: await carryOut(first, state, known, fingerprintOf, ports), state };
 }
+
+const parsed = (text: string | undefined): Readonly<Record<string, unknown>> | undefined =>
+  text === undefined ? undefined : (JSON.parse(text) as Readonly<Record<string, unknown>>);
 
 async function carryOut(
   decision: Decision | Check,
   state: TakenState,
   known: LedgerRow,
+  fingerprintOf: FingerprintOf,
   ports: SyncPorts,
 ): Promise<RunEnd> {
   const complete = { next: { kind: "complete" } } as const;
@@ -95,7 +104,9 @@ async function carryOut(
         return hold(state, ports);
       }
       const reply = await ports.send(decision, state);
-      const settled = settleReply(reply, decision, state, known, { ...ports, now: ports.now() });
+      const { retry } = ports;
+      const context = { now: ports.now(), retry, fingerprintOf, keeps: state.keeps };
+      const settled = settleReply(reply, decision, state, known, context);
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
       // Before the ledger knows it: after a crash in between the change runs again, and has two lines.

@@ -19,7 +19,9 @@ export function terminationIn(
     case "update":
       return request.body["relationStatus"] === "terminated" ? "now" : undefined;
     case "fetch":
-      return status === "terminated" ? "next" : undefined;
+      return status === "terminated" || request.into?.["relationStatus"] === "terminated"
+        ? "next"
+        : undefined;
     // A new relation ends nothing, and a check only looks for a write that was admitted.
     case "create":
     case "check":

@@ -2,7 +2,7 @@
  * Verifies one proof: reads the relation once, and sends the state again when the service has
  * something else. An older request without an answer has then taken effect late.
  */
-import type { FingerprintOf } from "./fingerprint.ts";
+import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import type { DueProof, StateToStage } from "./staged-state.ts";
 
@@ -51,7 +51,7 @@ function compare(
 ): "same" | "something_else" | "unknown" {
   switch (reply.kind) {
     case "found":
-      return row.exists === true && fingerprintOf(reply.body) === row.fingerprint
+      return row.exists === true && agrees(row.fingerprint, fingerprintOf(reply.body))
         ? "same"
         : "something_else";
     case "missing":

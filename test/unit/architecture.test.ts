@@ -7,6 +7,7 @@ import type { Rules } from "../support/imports.ts";
 const SYNC_TYPES = [
   "src/sync/dead-letter.ts",
   "src/sync/drift.ts",
+  "src/sync/keeps.ts",
   "src/sync/lane.ts",
   "src/sync/ledger-row.ts",
   "src/sync/limits.ts",
@@ -47,7 +48,12 @@ const RULES: Rules = {
       "src/ops/redis-reading.ts",
       "src/ops/redis-script.ts",
     ],
-    "src/state/keyring.ts": ["src/state", "src/ops/redis-script.ts", "src/sync/fingerprint.ts"],
+    "src/state/keyring.ts": [
+      "src/state",
+      "src/ops/redis-script.ts",
+      "src/sync/fingerprint.ts",
+      "src/sync/keeps.ts",
+    ],
     "src/crm": [
       ...SYNC_TYPES,
       "src/event/depth.ts",

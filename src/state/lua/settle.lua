@@ -3,7 +3,7 @@
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
 --       7 terminations  8 terminations:held
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs  12 held
+--       10 proof  11 verifyMs  12 held  13 kept
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
@@ -14,6 +14,7 @@
 --   proof     what to verify later, if an earlier request may still take effect; '' nothing
 --   verifyMs  after how long it is verified
 --   held      '1' when this state is a termination that a person must release
+--   kept      what the service has in the kept fields, for the next run; '' not read
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
 local crmCode, token, row, finished = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -69,20 +70,22 @@ if ARGV[12] == '1' and not newer then
   redis.call('HSET', KEYS[1], 'hv', s.v)
   -- The service may have other fields by the time of the release: fetch them again then.
   if s.pf then redis.call('HSET', KEYS[1], 'p', '') end
-  redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'pf')
+  redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'g', 'pf')
   redis.call('ZADD', KEYS[8], now, crmCode)
   redis.call('ZREM', KEYS[3], crmCode)
   redis.call('ZREM', KEYS[4], crmCode)
 end
 if finished then
   redis.call('HSET', KEYS[1], 't0', s.t1 or s.t)
-  redis.call('HDEL', KEYS[1], 't1', 'a1', 'n', 'n0', 'h', 'b', 'c', 'd')
+  redis.call('HDEL', KEYS[1], 't1', 'a1', 'n', 'n0', 'h', 'b', 'c', 'd', 'g')
   redis.call('ZADD', s.l == 'live' and KEYS[3] or KEYS[4], s.a1 or now, crmCode)
   return 'more'
 end
 if ARGV[6] ~= '' and (s.p == '' or not newer) then
   redis.call('HSET', KEYS[1], 'p', ARGV[6], 'pf', '1')
 end
+-- They are the service's, so a newer state needs the same.
+if ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'kv', ARGV[13], 'kt', now) end
 for field in string.gmatch(ARGV[7], '.') do
   redis.call('HINCRBY', KEYS[1], field, 1)
   if field == 'n' then redis.call('HSETNX', KEYS[1], 'n0', now) end

@@ -7,19 +7,22 @@
 --       6 status  7 variant  8 lane  9 time, ms  10 event  11 time to live of the seen set, s
 --       12 id of the record's dead letter  13 most event keys to remember in a day
 --       14 order of the event that the payload is from  15 order of `event`; each '': this one
+--       16 the mapping's kept fields, written if Redis does not know any ('': not)
 -- Returns { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1; of what was staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
 --             held: it replaced a held termination, and is one itself
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
 --             the retry of an older state
 --   needsJob  1 when no job of the record waits
--- The last of KEYS is terminations:held.
+-- The last of KEYS are terminations:held and kept-fields.
 local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local keptFields = table.remove(KEYS)
 local heldList = table.remove(KEYS)
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "count-out.lua"
+--- @include "agrees.lua"
 
 if eventKey ~= '' then
   for i = 9, #KEYS do
@@ -31,6 +34,9 @@ if eventKey ~= '' then
     redis.call('EXPIRE', KEYS[9], ARGV[11])
   end
 end
+
+-- Whoever takes the state must know which fields to keep, also after Redis has lost everything.
+if ARGV[16] ~= '' then redis.call('SET', keptFields, ARGV[16], 'NX') end
 
 --- @include "staged-fields.lua"
 local row = redis.call('HGET', KEYS[2], crmCode)
@@ -92,11 +98,11 @@ local certain = not s.lt and ((row and row.e ~= -1 and not row.u) or (not row an
 local settled = nil
 if certain then
   -- A terminated relation takes newer fields, but not those of the other variant.
-  local ended = row and row.x and (held == '' or row.f == fingerprint or
+  local ended = row and row.x and (held == '' or agrees(fingerprint, row.f) or
     (payload ~= '' and row.k and row.k ~= string.sub(variant, 1, 1)))
   if status == 'terminated' and (absent or ended) then
     settled = 'nothing_to_terminate'
-  elseif payload ~= '' and not absent and row.f == fingerprint then
+  elseif payload ~= '' and not absent and agrees(fingerprint, row.f) then
     settled = 'unchanged'
   elseif status == 'active' and held == '' and not absent and not row.x then
     settled = 'unchanged'

@@ -21,6 +21,9 @@
 --   h   unexpected replies (409, 404) healed since this state was staged
 --   b   tries that were answered 403
 --   c   successes without proof that were not found on the service afterwards
+--   g   readings of the kept fields since a state was last finished
+--   kv  what the service has in the kept fields, encrypted: for the next run alone
+--   kt  when that was read
 --   d   what the last reply left open: missing | accepted | variant
 --   lt  '1': an earlier request of the record may still take effect
 --   hv  number of the state that is held for a person, a termination; it has no job then
@@ -29,8 +32,8 @@
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr, settle.lua writes n to d,
--- hv and pf, release-termination.lua writes ok.
+-- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr and removes kv, settle.lua
+-- writes n to d, hv and pf, release-termination.lua writes ok.
 -- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 local s = {}

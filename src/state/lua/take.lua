@@ -1,10 +1,10 @@
 -- Takes the staged state of one record for one worker.
 --
--- KEYS  1 staged  2 ledger  3 warm-up  4 verify
+-- KEYS  1 staged  2 ledger  3 warm-up  4 verify  5 kept-fields
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
 -- Returns {} when nothing is staged, or only a person may release it; { 'busy', until } while
 -- another worker holds the record; or { 'taken', row ('': none), state of the warm-up ('done':
--- warm), field, value, ... }.
+-- warm), kept fields of the mapping ('': none), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
@@ -25,8 +25,9 @@ row.wf, row.ws = nil, nil
 if s.of then row.wf, row.ws = s.of, s.st end
 redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
-redis.call('HDEL', KEYS[1], 't1', 'a1')
-local reply = { 'taken', before or '', warm }
+-- What was read of the service is for this run alone: another one must not send it again later.
+redis.call('HDEL', KEYS[1], 't1', 'a1', 'kv', 'kt')
+local reply = { 'taken', before or '', warm, redis.call('GET', KEYS[5]) or '' }
 for _, value in ipairs(flat) do reply[#reply + 1] = value end
 -- A worker that never settled may have left a request behind, and what is to be verified may still
 -- be overwritten.

@@ -174,7 +174,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
         payload === undefined ? undefined : bodyOf(JSON.parse(payload) as Body, status);
       return taken;
     },
-    fingerprintOf,
+    fingerprintsWithout: () => fingerprintOf,
     admitTermination: async () => true,
     async send(decision) {
       if (decision.kind !== "check") shown.decision = decision.kind;

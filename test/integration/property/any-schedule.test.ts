@@ -9,10 +9,17 @@ import {
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
 import { ModelCrm } from "./model-crm.ts";
-import { bodyOf, COMPANY } from "./records.ts";
-import { REGRESSIONS } from "./regressions.ts";
-import { withFaults, withForeignWrites, withoutFaults, type Action } from "./schedules.ts";
+import { bodyOf, COMPANY, KEEPS } from "./records.ts";
+import { REGRESSIONS, REGRESSIONS_OF_EDITS } from "./regressions.ts";
+import {
+  withEdits,
+  withFaults,
+  withForeignWrites,
+  withoutFaults,
+  type Action,
+} from "./schedules.ts";
 import { Simulation } from "./simulation.ts";
+import type { Keeps } from "../../../src/sync/keeps.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
@@ -32,6 +39,8 @@ interface Start {
   readonly warm: boolean;
   /** How many relations may be terminated unasked; without a limit by default. */
   readonly terminateLimit?: number;
+  /** The mapping's kept fields; none by default. */
+  readonly keeps?: Keeps;
 }
 const terminateLimit = constantFrom(Number.POSITIVE_INFINITY, 1, 0);
 const start: Arbitrary<Start> = record({
@@ -42,10 +51,10 @@ const start: Arbitrary<Start> = record({
 
 async function runSchedule(
   actions: readonly Action[],
-  { existsBefore, warm, terminateLimit = Number.POSITIVE_INFINITY }: Start,
+  { existsBefore, warm, keeps, terminateLimit = Number.POSITIVE_INFINITY }: Start,
   checkEnd: (simulation: Simulation, crm: ModelCrm) => Promise<void>,
 ): Promise<void> {
-  const simulation = new Simulation(redis, terminateLimit);
+  const simulation = new Simulation(redis, terminateLimit, keeps);
   const crm = new ModelCrm();
   try {
     if (existsBefore) simulation.service.addExisting("r0", bodyOf("r0", 0));
@@ -82,6 +91,8 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
       return simulation.list();
     case "warm":
       return simulation.warm();
+    case "edit":
+      return simulation.service.edit(action.record, action.values);
     case "foreign": {
       const { record, content } = action;
       const body = content === undefined ? undefined : bodyOf(record, content);
@@ -149,5 +160,24 @@ it(
       ),
       settings,
     ),
+  TIMEOUT_MS,
+);
+
+it(
+  "fields that others maintain: what was edited by hand stays, all other fields are the CRM's",
+  async () => {
+    let editsKept = 0;
+    await check(
+      asyncProperty(withEdits, start, (actions, start) =>
+        runSchedule(actions, { ...start, keeps: KEEPS }, async (simulation, crm) => {
+          expect(await mistakesOf(simulation, crm)).toEqual([]);
+          editsKept += simulation.service.editsKept;
+        }),
+      ),
+      { ...settings, examples: REGRESSIONS_OF_EDITS },
+    );
+    // Or the test would prove nothing.
+    expect(editsKept).toBeGreaterThan(0);
+  },
   TIMEOUT_MS,
 );

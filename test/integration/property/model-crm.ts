@@ -1,6 +1,6 @@
 /** A model of the CRM: it collects the events, and knows what each record must be in the end. */
 import { deadLetterId } from "../../../src/sync/dead-letter.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { agrees } from "../../../src/sync/fingerprint.ts";
 import { bodyOf, eventOf, hasRecord, otherRecord, type Change, type Code } from "./records.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -69,12 +69,13 @@ function fieldsDifference(
   { change }: Newest,
 ): string | undefined {
   const body = simulation.service.relations.get(code)?.body;
-  const wanted = bodyOf(code, change.content);
+  const wanted = simulation.complete(bodyOf(code, change.content));
   // The service cannot change the variant; a termination does without these fields then.
   if (body === undefined || body["type"] !== wanted["type"]) return undefined;
   if (!simulation.mustHave(code, wanted)) return undefined;
-  return fingerprintOf({ ...body, relationStatus: "active" }) ===
-    fingerprintOf({ ...wanted, relationStatus: "active" })
+  const meaningOf = (of: typeof body) =>
+    simulation.fingerprintOf({ ...of, relationStatus: "active" });
+  return agrees(meaningOf(wanted), meaningOf(body))
     ? undefined
     : `does not have the newest content, ${JSON.stringify(body)}`;
 }

@@ -1,6 +1,7 @@
 /** A model of the service: its relations, its open requests, and requests that may still arrive. */
 import type { Sendable } from "../../../src/sync/decide.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { keptIn, type Keeps } from "../../../src/sync/keeps.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import type { Code } from "./records.ts";
 
@@ -38,6 +39,8 @@ interface Request {
   readonly order: string;
   readonly decision: Sendable;
   readonly sender: string;
+  /** Changes of the kept fields that its sender can know of. */
+  readonly seen?: number | undefined;
 }
 
 interface StoredRelation {
@@ -63,6 +66,13 @@ export class ModelService {
   netChanges = 0;
   /** Replies 409 and 404. */
   unexpectedReplies = 0;
+  /** Values that were edited by hand, and that a later update left as they were. */
+  editsKept = 0;
+  readonly #keeps: Keeps;
+  /** How often the kept fields of a relation have changed, and how often when it was last read. */
+  readonly #keptChanges = new Map<Code, number>();
+  readonly #seen = new Map<Code, number>();
+  readonly #edited = new Set<Code>();
   readonly #terminateLimit: number;
   /** Relations that are terminated although no person has approved it. */
   readonly #unasked = new Set<Code>();
@@ -73,12 +83,16 @@ export class ModelService {
   /** Late requests that arrive after the record may have been settled. */
   readonly #veryLate: Request[] = [];
 
-  constructor(terminateLimit: number) {
+  constructor(terminateLimit: number, keeps: Keeps) {
+    this.#keeps = keeps;
     this.#terminateLimit = terminateLimit;
   }
 
   /** Carries out one request. @returns the reply that its sender gets. */
-  request(request: Request, scripted: ScriptedReply): ServiceReply {
+  request(sent: Request, scripted: ScriptedReply): ServiceReply {
+    const request = { ...sent, seen: this.#seen.get(sent.crmCode) };
+    // What was read may be written once.
+    if (sent.decision.kind === "update") this.#seen.delete(sent.crmCode);
     this.requests += 1;
     const other = this.#open.get(request.crmCode) ?? this.#lateOf(request.crmCode)[0];
     if (other !== undefined) {
@@ -164,6 +178,34 @@ export class ModelService {
     this.relations.set(crmCode, { body, order: "" });
   }
 
+  /** Others edit kept fields by hand. */
+  edit(crmCode: Code, values: Body): void {
+    const stored = this.relations.get(crmCode);
+    if (stored?.body["type"] !== "Person") return;
+    stored.body = { ...stored.body, ...values };
+    this.#edited.add(crmCode);
+    this.#keptChanged(crmCode);
+  }
+
+  #keptChanged(crmCode: Code): void {
+    this.#keptChanges.set(crmCode, (this.#keptChanges.get(crmCode) ?? 0) + 1);
+  }
+
+  /** Whether an update leaves what it was told of the kept fields as it is. */
+  #checkKept({ crmCode, seen }: Request, before: Body, after: Body): void {
+    const [had, has] = [before, after].map((body) => keptIn(body, undefined, this.#keeps));
+    if (had === undefined || has === undefined) return;
+    const lost = [...new Set([...Object.keys(had), "maidenName"])].filter(
+      (field) => had[field] !== has[field],
+    );
+    if (seen !== undefined && seen !== (this.#keptChanges.get(crmCode) ?? 0)) {
+      // It was changed after the relation was read: no request can know of that.
+    } else if (lost.length > 0) {
+      this.violations.push(`${crmCode} lost ${lost.join(", ")}: ${JSON.stringify([had, has])}`);
+    } else if (this.#edited.has(crmCode)) this.editsKept += 1;
+    if (JSON.stringify(had) !== JSON.stringify(has)) this.#keptChanged(crmCode);
+  }
+
   /** Another program creates, changes or deletes the relation. */
   writeForeign(crmCode: Code, body: Body | undefined): void {
     if (this.relations.get(crmCode)?.body["type"] === "Company" && body !== undefined) return;
@@ -181,12 +223,14 @@ export class ModelService {
     return this.#late.filter((request) => request.crmCode === crmCode);
   }
 
-  #apply({ crmCode, order, decision }: Request): ServiceReply {
+  #apply(request: Request): ServiceReply {
+    const { crmCode, order, decision } = request;
     const stored = this.relations.get(crmCode);
     switch (decision.kind) {
       case "check":
       case "fetch":
         this.fetches += 1;
+        this.#seen.set(crmCode, this.#keptChanges.get(crmCode) ?? 0);
         return stored === undefined ? { kind: "missing" } : { kind: "found", body: stored.body };
       case "create":
         if (stored !== undefined) return this.#unexpected("exists");
@@ -197,6 +241,7 @@ export class ModelService {
         if ((stored.body["type"] === "Person") !== (decision.body["type"] === "Person")) {
           return { kind: "rejected", status: 400, error: "other variant" };
         }
+        this.#checkKept(request, stored.body, decision.body);
         this.#write(crmCode, order, decision.body);
         return { kind: "updated" };
       }

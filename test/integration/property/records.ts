@@ -1,4 +1,6 @@
 /** The two records of the simulated CRM: how they change, and the events and bodies that follow. */
+import type { Keeps } from "../../../src/sync/keeps.ts";
+
 export const CODES = ["r0", "r1"] as const;
 export type Code = (typeof CODES)[number];
 
@@ -38,6 +40,17 @@ export function bodyOf(crmCode: string, content: number): Record<string, unknown
   return content === COMPANY
     ? { type: "Company", crmCode, name: "Muster & Co" }
     : { type: "Person", crmCode, firstName: `version ${content}`, lastName: "Muster" };
+}
+
+/** Fields that others maintain at the service, in the schedules in which they edit them by hand. */
+export const KEEPS: Keeps = { Person: { maidenName: "always", phoneNumber: "ifPresent" } };
+
+/** With the CRM's own values of these fields; some contents have no telephone number. */
+export function withKept(body: Record<string, unknown>): Record<string, unknown> {
+  if (body["type"] !== "Person") return body;
+  const number = Number(String(body["firstName"]).split(" ")[1]);
+  const phoneNumber = number % 2 === 1 ? { phoneNumber: `+352 ${number}` } : {};
+  return { ...body, maidenName: `born ${number}`, ...phoneNumber };
 }
 
 /** Whether the event brings the record: it decides the fields, not only the status. */

@@ -151,3 +151,17 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [lateFieldsBeforeSending, WARM],
   [fieldsOfTerminated, WARM],
 ];
+
+/** A worker died after it had sent what was read; then somebody edited it, and it was sent again. */
+const readingSentTwice: Action[] = [
+  change("r0", "upsert", 1, 1),
+  ...run("r0", step(), step(), step(), step()),
+  ...run("r0", step(), step(), { do: "crash", worker: 1 }),
+  { do: "pass_time", record: "r0", arrives: "yes" },
+  { do: "edit", record: "r0", values: { maidenName: "by hand" } },
+];
+
+/** The same of schedules in which others maintain some fields. */
+export const REGRESSIONS_OF_EDITS = [
+  [readingSentTwice, { existsBefore: true, warm: true }],
+] satisfies [Action[], { existsBefore: boolean; warm: boolean }][];

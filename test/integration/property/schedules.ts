@@ -33,6 +33,12 @@ export type Action =
   | { readonly do: "release"; readonly record: Code }
   | { readonly do: "list" }
   | { readonly do: "warm" }
+  /** Others edit kept fields by hand. */
+  | {
+      readonly do: "edit";
+      readonly record: Code;
+      readonly values: Readonly<Record<string, string>>;
+    }
   | { readonly do: "foreign"; readonly record: Code; readonly content: number | undefined };
 
 const code = constantFrom(...CODES);
@@ -112,3 +118,16 @@ export const withForeignWrites = schedule(
   ...faults,
   foreign,
 );
+
+const byHand = constantFrom<Record<string, string>[]>(
+  { maidenName: "by hand" },
+  { maidenName: "again" },
+  { maidenName: "" },
+  { phoneNumber: "+352 by hand" },
+);
+
+/** Every reply and crash, and others maintain some fields at the service. */
+export const withEdits = schedule(step(12, anyReply, boolean()), ...ordinary, ...faults, {
+  weight: 2,
+  arbitrary: record({ do: constant("edit" as const), record: code, values: byHand }),
+});

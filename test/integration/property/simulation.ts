@@ -16,7 +16,12 @@ import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { Verifications } from "../../../src/state/verifications.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import {
+  fingerprintOf,
+  fingerprintWith,
+  type FingerprintOf,
+} from "../../../src/sync/fingerprint.ts";
+import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
 import { LANES } from "../../../src/sync/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
@@ -25,7 +30,7 @@ import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { ModelService, type Arrival, type ScriptedReply } from "./model-service.ts";
-import { CODES, type Code } from "./records.ts";
+import { CODES, withKept, type Code } from "./records.ts";
 import { NO_FAULT, SteppedRun, type StepChoice } from "./stepped-run.ts";
 
 /** No hold expires by itself: the schedule says when time passes. */
@@ -37,6 +42,9 @@ const MAX_RUNS_TO_END = 8;
 export class Simulation {
   readonly service: ModelService;
   readonly deadLetters: DeadLetters;
+  /** As the ledger's are made. */
+  readonly fingerprintOf: FingerprintOf;
+  readonly #keeps: Keeps;
   readonly #staged: StagedStates;
   readonly #verifications: Verifications;
   readonly #guard: TerminationGuard;
@@ -52,9 +60,14 @@ export class Simulation {
   #arrivals = 0;
   #tokens = 0;
 
-  /** @param terminateLimit how many relations may be terminated unasked. */
-  constructor(redis: Redis, terminateLimit: number) {
-    this.service = new ModelService(terminateLimit);
+  /**
+   * @param terminateLimit how many relations may be terminated unasked.
+   * @param keeps the mapping's; with some, each record has values of these fields.
+   */
+  constructor(redis: Redis, terminateLimit: number, keeps: Keeps = NO_KEEPS) {
+    this.service = new ModelService(terminateLimit, keeps);
+    this.#keeps = keeps;
+    this.fingerprintOf = fingerprintWith(undefined, keeps);
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
     const sealing = new Sealing([]);
@@ -67,11 +80,11 @@ export class Simulation {
     this.#ledger = new Ledger(redis, this.#keys);
     this.#intake = {
       fetch: async () => undefined,
-      fingerprintOf,
-      map: mapEvent,
+      fingerprintOf: this.fingerprintOf,
+      map: (event, subject) => this.#map(event, subject),
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
-      stage: (state) => this.#staged.stage(state),
+      stage: (state) => this.#staged.stage({ ...state, keeps }),
       storeDeadLetter: (deadLetter) => this.deadLetters.store(deadLetter),
       askListsAgain: async () => false,
       dropDeadLetter: async () => false,
@@ -151,7 +164,7 @@ export class Simulation {
       },
       isTooOld: () => false,
       now: Date.now,
-      fingerprintOf,
+      fingerprintOf: this.fingerprintOf,
     };
     await run.begin(() => verifyProof(due, ports));
   }
@@ -167,7 +180,7 @@ export class Simulation {
     const relations = [...this.service.relations];
     this.#listed = relations.map(([crmCode, { body }]) => [
       crmCode,
-      rowOf(body, Date.now(), fingerprintOf),
+      rowOf(body, Date.now(), this.fingerprintOf),
     ]);
   }
 
@@ -213,7 +226,7 @@ export class Simulation {
       const row = readRow(text);
       const body = this.service.relations.get(crmCode as Code)?.body;
       if (row.uncertain || row.exists === undefined) continue;
-      const fingerprint = body && fingerprintOf(body);
+      const fingerprint = body && this.fingerprintOf(body);
       if (row.exists !== (body !== undefined) || (row.fingerprint ?? fingerprint) !== fingerprint) {
         wrong.push(`${crmCode}: the ledger says ${text}, the service ${JSON.stringify(body)}`);
       }
@@ -231,6 +244,17 @@ export class Simulation {
     this.#lost.add(contentKey(JSON.parse(payload) as Record<string, unknown>));
   }
 
+  /** What the CRM has of a record. */
+  complete(body: Record<string, unknown>): Record<string, unknown> {
+    return this.#keeps === NO_KEEPS ? body : withKept(body);
+  }
+
+  async #map(event: CrmEvent, subject: string) {
+    const record = subject === event.subject ? event.data?.record : undefined;
+    const candidate = record && this.complete(record);
+    return { kind: "mapped", crmCode: splitSubject(subject).recordId, candidate } as const;
+  }
+
   async deleteKeys(): Promise<void> {
     const keys = this.#keys;
     const today = Math.floor(Date.now() / 86_400_000);
@@ -243,6 +267,7 @@ export class Simulation {
       keys.heldTerminations,
       keys.verify,
       keys.verifyProofs,
+      keys.keptFields,
       keys.seen(today),
       ...LANES.map((lane) => keys.unsynced(lane)),
       ...CODES.map((crmCode) => keys.staged(crmCode)),
@@ -316,7 +341,7 @@ export class Simulation {
         await this.deadLetters.store(createDeadLetter({ crmCode }, content), asOf);
       },
       now: Date.now,
-      fingerprintOf,
+      fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps),
       retry: {
         baseMs: 1000,
         holdMs: HOLD_MS,
@@ -337,9 +362,4 @@ const contentKey = (body: Record<string, unknown>): string =>
 function possible(reply: ScriptedReply, { doubt, row }: TakenState): ScriptedReply {
   if (reply !== "false_missing") return reply;
   return row?.exists === true && doubt !== "missing" ? reply : "ok";
-}
-
-async function mapEvent(event: CrmEvent, subject: string) {
-  const candidate = subject === event.subject ? event.data?.record : undefined;
-  return { kind: "mapped", crmCode: splitSubject(subject).recordId, candidate } as const;
 }

@@ -78,6 +78,50 @@ const redisAfter = (at: number) =>
 
 const ledgerText = async () => redis.hget(keys.ledger, "4711");
 
+describe("kept fields", () => {
+  const KEEPS = { Person: { branch: "always" } } as const;
+  const KEPT = JSON.stringify({ branch: ["by hand"] });
+
+  it("are told to whoever takes a state, also after Redis has lost them", async () => {
+    await stage(change("1"));
+    expect((await take("a", 0)).keeps).toEqual({});
+    await stage(change("2", { keeps: KEEPS }));
+    expect((await take("b", 0)).keeps).toEqual(KEEPS);
+    // A process with another mapping changes them only when it starts.
+    await stage(change("3", { keeps: {} }));
+    expect((await take("c", 0)).keeps).toEqual(KEEPS);
+  });
+
+  it("what the service has in them is sealed, and for one run alone", async () => {
+    await stage(change("1", { keeps: KEEPS }));
+    const first = await take("a");
+    expect(first.kept).toBeUndefined();
+    const row = rowFor({ order: "" }, "f");
+    await staged.settle(first, { row, finished: false, kept: KEPT, counts: ["reads"] });
+    expect(JSON.stringify(await redis.hgetall(keys.staged("4711")))).not.toContain("by hand");
+    // A newer state needs the same.
+    await stage(change("2"));
+    const second = await take("b", 0);
+    expect(second.kept).toBe(KEPT);
+    // The worker dies, and may have sent it: the next one must read again.
+    expect((await take("c", 0)).kept).toBeUndefined();
+    await staged.settle(await take("d"), { row: "before", finished: false });
+    expect((await take("e", 0)).kept).toBeUndefined();
+  });
+
+  it("what was read long ago is read again, once", async () => {
+    await stage(change("1", { keeps: KEEPS }));
+    const row = rowFor({ order: "" }, "f");
+    const old = async () => redis.hset(keys.staged("4711"), "kt", Date.now() - 61_000);
+    for (const kept of [undefined, KEPT]) {
+      const state = await take("a");
+      await staged.settle(state, { row, finished: false, kept: KEPT, counts: ["reads"] });
+      await old();
+      expect((await take("b", 0)).kept).toBe(kept);
+    }
+  });
+});
+
 describe("staging", () => {
   it("keeps the newest state, in whatever order events arrive", async () => {
     expect(await stage(change("2"))).toMatchObject({ result: "staged", coalesced: false });

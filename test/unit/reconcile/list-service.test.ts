@@ -52,6 +52,7 @@ function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; ask
     acquire: async () => undefined as unknown as Permit,
     ledger: { heal: async () => 0 },
     fingerprintOf,
+    keeps: {},
     now: () => 1000,
     retryBaseMs: 1,
     keepBody: undefined,

@@ -26,6 +26,8 @@ const state: TakenState = {
   forbidden: 0,
   unconfirmed: 0,
   doubt: undefined,
+  keeps: {},
+  kept: undefined,
   late: false,
   row: undefined,
   warm: true,
@@ -43,7 +45,12 @@ const NOW = 1_000_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
 const settle = (reply: ServiceReply, change: Partial<TakenState> = {}, decision: Sendable = sent) =>
-  settleReply(reply, decision, { ...state, ...change }, known, { now: NOW, retry, fingerprintOf });
+  settleReply(reply, decision, { ...state, ...change }, known, {
+    now: NOW,
+    retry,
+    fingerprintOf,
+    keeps: {},
+  });
 
 describe("settleReply", () => {
   it.each(["created", "updated"] as const)("%s proves the body and moves the watermark", (kind) => {
@@ -145,12 +152,13 @@ describe("settleReply", () => {
       now: NOW,
       retry,
       fingerprintOf,
+      keeps: {},
     });
     expect(dead).toBeUndefined();
     expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
     const healed = { ...deletion, heals: 1 };
     expect(
-      settleReply(reply, sent, healed, unknown, { now: NOW, retry, fingerprintOf }).dead,
+      settleReply(reply, sent, healed, unknown, { now: NOW, retry, fingerprintOf, keeps: {} }).dead,
     ).toBeDefined();
   });
 

@@ -1,0 +1,93 @@
+/** Which fields of the service a mapping keeps, because others maintain them there (sync/keeps.ts). */
+import type { Variant } from "../service-spec/business-relation.ts";
+import type { Keep, Keeps } from "../sync/keeps.ts";
+import { FIELD_NAMES, REQUIRED_FIELDS, ruleOf } from "./fields.ts";
+import { ruleOfField, type FieldRule, type MappingFile } from "./mapping-file.ts";
+import { MappingError } from "./mapping.ts";
+import { nearest } from "./nearest.ts";
+import { variantsOf } from "./variants-of.ts";
+
+/** crmsync decides these at each change. */
+export const NEVER_KEPT: ReadonlySet<string> = new Set(["type", "relationStatus"]);
+
+/** The service never has no value of these. */
+export const NEVER_EMPTY: ReadonlySet<string> = new Set(["relationshipStatus", "amlFrequency"]);
+
+const VARIANTS: readonly Variant[] = ["Person", "Company"];
+
+export function keepOf({ fill, owned }: FieldRule): Keep | undefined {
+  if (owned === false) return "always";
+  return fill === "empty" ? "ifPresent" : undefined;
+}
+
+/** All rules of one variant agree (check-kept-fields.ts), also those that do not map the field. */
+export function keepsOfFile(file: MappingFile): Keeps {
+  const kept = file.objects.flatMap((rule) => {
+    const variants = variantsOf(rule, file);
+    return Object.entries(rule.fields).flatMap(([field, given]) => {
+      const keep = given === undefined ? undefined : keepOf(ruleOfField(given));
+      return keep === undefined ? [] : [{ field, keep, variants }];
+    });
+  });
+  return keepsBy(kept);
+}
+
+/** What a mapping module may export beside `mapRecord`. */
+export interface KeepingModule {
+  /** Fields that others maintain: sent when the relation is created, and never again. */
+  readonly notOwned?: readonly string[];
+  /** Fields that are sent only where the service has no value. */
+  readonly fillEmpty?: readonly string[];
+}
+
+/** @throws MappingError */
+export function keepsOfModule(
+  { notOwned = [], fillEmpty = [] }: KeepingModule,
+  name: string,
+): Keeps {
+  const given = { notOwned, fillEmpty };
+  const problems = Object.entries(given).flatMap(([list, fields]) =>
+    Array.isArray(fields)
+      ? fields.flatMap((field) => problemOf(String(field), list, given))
+      : [`${list} must be a list of the service's fields`],
+  );
+  if (problems.length > 0) throw new MappingError(name, problems);
+  return keepsBy([
+    ...notOwned.map((field) => ({ field, keep: "always", variants: VARIANTS }) as const),
+    ...fillEmpty.map((field) => ({ field, keep: "ifPresent", variants: VARIANTS }) as const),
+  ]);
+}
+
+function problemOf(field: string, list: string, { notOwned }: Required<KeepingModule>): string[] {
+  if (!FIELD_NAMES.includes(field)) {
+    const near = nearest(field, FIELD_NAMES);
+    const meant = near === undefined ? "" : `; did you mean ${near}?`;
+    return [`${list}: the service has no field ${field}${meant}`];
+  }
+  if (NEVER_KEPT.has(field))
+    return [`${list}: ${field} cannot be kept: crmsync sends it each time`];
+  if (list === "notOwned") return [];
+  if (notOwned.includes(field)) return [`fillEmpty: ${field} is listed under notOwned as well`];
+  return NEVER_EMPTY.has(field)
+    ? [`fillEmpty: the service always has a value of ${field}; list it under notOwned`]
+    : [];
+}
+
+interface Kept {
+  readonly field: string;
+  readonly keep: Keep;
+  readonly variants: readonly Variant[];
+}
+
+function keepsBy(all: readonly Kept[]): Keeps {
+  const keeps: Partial<Record<Variant, Record<string, Keep>>> = {};
+  for (const { field, keep, variants } of all) {
+    for (const variant of variants) {
+      if (ruleOf(field, variant) === undefined) continue;
+      // A relation that lacks a required field could not be sent at all.
+      const isRequired = REQUIRED_FIELDS[variant].includes(field);
+      (keeps[variant] ??= {})[field] = isRequired ? "ifPresent" : keep;
+    }
+  }
+  return keeps;
+}
