@@ -22,6 +22,7 @@ interface SimulateOptions {
   readonly burst?: number;
   readonly pacing?: Config["QUOTA_PACING"];
   readonly latency: number;
+  readonly keptFields?: true;
   readonly json?: true;
 }
 
@@ -33,6 +34,7 @@ export function simulateCommand(): Command {
     .option("--burst <n>", "requests in a burst, instead of QUOTA_BURST", wholeNumber(1))
     .addOption(new Choice("--pacing <pacing>", "instead of QUOTA_PACING", PACINGS))
     .option("--latency <ms>", "time that a request takes", wholeNumber(0), LATENCY_MS)
+    .option("--kept-fields", "the mapping leaves fields to others: updates take two requests")
     .option("--json", "print the figures and the chart as JSON")
     .addHelpText("after", HELP)
     .action(run);
@@ -49,7 +51,8 @@ It uses the daemon's own pacing with the variables QUOTA_* and SYNC_CONCURRENCY.
 schedule can beat, even one that knows the future. The lines may be in any order: an event arrives
 when it happened. A record is the crmCode of a payload, otherwise the subject. A state that differs
 from the last one costs one request, a deletion without fields two; the first event of a record
-always costs one. Not simulated: the mapping, retries, dead letters, listing, value lists.
+always costs one. With --kept-fields (the mapping says owned: false or fill: empty) each change
+costs two, except a creation (crm.record.created). Not simulated: the mapping, retries, dead letters, listing, value lists.
 Lines without a valid event are reported and left out, and the exit code is 1.`;
 
 async function run(name: string, options: SimulateOptions): Promise<void> {
@@ -108,5 +111,6 @@ function settingsOf(config: Config, options: SimulateOptions): Settings {
     steady: (options.pacing ?? config.QUOTA_PACING) === "steady",
     latencyMs: options.latency,
     concurrency: config.SYNC_CONCURRENCY,
+    readsFirst: options.keptFields === true,
   };
 }

@@ -11,6 +11,8 @@ export interface Change {
   readonly state?: number;
   /** It brings no fields, so the relation must be read before it is written. */
   readonly bare?: boolean;
+  /** The record is new, so that its relation must be created. */
+  readonly creates?: boolean;
 }
 
 export const laneOf = ({ lane }: Change): Lane => lane ?? "live";

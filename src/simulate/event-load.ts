@@ -47,7 +47,8 @@ export class EventLoad {
     const { data, lane, subject, type } = event;
     for (const merged of data?.merged ?? []) {
       const record = this.#recordOf(merged, undefined);
-      this.#changes.push({ at, record, lane, state: stateOf(NO_FIELDS, true), bare: true });
+      const state = stateOf(NO_FIELDS, true);
+      this.#changes.push({ at, record, lane, state, bare: true, creates: false });
     }
     const record = this.#recordOf(subject, data?.record?.["crmCode"]);
     const newest = this.#newest[record] ?? at;
@@ -55,7 +56,8 @@ export class EventLoad {
     this.#newest[record] = Math.max(at, newest);
     const fields = this.#fieldsOf(data);
     const state = stateOf(fields ?? NO_FIELDS, type === "crm.record.deleted");
-    this.#changes.push({ at, record, lane, state, bare: fields === undefined });
+    const creates = type === "crm.record.created";
+    this.#changes.push({ at, record, lane, state, bare: fields === undefined, creates });
   }
 
   load(): Load {

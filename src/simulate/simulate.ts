@@ -24,6 +24,8 @@ export interface Settings {
   readonly latencyMs: number;
   /** Requests at once. */
   readonly concurrency: number;
+  /** Whether an update reads the relation first: the mapping leaves fields to others. */
+  readonly readsFirst?: boolean;
 }
 
 /** How permits are spent: crmsync's own way, or one that it is compared with. */
@@ -96,7 +98,11 @@ class Simulation {
     this.#changes = changes;
     this.#settings = settings;
     this.#strategy = strategy;
-    this.#records = new WaitingRecords(changes, strategy.order(settings));
+    this.#records = new WaitingRecords(
+      changes,
+      strategy.order(settings),
+      settings.readsFirst ?? false,
+    );
     this.#hour = new SlotLog(settings.perHour, settings.hourMs);
     this.#burst = new SlotLog(settings.burst, settings.burstMs);
     this.#demand = new DemandSlices(sliceMs(settings.hourMs));

@@ -14,6 +14,10 @@ interface WaitingRecord extends Waiting {
   lane: Lane;
   /** No change so far has brought fields. */
   bare: boolean;
+  /** It began with the creation of the record. */
+  creates: boolean;
+  /** Its relation was read, to be written next. */
+  isRead: boolean;
   state: number | undefined;
 }
 
@@ -23,6 +27,8 @@ interface RecordState {
   /** Its request is under way: a newer state waits for the reply. */
   busy: boolean;
   proven: number | undefined;
+  /** Something was sent of it. */
+  exists: boolean;
 }
 
 /** A record that a request was spent on. */
@@ -37,11 +43,14 @@ export class WaitingRecords {
   /** Changes that were sent, replaced by a newer one, or needed no request. */
   readonly counts = { sent: 0, coalesced: 0, unchanged: 0 };
   readonly #changes: readonly Change[];
+  readonly #readsFirst: boolean;
   readonly #records = new Map<number, RecordState>();
   readonly #orders: Readonly<Record<Lane, ServiceOrder<WaitingRecord>>>;
 
-  constructor(changes: readonly Change[], live: ServiceOrder) {
+  /** @param readsFirst whether an update reads the relation first: the mapping has kept fields. */
+  constructor(changes: readonly Change[], live: ServiceOrder, readsFirst: boolean) {
     this.#changes = changes;
+    this.#readsFirst = readsFirst;
     this.settledAt = new Float64Array(changes.length);
     this.#orders = {
       live: live as ServiceOrder<WaitingRecord>,
@@ -89,15 +98,17 @@ export class WaitingRecords {
   answered({ record: number, waiting: sent }: Taken, now: number): void {
     const record = this.#stateOf(number);
     record.busy = false;
-    if (sent.bare) {
+    if (sent.bare || this.#mustRead(record, sent)) {
       // Read: what it was read for is written next, by a request of its own.
       record.waiting = record.waiting === undefined ? sent : merged(sent, record.waiting);
       record.waiting.bare = false;
+      record.waiting.isRead = true;
     } else {
       this.#settle(sent, now);
       this.counts.sent += 1;
       this.counts.coalesced += sent.changes.length - 1;
       record.proven = sent.state;
+      record.exists = true;
     }
     const next = record.waiting;
     if (next === undefined) return;
@@ -108,10 +119,14 @@ export class WaitingRecords {
     this.counts.coalesced += next.changes.length - 1;
   }
 
+  #mustRead({ exists }: RecordState, { creates, isRead }: WaitingRecord): boolean {
+    return this.#readsFirst && !isRead && (exists || !creates);
+  }
+
   #stateOf(number: number): RecordState {
     const known = this.#records.get(number);
     if (known !== undefined) return known;
-    const record = { waiting: undefined, busy: false, proven: undefined };
+    const record = { waiting: undefined, busy: false, proven: undefined, exists: false };
     this.#records.set(number, record);
     return record;
   }
@@ -120,7 +135,8 @@ export class WaitingRecords {
     const { at, record, state } = change;
     const bare = change.bare ?? false;
     const lane = laneOf(change);
-    return { record, changes: [index], first: at, newest: at, sum: at, lane, bare, state };
+    const known = { lane, bare, creates: change.creates ?? false, isRead: false, state };
+    return { record, changes: [index], first: at, newest: at, sum: at, ...known };
   }
 
   #coalesce(waiting: WaitingRecord, change: Change, index: number, busy: boolean): void {

@@ -57,6 +57,20 @@ test("a record waits while its request is under way", () => {
   expect(counts).toEqual({ sent: 2, coalesced: 0, unchanged: 1 });
 });
 
+test("with kept fields, an update is read, then written; a creation is not read", () => {
+  const changes = [
+    { at: 0, record: 1, state: 1, creates: true },
+    { at: 1000, record: 1, state: 2 },
+    { at: 2000, record: 2, state: 3 },
+    { at: 2010, record: 2, state: 4 },
+    { at: 5000, record: 2, state: 4 },
+  ];
+  const { requests, counts } = simulate(changes, settingsOf({ readsFirst: true }));
+  expect(requests).toEqual([0, 1000, 1080, 2000, 2080]);
+  expect(counts).toEqual({ sent: 3, coalesced: 1, unchanged: 1 });
+  expect(simulate(changes, settingsOf()).requests).toEqual([0, 1000, 2000, 2080]);
+});
+
 test("a change without fields is read, then written; newer fields make the reading enough", () => {
   const deletion = { at: 0, record: 1, state: 1, bare: true };
   expect(simulate([deletion], settingsOf()).requests).toHaveLength(2);
