@@ -35,7 +35,10 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   const { outcome, reason, lane, crmCode, source, tries, happenedAt } = ended;
   metrics.changes.inc({ outcome });
   if (outcome === "rejected") metrics.countRejected(reason ?? "defect", ended.problems);
-  if (outcome === "created" || outcome === "updated") metrics.countPassed("sync");
+  if (outcome === "created" || outcome === "updated") {
+    metrics.countPassed("sync");
+    if (lane !== undefined) metrics.countSent(lane);
+  }
   const freshness = happenedAt && Math.max(0, (Date.now() - happenedAt) / 1000);
   if (freshness !== undefined && lane !== undefined) metrics.observeFreshness(lane, freshness);
   tracing.note({

@@ -51,7 +51,7 @@ export async function runRelation(
     const { end, state } = await syncRelation(job.data.crmCode, ports);
     if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
     if (state !== undefined) report(runtime, state, end, status);
-    await endJob(job, token, end.next);
+    await endJob(runtime, job, token, end.next);
     return end.next;
   } catch (error) {
     if (error instanceof UnknownKey || error instanceof DamagedValue) {
@@ -70,11 +70,12 @@ export async function runRelation(
 
 /** The state cannot be opened. It stays as it is; a newer event of the record replaces it. */
 async function waitForKey(
-  { log, recordName, retried, throttle }: Runtime,
+  runtime: Runtime,
   job: Job<Pointer>,
   token: string,
   error: UnknownKey | DamagedValue,
 ): Promise<Next> {
+  const { log, recordName, retried, throttle } = runtime;
   const { crmCode } = job.data;
   const record = recordName(crmCode) ?? hashOf(crmCode);
   throttle("sync.sealed", (suppressed) =>
@@ -83,7 +84,7 @@ async function waitForKey(
   const reason = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
   await retried.failed(crmCode, { reason, record });
   const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;
-  await endJob(job, token, next);
+  await endJob(runtime, job, token, next);
   return next;
 }
 
@@ -143,13 +144,21 @@ function isGone({ row }: TakenState, { reason }: RunEnd): boolean {
 }
 
 /** Ends the job as the path says. */
-async function endJob(job: Job<Pointer>, token: string, next: Next): Promise<void> {
+async function endJob(
+  { pointers }: Runtime,
+  job: Job<Pointer>,
+  token: string,
+  next: Next,
+): Promise<void> {
   switch (next.kind) {
     case "complete":
       await job.moveToCompleted("", token, false);
       return;
     case "again":
       await job.moveToWait(token);
+      return;
+    case "parked":
+      await pointers.park(job, token);
       return;
     case "later":
       await job.moveToDelayed(Math.max(next.at, Date.now() + 1), token);

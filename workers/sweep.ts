@@ -75,7 +75,7 @@ async function sweep(runtime: Runtime): Promise<void> {
 
 /**
  * Adds a pointer job for every staged record without one (BullMQ never adds one twice), and gives
- * every live record a place in the order of service.
+ * every live record a place in the order of service and a job of its lane.
  */
 async function restorePointers(runtime: Runtime): Promise<void> {
   const { demand, redis, keys, pointers, log } = runtime;
@@ -90,9 +90,12 @@ async function restorePointers(runtime: Runtime): Promise<void> {
       // Before the job: a record that has one is served by its place.
       if (lane === "live")
         await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
-      const lost = await pointers.withoutJob(crmCodes);
-      if (lost.length > 0) await pointers.add(lost.map((crmCode) => ({ crmCode, lane })));
-      restored += lost.length;
+      const { inBulk, withoutJob } = await pointers.misplaced(crmCodes);
+      if (withoutJob.length > 0)
+        await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));
+      restored += withoutJob.length;
+      // Its process died before it moved the job; while bulk is paused, it would wait for the end.
+      if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
     } while (cursor !== "0");
   }
   if (restored > 0) log.info({ records: restored }, "sweep.pointers_restored");

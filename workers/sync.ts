@@ -122,14 +122,17 @@ export class SyncLoop {
     });
   }
 
-  /** Undefined when waiting is no longer useful: on shutdown, or when live work came for a bulk permit. */
+  /**
+   * Undefined when waiting is no longer useful: on shutdown; of a bulk permit, when live work came or
+   * the lane was paused.
+   */
   async #acquire(lane: Lane): Promise<GrantedPermit | undefined> {
     const { jobNotifier, metrics } = this.#runtime;
     const givenUp = new AbortController();
     const giveUp = () => givenUp.abort();
     this.#stop.signal.addEventListener("abort", giveUp, { once: true });
     const unlisten =
-      lane === "bulk" ? jobNotifier.listen((added) => added === "live" && giveUp()) : () => {};
+      lane === "bulk" ? jobNotifier.listen((heard) => heard !== "bulk" && giveUp()) : () => {};
     const started = performance.now();
     const requestedAt = Date.now();
     try {
@@ -183,7 +186,7 @@ export class SyncLoop {
   /** A record whose run did not end its change keeps its place in the order of permits. */
   async #keepPlace(job: Job<Pointer>, rank: string | undefined, next?: Next): Promise<void> {
     const { demand, pointers } = this.#runtime;
-    if (next === undefined || next.kind === "complete") return;
+    if (next === undefined || next.kind === "complete" || next.kind === "parked") return;
     const delayMs = next.kind === "later" ? next.at - Date.now() : 0;
     if (rank !== undefined) await demand.place({ crmCode: job.data.crmCode, rank }, delayMs);
     if (next.kind === "later") await pointers.retryBeforeBulk(job);

@@ -12,6 +12,7 @@ const COMMANDS = {
   status: async () => (await import("./status.ts")).statusCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   held: async () => (await import("./held.ts")).heldCommand(),
+  bulk: async () => (await import("./bulk.ts")).bulkCommand(),
   reconcile: async () => (await import("./reconcile.ts")).reconcileCommand(),
   ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
   dead: async () => (await import("./dead.ts")).deadCommand(),

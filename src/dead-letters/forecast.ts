@@ -43,7 +43,7 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
   return {
     mapping,
     lists: areKnown ? tenantLists.current() : undefined,
-    fingerprintOf: await keyring.fingerprintOf(),
+    fingerprintOf: await keyring.fingerprintOf(mapping.keeps),
     now: () => clock.now(),
     async known(crmCodes) {
       const [rows, waiting] = await Promise.all([

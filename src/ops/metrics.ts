@@ -75,6 +75,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
   const own = defineOwn(registry, spanIds !== undefined);
   startAtZero(own);
   const durations = new Map<string, number>();
+  const sent = new Map<string, number>();
   return {
     ...own,
     registry,
@@ -124,6 +125,11 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
       own.checks.inc({ role: isBySync ? "sync" : "intake", result: "rejected" });
     },
 
+    /** Counts a change that was created or updated, for the status. */
+    countSent(lane: Lane): void {
+      sent.set(`sent ${lane}`, (sent.get(`sent ${lane}`) ?? 0) + 1);
+    },
+
     /** Counts how long the service took for a request about one relation that succeeded. */
     timeReply(operation: string, status: number | undefined, durationMs: number): void {
       if (!TIMED_OPERATIONS.has(operation) || status === undefined || status >= 300) return;
@@ -134,7 +140,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `sender_error <route> <code>` and `webhook_error <webhook> <outcome>`.
+     * `sent <lane>`, `sender_error <route> <code>` and `webhook_error <webhook> <outcome>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
       return new Map([
@@ -149,6 +155,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
           WEBHOOK_ERRORS.has(String(outcome)) ? `webhook_error ${webhook} ${outcome}` : undefined,
         )),
         ...durations,
+        ...sent,
       ]);
     },
   };

@@ -4,17 +4,18 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../ops/user-error.ts";
+import type { BulkPause, BulkPauses } from "../state/bulk-pause.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import type { Accepted } from "../sync/accept-event.ts";
 import {
   applyRecord,
   applyTermination,
-  ENTRY_OUTCOMES,
   type AppliedEntry,
   type EntryOutcome,
   type EntryStores,
 } from "./apply-entry.ts";
+import { PlanCount } from "./plan-count.ts";
 import { entriesOf, type OpenPlan, type PlanEntry } from "./plan-file.ts";
 import type { PlanningView } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
@@ -25,13 +26,14 @@ const MOST_WAITING = 300;
 /** Entries between two notes of the progress. */
 const BATCH = 50;
 
-/** How often it is looked whether changes were sent, ms. */
+/** How often it is looked whether changes were sent, and whether the lane bulk is paused, ms. */
 const CHECK_MS = 200;
 
 export interface ApplyView {
   readonly stores: EntryStores & {
     readonly staged: Pick<StagedStates, "unsynced">;
     readonly reconciliations: Reconciliations;
+    readonly bulkPauses: Pick<BulkPauses, "current">;
   };
   /** The records of the snapshot that the plan was made for. */
   readonly events: AsyncIterable<SnapshotEvent>;
@@ -40,6 +42,8 @@ export interface ApplyView {
   /** Adds pointer jobs for what was staged. */
   readonly point: (staged: readonly Accepted[]) => Promise<void>;
   readonly onProgress: (applied: Applied) => void;
+  /** The lane bulk is paused, and the plan waits; undefined: it goes on. */
+  readonly onPause: (pause: BulkPause | undefined) => void;
 }
 
 export interface Applied {
@@ -52,17 +56,19 @@ export interface Applied {
 }
 
 export async function applyPlan(plan: OpenPlan, apply: ApplyView): Promise<Applied> {
-  const { reconciliations } = apply.stores;
   const { id, snapshot } = plan.header;
-  const skip = (await reconciliations.progress(id))?.done ?? 0;
-  const feed = new Feed(apply, plan, skip);
-  await reconciliations.note(id, { state: "running", done: skip });
+  const progress = await apply.stores.reconciliations.progress(id);
+  const feed = new Feed(apply, plan, new PlanCount(plan, progress));
   const events = apply.events[Symbol.asyncIterator]();
   let number = 0;
   try {
     for await (const entry of entriesOf(plan)) {
       number += 1;
-      if (number <= skip) continue;
+      if (number <= (progress?.done ?? 0)) {
+        feed.skip(entry);
+        continue;
+      }
+      await feed.begin();
       if (entry.position === null) {
         await feed.add(entry, await applyTermination(entry, snapshot.asOf, apply.stores));
         continue;
@@ -71,9 +77,7 @@ export async function applyPlan(plan: OpenPlan, apply: ApplyView): Promise<Appli
       const view = { ...apply.view, now: apply.now() };
       await feed.add(entry, await applyRecord(entry, event.event, view, apply.stores));
     }
-    await feed.flush();
-    await feed.wait(0);
-    await reconciliations.note(id, { state: "done", done: plan.entries });
+    await feed.end();
     return feed.applied;
   } finally {
     await events.return?.();
@@ -97,61 +101,95 @@ async function eventAt(
 class Feed {
   readonly #apply: ApplyView;
   readonly #plan: OpenPlan;
-  #done: number;
+  readonly #count: PlanCount;
   #batch: { entry: PlanEntry; applied: AppliedEntry }[] = [];
-  /** crmCodes of what was staged, and not seen on the service. */
-  #waiting: readonly string[] = [];
-  readonly #outcomes = Object.fromEntries(
-    Object.keys(ENTRY_OUTCOMES).map((name) => [name, 0]),
-  ) as Record<EntryOutcome, number>;
+  /** What was staged, and not seen on the service. */
+  #waiting: readonly PlanEntry[] = [];
+  #isPaused = false;
+  #hasBegun = false;
 
-  constructor(apply: ApplyView, plan: OpenPlan, done: number) {
+  constructor(apply: ApplyView, plan: OpenPlan, count: PlanCount) {
     this.#apply = apply;
     this.#plan = plan;
-    this.#done = done;
+    this.#count = count;
   }
 
   get applied(): Applied {
-    return { done: this.#done, outcomes: { ...this.#outcomes }, waiting: this.#waiting.length };
+    const { done, outcomes } = this.#count;
+    return { done, outcomes: { ...outcomes }, waiting: this.#waiting.length };
+  }
+
+  /** An earlier run has carried it out; its change may still wait. */
+  skip(entry: PlanEntry): void {
+    this.#count.skipped(entry);
+    this.#waiting = [...this.#waiting.slice(1 - MOST_WAITING), entry];
+  }
+
+  /** Before the first entry of this run. */
+  async begin(): Promise<void> {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    await this.#note("running");
+    await this.#wait(MOST_WAITING - BATCH);
   }
 
   async add(entry: PlanEntry, applied: AppliedEntry): Promise<void> {
     this.#batch.push({ entry, applied });
     if (this.#batch.length < BATCH) return;
-    await this.flush();
-    await this.wait(MOST_WAITING - BATCH);
+    await this.#flush();
+    await this.#wait(MOST_WAITING - BATCH);
   }
 
-  async flush(): Promise<void> {
-    const { point, stores } = this.#apply;
-    const staged = this.#batch.flatMap(({ applied }) => applied.staged ?? []);
-    await point(staged);
-    this.#done += this.#batch.length;
-    // After a crash before this line the batch is carried out again, which changes nothing.
-    await stores.reconciliations.note(this.#plan.header.id, { state: "running", done: this.#done });
-    await this.#countRepaired();
-    this.#waiting = [...this.#waiting, ...staged.flatMap(({ crmCode }) => crmCode ?? [])];
+  async end(): Promise<void> {
+    await this.begin();
+    await this.#flush();
+    await this.#wait(0);
+    await this.#note("done");
+  }
+
+  async #flush(): Promise<void> {
+    const batch = this.#batch;
+    await this.#apply.point(batch.flatMap(({ applied }) => applied.staged ?? []));
+    for (const { entry, applied } of batch) this.#count.carriedOut(entry, applied.outcome);
+    const staged = batch.filter(({ applied }) => applied.staged !== undefined);
+    this.#waiting = [...this.#waiting, ...staged.map(({ entry }) => entry)];
     this.#batch = [];
+    // After a crash before this line the batch is carried out again, which changes nothing.
+    await this.#note("running");
     this.#apply.onProgress(this.applied);
   }
 
-  /** Waits until at most so many changes wait. */
-  async wait(most: number): Promise<void> {
-    while (this.#waiting.length > most) {
-      this.#waiting = await this.#apply.stores.staged.unsynced(this.#waiting);
-      this.#apply.onProgress(this.applied);
-      if (this.#waiting.length > most) await sleep(CHECK_MS);
+  /** Waits until at most so many changes wait, and for the end of a pause of the lane bulk. */
+  async #wait(most: number): Promise<void> {
+    for (;;) {
+      await this.#leaveOutSent();
+      // What was staged before the pause may have been promoted: then nothing is left to wait for.
+      const isPaused = await this.#notePause();
+      if (this.#waiting.length <= most && !(isPaused && most > 0)) return;
+      await sleep(CHECK_MS);
     }
   }
 
-  async #countRepaired(): Promise<void> {
-    const repaired = new Map<PlanEntry["kind"], number>();
-    for (const { entry, applied } of this.#batch) {
-      this.#outcomes[applied.outcome] += 1;
-      repaired.set(entry.kind, (repaired.get(entry.kind) ?? 0) + 1);
-    }
-    for (const [kind, count] of repaired) {
-      await this.#apply.stores.reconciliations.repaired(kind, count);
-    }
+  async #leaveOutSent(): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    const codes = await this.#apply.stores.staged.unsynced(this.#waiting.map(({ code }) => code));
+    if (codes.length === this.#waiting.length) return;
+    const unsynced = new Set(codes);
+    this.#waiting = this.#waiting.filter(({ code }) => unsynced.has(code));
+    await this.#note("running");
+    this.#apply.onProgress(this.applied);
+  }
+
+  async #notePause(): Promise<boolean> {
+    const pause = await this.#apply.stores.bulkPauses.current();
+    const isPaused = pause !== undefined;
+    if (isPaused !== this.#isPaused) this.#apply.onPause(pause);
+    this.#isPaused = isPaused;
+    return isPaused;
+  }
+
+  async #note(state: "running" | "done"): Promise<void> {
+    const { reconciliations } = this.#apply.stores;
+    await reconciliations.note(this.#count.note(this.#plan, state, this.#waiting));
   }
 }

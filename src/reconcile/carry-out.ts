@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 const CLAIM_MS = PLAN_LEASE_MS + 2000;
 const CLAIM_CHECK_MS = 500;
 
-export interface CarryOutView extends Pick<ApplyView, "onProgress" | "point"> {
+export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress" | "point"> {
   /** A plan that is older is not begun. */
   readonly maxAgeHours: number;
   /** Records in the audit trail that it begins. */
@@ -121,7 +121,7 @@ async function feed(
   session: Session,
   snapshot: OpenSnapshot,
   plan: OpenPlan,
-  { onProgress, point }: CarryOutView,
+  { onPause, onProgress, point }: CarryOutView,
 ): Promise<Applied> {
   const { fingerprintOf, mapping, stores } = session;
   const { asOf, object, idFrom } = plan.header.snapshot;
@@ -135,6 +135,7 @@ async function feed(
     view: { mapping, fingerprintOf, lists: stores.tenantLists.current() },
     now: () => stores.clock.now(),
     point,
+    onPause,
     onProgress,
   });
 }

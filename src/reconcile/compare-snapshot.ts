@@ -89,7 +89,9 @@ export async function compareSnapshot(
       await keep(session, summary, performance.now() - startedAt);
     }
     const terminations =
-      stop?.why === "terminations" ? firstTerminations(work, terminateMissing) : [];
+      stop?.why === "terminations"
+        ? firstTerminations(work, terminateMissing, session.mapping)
+        : [];
     return { summary, outlook, plan, stop, terminations };
   } finally {
     work.remove();
@@ -172,12 +174,16 @@ async function planFor(
     },
     requests,
   };
-  return writePlan(file, header, planEntries(work, terminateMissing));
+  return writePlan(file, header, planEntries(work, terminateMissing, mapping.keeps));
 }
 
-function firstTerminations(work: WorkFile, terminateMissing: boolean): string[] {
+function firstTerminations(
+  work: WorkFile,
+  terminateMissing: boolean,
+  { keeps }: Session["mapping"],
+): string[] {
   const codes: string[] = [];
-  for (const { code, kind } of planEntries(work, terminateMissing)) {
+  for (const { code, kind } of planEntries(work, terminateMissing, keeps)) {
     if (kind === "ended" || kind === "extra") codes.push(code);
     if (codes.length === MOST_LISTED) break;
   }

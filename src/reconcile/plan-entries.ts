@@ -5,8 +5,12 @@ import type { PlanEntry } from "./plan-file.ts";
 import type { WorkFile } from "./work-file.ts";
 
 /** In the order of the snapshot, so that carrying them out reads it once; terminations without a record last. */
-export function* planEntries(work: WorkFile, terminateMissing: boolean): Generator<PlanEntry> {
-  const sql = `SELECT code, kind, position, fields, was, fingerprint FROM records
+export function* planEntries(
+  work: WorkFile,
+  terminateMissing: boolean,
+  keeps: Keeps,
+): Generator<PlanEntry> {
+  const sql = `SELECT code, kind, position, fields, was, fingerprint, variant FROM records
     WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
   for (const row of work.all<Row>(sql)) {
     yield {
@@ -16,12 +20,21 @@ export function* planEntries(work: WorkFile, terminateMissing: boolean): Generat
       fields: row.fields === null ? [] : (JSON.parse(row.fields) as string[]),
       was: row.was ?? "",
       wants: row.fingerprint ?? "",
+      requests: requestsOf(row, keeps),
     };
   }
   if (!terminateMissing) return;
   const extras = "SELECT code, was FROM extras WHERE kind = 'extra' ORDER BY code";
   for (const { code, was } of work.all<{ code: string; was: string }>(extras)) {
-    yield { code, kind: "extra", position: null, fields: ["relationStatus"], was, wants: "" };
+    yield {
+      code,
+      kind: "extra",
+      position: null,
+      fields: ["relationStatus"],
+      was,
+      wants: "",
+      requests: WITH_READ,
+    };
   }
 }
 
@@ -32,20 +45,21 @@ interface Row {
   readonly fields: string | null;
   readonly was: string | null;
   readonly fingerprint: string | null;
+  readonly variant: Variant | null;
 }
 
 /** One to read the relation, one to write it. */
 const WITH_READ = 2;
 
 /** A termination without the record's fields reads the relation first, and so does an update of kept fields. */
+function requestsOf({ fingerprint, kind, variant }: Row, keeps: Keeps): number {
+  const isUpdate = kind !== "missing";
+  const keepsFields = keptFieldsOf(variant ?? undefined, keeps) !== undefined;
+  return fingerprint === null || (isUpdate && keepsFields) ? WITH_READ : 1;
+}
+
 export function requestsFor(work: WorkFile, terminateMissing: boolean, keeps: Keeps): number {
   let requests = 0;
-  for (const { wants } of planEntries(work, terminateMissing))
-    requests += wants === "" ? WITH_READ : 1;
-  const updates = `SELECT variant, count(*) AS n FROM records
-    WHERE kind IN ('different', 'terminated', 'ended') AND fingerprint IS NOT NULL GROUP BY variant`;
-  for (const { variant, n } of work.all<{ variant: Variant; n: number }>(updates)) {
-    if (keptFieldsOf(variant, keeps) !== undefined) requests += n;
-  }
+  for (const entry of planEntries(work, terminateMissing, keeps)) requests += entry.requests;
   return requests;
 }

@@ -46,6 +46,8 @@ const entrySchema = z.object({
   was: z.string(),
   /** Fingerprint of what is to be sent; "": a termination of what the service has. */
   wants: z.string(),
+  /** Requests that it needs. */
+  requests: z.number(),
 });
 
 export type PlanEntry = z.output<typeof entrySchema>;

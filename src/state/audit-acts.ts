@@ -10,6 +10,8 @@ import type { Keys } from "./keys.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
+  | "bulk.pause"
+  | "bulk.resume"
   | "dead.drop"
   | "dead.redrive"
   | "forget"

@@ -5,15 +5,15 @@ import type { Keys } from "./keys.ts";
 
 export class JobNotifier {
   readonly #subscriber: Redis;
-  readonly #listeners = new Set<(lane: string) => void>();
+  readonly #listeners = new Set<(heard: string) => void>();
   #heard = 0;
 
   /** @param subscriber a client for this only: a subscribed client can send no other commands. */
   constructor(subscriber: Redis, keys: Keys) {
     this.#subscriber = subscriber;
-    this.#subscriber.on("message", (_channel: string, lane: string) => {
+    this.#subscriber.on("message", (_channel: string, heard: string) => {
       this.#heard += 1;
-      for (const listener of this.#listeners) listener(lane);
+      for (const listener of this.#listeners) listener(heard);
     });
     // The client subscribes again by itself after a reconnection.
     this.#subscriber.subscribe(keys.jobsAdded).catch(() => {});
@@ -24,8 +24,8 @@ export class JobNotifier {
     return this.#heard;
   }
 
-  /** Calls back with the lane of every notification, until the returned function is called. */
-  listen(listener: (lane: string) => void): () => void {
+  /** Calls back with every notification (`jobsAdded` in keys.ts), until the returned function is called. */
+  listen(listener: (heard: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

@@ -104,11 +104,15 @@ export interface Keys {
   readonly reconciliation: string;
   /** Hash: how far a plan was carried out; expires. */
   plan(id: string): string;
+  /** Hash: the plan that was begun last and is not finished (fields: lua/note-plan.lua); expires. */
+  readonly feedingPlan: string;
   /** Set while one process carries out a plan. */
   readonly planOwner: string;
   /** Set while the cookie of a session of the console would be valid that was ended by logging out. */
   endedSession(id: string): string;
-  /** Channel: the lane of each batch of pointer jobs that was added. */
+  /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
+  readonly bulkPause: string;
+  /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
   readonly jobsAdded: string;
 }
 
@@ -163,8 +167,10 @@ export function keysOf(prefix: string): Keys {
     auditHeads: `${prefix}:audit:heads`,
     reconciliation: `${prefix}:reconciliation`,
     plan: (id) => `${prefix}:reconciliation:plan:${id}`,
+    feedingPlan: `${prefix}:reconciliation:feeding`,
     planOwner: `${prefix}:reconciliation:owner`,
     endedSession: (id) => `${prefix}:console:ended:${id}`,
+    bulkPause: `${prefix}:bulk:pause`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

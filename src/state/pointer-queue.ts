@@ -36,7 +36,8 @@ export class PointerQueue {
   readonly queue: Queue<Pointer>;
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #withoutJob: RedisScript<string[]>;
+  readonly #misplaced: RedisScript<[string[], string[]]>;
+  readonly #due: RedisScript<[number, number]>;
 
   constructor(
     redis: Redis,
@@ -55,7 +56,8 @@ export class PointerQueue {
     });
     // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
     this.queue.on("error", () => {});
-    this.#withoutJob = redisScript(redis, new URL("./lua/without-job.lua", import.meta.url));
+    this.#misplaced = redisScript(redis, new URL("./lua/misplaced-jobs.lua", import.meta.url));
+    this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));
   }
 
   /** Adds jobs. A record whose job waits gets no second one; one whose job runs gets one more. */
@@ -130,22 +132,28 @@ export class PointerQueue {
     await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(goneOrThrow);
   }
 
-  /** The records among these that have no job. */
-  async withoutJob(crmCodes: readonly string[]): Promise<string[]> {
-    if (crmCodes.length === 0) return [];
+  /** The records among these that have no job, and those whose job is in the lane bulk. */
+  async misplaced(
+    crmCodes: readonly string[],
+  ): Promise<{ readonly withoutJob: readonly string[]; readonly inBulk: readonly string[] }> {
+    if (crmCodes.length === 0) return { withoutJob: [], inBulk: [] };
     const keys = crmCodes.map((crmCode) => this.queue.toKey(`de:${crmCode}`));
-    return this.#withoutJob(keys, [this.queue.toKey(""), ...crmCodes]);
+    const [withoutJob, inBulk] = await this.#misplaced(keys, [this.queue.toKey(""), ...crmCodes]);
+    return { withoutJob, inBulk };
+  }
+
+  /** Puts a job that runs back among those of the bulk lane: its change may not be sent now. */
+  async park(job: Job<Pointer>, token: string): Promise<void> {
+    if ((job.priority ?? 0) === 0) await job.changePriority({ priority: BULK_PRIORITY });
+    await job.moveToWait(token);
   }
 
   /** Jobs that may run now, by lane. A retry that is due counts as live. */
   async due(now: number): Promise<Record<Lane, number>> {
-    const counts = await this.queue.getJobCounts("wait", "prioritized");
-    const retries = await this.#redis.zcount(
-      this.queue.toKey("delayed"),
-      0,
-      (now + 1) * SCORE_PER_MS - 1,
-    );
-    return { live: (counts["wait"] ?? 0) + retries, bulk: counts["prioritized"] ?? 0 };
+    const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));
+    const keys = [...states, this.#keys.bulkPause];
+    const [live, bulk] = await this.#due(keys, [(now + 1) * SCORE_PER_MS - 1]);
+    return { live, bulk };
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 /** What is known of reconciliations: what the last one found, and how far each plan was carried out. */
 import type { Redis } from "ioredis";
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
+import { reading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 
@@ -25,21 +25,47 @@ export interface Reconciliation {
   readonly drift: Readonly<Record<DriftKind, number>>;
 }
 
+/** How many differences of each kind; a kind without any may be missing. */
+export type ByKind = Readonly<Partial<Record<DriftKind, number>>>;
+
 export interface PlanProgress {
   readonly state: "running" | "done";
   /** Entries that were carried out. */
   readonly done: number;
+  /** Differences that were repaired: what was sent for them has arrived, or nothing was needed. */
+  readonly repaired: ByKind;
+}
+
+/** What is noted of a plan that is carried out. */
+export interface PlanNote extends Pick<PlanProgress, "state" | "done"> {
+  readonly id: string;
+  readonly entries: number;
+  /** That the entries need which were not carried out yet. */
+  readonly requests: number;
+  /** Since the last note. */
+  readonly repaired: ByKind;
+}
+
+/** The plan that was begun last, until it is finished. */
+export interface FeedingPlan {
+  readonly id: string;
+  readonly entries: number;
+  /** Entries that were not carried out yet, and the requests that they need. */
+  readonly left: number;
+  readonly requests: number;
 }
 
 export class Reconciliations {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
+  readonly #note: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
+    this.#note = redisScript(redis, new URL("./lua/note-plan.lua", import.meta.url));
   }
 
   /** Undefined before the first one. */
@@ -64,25 +90,35 @@ export class Reconciliations {
     await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
   }
 
-  /** A difference was repaired. */
-  async repaired(kind: DriftKind, count: number): Promise<void> {
-    const known = await readOne(this.#redis, this.last());
-    if (known === undefined || count === 0) return;
-    const left = Math.max(0, known.drift[kind] - count);
-    await this.#write("HSET", this.#keys.reconciliation, kind, left);
-  }
-
   /** Undefined for a plan that was not used. */
   async progress(planId: string): Promise<PlanProgress | undefined> {
-    const [state, done] = await this.#redis.hmget(this.#keys.plan(planId), "state", "done");
+    const { state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
     if (state !== "running" && state !== "done") return undefined;
-    return { state, done: Number(done ?? 0) };
+    const repaired = DRIFT_KINDS.map((kind) => [kind, Number(more[`repaired:${kind}`] ?? 0)]);
+    return { state, done: Number(done ?? 0), repaired: Object.fromEntries(repaired) as ByKind };
   }
 
-  async note(planId: string, { state, done }: PlanProgress): Promise<void> {
-    const key = this.#keys.plan(planId);
-    await this.#write("HSET", key, "state", state, "done", done);
-    await this.#redis.expire(key, PLAN_KEPT_HOURS * 3600);
+  async note({ id, state, done, entries, requests, repaired }: PlanNote): Promise<void> {
+    const { feedingPlan, reconciliation } = this.#keys;
+    const kinds = Object.entries(repaired).flat();
+    const ttlS = PLAN_KEPT_HOURS * 3600;
+    const args = [id, state, done, entries, requests, ttlS, ...kinds];
+    await this.#note([this.#keys.plan(id), reconciliation, feedingPlan], args);
+  }
+
+  /** Undefined when every plan that was begun is finished. */
+  feeding(): Reading<FeedingPlan | undefined> {
+    return reading(["hgetall", this.#keys.feedingPlan], (field: Record<string, string>) => {
+      const { plan: id, entries, done, requests } = field;
+      if (id === undefined) return undefined;
+      const left = Math.max(0, Number(entries) - Number(done));
+      return { id, entries: Number(entries), left, requests: Number(requests) };
+    });
+  }
+
+  /** Whether a process carries out a plan now; one that was killed counts for some seconds. */
+  isFeeding(): Reading<boolean> {
+    return reading(["exists", this.#keys.planOwner], (found: number) => found === 1);
   }
 
   /** Whether this process may carry out a plan now, or go on; one process may at a time. */

@@ -173,6 +173,7 @@ export class StagedStates {
       this.#keys.warmUp,
       this.#keys.verify,
       this.#keys.keptFields,
+      this.#keys.bulkPause,
     ];
     const [kind, second = "", warmUp = "", kept = "", ...flat] = await this.#take(keys, [
       crmCode,
@@ -180,6 +181,7 @@ export class StagedStates {
       holdMs,
     ]);
     if (kind === undefined) return { kind: "nothing" };
+    if (kind === "paused") return { kind };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";

@@ -7,6 +7,7 @@ import { durabilityProblems, isClosed, savingProblems } from "../state/redis-hea
 import { auditFindings } from "./audit-findings.ts";
 import { waitingIn } from "./backlog.ts";
 import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
+import { bulkFindings } from "./bulk.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
 import { finding, type Finding } from "./finding.ts";
@@ -55,6 +56,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
     ...processFindings(readings),
     ...terminationFindings(readings),
+    ...bulkFindings(readings),
     ...slowdowns,
     ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
     ...redisFindings(readings),
@@ -144,8 +146,9 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
   return found;
 }
 
-function stuckFindings({ now, oldest }: Readings): Finding[] {
-  const since = Math.min(oldest.live ?? now, oldest.bulk ?? now);
+function stuckFindings({ bulkPause, now, oldest }: Readings): Finding[] {
+  const bulk = bulkPause === undefined ? oldest.bulk : undefined;
+  const since = Math.min(oldest.live ?? now, bulk ?? now);
   if (now - since <= STUCK_MS) return [];
   const says = `The oldest change has been waiting since ${clockTime(since)}.`;
   return [finding("warning", "crmsyncchangestuck", says)];

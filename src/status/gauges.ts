@@ -12,6 +12,7 @@ import { FETCH_QUEUE } from "../state/thin-events.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
+import { bulkPending } from "./bulk.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
 import { clockAheadNow } from "./source-clock.ts";
@@ -60,6 +61,16 @@ const GAUGES: readonly SharedGauge[] = [
     help: "Records with a change that is not yet on the service.",
     labels: ["lane"],
     read: ({ unsynced }) => byLane((lane) => unsynced[lane]),
+  },
+  {
+    name: "bulk_pending",
+    help: "Changes of the lane bulk that are not on the service: those that wait, and those that a plan of crmsync reconcile has still to feed.",
+    read: bulkPending,
+  },
+  {
+    name: "bulk_paused",
+    help: "1 while an operator has paused the lane bulk.",
+    read: ({ bulkPause }) => (bulkPause === undefined ? 0 : 1),
   },
   {
     name: "held_terminations",

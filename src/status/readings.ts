@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { within } from "../ops/deadline.ts";
 import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
+import type { BulkPause } from "../state/bulk-pause.ts";
 import type { ExpiringLetters } from "../state/dead-letter-expiry.ts";
 import type { Denial } from "../state/denial.ts";
 import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
@@ -11,7 +12,7 @@ import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import { nowReading } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
-import type { Reconciliation } from "../state/reconciliations.ts";
+import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
@@ -85,6 +86,11 @@ export interface Readings {
   readonly actWaitsSince: number | undefined;
   /** What the last reconciliation found. */
   readonly reconciliation: Reconciliation | undefined;
+  /** The plan that was begun last and is not finished, and whether a process carries one out now. */
+  readonly feeding: FeedingPlan | undefined;
+  readonly isFeeding: boolean;
+  /** The pause of the lane bulk by an operator. */
+  readonly bulkPause: BulkPause | undefined;
 }
 
 /** @param redis the connection to read over, if it is not that of the stores. */
@@ -159,6 +165,9 @@ function readAll(stores: Stores, redis: Redis) {
     resealed: stores.resealing.reading(),
     actWaitsSince: stores.auditActs.waitingSince(),
     reconciliation: stores.reconciliations.last(),
+    feeding: stores.reconciliations.feeding(),
+    isFeeding: stores.reconciliations.isFeeding(),
+    bulkPause: stores.bulkPauses.reading(),
   });
 }
 

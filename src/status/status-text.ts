@@ -1,5 +1,7 @@
 /** The status as text: one line each, findings first. */
+import { bulkText } from "./bulk-text.ts";
 import { duration } from "./duration.ts";
+import { localTime } from "./local-time.ts";
 import type { Status } from "./status.ts";
 
 /** Styles a text; a stream without colours leaves it as it is. */
@@ -7,13 +9,6 @@ export type Paint = (style: "bold" | "dim" | "red" | "yellow" | "green", text: s
 
 const BAR_CELLS = 24;
 const LABEL_CELLS = 11;
-
-const CLOCK = {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  timeZoneName: "short",
-} as const;
 
 const WARMTH: Readonly<Record<string, string>> = {
   new: "not warmed yet",
@@ -41,11 +36,12 @@ export function statusLines(status: Status, view: View): string[] {
     paint("dim", `  ${runbook}`),
   ]);
   return [
-    `${paint("bold", "crmsync")} ${status.version} · ${processesText(status)} · ${time(status.at)}`,
+    `${paint("bold", "crmsync")} ${status.version} · ${processesText(status)} · ${localTime(status.at)}`,
     ...(findings.length > 0 ? findings : [paint("green", calmText(status))]),
     "",
     line("backlog", backlogText(status, view)),
     line("drained", drainedText(status)),
+    line("bulk", bulkText(status.bulk, status.at)),
     line("quota", quotaText(status, view)),
     line("last hour", countsText(status.outcomesOfLastHour) || "nothing ended"),
     line("dead", deadText(status)),
@@ -93,12 +89,15 @@ function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
   ].join(" · ");
 }
 
-function drainedText({ at, backlog, terminations }: Status): string {
+function drainedText({ at, backlog, bulk, terminations }: Status): string {
   const { drainedAt } = backlog;
   if (drainedAt !== null) {
-    return `${time(drainedAt)} (in ${duration(Date.parse(drainedAt) - Date.parse(at))})`;
+    return `${localTime(drainedAt)} (in ${duration(Date.parse(drainedAt) - Date.parse(at))})`;
   }
-  if (waitingIn(backlog) > 0) return "unknown while sending is stopped";
+  if (waitingIn(backlog) > 0) {
+    const isPaused = bulk.paused !== null && bulk.waiting > 0;
+    return `unknown while ${isPaused ? "bulk is paused" : "sending is stopped"}`;
+  }
   return terminations.held > 0 ? "now, but for held terminations" : "now, nothing waits";
 }
 
@@ -108,7 +107,10 @@ function quotaText({ quota }: Status, { bars }: View): string {
   return [
     `${bars ? `${bar(remaining / limit)} ` : ""}${remaining} of ${limit} left`,
     ...(spent
-      ? [`next returns ${time(quota.nextReturnAt)}`, `all back ${time(quota.allReturnedAt)}`]
+      ? [
+          `next returns ${localTime(quota.nextReturnAt)}`,
+          `all back ${localTime(quota.allReturnedAt)}`,
+        ]
       : []),
     `pacing ${pacing}`,
   ].join(" · ");
@@ -120,7 +122,7 @@ function deadText({ deadLetters: { total, byReason } }: Status): string {
 
 function heldText({ terminations }: Status): string {
   const { held, heldSince, inLast24Hours, limit } = terminations;
-  const waiting = heldSince === null ? "none" : `${held} since ${time(heldSince)}`;
+  const waiting = heldSince === null ? "none" : `${held} since ${localTime(heldSince)}`;
   const counted =
     limit === null ? "unlimited" : `${inLast24Hours} of ${limit} terminations in 24 hours`;
   return `${waiting} · ${counted}`;
@@ -129,7 +131,7 @@ function heldText({ terminations }: Status): string {
 function denialText({ denial, token }: Status): string {
   const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;
   const state = denial.state.replace("_", " ");
-  return `${state}${denial.since === null ? "" : ` since ${time(denial.since)}`} · token ${age}`;
+  return `${state}${denial.since === null ? "" : ` since ${localTime(denial.since)}`} · token ${age}`;
 }
 
 function reconciledText({ at, reconciliation }: Status): string {
@@ -163,12 +165,4 @@ function countsText(counts: Readonly<Record<string, number>>): string {
 function bar(part: number): string {
   const full = Math.round(BAR_CELLS * Math.min(1, Math.max(0, part)));
   return "█".repeat(full) + "░".repeat(BAR_CELLS - full);
-}
-
-/** Clock time in the reader's zone, with the date when it is not today. */
-function time(isoTime: string): string {
-  const date = new Date(isoTime);
-  const sameDay = date.toDateString() === new Date().toDateString();
-  const clock = date.toLocaleTimeString("en-GB", CLOCK);
-  return sameDay ? clock : `${date.toLocaleDateString("en-CA")} ${clock}`;
 }

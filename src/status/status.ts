@@ -7,6 +7,7 @@ import type { Lane } from "../sync/lane.ts";
 import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
+import { bulkStatusOf, type BulkStatus } from "./bulk.ts";
 import { unfinished } from "./backlog.ts";
 import type { Finding } from "./finding.ts";
 import { findingsIn } from "./findings.ts";
@@ -41,9 +42,10 @@ export interface Status {
     readonly toFetch: number;
     /** Records that wait for a retry. */
     readonly retrying: number;
-    /** null while nothing waits, and while sending is stopped and the end is unknown. */
+    /** null while nothing waits, and while sending is stopped or bulk is paused: the end is unknown. */
     readonly drainedAt: string | null;
   };
+  readonly bulk: BulkStatus;
   readonly sendingStopped: readonly string[];
   readonly quota: {
     readonly limit: number;
@@ -135,6 +137,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
       retrying: syncJobs["delayed"] ?? 0,
       drainedAt: drainTime(readings),
     },
+    bulk: bulkStatusOf(readings, config.QUOTA_LIVE_RESERVE),
     sendingStopped: [...stopReasonsIn(readings)],
     quota: {
       limit: quota.limit,

@@ -19,6 +19,7 @@ import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
 import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
+import { BulkPauses } from "../state/bulk-pause.ts";
 import { Keyring } from "../state/keyring.ts";
 import { StoredKeptFields } from "../state/kept-fields.ts";
 import { Resealing } from "../state/reseal.ts";
@@ -63,6 +64,7 @@ export interface Stores {
   readonly terminationGuard: TerminationGuard;
   readonly heldTerminations: HeldTerminations;
   readonly pointers: PointerQueue;
+  readonly bulkPauses: BulkPauses;
   readonly thinEvents: ThinEvents;
   readonly ledger: Ledger;
   readonly deadLetters: DeadLetters;
@@ -118,6 +120,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
     }),
     heldTerminations: new HeldTerminations(redis, keys, sealing),
+    bulkPauses: new BulkPauses(redis, keys),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),

@@ -6,6 +6,8 @@ export type Next =
   | { readonly kind: "complete" }
   /** Runs again at once, first of all; no attempt is counted. */
   | { readonly kind: "again" }
+  /** Waits in the lane bulk, which is paused. */
+  | { readonly kind: "parked" }
   | { readonly kind: "later"; readonly at: number };
 
 export interface RunEnd {

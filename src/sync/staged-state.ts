@@ -100,6 +100,8 @@ export interface TakenState {
 export type Take =
   | { readonly kind: "taken"; readonly state: TakenState }
   | { readonly kind: "nothing" }
+  /** It is a bulk change, and an operator has paused that lane. */
+  | { readonly kind: "paused" }
   /** Another worker holds it until then, ms. */
   | { readonly kind: "busy"; readonly until: number };
 

@@ -78,6 +78,13 @@ const RULES: Rules = {
       "src/state",
       "src/status/stores.ts",
     ],
+    // What commands and HTTP both do to the lane bulk.
+    "src/bulk": [
+      "src/ops/redis-reading.ts",
+      "src/ops/user-error.ts",
+      "src/state",
+      "src/status/stores.ts",
+    ],
     "src/console": [...SYNC_TYPES, "src/held", "src/http", "src/ops", "src/state", "src/status"],
     "src/snapshot": [
       "src/event/exact-json.ts",

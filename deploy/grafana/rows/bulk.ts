@@ -10,12 +10,16 @@ export const BULK: RowSpec = {
     {
       kind: "lines",
       title: "Bulk backlog",
-      description: "Records of the lane bulk with a change that is not on the service.",
+      description:
+        "Changes of the lane bulk that are not on the service: those that wait, and all, with those that a plan of crmsync reconcile has still to feed.",
       runbook: "CrmsyncQuotaExhausted",
       unit: "short",
       width: 6,
       none: "unknown",
-      queries: [{ expr: shared("unsynced_records", ', lane="bulk"'), legend: "records" }],
+      queries: [
+        { expr: shared("unsynced_records", ', lane="bulk"'), legend: "waiting" },
+        { expr: shared("bulk_pending"), legend: "all" },
+      ],
     },
     {
       kind: "lines",
@@ -79,6 +83,21 @@ export const BULK: RowSpec = {
         },
       ],
       colors: { "200": "green" },
+    },
+    {
+      kind: "states",
+      title: "Pause of bulk",
+      description:
+        "While an operator has paused the lane bulk, its changes wait; live changes go on.",
+      runbook: "CrmsyncBulkPaused",
+      unit: "short",
+      width: 12,
+      queries: [{ expr: shared("bulk_paused"), legend: "paused" }],
+      values: { "0": ["", "#2a3b2f"], "1": ["paused", "yellow"] },
+      thresholds: [
+        [null, "green"],
+        [1, "yellow"],
+      ],
     },
     {
       kind: "states",

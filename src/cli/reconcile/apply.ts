@@ -1,10 +1,13 @@
 /** Carries out a plan, with its progress on the terminal. */
+import { printable } from "../../ops/printable.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
 import type { Applied } from "../../reconcile/apply-plan.ts";
 import { carryOut } from "../../reconcile/carry-out.ts";
 import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
+import type { BulkPause } from "../../state/bulk-pause.ts";
+import { clockTime } from "../../status/clock-time.ts";
 import { addPointers } from "../../../workers/report-accepted.ts";
 import { recordAct } from "../operator.ts";
 import type { ReconcileOptions } from "./options.ts";
@@ -28,6 +31,7 @@ export async function applyIt(
       recordAct: (details) => recordAct(stores, "reconcile.apply", { details }),
       point: (staged) => addPointers(stores, staged),
       onProgress: ({ done, waiting }) => bar.update(done - waiting, plan.entries),
+      onPause: (pause) => bar.note(pauseNote(pause)),
     });
     bar.stop();
     print(applied, plan, options);
@@ -35,6 +39,15 @@ export async function applyIt(
     bar.stop();
     clearInterval(watching);
   }
+}
+
+function pauseNote(pause: BulkPause | undefined): string {
+  if (pause === undefined) return "";
+  const { by, reason, since } = pause;
+  const why = reason === undefined ? "" : ` (${reason})`;
+  return printable(
+    `bulk is paused since ${clockTime(since)} by ${by}${why}; waits for crmsync bulk resume`,
+  );
 }
 
 /** Without a daemon the changes wait: the command says so. */

@@ -1,14 +1,16 @@
 -- Takes the staged state of one record for one worker.
 --
--- KEYS  1 staged  2 ledger  3 warm-up  4 verify  5 kept-fields
+-- KEYS  1 staged  2 ledger  3 warm-up  4 verify  5 kept-fields  6 bulk:pause
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
--- Returns {} when nothing is staged, or only a person may release it; { 'busy', until } while
--- another worker holds the record; or { 'taken', row ('': none), state of the warm-up ('done':
--- warm), kept fields of the mapping ('': none), field, value, ... }.
+-- Returns {} when nothing is staged, or only a person may release it; { 'paused' } when it is a
+-- bulk change and an operator has paused that lane; { 'busy', until } while another worker holds
+-- the record; or { 'taken', row ('': none), state of the warm-up ('done': warm), kept fields of the
+-- mapping ('': none), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
 if not s.v or s.hv == s.v then return {} end
+if s.l == 'bulk' and redis.call('EXISTS', KEYS[6]) == 1 then return { 'paused' } end
 if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } end
 
 -- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This

@@ -1,11 +1,9 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { Permit } from "../../../src/quota/permit.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
-import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
-import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
+import { ScriptedService } from "../../support/scripted-service.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const closing: (() => Promise<void> | void)[] = [];
@@ -13,51 +11,6 @@ afterEach(async () => {
   vi.restoreAllMocks();
   for (const close of closing.splice(0).toReversed()) await close();
 });
-
-/** The parts that no test here uses. */
-const UNUSED = { quota: {} } as ServiceAccess;
-
-/** A service whose replies the test gives, one by one. */
-class ScriptedService {
-  readonly requests: { readonly decision: Sendable; reply(reply: ServiceReply): void }[] = [];
-  permits = Number.POSITIVE_INFINITY;
-  /** How many permits were requested. */
-  permitRequests = 0;
-
-  access(): ServiceAccess {
-    return {
-      ...UNUSED,
-      quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
-      isReady: async () => true,
-      mayTry: async () => true,
-      send: (_permit, decision) =>
-        new Promise((reply) => {
-          this.requests.push({ decision, reply });
-        }),
-    };
-  }
-
-  /** The nth request, from 1; waits for it. */
-  async nth(n: number) {
-    return waitFor(() => this.requests[n - 1], { what: `request ${n}` });
-  }
-
-  async #permit(lane: "live" | "bulk", signal: AbortSignal | undefined): Promise<Permit> {
-    this.permitRequests += 1;
-    const noHook = () => {};
-    while (this.permits <= 0) {
-      signal?.throwIfAborted();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    return new Permit(lane, {
-      fresh: () => true,
-      sending() {},
-      cancelled: noHook,
-      unsent: noHook,
-      answered: async () => {},
-    });
-  }
-}
 
 function startLoop(runtime: Runtime, service: ScriptedService): void {
   const sync = startSync(runtime, service.access());

@@ -25,7 +25,14 @@ const HEADER = {
 } as const;
 
 const entry = (code: string): PlanEntry => {
-  return { code, kind: "different", position: 1, fields: ["city"], was: "x", wants: "y" };
+  const change = {
+    kind: "different",
+    fields: ["city"],
+    was: "x",
+    wants: "y",
+    requests: 1,
+  } as const;
+  return { code, position: 1, ...change };
 };
 
 test("A plan is read as it was written", async () => {

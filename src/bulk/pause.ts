@@ -1,0 +1,46 @@
+/** Pauses and resumes the lane bulk, for all processes: what the command and HTTP both call. */
+import { readOne } from "../ops/redis-reading.ts";
+import { UserError } from "../ops/user-error.ts";
+import type { BulkPause } from "../state/bulk-pause.ts";
+import { nowReading } from "../state/redis-clock.ts";
+import type { Stores } from "../status/stores.ts";
+
+/** Characters of a reason: it is one line of the status. */
+const LONGEST_REASON = 200;
+
+export interface PauseRequest {
+  /** As in the audit trail. */
+  readonly by: string;
+  readonly reason?: string | undefined;
+}
+
+/** @returns the pause in force, and whether it began now; an earlier one stays as it is. */
+export async function pauseBulk(
+  { auditActs, bulkPauses, keys, redis, stateVersion }: Stores,
+  { by, reason = "" }: PauseRequest,
+): Promise<{ readonly pause: BulkPause; readonly begun: boolean }> {
+  const words = reason.trim();
+  if (words.length > LONGEST_REASON) {
+    throw new UserError(`the reason has ${words.length} characters: at most ${LONGEST_REASON}`);
+  }
+  await stateVersion.require();
+  const before = await bulkPauses.current();
+  if (before !== undefined) return { pause: before, begun: false };
+  const pause = { since: await readOne(redis, nowReading(keys)), by, reason: words || undefined };
+  await auditActs.record({ act: "bulk.pause", by, details: { reason: pause.reason } });
+  const begun = await bulkPauses.begin(pause);
+  return { pause: (await bulkPauses.current()) ?? pause, begun };
+}
+
+/** @returns the pause that ended; undefined when the lane was not paused. */
+export async function resumeBulk(
+  { auditActs, bulkPauses, stateVersion }: Stores,
+  { by }: { readonly by: string },
+): Promise<BulkPause | undefined> {
+  await stateVersion.require();
+  const pause = await bulkPauses.current();
+  if (pause === undefined) return undefined;
+  await auditActs.record({ act: "bulk.resume", by });
+  await bulkPauses.end();
+  return pause;
+}

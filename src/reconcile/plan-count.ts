@@ -1,0 +1,60 @@
+/** How far a plan was carried out: its entries, the requests that the others need, what is repaired. */
+import type { PlanNote, PlanProgress } from "../state/reconciliations.ts";
+import { ENTRY_OUTCOMES, type EntryOutcome } from "./apply-entry.ts";
+import type { OpenPlan, PlanEntry } from "./plan-file.ts";
+
+type Kind = PlanEntry["kind"];
+
+export class PlanCount {
+  /** Entries that were carried out, of this and earlier runs. */
+  done = 0;
+  /** Of this run. */
+  readonly outcomes = Object.fromEntries(
+    Object.keys(ENTRY_OUTCOMES).map((name) => [name, 0]),
+  ) as Record<EntryOutcome, number>;
+  #requests: number;
+  readonly #byKind = new Map<Kind, number>();
+  /** By kind, as it was noted. */
+  readonly #repaired: Map<Kind, number>;
+
+  constructor({ header }: OpenPlan, progress: PlanProgress | undefined) {
+    this.#requests = header.requests;
+    this.#repaired = new Map(Object.entries(progress?.repaired ?? {}) as [Kind, number][]);
+  }
+
+  skipped(entry: PlanEntry): void {
+    this.done += 1;
+    this.#requests -= entry.requests;
+    add(this.#byKind, entry.kind, 1);
+  }
+
+  carriedOut(entry: PlanEntry, outcome: EntryOutcome): void {
+    this.skipped(entry);
+    this.outcomes[outcome] += 1;
+  }
+
+  /** What is to be noted now. A difference is repaired when its change does not wait any more. */
+  note(
+    { entries, header }: OpenPlan,
+    state: PlanNote["state"],
+    waiting: readonly PlanEntry[],
+  ): PlanNote {
+    const repaired = new Map(this.#byKind);
+    for (const { kind } of waiting) add(repaired, kind, -1);
+    for (const [kind, count] of this.#repaired) add(repaired, kind, -count);
+    const since = [...repaired].filter(([, count]) => count > 0);
+    for (const [kind, count] of since) add(this.#repaired, kind, count);
+    return {
+      id: header.id,
+      state,
+      done: this.done,
+      entries,
+      requests: Math.max(0, this.#requests),
+      repaired: Object.fromEntries(since),
+    };
+  }
+}
+
+function add(counts: Map<Kind, number>, kind: Kind, count: number): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + count);
+}

@@ -1,0 +1,22 @@
+-- Notes how far a plan was carried out, and which of its differences are repaired by now.
+--
+-- KEYS  1 reconciliation:plan:<id>  2 reconciliation  3 reconciliation:feeding
+-- ARGV  1 id  2 state: running | done  3 entries carried out  4 entries of the plan
+--       5 requests that the other entries need  6 time to live, s
+--       7... kind and number of differences that were repaired since the last note
+-- Returns 1.
+redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[6])
+for i = 7, #ARGV, 2 do
+  redis.call('HINCRBY', KEYS[1], 'repaired:' .. ARGV[i], ARGV[i + 1])
+  local known = redis.call('HGET', KEYS[2], ARGV[i])
+  if known then redis.call('HSET', KEYS[2], ARGV[i], math.max(0, known - ARGV[i + 1])) end
+end
+if ARGV[2] == 'running' then
+  redis.call('HSET', KEYS[3], 'plan', ARGV[1], 'entries', ARGV[4], 'done', ARGV[3],
+    'requests', ARGV[5])
+  redis.call('EXPIRE', KEYS[3], ARGV[6])
+elseif redis.call('HGET', KEYS[3], 'plan') == ARGV[1] then
+  redis.call('DEL', KEYS[3])
+end
+return 1

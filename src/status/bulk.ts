@@ -1,0 +1,95 @@
+/** The lane bulk: what waits in it, what a plan has still to feed, and when all of it will be sent. Pure. */
+import { counted } from "../ops/counted.ts";
+import { sumOf } from "../state/outcomes.ts";
+import { requestsFor } from "./backlog.ts";
+import { clockTime } from "./clock-time.ts";
+import { finding, type Finding } from "./finding.ts";
+import type { Readings } from "./readings.ts";
+import { sentAt } from "./stops.ts";
+
+/** Times are ISO 8601 in UTC. */
+export interface BulkStatus {
+  /** Changes that wait in the lane. */
+  readonly waiting: number;
+  /** The plan of `crmsync reconcile` that was begun last and is not finished. */
+  readonly plan: {
+    readonly id: string;
+    readonly entries: number;
+    /** Changes that it has still to feed into the lane. */
+    readonly left: number;
+    /** Whether a process carries it out now. */
+    readonly running: boolean;
+  } | null;
+  /** What all of that needs, at least. */
+  readonly requests: number;
+  readonly sentInLastHour: number;
+  /** null: it is not paused. */
+  readonly paused: {
+    readonly since: string;
+    readonly by: string;
+    readonly reason: string | null;
+  } | null;
+  /** Requests of the hour that are left to live changes. */
+  readonly reserve: number;
+  /** null while nothing waits, and while the end is unknown. */
+  readonly endsAt: string | null;
+}
+
+/** Changes of the lane that are not on the service: those that wait, and those that a plan has still to feed. */
+export const bulkPending = ({ feeding, unsynced }: Readings): number =>
+  unsynced.bulk + (feeding?.left ?? 0);
+
+const bulkRequests = ({ feeding, unsynced }: Readings): number =>
+  unsynced.bulk + (feeding?.requests ?? 0);
+
+export function bulkStatusOf(readings: Readings, reserve: number): BulkStatus {
+  const { bulkPause, feeding, isFeeding, minutes, unsynced } = readings;
+  const endsAt = bulkEndsAt(readings);
+  return {
+    waiting: unsynced.bulk,
+    plan:
+      feeding === undefined
+        ? null
+        : { id: feeding.id, entries: feeding.entries, left: feeding.left, running: isFeeding },
+    requests: bulkRequests(readings),
+    sentInLastHour: sumOf(minutes)["sent bulk"] ?? 0,
+    paused:
+      bulkPause === undefined
+        ? null
+        : { ...bulkPause, since: iso(bulkPause.since), reason: bulkPause.reason ?? null },
+    reserve,
+    endsAt: endsAt === undefined ? null : iso(endsAt),
+  };
+}
+
+/** ms; undefined also while the rest of a plan has no process that feeds it. */
+function bulkEndsAt(readings: Readings): number | undefined {
+  const { bulkPause, feeding, isFeeding } = readings;
+  const isInterrupted = feeding !== undefined && feeding.left > 0 && !isFeeding;
+  if (bulkPending(readings) === 0 || bulkPause !== undefined || isInterrupted) return undefined;
+  return sentAt(readings, { ...requestsFor(readings), bulk: bulkRequests(readings) });
+}
+
+export function bulkFindings(readings: Readings): Finding[] {
+  const { bulkPause, feeding, isFeeding } = readings;
+  const found: Finding[] = [];
+  const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
+  if (bulkPause !== undefined) {
+    const { since, by, reason } = bulkPause;
+    const why = reason === undefined ? "" : `: ${reason}`;
+    const waits = counted(bulkPending(readings), "bulk change waits", "bulk changes wait");
+    warn(
+      "crmsyncbulkpaused",
+      `The lane bulk is paused since ${clockTime(since)} by ${by}${why}. ${waits} until crmsync bulk resume; live changes go on.`,
+    );
+  }
+  if (feeding !== undefined && feeding.left > 0 && !isFeeding) {
+    warn(
+      "a-plan-was-interrupted",
+      `A plan of crmsync reconcile was interrupted with ${feeding.left} of ${feeding.entries} changes left: run the same command again.`,
+    );
+  }
+  return found;
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();

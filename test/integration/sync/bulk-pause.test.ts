@@ -1,0 +1,143 @@
+/** The lane bulk while an operator has paused it: what is sent, and what waits. */
+import { Redis } from "ioredis";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { pauseBulk, resumeBulk } from "../../../src/bulk/pause.ts";
+import { readConfig } from "../../../src/config.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import type { Lane } from "../../../src/sync/lane.ts";
+import { addPointers } from "../../../workers/report-accepted.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
+import { startSweep } from "../../../workers/sweep.ts";
+import { startSync } from "../../../workers/sync.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
+import { ScriptedService } from "../../support/scripted-service.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const BY = { by: "ada@test" };
+
+/** What a command works with, on another connection. */
+function storesOf({ config }: Runtime): Stores {
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const stores = openStores(readConfig({ QUEUE_PREFIX: config.QUEUE_PREFIX }), redis);
+  onTestFinished(() => stores.close());
+  return stores;
+}
+
+function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedService {
+  const sync = startSync(runtime, service.access());
+  onTestFinished(() => {
+    for (const request of service.requests) request.reply({ kind: "throttled" });
+    return sync.close();
+  });
+  return service;
+}
+
+let order = 0;
+/** Stages a state as intake does; `point: false`: its process dies before the pointer job. */
+async function stage(runtime: Runtime, crmCode: string, lane: Lane, point = true): Promise<void> {
+  order += 1;
+  const fields = { type: "Person", crmCode, firstName: lane, lastName: "Muster" };
+  const result = await runtime.staged.stage({
+    crmCode,
+    payload: JSON.stringify(fields),
+    eventKey: `key ${order}`,
+    order: `order ${String(order).padStart(4, "0")}`,
+    fingerprint: `fingerprint ${order}`,
+    variant: "Person",
+    status: "mapped",
+    lane,
+    time: Date.now(),
+    event: "{}",
+  });
+  if (point) await addPointers(runtime, [{ ...result, crmCode, lane }]);
+}
+
+const sentBy = ({ requests }: ScriptedService) =>
+  requests.map(({ decision }) =>
+    decision.kind === "fetch"
+      ? undefined
+      : [decision.body["crmCode"], decision.body["firstName"]].join(" "),
+  );
+
+test("live changes go on, a live event sends its bulk change along, and the others wait", async () => {
+  const runtime = newRuntime();
+  const stores = storesOf(runtime);
+  await runtime.ledger.continueCold(Date.now());
+  expect(await pauseBulk(stores, { ...BY, reason: " the CRM is being moved " })).toMatchObject({
+    begun: true,
+    pause: { by: "ada@test", reason: "the CRM is being moved" },
+  });
+  // The first one stays in force.
+  expect(await pauseBulk(stores, { by: "bob@test" })).toMatchObject({ begun: false, pause: BY });
+  const service = startLoop(runtime);
+  for (const crmCode of ["b1", "b2", "b3"]) await stage(runtime, crmCode, "bulk");
+  await stage(runtime, "l1", "live");
+  (await service.nth(1)).reply({ kind: "created" });
+  await stage(runtime, "b2", "live");
+  (await service.nth(2)).reply({ kind: "created" });
+  await waitFor(async () => (await runtime.redis.zcard(runtime.keys.unsynced("live"))) === 0, {
+    what: "both are settled",
+  });
+  expect(sentBy(service)).toEqual(["l1 live", "b2 live"]);
+  expect(await runtime.redis.zrange(runtime.keys.unsynced("bulk"), "0", "-1")).toEqual([
+    "b1",
+    "b3",
+  ]);
+  // Without a permit for each look.
+  expect(service.permitRequests).toBe(2);
+
+  expect(await resumeBulk(stores, BY)).toMatchObject({ reason: "the CRM is being moved" });
+  (await service.nth(3)).reply({ kind: "created" });
+  (await service.nth(4)).reply({ kind: "created" });
+  expect(sentBy(service).slice(2)).toEqual(["b1 bulk", "b3 bulk"]);
+  expect(await resumeBulk(stores, BY)).toBeUndefined();
+});
+
+test("a process that waits for a permit for bulk gives up, and one that has it sends nothing", async () => {
+  const runtime = newRuntime();
+  const stores = storesOf(runtime);
+  await runtime.ledger.continueCold(Date.now());
+  const service = new ScriptedService();
+  service.permits = 0;
+  startLoop(runtime, service);
+  await stage(runtime, "b1", "bulk");
+  await waitFor(() => service.waiting === 1, { what: "it waits for a permit" });
+  await pauseBulk(stores, BY);
+  await waitFor(() => service.waiting === 0, { what: "it gives up" });
+  service.permits = 1;
+  await stage(runtime, "l1", "live");
+  (await service.nth(1)).reply({ kind: "created" });
+  expect(sentBy(service)).toEqual(["l1 live"]);
+
+  // A job that is in the live lane although its change is not: it is parked once.
+  const before = service.permitRequests;
+  await stage(runtime, "b2", "bulk", false);
+  await runtime.pointers.add([{ crmCode: "b2", lane: "live" }]);
+  await waitFor(async () => (await runtime.pointers.queue.getPrioritizedCount()) === 2, {
+    what: "the job is in the bulk lane",
+  });
+  await stage(runtime, "l2", "live");
+  (await service.nth(2)).reply({ kind: "created" });
+  expect(service.permitRequests - before).toBe(2);
+  expect(sentBy(service)).toEqual(["l1 live", "l2 live"]);
+});
+
+test("a live change whose process died before it moved the job is sent all the same", async () => {
+  const runtime = newRuntime();
+  await runtime.ledger.continueCold(Date.now());
+  await pauseBulk(storesOf(runtime), BY);
+  const service = startLoop(runtime);
+  await stage(runtime, "b1", "bulk");
+  await stage(runtime, "b1", "live", false);
+  const sweep = startSweep(runtime);
+  onTestFinished(() => sweep.close());
+  (await service.nth(1)).reply({ kind: "created" });
+  expect(sentBy(service)).toEqual(["b1 live"]);
+});
+
+test("a reason that is no line of a status is refused", async () => {
+  const stores = storesOf(newRuntime());
+  const reason = "x".repeat(201);
+  await expect(pauseBulk(stores, { ...BY, reason })).rejects.toThrow("201 characters: at most 200");
+  expect(await stores.bulkPauses.current()).toBeUndefined();
+});

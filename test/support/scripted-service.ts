@@ -1,0 +1,57 @@
+import { Permit } from "../../src/quota/permit.ts";
+import type { Sendable } from "../../src/sync/decide.ts";
+import type { ServiceReply } from "../../src/sync/service-reply.ts";
+import type { ServiceAccess } from "../../workers/service-access.ts";
+import { waitFor } from "./wait-for.ts";
+
+/** The parts that no test uses. */
+const UNUSED = { quota: {} } as ServiceAccess;
+
+/** A service whose replies the test gives, one by one. */
+export class ScriptedService {
+  readonly requests: { readonly decision: Sendable; reply(reply: ServiceReply): void }[] = [];
+  permits = Number.POSITIVE_INFINITY;
+  /** How many permits were requested. */
+  permitRequests = 0;
+  /** How many of them wait. */
+  waiting = 0;
+
+  access(): ServiceAccess {
+    return {
+      ...UNUSED,
+      quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
+      isReady: async () => true,
+      mayTry: async () => true,
+      send: (_permit, decision) =>
+        new Promise((reply) => {
+          this.requests.push({ decision, reply });
+        }),
+    };
+  }
+
+  /** The nth request, from 1; waits for it. */
+  async nth(n: number) {
+    return waitFor(() => this.requests[n - 1], { what: `request ${n}` });
+  }
+
+  async #permit(lane: "live" | "bulk", signal: AbortSignal | undefined): Promise<Permit> {
+    this.permitRequests += 1;
+    const noHook = () => {};
+    this.waiting += 1;
+    try {
+      while (this.permits <= 0) {
+        signal?.throwIfAborted();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      this.waiting -= 1;
+    }
+    return new Permit(lane, {
+      fresh: () => true,
+      sending() {},
+      cancelled: noHook,
+      unsent: noHook,
+      answered: async () => {},
+    });
+  }
+}
