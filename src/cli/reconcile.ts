@@ -8,12 +8,15 @@ import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
 import { openSession, type Session } from "../reconcile/session.ts";
+import { LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
-import { confirmed } from "./confirm.ts";
 import { applyIt } from "./reconcile/apply.ts";
+import { listWithBar } from "./reconcile/list-crm.ts";
+import { confirmed } from "./confirm.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
+import { Choice } from "./choice.ts";
 import { wholeNumber } from "./whole-number.ts";
 
 const DEFAULT_MAX_AGE_HOURS = 24;
@@ -25,8 +28,12 @@ export function reconcileCommand(): Command {
       "[snapshot]",
       "JSON lines, a JSON list, an API's answer, or CSV; - for standard input",
     )
+    .addOption(new Choice("--from <crm>", "list the CRM itself, by its API", LISTED_CRMS))
     .option("--mapping <mapping>", "preset or file, instead of MAPPING")
-    .option("--object <object>", "the CRM's object, for records that do not name it")
+    .option(
+      "--object <object>",
+      "the CRM's object, for records that do not name it; with --from the only one to list",
+    )
     .option("--id-from <field>", "the field that holds the records' id, when it is not id")
     .option("--as-of <time>", "when the snapshot was taken; else its file tells", timeOf)
     .option("--plan <file>", "where to write the plan; else into DATA_DIR/reconcile")
@@ -56,6 +63,8 @@ Without --apply nothing is sent. It costs one request per 5000 relations, tells 
 writes a plan. --apply carries out what is in the plan and still true: it stages a few hundred
 changes at once in the lane bulk, which a running daemon sends as the quota allows; live changes go
 first, and newer ones win. A plan is used once. If it is interrupted, the same command continues.
+--from lists the objects that the mapping names, with the credentials by which the daemon reads
+records (docs/webhooks.md), and compares them as it compares a file.
 docs/reconcile.md describes it. Exit code: 1 when it stopped and said why, else 0, also with
 differences.`,
     )
@@ -70,23 +79,14 @@ function timeOf(text: string): number {
 }
 
 async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {
-  requireSense(options);
+  requireSense(name, options);
   const plan = typeof options.apply === "string" ? await openPlan(options.apply) : undefined;
-  const file = name ?? plan?.header.snapshot.file;
-  if (file === undefined) throw new UserError("name the snapshot: a file, or - for standard input");
   const config = readConfig();
   const stores = openStores(config, await connectOnce(config));
   try {
     const session = await openSession(config, stores, options.mapping);
     try {
-      const snapshot = await openSnapshot(file, session.dir);
-      try {
-        await (plan === undefined
-          ? compareAndApply(session, snapshot, options)
-          : applyIt(session, snapshot, plan, options));
-      } finally {
-        snapshot.close();
-      }
+      await runIn(session, name, plan, options);
     } finally {
       await session.close();
     }
@@ -95,12 +95,76 @@ async function reconcile(name: string | undefined, options: ReconcileOptions): P
   }
 }
 
-function requireSense({ apply, yes, showValues, report }: ReconcileOptions): void {
+function requireSense(name: string | undefined, options: ReconcileOptions): void {
+  const { apply, from, report, showValues, yes } = options;
   if (showValues && report === undefined) throw new UserError("--show-values needs --report FILE");
   if (yes && apply === undefined) throw new UserError("--yes needs --apply");
   if (apply === true && !yes && !process.stdin.isTTY) {
     throw new UserError("--apply without a plan asks before it sends: give --yes, or a plan");
   }
+  if (from !== undefined) requireSenseOfList(name, options);
+  else if (name === undefined && typeof apply !== "string") {
+    throw new UserError("name the snapshot: a file, - for standard input, or --from CRM");
+  }
+}
+
+function requireSenseOfList(name: string | undefined, options: ReconcileOptions): void {
+  const { asOf, idFrom, object, terminateMissing } = options;
+  if (name !== undefined) throw new UserError("give a file or --from, not both");
+  if (asOf !== undefined) {
+    throw new UserError("--as-of is for files: of a list of the CRM it is known when it began");
+  }
+  if (idFrom !== undefined) {
+    throw new UserError("--id-from is for files: a list of the CRM says which id a record has");
+  }
+  if (object !== undefined && terminateMissing) {
+    throw new UserError(
+      "--terminate-missing would terminate the relations of all other objects: leave out --object",
+    );
+  }
+}
+
+async function runIn(
+  session: Session,
+  name: string | undefined,
+  plan: OpenPlan | undefined,
+  options: ReconcileOptions,
+): Promise<void> {
+  const begun = plan ?? (await begunList(session, options));
+  const snapshot = await (begun === undefined
+    ? newSnapshot(session, name, options)
+    : snapshotOf(session, name, begun));
+  try {
+    await (begun === undefined
+      ? compareAndApply(session, snapshot, options)
+      : applyIt(session, snapshot, begun, options));
+  } finally {
+    snapshot.close();
+  }
+}
+
+/** The plan from a list of this CRM that an earlier run has begun to carry out. */
+const begunList = async (session: Session, { apply, from }: ReconcileOptions) =>
+  from === undefined || apply === undefined ? undefined : unfinishedPlan(session, { from });
+
+const newSnapshot = (
+  session: Session,
+  name: string | undefined,
+  { from, object }: ReconcileOptions,
+): Promise<OpenSnapshot> =>
+  from === undefined ? openSnapshot(name ?? "-", session.dir) : listWithBar(session, from, object);
+
+/** The snapshot that a plan was made for. */
+async function snapshotOf(
+  session: Session,
+  name: string | undefined,
+  { header: { snapshot } }: OpenPlan,
+): Promise<OpenSnapshot> {
+  const file = name ?? snapshot.file;
+  if (file === undefined) throw new UserError("name the snapshot: a file, or - for standard input");
+  return snapshot.from !== undefined && name === undefined
+    ? openListing(session, snapshot.from, file)
+    : openSnapshot(file, session.dir);
 }
 
 async function compareAndApply(
@@ -108,8 +172,8 @@ async function compareAndApply(
   snapshot: OpenSnapshot,
   options: ReconcileOptions,
 ): Promise<void> {
-  if (options.apply !== undefined) {
-    const begun = await unfinishedPlan(session, snapshot);
+  if (options.apply !== undefined && snapshot.listing === undefined) {
+    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
     if (begun !== undefined) return applyIt(session, snapshot, begun, options);
   }
   const plan: OpenPlan | undefined = await compareAll(session, snapshot, options);

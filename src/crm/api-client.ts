@@ -11,6 +11,10 @@ export interface CrmApi extends Omit<RecordApi, "setting"> {
 
 export interface CrmApiOptions {
   readonly timeoutMs: number;
+  /** Larger responses count as failed; by default far more than a record with every field filled. */
+  readonly maxBytes?: number;
+  /** Ends requests under way. */
+  readonly signal?: AbortSignal;
   readonly proxy: {
     readonly httpProxy: string | undefined;
     readonly httpsProxy: string | undefined;
@@ -18,8 +22,8 @@ export interface CrmApiOptions {
   };
 }
 
-/** Far more than a record with every field filled. */
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+const MIB = 1024 * 1024;
+const MAX_RECORD_BYTES = 4 * MIB;
 
 /** A token is replaced this long before it expires, s. */
 const TOKEN_MARGIN_S = 60;
@@ -31,6 +35,9 @@ const TOKEN_LIFE_S = 600;
 const THROTTLED_MS = 10_000;
 
 const CONNECTIONS = 4;
+
+/** Errors by which an API says with a 403 that there were too many requests (Salesforce). */
+const LIMIT_CODES: ReadonlySet<string> = new Set(["REQUEST_LIMIT_EXCEEDED"]);
 
 type ApiRequest = Pick<Dispatcher.RequestOptions, "method" | "headers" | "body">;
 
@@ -45,8 +52,8 @@ interface NoResponse {
   readonly failure: string;
 }
 
-export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
-  const { httpProxy = "", httpsProxy = "", noProxy = "" } = proxy;
+export function createCrmApi(options: CrmApiOptions): CrmApi {
+  const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy;
   const agent = new EnvHttpProxyAgent({
     httpProxy,
     httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
@@ -55,7 +62,7 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
   });
   const tokens = new Map<string, { token: string; until: number }>();
 
-  const exchange = (url: string, request: ApiRequest) => send(agent, timeoutMs, url, request);
+  const exchange = (url: string, request: ApiRequest) => send(agent, options, url, request);
 
   async function get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult> {
     const response = await exchange(url, {
@@ -101,23 +108,24 @@ export function createCrmApi({ timeoutMs, proxy }: CrmApiOptions): CrmApi {
 
 async function send(
   agent: Dispatcher,
-  timeoutMs: number,
+  { timeoutMs, maxBytes = MAX_RECORD_BYTES, signal }: CrmApiOptions,
   url: string,
   request: ApiRequest,
 ): Promise<ApiResponse | NoResponse> {
+  const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const { origin, pathname, search } = new URL(url);
     const response = await agent.request({
       origin,
       path: pathname + search,
       ...request,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
     const chunks: Buffer[] = [];
     let size = 0;
     for await (const chunk of response.body as AsyncIterable<Buffer>) {
       size += chunk.length;
-      if (size > MAX_BODY_BYTES) return { failure: "a response larger than 4 MiB" };
+      if (size > maxBytes) return { failure: `a response larger than ${maxBytes / MIB} MiB` };
       chunks.push(chunk);
     }
     const text = Buffer.concat(chunks).toString("utf8");
@@ -147,7 +155,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
         }
       : { kind: "missing", ...(code !== undefined && { code }) };
   }
-  if (status === 429) {
+  if (status === 429 || (status === 403 && LIMIT_CODES.has(code ?? ""))) {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
   const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;

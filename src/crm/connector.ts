@@ -1,5 +1,6 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its records are read. */
 import type { Problem } from "../sync/problem.ts";
+import type { RecordLister } from "./record-lister.ts";
 import type { RecordReader } from "./record-reader.ts";
 
 /** Receives the requests to one address. */
@@ -32,6 +33,8 @@ export interface CrmConnector extends WebhookEndpoint {
   toEvents(request: WebhookRequest, canFetch: boolean): Translated;
   /** For CRMs that do not send the whole record. */
   readonly reader?: RecordReader;
+  /** Lists all records, for `crmsync reconcile --from`. */
+  readonly lister: RecordLister;
 }
 
 /** An HTTP request without its body, with everything that any of the CRMs signs or needs. */

@@ -5,10 +5,12 @@
 import { isOneOf } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { NO_LIST, pluralOf, sameOrigin, toPage } from "./record-lister.ts";
+import { addressOf, toFetchedRecord, type NotRead, type RecordApi } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
+const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
 const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 
 /** Error codes of Dataverse: no record with this id, no record with this key. */
@@ -71,50 +73,100 @@ export const dynamics: CrmConnector = {
   reader: {
     needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
     async fetchRecord(api, object, recordId) {
-      const base = api.setting("DYNAMICS_URL").replace(/\/+$/, "");
-      const tenant = api.setting("DYNAMICS_TENANT_ID");
-      const login = addressOf(
-        api.setting("DYNAMICS_LOGIN_URL"),
-        "",
-        tenant,
-        "oauth2",
-        "v2.0",
-        "token",
-      );
-      const token = await api.token(login, {
-        client_id: api.setting("DYNAMICS_CLIENT_ID"),
-        client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
-        scope: `${base}/.default`,
-      });
-      if (typeof token !== "string") return token;
+      const access = await accessTo(api);
+      if (!("headers" in access)) return access;
       // The id stands unquoted in the address, so accept nothing but a GUID.
       if (!/^[0-9a-f-]{36}$/.test(recordId)) return { kind: "missing" };
-      const url = `${addressOf(base, "/api/data/v9.2", setOf(object))}(${recordId})`;
-      const result = await api.get(url, {
-        authorization: `Bearer ${token}`,
-        "odata-maxversion": "4.0",
-        "odata-version": "4.0",
-        prefer: `odata.include-annotations="${FORMATTED.slice(1)}"`,
-      });
+      const result = await api.get(`${setAddress(api, object)}(${recordId})`, access.headers);
       // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
       if (result.kind === "missing" && !NO_RECORD.has(result.code ?? "")) {
-        return {
-          kind: "client_error",
-          reason: `HTTP 404 ${result.code ?? ""} for ${setOf(object)}`,
-        };
+        return noTable(object, result.code);
       }
       return toFetchedRecord(result, "modifiedon");
     },
   },
+
+  lister: {
+    needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+    pauseMs: 100,
+    async open(api, object, fields) {
+      const access = await accessTo(api);
+      if (!("headers" in access)) return access;
+      const address = setAddress(api, object);
+      // A query fails for a column that the table does not have: one record shows all of them.
+      const one = await api.get(`${address}?$top=1`, access.headers);
+      if (one.kind === "missing") return noTable(object, one.code);
+      if (one.kind !== "found") return one;
+      const { value } = one.body;
+      if (!Array.isArray(value)) return NO_LIST;
+      const sample: unknown = value[0];
+      const columns = isObject(sample) ? Object.keys(sample) : [];
+      const wanted = new Set([...fields].map((name) => name.replace(/@.*/, "")));
+      const key = `${object}id`;
+      const names = columns.filter((name) => wanted.has(name) && name !== key);
+      // The count ends at 5000, so it is the least number of records.
+      const query = `$select=${[key, ...names].join(",")}&$orderby=${key}&$count=true`;
+      return {
+        kind: "listing",
+        page: (cursor) => pageOf(api, cursor ?? `${address}?${query}`, key),
+      };
+    },
+  },
 };
 
-/** The entity set name that Dataverse forms by default: contact → contacts. */
-const setOf = (table: string): string =>
-  /[^aeiou]y$/.test(table)
-    ? `${table.slice(0, -1)}ies`
-    : /(?:s|x|z|ch|sh)$/.test(table)
-      ? `${table}es`
-      : `${table}s`;
+const ROWS_A_PAGE = 1000;
+
+async function accessTo(api: RecordApi): Promise<{ headers: Record<string, string> } | NotRead> {
+  const login = addressOf(
+    api.setting("DYNAMICS_LOGIN_URL"),
+    "",
+    api.setting("DYNAMICS_TENANT_ID"),
+    "oauth2",
+    "v2.0",
+    "token",
+  );
+  const token = await api.token(login, {
+    client_id: api.setting("DYNAMICS_CLIENT_ID"),
+    client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
+    scope: `${baseOf(api)}/.default`,
+  });
+  if (typeof token !== "string") return token;
+  return {
+    headers: {
+      authorization: `Bearer ${token}`,
+      "odata-maxversion": "4.0",
+      "odata-version": "4.0",
+      prefer: ANNOTATIONS,
+    },
+  };
+}
+
+async function pageOf(api: RecordApi, url: string, key: string) {
+  const access = await accessTo(api);
+  if (!("headers" in access)) return access;
+  const headers = {
+    ...access.headers,
+    prefer: `${ANNOTATIONS},odata.maxpagesize=${ROWS_A_PAGE}`,
+  };
+  const page = toPage(await api.get(url, headers), key, (body) => {
+    const { value: list, "@odata.nextLink": next, "@odata.count": total } = body;
+    return { list, next, total };
+  });
+  if (page.kind !== "page" || page.next === undefined) return page;
+  const next = sameOrigin(page.next, baseOf(api), "/api/data/");
+  return typeof next === "string" ? { ...page, next } : next;
+}
+
+const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
+
+/** The address of a table, by the entity set name that Dataverse forms by default. */
+const setAddress = (api: RecordApi, table: string): string =>
+  addressOf(baseOf(api), "/api/data/v9.2", pluralOf(table));
+
+const noTable = (table: string, code = ""): NotRead => ({
+  kind: "client_error",
+  reason: `HTTP 404 ${code} for ${pluralOf(table)}`,
+});
 
 function envelopeOf(context: Json, what: string) {
   const time = dateOf(context["OperationCreatedOn"]);

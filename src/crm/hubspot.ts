@@ -5,6 +5,7 @@
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { toPage } from "./record-lister.ts";
 import { addressOf, toFetchedRecord } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
@@ -54,18 +55,49 @@ export const hubspot: CrmConnector = {
     async fetchRecord(api, object, recordId, fields) {
       const path = PLURALS[object] ?? object;
       const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
-      // HubSpot returns only the properties named, and ignores names that it does not know.
-      const names = [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
-      const query = new URLSearchParams({ properties: names.join(",") });
+      const query = new URLSearchParams({ properties: propertiesOf(fields) });
       const result = await api.get(`${base}?${query.toString()}`, {
         authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
       });
       return toFetchedRecord(result, "updatedAt");
     },
   },
+
+  /** The list has no end at 10,000 records, as the search has. */
+  lister: {
+    needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
+    pauseMs: 150,
+    async open(api, object, fields) {
+      const path = PLURALS[object] ?? object;
+      const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path);
+      return {
+        kind: "listing",
+        async page(after) {
+          const query = new URLSearchParams({
+            limit: "100",
+            archived: "false",
+            properties: propertiesOf(fields),
+            ...(after !== undefined && { after }),
+          });
+          const result = await api.get(`${base}?${query.toString()}`, {
+            authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
+          });
+          return toPage(result, "id", ({ results: list, paging }) => {
+            const next = isObject(paging) ? paging["next"] : undefined;
+            if (next === undefined || next === null) return { list, next: undefined };
+            return isObject(next) ? { list, next: next["after"] ?? "" } : undefined;
+          });
+        },
+      };
+    },
+  },
 };
 
 const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
+
+/** HubSpot returns only the properties named, and ignores names that it does not know. */
+const propertiesOf = (fields: ReadonlySet<string>): string =>
+  [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name)).join(",");
 
 function eventsOf(change: unknown): WebhookEvent[] {
   if (!isObject(change)) throw new WebhookBodyError("a change is not an object");

@@ -6,6 +6,7 @@ import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { pipedriveLister } from "./pipedrive-lister.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -39,6 +40,8 @@ export const pipedrive: CrmConnector = {
     }
     return { events: [eventOf(type, meta, record)] };
   },
+
+  lister: pipedriveLister,
 };
 
 function eventOf(type: WebhookEvent["type"], meta: Json, record: Json | undefined): WebhookEvent {

@@ -7,7 +7,14 @@ import { basicOf } from "./authorization.ts";
 import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { NO_LIST, sameOrigin, toPage } from "./record-lister.ts";
+import {
+  addressOf,
+  isReadable,
+  toFetchedRecord,
+  type NotRead,
+  type RecordApi,
+} from "./record-reader.ts";
 import {
   eventsOfEach,
   jsonOf,
@@ -32,6 +39,8 @@ const MAX_COPIED = 64 * 1024 * 1024;
 
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
+
+const DATA = `/services/data/${API_VERSION}`;
 
 /** Numbers are padded to these lengths, so that they compare as text. */
 const COMMIT_DIGITS = 20;
@@ -75,20 +84,67 @@ export const salesforce: CrmConnector = {
   reader: {
     needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
     async fetchRecord(api, object, recordId) {
+      const access = await accessTo(api);
+      if (!("headers" in access)) return access;
       const base = api.setting("SALESFORCE_URL");
-      const token = await api.token(addressOf(base, "/services/oauth2/token"), {
-        client_id: api.setting("SALESFORCE_CLIENT_ID"),
-        client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
-      });
-      if (typeof token !== "string") return token;
-      const url = addressOf(base, `/services/data/${API_VERSION}/sobjects`, object, recordId);
-      return toFetchedRecord(
-        await api.get(url, { authorization: `Bearer ${token}` }),
-        "SystemModstamp",
-      );
+      const url = addressOf(base, `${DATA}/sobjects`, object, recordId);
+      return toFetchedRecord(await api.get(url, access.headers), "SystemModstamp");
+    },
+  },
+
+  /** A query keeps its place for two days; deleted records are not in it. */
+  lister: {
+    needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
+    pauseMs: 100,
+    async open(api, object, fields) {
+      const base = api.setting("SALESFORCE_URL");
+      const access = await accessTo(api);
+      if (!("headers" in access)) return access;
+      // A query fails for a field that the organisation does not have.
+      const url = addressOf(base, `${DATA}/sobjects`, object, "describe");
+      const described = await api.get(url, access.headers);
+      if (described.kind !== "found") return described;
+      const names = namesIn(described.body);
+      if (names === undefined || !isReadable(object)) return NO_LIST;
+      const wanted = names.filter((name) => name !== "Id" && fields.has(name));
+      const query = `SELECT ${["Id", ...wanted].join(",")} FROM ${object}`;
+      const first = `${addressOf(base, `${DATA}/query`)}?q=${encodeURIComponent(query)}`;
+      return { kind: "listing", page: (cursor) => pageOf(api, cursor ?? first) };
     },
   },
 };
+
+async function accessTo(api: RecordApi): Promise<{ headers: Record<string, string> } | NotRead> {
+  const token = await api.token(
+    addressOf(api.setting("SALESFORCE_URL"), "/services/oauth2/token"),
+    {
+      client_id: api.setting("SALESFORCE_CLIENT_ID"),
+      client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
+    },
+  );
+  return typeof token === "string" ? { headers: { authorization: `Bearer ${token}` } } : token;
+}
+
+/** The fields of an object, as its description names them. */
+function namesIn({ fields }: Json): string[] | undefined {
+  if (!Array.isArray(fields)) return undefined;
+  return (fields as unknown[])
+    .map((field) => (isObject(field) ? textOf(field["name"]) : ""))
+    .filter((name) => /^\w+$/.test(name));
+}
+
+async function pageOf(api: RecordApi, url: string) {
+  const access = await accessTo(api);
+  if (!("headers" in access)) return access;
+  const page = toPage(await api.get(url, access.headers), "Id", (body) => {
+    const { done, nextRecordsUrl, records: list, totalSize: total } = body;
+    if (typeof done !== "boolean") return undefined;
+    return { list, total, next: done ? undefined : (nextRecordsUrl ?? "") };
+  });
+  if (page.kind !== "page" || page.next === undefined) return page;
+  const next = sameOrigin(page.next, api.setting("SALESFORCE_URL"), "/services/data/");
+  return typeof next === "string" ? { ...page, next } : next;
+}
 
 /** A change event as the bus sends it (`data`), as EventBridge wraps it (`detail`), or bare. */
 function payloadOf(body: unknown): Json {

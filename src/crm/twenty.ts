@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { pluralOf, toPage } from "./record-lister.ts";
+import { addressOf } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** Twenty documents no tolerance; five minutes are usual for webhooks, ms. */
@@ -51,7 +53,40 @@ export const twenty: CrmConnector = {
     }
     return { events: [eventOf(type, object, record, body, request.body)] };
   },
+
+  lister: {
+    needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
+    // Twenty allows 100 requests a minute.
+    pauseMs: 700,
+    async open(api, object) {
+      const name = PLURALS[object] ?? pluralOf(object);
+      const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", name);
+      return {
+        kind: "listing",
+        async page(cursor) {
+          // Without depth the records of other objects come along.
+          const query = new URLSearchParams({
+            limit: "60",
+            depth: "0",
+            order_by: "id",
+            ...(cursor !== undefined && { starting_after: cursor }),
+          });
+          const result = await api.get(`${base}?${query.toString()}`, {
+            authorization: `Bearer ${api.setting("TWENTY_API_KEY")}`,
+          });
+          return toPage(result, "id", ({ data, pageInfo, totalCount: total }) => {
+            if (!isObject(data) || !isObject(pageInfo)) return undefined;
+            const { hasNextPage, endCursor } = pageInfo;
+            if (typeof hasNextPage !== "boolean") return undefined;
+            return { list: data[name], total, next: hasNextPage ? (endCursor ?? "") : undefined };
+          });
+        },
+      };
+    },
+  },
 };
+
+const PLURALS: Readonly<Record<string, string>> = { person: "people" };
 
 function eventOf(
   type: WebhookEvent["type"],

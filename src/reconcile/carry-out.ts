@@ -1,6 +1,6 @@
 /** Carries out a plan in this process: only if it may be used, and only one plan at a time. */
 import { randomUUID } from "node:crypto";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../ops/user-error.ts";
@@ -16,6 +16,10 @@ import { TryLater } from "./try-later.ts";
 
 const HOUR_MS = 3_600_000;
 
+/** For so long after a crash a plan can be continued from the records that the CRM has listed, ms. */
+const LIST_KEPT_MS = 7 * 24 * HOUR_MS;
+const KEEP_LIST_MS = HOUR_MS;
+
 /** Longer than a process that was killed holds its claim, ms. */
 const CLAIM_MS = PLAN_LEASE_MS + 2000;
 const CLAIM_CHECK_MS = 500;
@@ -27,17 +31,19 @@ export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress" |
   readonly recordAct: (details: NonNullable<Act["details"]>) => Promise<void>;
 }
 
-/** The plan of this snapshot that was begun and not finished. */
+/** The plan that was begun and not finished, of this snapshot or of records that this CRM has listed. */
 export async function unfinishedPlan(
   session: Session,
-  { scan }: OpenSnapshot,
+  of: { readonly hash: string } | { readonly from: string },
 ): Promise<OpenPlan | undefined> {
   const { dir } = session;
   const names = readdirSync(dir).filter((name) => /^plan-.*\.ndjson$/.test(name));
   for (const name of names.toSorted().toReversed()) {
     const file = join(dir, name);
     const header = await planHeader(file);
-    if (header?.snapshot.hash !== scan.hash || whyNotOf(header, session) !== undefined) continue;
+    if (header === undefined || whyNotOf(header, session) !== undefined) continue;
+    const { file: list = "", from, hash } = header.snapshot;
+    if ("from" in of ? from !== of.from || !existsSync(list) : hash !== of.hash) continue;
     const progress = await session.stores.reconciliations.progress(header.id);
     if (progress?.state === "running") return openPlan(file);
   }
@@ -59,12 +65,19 @@ export async function carryOut(
     () => void reconciliations.claim(owner).catch(() => {}),
     RENEW_PLAN_MS,
   );
+  const keepList = () =>
+    snapshot.listing?.keepFor(plan.header.id, session.stores.clock.now() + LIST_KEPT_MS);
+  keepList();
+  const keeping = setInterval(keepList, KEEP_LIST_MS);
   try {
     const { entries, header } = plan;
     await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
-    return await feed(session, snapshot, plan, view);
+    const applied = await feed(session, snapshot, plan, view);
+    snapshot.listing?.remove();
+    return applied;
   } finally {
     clearInterval(renewing);
+    clearInterval(keeping);
     await reconciliations.release(owner);
   }
 }

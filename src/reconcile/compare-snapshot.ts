@@ -15,6 +15,8 @@ import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
 import type { WorkFile } from "./work-file.ts";
 
+const HOUR_MS = 3_600_000;
+
 /** So many crmCodes are listed when a plan would terminate too many. */
 const MOST_LISTED = 50;
 
@@ -23,6 +25,8 @@ export interface CompareOptions extends RecordOptions {
   readonly asOf?: number;
   /** Where to write the plan; undefined: into the session's folder. */
   readonly plan?: string;
+  /** For so long a plan can be begun, hours. */
+  readonly maxAge: number;
   /** Where the plan says that the snapshot lies; undefined: where it is now. */
   readonly snapshotPath?: string;
   readonly terminateMissing?: true;
@@ -75,7 +79,8 @@ export async function compareSnapshot(
   try {
     const terminateMissing = options.terminateMissing === true;
     const { maxTerminate, firstLoad = false } = options;
-    const stop = stopFor(summary, { terminateMissing, maxTerminate, firstLoad });
+    const guard = { terminateMissing, maxTerminate, firstLoad };
+    const stop = stopFor(summary, { ...guard, emptyObjects: emptyObjectsOf(snapshot) });
     if (options.report !== undefined) {
       const values = showValues ? valuesOf(session, snapshot, options, work) : undefined;
       await writeReport(options.report, work, values);
@@ -85,6 +90,7 @@ export async function compareSnapshot(
     const plan = isPlanned
       ? await planFor(session, snapshot, options, outlook.requests, work)
       : undefined;
+    if (plan === undefined) snapshot.listing?.remove();
     if (stop === undefined || stop.why === "terminations") {
       await keep(session, summary, performance.now() - startedAt);
     }
@@ -97,6 +103,11 @@ export async function compareSnapshot(
     work.remove();
   }
 }
+
+const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
+  Object.entries(listing?.objects ?? {}).flatMap(([name, records]) =>
+    records === 0 ? [name] : [],
+  );
 
 async function keep({ stores }: Session, summary: Summary, tookMs: number): Promise<void> {
   const { counts, records } = summary;
@@ -149,12 +160,12 @@ async function outlookOf(
 
 async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
-  { path, scan }: OpenSnapshot,
+  { listing, path, scan }: OpenSnapshot,
   options: CompareOptions,
   requests: number,
   work: WorkFile,
 ): Promise<OpenPlan> {
-  const { idFrom, object, plan, snapshotPath = path, terminateMissing = false } = options;
+  const { idFrom, maxAge, object, plan, snapshotPath = path, terminateMissing = false } = options;
   const now = new Date(stores.clock.now()).toISOString();
   const file = plan ?? join(dir, `plan-${now.replaceAll(":", "-")}.ndjson`);
   const header: PlanHeader = {
@@ -167,6 +178,7 @@ async function planFor(
     mappingHash,
     snapshot: {
       ...(snapshotPath !== undefined && { file: snapshotPath }),
+      ...(listing !== undefined && { from: listing.crm }),
       hash: scan.hash,
       asOf: new Date((work.progress("asOf") as number | undefined) ?? 0).toISOString(),
       ...(object !== undefined && { object }),
@@ -174,6 +186,8 @@ async function planFor(
     },
     requests,
   };
+  // Before the plan: without it the records would be removed, with it they are kept in vain.
+  listing?.keepFor(header.id, stores.clock.now() + maxAge * HOUR_MS);
   return writePlan(file, header, planEntries(work, terminateMissing, mapping.keeps));
 }
 

@@ -20,6 +20,8 @@ export interface GuardOptions {
   readonly maxTerminate: number | undefined;
   /** Most records are expected to be new at the service. */
   readonly firstLoad: boolean;
+  /** Objects of which the CRM has listed no record. */
+  readonly emptyObjects?: readonly string[];
 }
 
 /** Active relations that a plan would terminate. */
@@ -32,7 +34,7 @@ const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
-  | { readonly why: "unusable" | "other_crm" | "nameless"; readonly says: string }
+  | { readonly why: "unusable" | "other_crm" | "nameless" | "empty"; readonly says: string }
   | { readonly why: "terminations"; readonly says: string; readonly terminations: number };
 
 export function stopFor(summary: Summary, options: GuardOptions): Stop | undefined {
@@ -50,6 +52,11 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   if (options.terminateMissing && nameless > 0) {
     const says = `${nameless} records have no crmCode, so it is not known which relations are missing in the CRM: correct them, or leave out --terminate-missing`;
     return { why: "nameless", says };
+  }
+  const { emptyObjects = [] } = options;
+  if (options.terminateMissing && emptyObjects.length > 0) {
+    const says = `the CRM lists no ${emptyObjects.join(" and no ")}, so it is not known which relations are missing in it: its credentials may not be allowed to read them. Leave out --terminate-missing`;
+    return { why: "empty", says };
   }
   const terminations = terminationsIn(summary, options.terminateMissing);
   const allowed = allowedTerminations(summary, options);

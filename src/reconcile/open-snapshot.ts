@@ -12,7 +12,22 @@ export interface OpenSnapshot extends Snapshot {
   readonly takenAt: number;
   /** Its path; undefined for standard input. */
   readonly path: string | undefined;
+  /** What a CRM has listed itself; undefined for a file of the user. */
+  readonly listing?: CrmListing;
   close(): void;
+}
+
+/** All records of a CRM, in a file of crmsync. */
+export interface CrmListing {
+  readonly crm: string;
+  /** Requests to the CRM. */
+  readonly requests: number;
+  /** Records of each object. */
+  readonly objects: Readonly<Record<string, number>>;
+  /** A plan needs the records. @param until the time until which it can be begun, ms */
+  keepFor(planId: string, until: number): void;
+  /** Closes the snapshot and removes its file: the plan was used, or there is none. */
+  remove(): void;
 }
 
 /** An export that took longer than this to write says by --as-of when it began, ms. */

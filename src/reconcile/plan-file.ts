@@ -23,6 +23,8 @@ const headerSchema = z.object({
   snapshot: z.object({
     /** Absent for standard input. */
     file: z.string().optional(),
+    /** The CRM that has listed the records itself, into this file. */
+    from: z.string().optional(),
     hash: z.string(),
     asOf: z.iso.datetime(),
     object: z.string().optional(),

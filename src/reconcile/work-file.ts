@@ -47,19 +47,19 @@ export class WorkFile {
   readonly #file: string;
   readonly #statements = new Map<string, StatementSync>();
 
-  /** @throws TryLater when another process works on it. */
-  constructor(file: string) {
+  /** @throws UserError when another process works on it. */
+  constructor(file: string, schema = SCHEMA) {
     this.#file = file;
     this.#database = new DatabaseSync(file);
     try {
       this.#database.exec(
         `PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-         PRAGMA cache_size = -${CACHE_KIB}; BEGIN EXCLUSIVE; ${SCHEMA} COMMIT;`,
+         PRAGMA cache_size = -${CACHE_KIB}; BEGIN EXCLUSIVE; ${schema} COMMIT;`,
       );
     } catch (error) {
       this.#database.close();
       if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-      throw new TryLater(`another crmsync reconcile compares this snapshot now (${file})`);
+      throw new TryLater(`another crmsync reconcile works with ${file} now: wait until it ends`);
     }
     chmodSync(file, 0o600);
   }

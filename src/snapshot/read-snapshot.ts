@@ -17,11 +17,17 @@ export interface Snapshot {
   readonly scan: Scan;
   /** Called for each piece that was read. */
   readonly onBytes?: (bytes: number) => void;
+  /** Reads a file of another form than those of `readSnapshot`. */
+  readonly items?: (onBytes: Snapshot["onBytes"]) => AsyncIterable<Item>;
 }
 
 /** @throws UserError for a file that is cut off or not what it seems: the items before are no snapshot. */
 export async function* readSnapshot(snapshot: Snapshot): AsyncGenerator<Item> {
   const { name, file, scan, onBytes } = snapshot;
+  if (snapshot.items !== undefined) {
+    yield* snapshot.items(onBytes);
+    return;
+  }
   const texts = readText(file, scan.encoding, onBytes);
   let start = "";
   while (start.trimStart() === "") {

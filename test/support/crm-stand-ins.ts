@@ -1,14 +1,12 @@
 /** Stand-ins for the CRMs' APIs, as each documents its own: address, credentials, responses. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { LISTS, type CrmList } from "./crm-lists.ts";
 import { fixtureText } from "./fixtures.ts";
 
-export interface CrmApiCase {
-  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm";
-  readonly object: string;
-  readonly recordId: string;
-  /** Where the record is read, without its query. */
-  readonly path: string;
+/** What every request to an API needs. */
+export interface CrmAccess {
+  readonly name: string;
   /** Variables other than the secrets, given the address of the stand-in. */
   settings(url: string): Readonly<Record<string, string>>;
   readonly secrets: Readonly<Record<string, string>>;
@@ -18,10 +16,19 @@ export interface CrmApiCase {
     readonly path: string;
     readonly form: (url: string) => Readonly<Record<string, string>>;
   };
+  readonly unauthorized: string;
+}
+
+/** An API from which single records are read. */
+export interface CrmApiCase extends CrmAccess {
+  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm";
+  readonly object: string;
+  readonly recordId: string;
+  /** Where the record is read, without its query. */
+  readonly path: string;
   /** The record as JSON text: parsing would round long numbers. */
   readonly record: string;
   readonly notFound: string;
-  readonly unauthorized: string;
 }
 
 export const LONG_NUMBER = "1795224130716501506";
@@ -110,6 +117,24 @@ export const CRM_APIS: readonly CrmApiCase[] = [
   },
 ];
 
+/** APIs that are only listed: their webhooks bring the whole record. */
+export const LIST_ONLY_APIS: readonly CrmAccess[] = [
+  {
+    name: "pipedrive",
+    settings: (url) => ({ PIPEDRIVE_API_URL: url }),
+    secrets: { PIPEDRIVE_API_TOKEN: "pipedrive-token" },
+    header: ["x-api-token", () => "pipedrive-token"],
+    unauthorized: '{"success":false,"error":"unauthorized access","errorCode":401}',
+  },
+  {
+    name: "twenty",
+    settings: (url) => ({ TWENTY_API_URL: url }),
+    secrets: { TWENTY_API_KEY: "twenty-key" },
+    header: ["authorization", () => "Bearer twenty-key"],
+    unauthorized: '{"statusCode":401,"messages":["Token invalid."],"error":"Unauthorized"}',
+  },
+];
+
 export interface Fault {
   /** `silence` never responds, `reset` breaks the connection. */
   readonly status: number | "silence" | "reset";
@@ -119,6 +144,8 @@ export interface Fault {
 
 export interface StandIn extends AsyncDisposable {
   readonly url: string;
+  /** What it lists; the reads of single records by `path` are apart. */
+  readonly list: CrmList;
   /** Requests for records, including those that failed; token requests are counted apart. */
   readonly reads: IncomingMessage[];
   tokens: number;
@@ -131,7 +158,7 @@ export interface StandIn extends AsyncDisposable {
 }
 
 /** Responds as the CRM does; wrong credentials get 401. */
-export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
+export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> {
   const [headerName, headerValue] = crm.header;
   const server = createServer((request, response) => {
     const body: Buffer[] = [];
@@ -143,6 +170,8 @@ export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
     request.on("data", (chunk: Buffer) => body.push(chunk));
     request.on("end", () => {
       const [path = ""] = decodeURIComponent(request.url ?? "").split("?");
+      const query =
+        URL.parse(request.url ?? "", standIn.url)?.searchParams ?? new URLSearchParams();
       if (request.method === "POST" && path === crm.oauth?.path) {
         standIn.tokens += 1;
         const fault = standIn.tokenFaults.shift();
@@ -162,6 +191,12 @@ export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
       if (request.headers[headerName] !== headerValue(`token-${standIn.tokens}`)) {
         return end({ status: 401, body: crm.unauthorized });
       }
+      const { headers } = request;
+      const listed = LISTS[crm.name]?.({ path, query, headers, url: standIn.url }, standIn.list);
+      if (listed !== undefined) {
+        return end({ status: listed.status, body: JSON.stringify(listed.body) });
+      }
+      if (!("path" in crm)) return end({ status: 404, body: "{}" });
       if (path !== crm.path || standIn.isDeleted) return end({ status: 404, body: crm.notFound });
       end({ status: 200, body: crm.record });
     });
@@ -169,6 +204,7 @@ export async function standInFor(crm: CrmApiCase): Promise<StandIn> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const standIn: StandIn = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    list: { records: new Map(), pageSize: 1000, lies: {} },
     reads: [],
     tokens: 0,
     faults: [],

@@ -94,6 +94,7 @@ const RULES: Rules = {
     "src/reconcile": [
       SPEC,
       "src/config.ts",
+      "src/crm",
       "src/event",
       "src/mapping",
       "src/ops/user-error.ts",
@@ -167,6 +168,7 @@ const RULES: Rules = {
       "src/mapping",
       "src/ops",
       "src/quota",
+      "src/reconcile/old-listings.ts",
       "src/service",
       "src/state",
       "src/status",

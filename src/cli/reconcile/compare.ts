@@ -18,7 +18,7 @@ export async function compareAll(
   const found = await compareWithBars(session, snapshot, options);
   const { outlook, plan, stop, summary } = found;
   const planned = plan && { file: shown(plan.file), entries: plan.entries };
-  printComparison(summary, outlook, { stop, planned, ...options, snapshot: snapshot.name });
+  printComparison(summary, outlook, { stop, planned, ...options, listing: snapshot.listing });
   if (stop !== undefined) throw stopped(found, options);
   return plan;
 }

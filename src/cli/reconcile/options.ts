@@ -1,5 +1,6 @@
 /** The options of `crmsync reconcile`, as commander parses them. */
 export interface ReconcileOptions {
+  readonly from?: string;
   readonly mapping?: string;
   readonly object?: string;
   readonly idFrom?: string;

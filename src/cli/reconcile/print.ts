@@ -3,6 +3,7 @@ import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import type { Outlook } from "../../reconcile/compare-snapshot.ts";
 import type { Stop } from "../../reconcile/guards.ts";
+import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
@@ -10,7 +11,7 @@ import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
 interface PrintOptions {
   readonly stop: Stop | undefined;
   readonly planned: { readonly file: string; readonly entries: number } | undefined;
-  readonly snapshot: string;
+  readonly listing: Pick<CrmListing, "crm" | "objects" | "requests"> | undefined;
   readonly json?: true;
   readonly apply?: string | true;
 }
@@ -25,9 +26,11 @@ export function printComparison(summary: Summary, outlook: Outlook, options: Pri
   process.stdout.write(`${text}\n`);
 }
 
-function documentOf(summary: Summary, outlook: Outlook, { stop, planned }: PrintOptions) {
+function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
+  const { listing, planned, stop } = options;
   const { endsAt, ...rest } = outlook;
   return {
+    ...(listing !== undefined && { listing: listedOf(listing) }),
     ...summary,
     ...rest,
     endsAt: endsAt === undefined ? null : new Date(endsAt).toISOString(),
@@ -43,6 +46,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
   const row = (count: number, name: string, says: string) =>
     `  ${String(count).padStart(width)}  ${name.padEnd(10)}  ${styleText("dim", says)}`;
   return [
+    ...listingLines(options),
     `${records} records in the snapshot, ${relations} relations at the service (${active} active)`,
     "",
     ...agreeing
@@ -55,6 +59,23 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     "",
     ...outlookLines(outlook, options),
   ];
+}
+
+const listedOf = ({
+  crm,
+  objects,
+  requests,
+}: Pick<CrmListing, "crm" | "objects" | "requests">) => ({
+  crm,
+  objects,
+  requests,
+});
+
+function listingLines({ listing }: PrintOptions): string[] {
+  if (listing === undefined) return [];
+  const { crm, objects, requests } = listing;
+  const counts = Object.entries(objects).map(([object, records]) => `${records} ${object}`);
+  return [`${crm} has listed ${counts.join(", ")} in ${counted(requests, "request")}`];
 }
 
 function detailsOf({ fields, reasons }: Summary): string[] {

@@ -24,16 +24,15 @@ const HEADER = {
   requests: 2,
 } as const;
 
-const entry = (code: string): PlanEntry => {
-  const change = {
-    kind: "different",
-    fields: ["city"],
-    was: "x",
-    wants: "y",
-    requests: 1,
-  } as const;
-  return { code, position: 1, ...change };
-};
+const entry = (code: string): PlanEntry => ({
+  code,
+  kind: "different",
+  position: 1,
+  fields: ["city"],
+  was: "x",
+  wants: "y",
+  requests: 1,
+});
 
 test("A plan is read as it was written", async () => {
   await using dir = await tempDir();

@@ -1,0 +1,116 @@
+/** Lists all records of an object through a CRM's API, page by page. */
+import { isObject, textOf, type Json } from "./json-value.ts";
+import { isReadable, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
+
+export interface RecordLister {
+  /** Variables without which nothing can be listed. */
+  readonly needs: readonly string[];
+  /** Time between two requests after the first ones, ms: less than what the CRM allows. */
+  readonly pauseMs: number;
+  /**
+   * Finds out what the pages need; also when a listing is continued.
+   * @param fields names that the mapping reads.
+   */
+  open(
+    api: RecordApi,
+    object: string,
+    fields: ReadonlySet<string>,
+  ): Promise<ObjectListing | NotListed>;
+}
+
+export interface ObjectListing {
+  readonly kind: "listing";
+  /** @param cursor `next` of the page before; undefined for the first page. */
+  page(cursor: string | undefined): Promise<ListedPage | NotListed>;
+}
+
+export interface ListedPage {
+  readonly kind: "page";
+  readonly records: readonly ListedRecord[];
+  /** Where the next page begins; undefined: the CRM says that this is the last one. */
+  readonly next: string | undefined;
+  /** How many records the CRM says that the object has at least; undefined where it does not. */
+  readonly total: number | undefined;
+}
+
+/** `not_a_list`: an answer that is not what the CRM answers; asked again, it would be the same. */
+export type NotListed = NotRead | { readonly kind: "not_a_list"; readonly reason: string };
+
+export interface ListedRecord {
+  readonly id: string;
+  /** As an event of the same CRM brings it, or its fetch. */
+  readonly record: Json;
+}
+
+/** What one answer says; `next` and `list` are not checked yet. */
+export interface AnswerOfPage {
+  readonly list: unknown;
+  /** Undefined and null: there is no next page. */
+  readonly next: unknown;
+  readonly total?: unknown;
+}
+
+/**
+ * @param idField name of the field that holds the id of a record.
+ * @param read undefined: the answer is not what this CRM answers.
+ */
+export function toPage(
+  result: ApiResult,
+  idField: string,
+  read: (body: Json) => AnswerOfPage | undefined,
+): ListedPage | NotListed {
+  if (result.kind !== "found") return result;
+  const answer = read(result.body);
+  if (answer === undefined || !Array.isArray(answer.list)) return NO_LIST;
+  const records: ListedRecord[] = [];
+  for (const record of answer.list as unknown[]) {
+    const id = isObject(record) ? textOf(record[idField]) : "";
+    if (!isObject(record) || !isReadable(id)) return noId(idField);
+    records.push({ id, record });
+  }
+  const next = textOf(answer.next);
+  const isEnd = answer.next === undefined || answer.next === null;
+  if (!isEnd && next === "") return NO_LIST;
+  const { total } = answer;
+  const isCount = typeof total === "number" && Number.isSafeInteger(total) && total >= 0;
+  return {
+    kind: "page",
+    records,
+    next: isEnd ? undefined : next,
+    total: isCount ? total : undefined,
+  };
+}
+
+export const NO_LIST: NotListed = {
+  kind: "not_a_list",
+  reason: "the answer is not a list of records as this CRM sends it",
+};
+
+const noId = (field: string): NotListed => ({
+  kind: "not_a_list",
+  reason: `a listed record has no usable ${field}`,
+});
+
+/**
+ * The address of the next page, if it is one of the CRM's API.
+ * @param next an address, or a path.
+ */
+export function sameOrigin(next: unknown, base: string, path: string): string | NotListed {
+  const url = typeof next === "string" ? URL.parse(next, base) : null;
+  if (url !== null && url.origin === new URL(base).origin && url.pathname.startsWith(path)) {
+    return url.href;
+  }
+  return {
+    kind: "not_a_list",
+    reason:
+      "the next page is said to be at another address than the CRM's, where its token must not go",
+  };
+}
+
+/** contact → contacts, company → companies: how CRMs name the list of an object. */
+export const pluralOf = (object: string): string =>
+  /[^aeiou]y$/.test(object)
+    ? `${object.slice(0, -1)}ies`
+    : /(?:s|x|z|ch|sh)$/.test(object)
+      ? `${object}es`
+      : `${object}s`;

@@ -1,0 +1,235 @@
+/** A snapshot from the CRM itself: all records of the objects that the mapping names, by its API. */
+import { createHash } from "node:crypto";
+import { existsSync, renameSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { settingOf, type Config } from "../config.ts";
+import { createCrmApi } from "../crm/api-client.ts";
+import { CONNECTORS } from "../crm/connectors.ts";
+import type { RecordLister } from "../crm/record-lister.ts";
+import type { RecordApi } from "../crm/record-reader.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { UserError } from "../ops/user-error.ts";
+import type { Reconciliations } from "../state/reconciliations.ts";
+import type { RedisClock } from "../state/redis-clock.ts";
+import type { Sealing } from "../state/sealing.ts";
+import { listObject } from "./list-object.ts";
+import { ListingFile } from "./listing-file.ts";
+import { removeOldListings, unusedListing } from "./old-listings.ts";
+import type { OpenSnapshot } from "./open-snapshot.ts";
+
+/** The CRMs that can be listed. */
+export const LISTED_CRMS: readonly string[] = CONNECTORS.map(({ name }) => name);
+
+/**
+ * A listing counts as taken so much before it began, ms: the CRM dates a change before the change can
+ * be listed, and its clock may be behind ours.
+ */
+const MARGIN_MS = 30_000;
+
+/** So many requests need no pause between them. */
+const BURST = 10;
+
+const TIMEOUT_MS = 60_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** The part of a session that a listing needs. */
+export interface ListingSession {
+  readonly config: Config;
+  /** Where the listings are. */
+  readonly dir: string;
+  readonly mapping: Pick<Mapping, "name" | "objects" | "reads">;
+  readonly stores: {
+    readonly clock: Pick<RedisClock, "now">;
+    readonly reconciliations: Pick<Reconciliations, "progress">;
+    readonly sealing: Pick<Sealing, "keyId" | "open" | "seal">;
+  };
+}
+
+export interface CrmListingOptions {
+  /** Lists this object only, instead of those that the mapping names. */
+  readonly object?: string | undefined;
+  /** Called after each page. */
+  readonly onProgress?: (progress: CrmListingProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface CrmListingProgress {
+  /** Records of each object so far. */
+  readonly objects: Readonly<Record<string, number>>;
+  /** Requests to the CRM, those of earlier runs of this listing included. */
+  readonly requests: number;
+}
+
+/**
+ * Lists the CRM, or continues a listing that was interrupted within the last hours. The caller closes
+ * the snapshot; its file is removed by `listing.remove`, or some time after it was last usable.
+ * @throws UserError when it cannot be listed, or has no record.
+ */
+export async function listCrm(
+  session: ListingSession,
+  crm: string,
+  options: CrmListingOptions = {},
+): Promise<OpenSnapshot> {
+  const lister = listerOf(session.config, crm);
+  const objects = objectsOf(session, crm, options.object);
+  await removeOldListings(session);
+  const name = `listing-${crm}-${identityOf(session, lister, objects)}`;
+  const complete = unusedListing(session.dir, name);
+  if (complete !== undefined) return openListing(session, crm, complete, objects);
+  const part = join(session.dir, `${name}.sqlite`);
+  const file = new ListingFile(part, session.stores.sealing);
+  try {
+    const { takenAt } = file.begin() ?? { takenAt: session.stores.clock.now() - MARGIN_MS };
+    file.noteBegin({ takenAt });
+    await listObjects(session, { crm, lister, objects, file, options });
+    file.close();
+    const whole = join(session.dir, `${name}-${Math.round(takenAt)}.sqlite`);
+    renameSync(part, whole);
+    return openListing(session, crm, whole, objects);
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+interface Listing {
+  readonly crm: string;
+  readonly lister: RecordLister;
+  readonly objects: readonly string[];
+  readonly file: ListingFile;
+  readonly options: CrmListingOptions;
+}
+
+async function listObjects({ config, mapping }: ListingSession, listing: Listing): Promise<void> {
+  const { crm, file, lister, objects, options } = listing;
+  const api = createCrmApi({
+    timeoutMs: TIMEOUT_MS,
+    maxBytes: MAX_BYTES,
+    proxy: {
+      httpProxy: config.HTTP_PROXY,
+      httpsProxy: config.HTTPS_PROXY,
+      noProxy: config.NO_PROXY,
+    },
+    ...(options.signal !== undefined && { signal: options.signal }),
+  });
+  let requests = file.requests();
+  let nextAt = 0;
+  const polite: RecordApi = {
+    setting: (name) => settingOf(config, name)?.() ?? "",
+    token: (...request) => api.token(...request),
+    async get(...request) {
+      const now = performance.now();
+      const aheadMs = nextAt - now - BURST * lister.pauseMs;
+      if (aheadMs > 0) await sleep(aheadMs, undefined, { signal: options.signal });
+      requests += 1;
+      nextAt = Math.max(nextAt, now) + lister.pauseMs;
+      return api.get(...request);
+    },
+  };
+  const report = () =>
+    options.onProgress?.({
+      objects: Object.fromEntries(objects.map((object) => [object, file.progress(object).records])),
+      requests,
+    });
+  try {
+    let records = 0;
+    for (const object of objects) {
+      const listed = await listObject({
+        crm,
+        object,
+        lister,
+        file,
+        api: polite,
+        fields: mapping.reads,
+        retryBaseMs: config.RETRY_BASE_MS,
+        signal: options.signal,
+        requests: () => requests,
+        onPage: report,
+      });
+      records += listed.records;
+    }
+    if (records > 0) return;
+    for (const object of objects) file.restart(object);
+    throw new UserError(
+      `${crm} lists no ${objects.join(" and no ")}: there is nothing to compare, and an empty list terminates nothing. Its credentials may not be allowed to read them`,
+    );
+  } finally {
+    await api.close();
+  }
+}
+
+/**
+ * Opens a listing that is complete.
+ * @param objects those that were listed; undefined: not known any more.
+ * @throws UserError when it is not there any more, or another process works with it.
+ */
+export function openListing(
+  { dir, stores }: Pick<ListingSession, "dir" | "stores">,
+  crm: string,
+  path: string,
+  objects: readonly string[] = [],
+): OpenSnapshot {
+  if (!existsSync(path)) {
+    throw new UserError(
+      `the records that ${crm} has listed are not in ${dir} any more: they are kept until the plan was used, or cannot be used any more. Make a new plan`,
+    );
+  }
+  const file = new ListingFile(path, stores.sealing);
+  const name = `the list of ${crm}`;
+  let isOpen = true;
+  const end = (how: "close" | "remove") => {
+    if (isOpen) file[how]();
+    isOpen = false;
+  };
+  return {
+    name,
+    file: path,
+    path: resolve(path),
+    scan: file.scan(),
+    takenAt: file.begin()?.takenAt ?? 0,
+    items: (onBytes) => file.items(name, onBytes),
+    listing: {
+      crm,
+      requests: file.requests(),
+      objects: Object.fromEntries(objects.map((object) => [object, file.progress(object).records])),
+      keepFor: (id, until) => file.notePlan({ id, until }),
+      remove: () => end("remove"),
+    },
+    close: () => end("close"),
+  };
+}
+
+function listerOf(config: Config, crm: string): RecordLister {
+  const lister = CONNECTORS.find(({ name }) => name === crm)?.lister;
+  if (lister === undefined) {
+    throw new UserError(`${crm} cannot be listed; these can: ${LISTED_CRMS.join(", ")}`);
+  }
+  const missing = lister.needs.filter((name) => settingOf(config, name) === undefined);
+  if (missing.length === 0) return lister;
+  throw new UserError(
+    `to list ${crm}, set ${missing.join(", ")} (docs/webhooks.md says what they are)`,
+  );
+}
+
+function objectsOf({ mapping }: ListingSession, crm: string, object: string | undefined) {
+  const objects = object === undefined ? mapping.objects : [object];
+  if (objects.length > 0) return objects;
+  throw new UserError(
+    `the mapping ${mapping.name} does not name the objects of ${crm}: set MAPPING as the daemon has it, for instance to the preset ${crm}`,
+  );
+}
+
+/** Another listing of the same things continues this one. Contains no secret. */
+function identityOf(
+  { config, mapping, stores }: ListingSession,
+  { needs }: RecordLister,
+  objects: readonly string[],
+): string {
+  const settings = needs
+    .filter((name) => !(name in config.secrets))
+    .map((name) => [name, settingOf(config, name)?.()]);
+  const fields = [...mapping.reads].toSorted();
+  const parts = [config.QUEUE_PREFIX, settings, objects, fields, stores.sealing.keyId];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,145 @@
+/** Lists one object of a CRM page by page, with patience for a CRM that has none to spare. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { UserError } from "../ops/user-error.ts";
+import type { NotListed, RecordLister } from "../crm/record-lister.ts";
+import type { RecordApi } from "../crm/record-reader.ts";
+import { retryDelay } from "../sync/retry-delay.ts";
+import type { ListingFile, ObjectProgress } from "./listing-file.ts";
+
+/** After so many failures in a row the listing ends; the same command continues it. */
+const TRIES = 6;
+
+/** A CRM may ask for pauses of so long in a row, ms; longer ones end the listing. */
+const MOST_PAUSED_MS = 15 * 60_000;
+
+/** A list whose pages bring nothing new so often does not end by itself. */
+const MOST_IDLE_PAGES = 10;
+
+/** Records may be deleted in the CRM while it is listed: this part of them may be missing. */
+const DELETED_SHARE = 0.001;
+
+export interface ObjectToList {
+  readonly crm: string;
+  readonly object: string;
+  /** Names that the mapping reads. */
+  readonly fields: ReadonlySet<string>;
+  readonly lister: RecordLister;
+  readonly api: RecordApi;
+  readonly file: ListingFile;
+  readonly retryBaseMs: number;
+  readonly signal: AbortSignal | undefined;
+  /** How many requests were sent so far. */
+  readonly requests: () => number;
+  readonly onPage: () => void;
+}
+
+/** @throws UserError when it cannot be listed. */
+export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
+  const { api, fields, file, lister, object } = list;
+  let progress = file.progress(object);
+  if (progress.isComplete) return progress;
+  const listing = await patiently(list, () => lister.open(api, object, fields));
+  if (listing.kind !== "listing") throw failure(list, listing);
+  while (!progress.isComplete) {
+    const { cursor, restarts } = progress;
+    const page = await patiently(list, () => listing.page(cursor));
+    if (page.kind === "page") {
+      const kept = await file.keepPage(object, page, list.requests());
+      progress = kept.progress;
+      requireProgress(list, kept.isRepeated, progress);
+      list.onPage();
+      continue;
+    }
+    // The CRM may not know the cursor any more: the list begins again, once.
+    const isRefused = page.kind === "client_error" || page.kind === "missing";
+    if (!isRefused || cursor === undefined || restarts > 0) throw failure(list, page);
+    file.restart(object);
+    progress = file.progress(object);
+  }
+  requireAll(list, progress);
+  return progress;
+}
+
+function requireProgress(
+  { crm, object, file }: ObjectToList,
+  isRepeated: boolean,
+  { idlePages }: ObjectProgress,
+): void {
+  if (!isRepeated && idlePages < MOST_IDLE_PAGES) return;
+  file.restart(object);
+  throw new UserError(
+    `${crm} lists the same page of ${object} again and again. Nothing was sent. The same command lists ${object} from the beginning`,
+  );
+}
+
+/** A list that ends early would make relations of the missing records look as if they were not in the CRM. */
+function requireAll(
+  { crm, object, file }: ObjectToList,
+  { records, total = 0 }: ObjectProgress,
+): void {
+  if (total - records <= total * DELETED_SHARE) return;
+  file.restart(object);
+  throw new UserError(
+    `${crm} says that it has ${total} ${object}, and has listed ${records}. Nothing was sent. The same command lists ${object} from the beginning`,
+  );
+}
+
+/**
+ * Repeats a request while the CRM asks for a pause or cannot be reached, and once when it is refused:
+ * a token that has expired is then replaced.
+ * @throws UserError when it took too long.
+ */
+async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
+  list: ObjectToList,
+  ask: () => Promise<Wanted | NotListed>,
+): Promise<Wanted | NotListed> {
+  const { retryBaseMs, signal } = list;
+  const pause = (ms: number) => sleep(ms, undefined, { signal });
+  let failures = 0;
+  let refusals = 0;
+  let pausedMs = 0;
+  for (;;) {
+    signal?.throwIfAborted();
+    const answer = await ask();
+    switch (answer.kind) {
+      case "listing":
+      case "page":
+        return answer;
+      case "throttled":
+        pausedMs += answer.retryAfterMs;
+        if (pausedMs > MOST_PAUSED_MS) throw failure(list, answer);
+        await pause(answer.retryAfterMs);
+        break;
+      case "unavailable":
+        failures += 1;
+        if (failures === TRIES) throw failure(list, answer);
+        await pause(retryDelay(failures, retryBaseMs, Math.random));
+        break;
+      case "missing":
+      case "client_error":
+      case "not_a_list":
+        refusals += 1;
+        if (refusals === 2) return answer;
+    }
+  }
+}
+
+function failure({ crm, file, object }: ObjectToList, answer: NotListed): UserError {
+  const { records } = file.progress(object);
+  return new UserError(
+    `${crm} cannot be listed: ${object}: ${whyOf(answer)}. Nothing was sent. The same command continues after the ${records} records of ${object} that were listed`,
+  );
+}
+
+function whyOf(answer: NotListed): string {
+  switch (answer.kind) {
+    case "missing":
+      return "HTTP 404: it has no such object, or its credentials may not read it. --object names the one to list, if the mapping has objects of other sources";
+    case "throttled":
+      return `it allows no request for ${Math.ceil(answer.retryAfterMs / 60_000)} minutes (429)`;
+    case "client_error":
+    case "unavailable":
+    case "not_a_list":
+      return answer.reason;
+  }
+}

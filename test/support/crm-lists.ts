@@ -1,0 +1,149 @@
+/** How each CRM's API lists records: its pages, cursors and counts, as it documents them. */
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** What the CRM holds, and how it answers. */
+export interface CrmList {
+  /** Records by the name of the object in the API's addresses, in the order of their ids. */
+  readonly records: Map<string, Json[]>;
+  /** Records in a page, if fewer than were asked for. */
+  pageSize: number;
+  /** What the CRM says instead of the truth. */
+  readonly lies: { total?: number; next?: string };
+}
+
+export interface ListRequest {
+  /** Decoded. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The address of the CRM. */
+  readonly url: string;
+}
+
+export interface ListAnswer {
+  readonly status: number;
+  readonly body: Json;
+}
+
+/** Undefined: not a request for a list. */
+export type AnswerList = (request: ListRequest, list: CrmList) => ListAnswer | undefined;
+
+const ok = (body: Json): ListAnswer => ({ status: 200, body });
+const pageOf = (all: readonly Json[], from: number, size: number) => ({
+  records: all.slice(from, from + size),
+  next: from + size < all.length ? from + size : undefined,
+});
+const pick = (record: Json, names: readonly string[]): Json =>
+  Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));
+
+export const LISTS: Readonly<Record<string, AnswerList>> = {
+  hubspot({ path, query }, { records, pageSize, lies }) {
+    const all = records.get(/^\/crm\/v3\/objects\/(\w+)$/.exec(path)?.[1] ?? "");
+    if (all === undefined) return undefined;
+    const size = Math.min(pageSize, Number(query.get("limit")), 100);
+    const page = pageOf(all, Number(query.get("after") ?? 0), size);
+    const names = (query.get("properties") ?? "").split(",");
+    const results = page.records.map((record) => {
+      return { ...record, properties: pick(record["properties"] as Json, names) };
+    });
+    const after = page.next === undefined ? undefined : (lies.next ?? String(page.next));
+    const paging = { next: { after, link: `https://elsewhere.example/${path}?after=${after}` } };
+    return ok({ results, ...(after !== undefined && { paging }) });
+  },
+
+  salesforce({ path, query }, { records, pageSize, lies }) {
+    const described = /^\/services\/data\/v62\.0\/sobjects\/(\w+)\/describe$/.exec(path)?.[1];
+    const namesOf = (object: string) => [
+      ...new Set(records.get(object)?.flatMap((record) => Object.keys(record))),
+    ];
+    if (described !== undefined && records.has(described)) {
+      return ok({ name: described, fields: namesOf(described).map((name) => ({ name })) });
+    }
+    const soql = /^SELECT ([\w,]+) FROM (\w+)$/.exec(query.get("q") ?? "");
+    const cursor = /\/query\/01g([\w,]+)-(\w+)-(\d+)$/.exec(path);
+    const [, fields = "", object = "", from = 0] = soql ?? cursor ?? [];
+    const all = records.get(object);
+    if (!path.startsWith("/services/data/v62.0/query") || all === undefined) return undefined;
+    const names = fields.split(",");
+    if (names.some((name) => !namesOf(object).includes(name))) {
+      return { status: 400, body: [{ errorCode: "INVALID_FIELD" }] as unknown as Json };
+    }
+    const page = pageOf(all, Number(from), pageSize);
+    const nextRecordsUrl =
+      lies.next ?? `/services/data/v62.0/query/01g${fields}-${object}-${page.next}`;
+    return ok({
+      totalSize: lies.total ?? all.length,
+      done: page.next === undefined,
+      ...(page.next !== undefined && { nextRecordsUrl }),
+      records: page.records.map((record) => pick(record, ["attributes", ...names])),
+    });
+  },
+
+  dynamics({ path, query, headers, url }, { records, pageSize, lies }) {
+    const set = /^\/api\/data\/v9\.2\/(\w+)$/.exec(path)?.[1] ?? "";
+    const all = records.get(set);
+    if (all === undefined) return undefined;
+    if (query.has("$top")) return ok({ value: all.slice(0, Number(query.get("$top"))) });
+    const select = (query.get("$select") ?? "").split(",");
+    const known = new Set(all.flatMap((record) => Object.keys(record)));
+    if (!select.every((name) => known.has(name))) {
+      return { status: 400, body: { error: { code: "0x80060888" } } };
+    }
+    const asked = Number(/odata\.maxpagesize=(\d+)/.exec(String(headers["prefer"]))?.[1]);
+    const page = pageOf(all, Number(query.get("$skiptoken") ?? 0), Math.min(pageSize, asked));
+    const next = new URL(`${path}?${query.toString()}`, lies.next ?? url);
+    next.searchParams.set("$skiptoken", String(page.next));
+    const isSelected = (name: string) => select.includes(name.replace(/@.*/, ""));
+    return ok({
+      "@odata.count": Math.min(lies.total ?? all.length, 5000),
+      value: page.records.map((record) => pick(record, Object.keys(record).filter(isSelected))),
+      ...(page.next !== undefined && { "@odata.nextLink": next.href }),
+    });
+  },
+
+  espocrm({ path, query, headers }, { records, pageSize, lies }) {
+    const [, entity = "", id] = /^\/api\/v1\/(\w+)(?:\/(\w+))?$/.exec(path) ?? [];
+    const all = records.get(entity);
+    if (all === undefined) return undefined;
+    const one = all.find((record) => record["id"] === id);
+    if (id !== undefined) return one && ok(one);
+    const maxSize = Number(query.get("maxSize"));
+    if (maxSize > 200) return { status: 403, body: {} };
+    const after = query.get("where[0][value]") ?? "";
+    const rest = all.filter((record) => String(record["id"]) > after);
+    const list = rest.slice(0, Math.min(pageSize, maxSize)).map((record) => {
+      return pick(
+        record,
+        Object.keys(record).filter((name) => !name.endsWith("Data")),
+      );
+    });
+    const counted = lies.total ?? rest.length;
+    const hasMore = rest.length > list.length;
+    const isCounted = headers["x-no-total"] === undefined;
+    return ok({ list, total: isCounted ? counted : hasMore ? -1 : -2 });
+  },
+
+  pipedrive({ path, query }, { records, pageSize, lies }) {
+    const all = records.get(/^\/api\/v2\/(\w+)$/.exec(path)?.[1] ?? "");
+    if (all === undefined) return undefined;
+    const size = Math.min(pageSize, Number(query.get("limit")), 500);
+    const page = pageOf(all, Number(query.get("cursor")?.slice(1) ?? 0), size);
+    const next = page.next === undefined ? null : (lies.next ?? `c${page.next}`);
+    return ok({ success: true, data: page.records, additional_data: { next_cursor: next } });
+  },
+
+  twenty({ path, query }, { records, pageSize, lies }) {
+    const plural = /^\/rest\/(\w+)$/.exec(path)?.[1] ?? "";
+    const all = records.get(plural);
+    if (all === undefined) return undefined;
+    const size = Math.min(pageSize, Number(query.get("limit")), 60);
+    const page = pageOf(all, Number(query.get("starting_after") ?? 0), size);
+    const { next } = page;
+    return ok({
+      data: { [plural]: page.records },
+      pageInfo: { hasNextPage: next !== undefined, endCursor: lies.next ?? String(next) },
+      totalCount: lies.total ?? all.length,
+    });
+  },
+};
