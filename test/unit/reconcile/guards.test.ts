@@ -83,6 +83,13 @@ test.for([
     "terminations",
   ],
   ["none allowed", { counts: { ended: 1 } }, { ...NO_LEAVE, maxTerminate: 0 }, "terminations"],
+  [
+    "a CRM that lists no record of an object",
+    { counts: { extra: 1 } },
+    { ...MISSING, emptyObjects: ["company"] },
+    "empty",
+  ],
+  ["the same without terminations", {}, { ...NO_LEAVE, emptyObjects: ["company"] }, undefined],
   ["records without a crmCode", { nameless: 1, counts: { extra: 1 } }, MISSING, "nameless"],
 ] as const)("%s", ([, changes, options, why]) => {
   expect(stopFor(summary(changes), options)?.why).toBe(why);

@@ -1,0 +1,171 @@
+/** `crmsync reconcile --from` as a user runs it, through kills at every stage, with a STATE_KEY. */
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { codes, plant, reconcile, sandboxWith, type Fields } from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { textOfFiles } from "../support/text-of-files.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const MAPPING = `version: 1
+name: own
+objects:
+  - object: contact
+    crmCode: '"h-" & $event.recordId'
+    fields:
+      type: { value: Person }
+      firstName: properties.firstname
+      lastName: properties.lastname
+      city: properties.city
+`;
+
+const contact = (n: number, properties: Fields = {}) => ({
+  id: String(100_000 + n),
+  properties: { firstname: "Ada", lastname: `Muster ${n}`, ...properties },
+});
+
+const relation = (n: number, fields: Fields = {}) => ({
+  type: "Person",
+  crmCode: `h-${100_000 + n}`,
+  firstName: "Ada",
+  lastName: `Muster ${n}`,
+  name: `Ada Muster ${n}`,
+  ...fields,
+});
+
+const ALL = 3000;
+
+const textIn = async (folder: string) => [...(await textOfFiles(folder)).values()].join("\n");
+
+test("a list, and plans from it, continue after kills; the CRM is asked for each page once", async () => {
+  const [hubspot] = CRM_APIS;
+  if (hubspot === undefined) throw new Error("no stand-in");
+  await using dir = await tempDir();
+  await using crm = await standInFor(hubspot);
+  crm.list.records.set(
+    "contacts",
+    codes(0, ALL).map((n) => contact(n)),
+  );
+  await using sandbox = await sandboxWith(dir, [
+    ...codes(120, ALL).map((n) => relation(n, n < 160 ? { city: "Wiltz" } : {})),
+    ...codes(5000, 5010).map((n) => relation(n)),
+  ]);
+  await writeFile(join(dir.path, "own.yaml"), MAPPING);
+  const data = join(dir.path, "data");
+  const env = envFor(sandbox, {
+    DATA_DIR: data,
+    MAPPING: join(dir.path, "own.yaml"),
+    STATE_KEY: Buffer.alloc(32, 5).toString("base64"),
+    QUOTA_BURST: "10",
+    QUOTA_BURST_MS: "500",
+    QUOTA_LIVE_RESERVE: "0",
+    ...hubspot.settings(crm.url),
+    ...hubspot.secrets,
+  });
+  await using daemon = await startDaemon(env);
+  const listings = async () =>
+    (await readdir(join(data, "reconcile"))).filter((name) => name.endsWith(".sqlite"));
+
+  // Killed while it lists.
+  await using first = spawnCrmsync(["reconcile", "--from", "hubspot"], { env });
+  await waitFor(() => crm.reads.length >= 14, { what: "some pages", deadlineMs: 60_000 });
+  first.kill("SIGKILL");
+  await first.ended;
+  expect(crm.reads.length).toBeLessThan(ALL / 100);
+  expect(await listings()).toHaveLength(1);
+  expect(await textIn(join(data, "reconcile"))).not.toContain("Muster");
+
+  const found = await reconcile(env, ["--from", "hubspot", "--json"]);
+  expect(found.code, found.err).toBe(0);
+  const result = JSON.parse(found.out) as { plan: { file: string } };
+  expect(result).toMatchObject({
+    listing: { crm: "hubspot", objects: { contact: ALL } },
+    records: ALL,
+    counts: { equal: ALL - 160, missing: 120, different: 40, extra: 10 },
+    fields: { city: 40 },
+    requests: 160,
+  });
+  // The page that was under way is asked for again.
+  expect(crm.reads.length).toBeLessThanOrEqual(ALL / 100 + 1);
+  const pages = crm.reads.length;
+
+  // Killed while it carries out the plan; by then the CRM has other values.
+  crm.list.records.set(
+    "contacts",
+    codes(0, ALL).map((n) => contact(n, { lastname: "Later" })),
+  );
+  const requests = async (name: string) => (await sandbox.requests())[name] ?? 0;
+  const killAt = async (args: string[], operation: string, most: number) => {
+    await using command = spawnCrmsync(["reconcile", ...args], { env });
+    await waitFor(async () => (await requests(operation)) >= most, {
+      what: `${most} times ${operation}`,
+      deadlineMs: 120_000,
+    });
+    command.kill("SIGKILL");
+    await command.ended;
+  };
+  const { file } = result.plan;
+  await killAt(["--apply", file], "create 201", 20);
+  const applied = await reconcile(env, ["--apply", file, "--json"]);
+  expect(applied.code, applied.err).toBe(0);
+  await waitUntilSettled(daemon);
+  expect(await requests("create 201")).toBe(120);
+  expect(await requests("update 200")).toBe(40);
+  const relations = await sandbox.relations();
+  expect(
+    codes(0, ALL).filter((n) => relations.get(`h-${100_000 + n}`)?.["lastName"] !== `Muster ${n}`),
+  ).toEqual([]);
+  expect([...relations.values()].filter(({ city }) => city === "Wiltz")).toEqual([]);
+  expect(crm.reads).toHaveLength(pages);
+  expect(await listings()).toEqual([]);
+
+  // In one go, and killed: the same command continues with the records that were listed.
+  crm.list.records.set(
+    "contacts",
+    codes(0, ALL).map((n) => contact(n)),
+  );
+  await plant(
+    dir,
+    codes(200, 320).map((n) => relation(n, { city: "Trier" })),
+  );
+  const inOneGo = ["--from", "hubspot", "--apply", "--yes"];
+  await killAt(inOneGo, "update 200", 60);
+  expect(await listings()).toHaveLength(1);
+  const pagesOfSecond = crm.reads.length;
+  const again = await reconcile(env, [...inOneGo, "--json"]);
+  expect(again.code, again.err).toBe(0);
+  expect(JSON.parse(again.out)).toMatchObject({ entries: 120 });
+  await waitUntilSettled(daemon);
+  expect(await requests("update 200")).toBe(160);
+  expect(crm.reads).toHaveLength(pagesOfSecond);
+  expect(await listings()).toEqual([]);
+  expect(await textIn(join(data, "reconcile"))).not.toContain("Muster");
+
+  // Everything is equal: nothing stays.
+  const equal = await reconcile(env, ["--from", "hubspot"]);
+  expect(equal.out).toContain("hubspot has listed 3000 contact in 30 requests");
+  expect(await listings()).toEqual([]);
+});
+
+test("what cannot be listed is said before anything is asked", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: "hubspot" });
+  const withToken = { ...env, HUBSPOT_TOKEN: "pat-1" };
+  for (const [args, message] of [
+    [["--from", "hubspot"], "set HUBSPOT_TOKEN"],
+    [["--from", "espocrm"], "set ESPOCRM_URL, ESPOCRM_API_KEY"],
+    [["--from", "hubspot", "file.json"], "not both"],
+    [["--from", "hubspot", "--as-of", "2026-11-21T08:00:00Z"], "--as-of is for files"],
+    [["--from", "hubspot", "--object", "contact", "--terminate-missing"], "leave out --object"],
+    [["--from", "hubspot", "--mapping", "business-relation"], "does not name the objects"],
+  ] as const) {
+    const { code, err } = await reconcile(args.length === 2 ? env : withToken, args);
+    expect(code, err).toBe(1);
+    expect(err).toContain(message);
+  }
+});
