@@ -174,6 +174,8 @@ const variables = {
       error: "must be stdout, or the absolute path of a file",
     })
     .optional(),
+  RECONCILE_DIR: z.string().optional(),
+  RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
   LOG_FORMAT: z.enum(["json", "text"], { error: "must be json or text" }).optional(),

@@ -36,6 +36,7 @@ export function keepClock(runtime: Runtime): Polling {
 /** Redis ends its keys by its own clock: after a step back, a lock would last that much longer. */
 async function shortenLocks({ config, keys, redis }: Runtime, backMs: number): Promise<void> {
   const locks = [keys.warmUpOwner, keys.schemaConfigAsking, keys.probeAsked, keys.auditOwner];
+  locks.push(keys.planOwner, keys.reconcileOwner);
   const queues = QUEUES.map((name) => `${config.QUEUE_PREFIX}:${name}:`);
   await redisScript(redis, SHORTEN_LOCKS)(locks, [Math.round(backMs), ...queues]);
 }

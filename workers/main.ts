@@ -19,6 +19,7 @@ import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
 import { openKeyring } from "./keyring.ts";
 import { keepSealed } from "./reseal.ts";
+import { startReconciling } from "./reconcile.ts";
 import { rewriteAof } from "./rewrite-aof.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
 import { watchStateAge } from "./state-age.ts";
@@ -88,11 +89,13 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   if (access !== undefined) startService(runtime, access, shutdown);
   const lists = keepTenantLists(runtime, access);
   shutdown.add("value lists", () => lists.close());
-  if (access !== undefined) {
+  if (service !== undefined && access !== undefined) {
     const sync = startSync(runtime, access);
     shutdown.add("sync", () => sync.close());
     // A line that cannot be written must not keep sync from ending.
     shutdown.add("audit retries", () => runtime.trail?.giveUp());
+    const reconciling = startReconciling(runtime, redisUrl, service);
+    shutdown.add("reconcile", () => reconciling?.close());
   }
   if (roles.has("intake")) startIntakeRole(runtime, lists, shutdown);
   // Closes the port first. Requests under way are answered while the other parts end.

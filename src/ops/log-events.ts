@@ -170,6 +170,20 @@ export const LOG_EVENTS = {
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
+  "reconcile.began": [
+    "A file that was dropped into RECONCILE_DIR is being compared.",
+    "`tries` counts the runs that were begun and have not ended.",
+  ],
+  "reconcile.ended": [
+    "A reconciliation that this daemon began has ended.",
+    "Its file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
+  ],
+  "reconcile.later":
+    "A file of RECONCILE_DIR waits, for a reason that may pass; it is tried again with growing pauses.",
+  "reconcile.folder_unusable":
+    "RECONCILE_DIR cannot be read or written: nothing in it is compared.",
+  "reconcile.look_failed": "RECONCILE_DIR could not be looked at.",
+
   "value_lists.unknown":
     "The tenant's value lists are not known yet; events with values for them wait in the inbox.",
   "value_lists.fetch_failed": [

@@ -26,6 +26,9 @@ const MOST_WAITING = 300;
 /** Entries between two notes of the progress. */
 const BATCH = 50;
 
+/** Entries of an earlier run that are looked up at once. */
+const RECALLED = 500;
+
 /** How often it is looked whether changes were sent, and whether the lane bulk is paused, ms. */
 const CHECK_MS = 200;
 
@@ -58,14 +61,15 @@ export interface Applied {
 export async function applyPlan(plan: OpenPlan, apply: ApplyView): Promise<Applied> {
   const { id, snapshot } = plan.header;
   const progress = await apply.stores.reconciliations.progress(id);
+  const skip = progress?.done ?? 0;
   const feed = new Feed(apply, plan, new PlanCount(plan, progress));
   const events = apply.events[Symbol.asyncIterator]();
   let number = 0;
   try {
     for await (const entry of entriesOf(plan)) {
       number += 1;
-      if (number <= (progress?.done ?? 0)) {
-        feed.skip(entry);
+      if (number <= skip) {
+        await feed.recall(entry, number === skip);
         continue;
       }
       await feed.begin();
@@ -105,6 +109,7 @@ class Feed {
   #batch: { entry: PlanEntry; applied: AppliedEntry }[] = [];
   /** What was staged, and not seen on the service. */
   #waiting: readonly PlanEntry[] = [];
+  #recalled: PlanEntry[] = [];
   #isPaused = false;
   #hasBegun = false;
 
@@ -119,18 +124,23 @@ class Feed {
     return { done, outcomes: { ...outcomes }, waiting: this.#waiting.length };
   }
 
-  /** An earlier run has carried it out; its change may still wait. */
-  skip(entry: PlanEntry): void {
-    this.#count.skipped(entry);
-    this.#waiting = [...this.#waiting.slice(1 - MOST_WAITING), entry];
-  }
-
   /** Before the first entry of this run. */
   async begin(): Promise<void> {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
     await this.#note("running");
     await this.#wait(MOST_WAITING - BATCH);
+  }
+
+  /** Takes note of an entry that an earlier run has staged: it may still wait. */
+  async recall(entry: PlanEntry, isLast: boolean): Promise<void> {
+    this.#count.skipped(entry);
+    this.#recalled.push(entry);
+    if (this.#recalled.length < RECALLED && !isLast) return;
+    const codes = await this.#apply.stores.staged.unsynced(this.#recalled.map(({ code }) => code));
+    const waiting = new Set(codes);
+    this.#waiting = [...this.#waiting, ...this.#recalled.filter(({ code }) => waiting.has(code))];
+    this.#recalled = [];
   }
 
   async add(entry: PlanEntry, applied: AppliedEntry): Promise<void> {

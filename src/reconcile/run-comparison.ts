@@ -6,6 +6,7 @@ import { eventOrder } from "../event/event-order.ts";
 import { UserError } from "../ops/user-error.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { ingest } from "./ingest.ts";
+import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { forgetOldListing, listService, type Listed } from "./list-service.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { resolveLive } from "./resolve-live.ts";
@@ -15,6 +16,9 @@ import { WorkFile } from "./work-file.ts";
 
 /** What a crash left behind is kept for so long, ms. */
 const LEFT_OVER_MS = 7 * 86_400_000;
+
+/** A plan is kept for as long as it is known whether it was used, ms. */
+const PLAN_KEPT_MS = PLAN_KEPT_HOURS * 3_600_000;
 
 export interface ComparisonOptions extends RecordOptions {
   /** When the snapshot was taken, ms. */
@@ -104,9 +108,11 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
 
 function removeLeftOvers(dir: string): void {
   for (const name of readdirSync(dir)) {
-    if (!/^(work-|stdin-)|\.part$/.test(name)) continue;
+    const isPlan = /^plan-.*\.ndjson$/.test(name);
+    if (!isPlan && !/^(work-|stdin-)|\.part$/.test(name)) continue;
     const file = join(dir, name);
     const { mtimeMs = Date.now() } = statSync(file, { throwIfNoEntry: false }) ?? {};
-    if (Date.now() - mtimeMs > LEFT_OVER_MS) rmSync(file, { force: true });
+    if (Date.now() - mtimeMs > (isPlan ? PLAN_KEPT_MS : LEFT_OVER_MS))
+      rmSync(file, { force: true });
   }
 }

@@ -8,7 +8,12 @@ import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { loadMapping, mappingFileOf } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
-import { openService, type OpenService } from "../service/open-service.ts";
+import {
+  openService,
+  type OpenService,
+  type ServiceAddress,
+  type ServiceObserver,
+} from "../service/open-service.ts";
 import type { Stores } from "../status/stores.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { TryLater } from "./try-later.ts";
@@ -32,19 +37,20 @@ export interface Session {
   close(): Promise<void>;
 }
 
+export interface ServiceView {
+  /** If it is not that of the configuration. */
+  readonly address?: ServiceAddress;
+  readonly observer?: ServiceObserver;
+}
+
 /** @param stores closed with the session. */
 export async function openSession(
   config: Config,
   stores: Stores,
   mappingName = config.MAPPING,
+  { address = addressIn(config), observer }: ServiceView = {},
 ): Promise<Session> {
-  const { SERVICE_BASE_URL: baseUrl } = config;
-  const token = config.secrets.SERVICE_TOKEN;
-  if (baseUrl === undefined || token === undefined) {
-    throw new UserError(
-      "reconcile needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE), as the daemon has them",
-    );
-  }
+  const { baseUrl } = address;
   await stores.stateVersion.require();
   await stores.clock.measure();
   const denial = await stores.denial.current();
@@ -54,7 +60,7 @@ export async function openSession(
   const dir = join(config.DATA_DIR, "reconcile");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const mapping = await loadMapping(mappingName);
-  const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
+  const service = openService(config, stores.redis, address, observer);
   try {
     await requireSameKeeps(stores, mapping);
     return {
@@ -77,6 +83,16 @@ export async function openSession(
     await service.close();
     throw error;
   }
+}
+
+function addressIn({ SERVICE_BASE_URL: baseUrl, secrets }: Config): ServiceAddress {
+  const token = secrets.SERVICE_TOKEN;
+  if (baseUrl === undefined || token === undefined) {
+    throw new UserError(
+      "reconcile needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE), as the daemon has them",
+    );
+  }
+  return { baseUrl, token: () => token.value() };
 }
 
 function hashOfMapping(name: string): string {

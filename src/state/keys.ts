@@ -112,6 +112,14 @@ export interface Keys {
   endedSession(id: string): string;
   /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
   readonly bulkPause: string;
+  /** Hash: how the last reconciliation that a daemon began has ended (fields: reconcile-runs.ts). */
+  readonly reconcileRun: string;
+  /** Set while one process reconciles by itself. */
+  readonly reconcileOwner: string;
+  /** Hash host → what it sees in RECONCILE_DIR, as JSON; expires. */
+  readonly reconcileFolders: string;
+  /** Sorted set hash of a kind of export → as of when its newest one was, ms. */
+  readonly reconcileNewest: string;
   /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
   readonly jobsAdded: string;
 }
@@ -171,6 +179,10 @@ export function keysOf(prefix: string): Keys {
     planOwner: `${prefix}:reconciliation:owner`,
     endedSession: (id) => `${prefix}:console:ended:${id}`,
     bulkPause: `${prefix}:bulk:pause`,
+    reconcileRun: `${prefix}:reconciliation:run`,
+    reconcileOwner: `${prefix}:reconciliation:run:owner`,
+    reconcileFolders: `${prefix}:reconciliation:folders`,
+    reconcileNewest: `${prefix}:reconciliation:newest`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

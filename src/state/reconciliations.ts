@@ -4,6 +4,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
 
 /** After this long without a sign of its process, another one may carry out a plan, ms. */
 export const PLAN_LEASE_MS = 15_000;
@@ -60,12 +61,14 @@ export class Reconciliations {
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #note: RedisScript<number>;
+  readonly #lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
     this.#note = redisScript(redis, new URL("./lua/note-plan.lua", import.meta.url));
+    this.#lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
   }
 
   /** Undefined before the first one. */
@@ -122,17 +125,11 @@ export class Reconciliations {
   }
 
   /** Whether this process may carry out a plan now, or go on; one process may at a time. */
-  async claim(owner: string): Promise<boolean> {
-    const key = this.#keys.planOwner;
-    if ((await this.#write("SET", key, owner, "PX", PLAN_LEASE_MS, "NX")) === "OK") return true;
-    if ((await this.#redis.get(key)) !== owner) return false;
-    await this.#redis.pexpire(key, PLAN_LEASE_MS);
-    return true;
+  claim(owner: string): Promise<boolean> {
+    return this.#lease.claim(owner);
   }
 
-  async release(owner: string): Promise<void> {
-    if ((await this.#redis.get(this.#keys.planOwner)) === owner) {
-      await this.#redis.del(this.#keys.planOwner);
-    }
+  release(owner: string): Promise<void> {
+    return this.#lease.release(owner);
   }
 }

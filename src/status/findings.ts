@@ -14,6 +14,7 @@ import { finding, type Finding } from "./finding.ts";
 import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
+import { reconcileFindings } from "./reconcile-findings.ts";
 import { sealingFindings } from "./sealing-findings.ts";
 import { isSilent, refusedIn } from "./senders.ts";
 import { slownessIn } from "./slowness.ts";
@@ -57,6 +58,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...processFindings(readings),
     ...terminationFindings(readings),
     ...bulkFindings(readings),
+    ...reconcileFindings(readings),
     ...slowdowns,
     ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
     ...redisFindings(readings),

@@ -9,6 +9,7 @@ import { ROLES } from "../state/heartbeats.ts";
 import { SYNC_QUEUE } from "../state/pointer-queue.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
+import { RUN_RESULTS } from "../state/reconcile-runs.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
@@ -179,6 +180,32 @@ const GAUGES: readonly SharedGauge[] = [
     name: "reconcile_last_run_timestamp_seconds",
     help: "When the CRM was last compared with the service; no sample before the first time.",
     read: ({ reconciliation }) => seconds(reconciliation?.at),
+  },
+  {
+    name: "reconcile_last_duration_seconds",
+    help: "How long the last comparison of the CRM with the service took; no sample before the first time.",
+    read: ({ reconciliation }) => seconds(reconciliation?.tookMs),
+  },
+  {
+    name: "reconcile_last_result",
+    help: "1 for how the last reconciliation that a daemon began has ended (stopped: a guard asks for a person); no sample before the first one.",
+    labels: ["result"],
+    read: ({ reconcileRun }) => reconcileRun && oneOf("result", RUN_RESULTS, reconcileRun.result),
+  },
+  {
+    name: "reconcile_folder_files",
+    help: "Files in RECONCILE_DIR that were not compared yet, and those in its folder failed; no sample when no process looks at one.",
+    labels: ["state"],
+    read: ({ folder }) =>
+      folder && [
+        [{ state: "waiting" }, folder.waiting],
+        [{ state: "failed" }, folder.failed],
+      ],
+  },
+  {
+    name: "reconcile_folder_blocked",
+    help: "1 when RECONCILE_DIR cannot be used, or its next file waits for something that failed; no sample when no process looks at one.",
+    read: ({ folder }) => folder && (folder.trouble === undefined ? 0 : 1),
   },
   {
     name: "redis_durable",

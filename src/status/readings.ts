@@ -12,6 +12,7 @@ import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import { nowReading } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
+import { folderAt, type FolderView, type ReconcileRun } from "../state/reconcile-runs.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
@@ -91,6 +92,10 @@ export interface Readings {
   readonly isFeeding: boolean;
   /** The pause of the lane bulk by an operator. */
   readonly bulkPause: BulkPause | undefined;
+  /** The last one that a daemon began. */
+  readonly reconcileRun: ReconcileRun | undefined;
+  /** RECONCILE_DIR; undefined when no process looks at one. */
+  readonly folder: FolderView | undefined;
 }
 
 /** @param redis the connection to read over, if it is not that of the stores. */
@@ -126,6 +131,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
     lost: all.filter((one) => !processes.includes(one)).sort((a, b) => b.seenAt - a.seenAt)[0],
+    folder: folderAt(read.now, read.folders),
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
 }
@@ -168,6 +174,8 @@ function readAll(stores: Stores, redis: Redis) {
     feeding: stores.reconciliations.feeding(),
     isFeeding: stores.reconciliations.isFeeding(),
     bulkPause: stores.bulkPauses.reading(),
+    reconcileRun: stores.reconcileRuns.last(),
+    folders: stores.reconcileRuns.folders(),
   });
 }
 

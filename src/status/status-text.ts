@@ -135,9 +135,17 @@ function denialText({ denial, token }: Status): string {
 }
 
 function reconciledText({ at, reconciliation }: Status): string {
-  if (reconciliation.at === null) return "never";
-  const age = duration(Date.parse(at) - Date.parse(reconciliation.at));
-  return `${age} ago: ${countsText(reconciliation.drift) || "no difference"} · equal ${reconciliation.equal}`;
+  const { drift, equal, folder, lastRun, tookSeconds } = reconciliation;
+  const ago = (time: string) => `${duration(Date.parse(at) - Date.parse(time))} ago`;
+  const compared =
+    reconciliation.at === null
+      ? "never"
+      : `${ago(reconciliation.at)} in ${duration(tookSeconds * 1000)}: ${countsText(drift) || "no difference"} · equal ${equal}`;
+  return [
+    compared,
+    ...(lastRun === null ? [] : [`last run by itself ${ago(lastRun.at)}: ${lastRun.result}`]),
+    ...(folder === null ? [] : [`folder: ${folder.waiting} waiting, ${folder.failed} failed`]),
+  ].join(" · ");
 }
 
 function sourcesText({ at, sources }: Status): string {

@@ -87,6 +87,11 @@ export interface Status {
     readonly at: string | null;
     readonly equal: number;
     readonly drift: Readonly<Record<string, number>>;
+    readonly tookSeconds: number;
+    /** The last one that a daemon began: success, stopped or failed. */
+    readonly lastRun: { readonly at: string; readonly result: string } | null;
+    /** Files in RECONCILE_DIR; null when no process looks at one. */
+    readonly folder: { readonly waiting: number; readonly failed: number } | null;
   };
   readonly sources: Readonly<Record<string, { readonly lastEventAt: string }>>;
   readonly redis: {
@@ -113,7 +118,7 @@ export async function readStatus(
 }
 
 export function statusOf(readings: Readings, config: Config, version: string): Status {
-  const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs, reconciliation } = readings;
+  const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs } = readings;
   const outcomes = sumOf(readings.minutes);
   const { tokenIssuedAt } = readings;
   const ageDays =
@@ -165,11 +170,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
       ageDays: ageDays ?? null,
     },
     ledger: { state: warmUp.state, relations: warmUp.relations },
-    reconciliation: {
-      at: reconciliation === undefined ? null : iso(reconciliation.at),
-      equal: reconciliation?.equal ?? 0,
-      drift: inOrder(DRIFT_KINDS, reconciliation?.drift ?? {}),
-    },
+    reconciliation: reconciliationOf(readings),
     sources: Object.fromEntries(
       Object.entries(readings.sources).map(([name, at]) => [name, { lastEventAt: iso(at) }]),
     ),
@@ -209,4 +210,19 @@ function drainTime(readings: Readings): string | null {
 /** Every name of the closed set, 0 included, so that readers of the JSON find all of them. */
 function inOrder(names: readonly string[], counts: Readonly<Record<string, number>>) {
   return Object.fromEntries(names.map((name) => [name, counts[name] ?? 0]));
+}
+
+function reconciliationOf({
+  folder,
+  reconcileRun,
+  reconciliation,
+}: Readings): Status["reconciliation"] {
+  return {
+    at: reconciliation === undefined ? null : iso(reconciliation.at),
+    equal: reconciliation?.equal ?? 0,
+    drift: inOrder(DRIFT_KINDS, reconciliation?.drift ?? {}),
+    tookSeconds: Math.round((reconciliation?.tookMs ?? 0) / 1000),
+    lastRun: reconcileRun ? { at: iso(reconcileRun.at), result: reconcileRun.result } : null,
+    folder: folder ? { waiting: folder.waiting, failed: folder.failed } : null,
+  };
 }

@@ -23,6 +23,7 @@ import { BulkPauses } from "../state/bulk-pause.ts";
 import { Keyring } from "../state/keyring.ts";
 import { StoredKeptFields } from "../state/kept-fields.ts";
 import { Resealing } from "../state/reseal.ts";
+import { ReconcileRuns } from "../state/reconcile-runs.ts";
 import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
 import { Sources } from "../state/sources.ts";
@@ -84,6 +85,7 @@ export interface Stores {
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
   readonly reconciliations: Reconciliations;
+  readonly reconcileRuns: ReconcileRuns;
   readonly demand: Demand;
   readonly auditActs: AuditActs;
   readonly endedSessions: EndedSessions;
@@ -150,6 +152,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined),
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
+    reconcileRuns: new ReconcileRuns(redis, keys),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: quotaReading(quotaLimits(config)),
     async close() {

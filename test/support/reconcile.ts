@@ -33,7 +33,7 @@ export async function sandboxWith(
 }
 
 /** Changes the service behind crmsync's back. */
-async function plant(dir: TempDir, relations: readonly unknown[]): Promise<void> {
+export async function plant(dir: TempDir, relations: readonly unknown[]): Promise<void> {
   const db = join(dir.path, "sandbox.sqlite");
   const input = lines(relations);
   await using imported = spawnCrmsync(["sandbox", "import", "-", "--db", db], { input });

@@ -168,7 +168,7 @@ const RULES: Rules = {
       "src/mapping",
       "src/ops",
       "src/quota",
-      "src/reconcile/old-listings.ts",
+      "src/reconcile",
       "src/service",
       "src/state",
       "src/status",

@@ -1,0 +1,99 @@
+/** A file that was taken from the folder: its task, its reports, and its end. */
+import { readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join, parse } from "node:path";
+import { removeTask, writeTask, type Task } from "./task.ts";
+
+/** What lies beside the file; in `taken` it has a hidden name. */
+export const RESULT = ".result.json";
+export const PARTS = [".report.ndjson", ".plan.ndjson", RESULT] as const;
+
+export const isPart = (name: string): boolean => PARTS.some((end) => name.endsWith(end));
+
+export class TakenFile {
+  readonly #dir: string;
+  #task: Task;
+
+  /** @param dir the drop folder */
+  constructor(dir: string, task: Task) {
+    this.#dir = dir;
+    this.#task = task;
+  }
+
+  get task(): Task {
+    return this.#task;
+  }
+
+  get path(): string {
+    return this.#inTaken(this.#task.name);
+  }
+
+  get report(): string {
+    return this.#inTaken(".report.ndjson");
+  }
+
+  get plan(): string {
+    return this.#inTaken(".plan.ndjson");
+  }
+
+  /** Counts a run that begins, and removes what an earlier one has left. */
+  async begin(): Promise<void> {
+    await this.note({ tries: this.#task.tries + 1 });
+    for (const part of PARTS) await rm(this.#inTaken(part), { force: true });
+  }
+
+  /** Changes what is known of the file; it survives a crash. */
+  async note(changes: Partial<Task>): Promise<void> {
+    this.#task = { ...this.#task, ...changes };
+    await writeTask(this.#inTaken(""), this.#task);
+  }
+
+  /** Where it will lie. No file there is overwritten. */
+  async placeIn(folder: "done" | "failed"): Promise<string> {
+    return join(this.#dir, folder, await freeName(join(this.#dir, folder), this.#task.name));
+  }
+
+  /** @param resultAt what a person reads about the run, by where the file will lie */
+  async end(folder: "done" | "failed", resultAt: (place: string) => object): Promise<void> {
+    const name = await freeName(join(this.#dir, folder), this.#task.name);
+    const result = resultAt(join(this.#dir, folder, name));
+    const text = `${JSON.stringify(result, undefined, 2)}\n`;
+    await writeFile(this.#inTaken(RESULT), text, { mode: 0o600 });
+    await this.note({ end: { folder, name } });
+    await finishTask(this.#dir, this.#task);
+  }
+
+  #inTaken(name: string): string {
+    return join(this.#dir, "taken", name);
+  }
+}
+
+/** Moves a file whose run has ended; what was moved before a crash stays where it is. */
+export async function finishTask(dir: string, { end, name }: Task): Promise<void> {
+  if (end === undefined) return;
+  const taken = join(dir, "taken");
+  const target = join(dir, end.folder, end.name);
+  for (const part of PARTS) await move(join(taken, part), target + part);
+  await move(join(taken, name), target);
+  await removeTask(taken);
+}
+
+/** @returns false when it is not there, or any more. */
+export async function move(from: string, to: string): Promise<boolean> {
+  try {
+    await rename(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return false;
+  }
+}
+
+/** The name itself, or with a number that makes it and the names of its reports free. */
+async function freeName(folder: string, name: string): Promise<string> {
+  const used = new Set(await readdir(folder));
+  const { name: stem, ext } = parse(name);
+  for (let number = 1; ; number += 1) {
+    const free = number === 1 ? name : `${stem}-${number}${ext}`;
+    if (![free, ...PARTS.map((part) => free + part)].some((one) => used.has(one))) return free;
+  }
+}

@@ -1,0 +1,148 @@
+/** A reconciliation without a person beside it: the guards of the command, and a result to keep. */
+import { stat } from "node:fs/promises";
+import { UserError } from "../ops/user-error.ts";
+import type { EntryOutcome } from "./apply-entry.ts";
+import { carryOut, unfinishedPlan, type CarryOutView } from "./carry-out.ts";
+import { compareSnapshot, type CompareOptions, type Outlook } from "./compare-snapshot.ts";
+import type { Stop } from "./guards.ts";
+import type { OpenSnapshot } from "./open-snapshot.ts";
+import type { OpenPlan } from "./plan-file.ts";
+import type { Session } from "./session.ts";
+import type { Summary } from "./summary.ts";
+import { TryLater } from "./try-later.ts";
+
+/** A plan that was just made is carried out at once. */
+const MAX_AGE_HOURS = 24;
+
+export interface RunOptions extends Pick<CompareOptions, "idFrom" | "object" | "report"> {
+  /** When the export began, ms; undefined: as its file tells. */
+  readonly asOf?: number;
+  /** Whether the plan is carried out. */
+  readonly isApplied: boolean;
+  /** Where the plan is written that is not carried out, and where its snapshot will lie then. */
+  readonly plan?: string;
+  readonly snapshotPath?: string;
+  /** Exports of one kind follow each other: an older one must not undo a newer one. */
+  readonly kind?: string;
+}
+
+/** What was found; it stands in the result. */
+export interface Found {
+  readonly found: Summary;
+  readonly requests: Outlook;
+}
+
+export type RunResult =
+  | ({
+      readonly result: "success";
+      /** Entries of the plan; 0: there was nothing to do. */
+      readonly planned: number;
+      /** Undefined when nothing was carried out. */
+      readonly applied?: Readonly<Record<EntryOutcome, number>>;
+    } & Partial<Found>)
+  | ({
+      readonly result: "stopped";
+      readonly error: string;
+      readonly why: Stop["why"];
+      /** The first crmCodes that would be terminated. */
+      readonly terminations: readonly string[];
+    } & Found)
+  | { readonly result: "failed"; readonly error: string }
+  /** It failed for a reason that may pass. */
+  | { readonly result: "later"; readonly error: string };
+
+export type RunPorts = Pick<CarryOutView, "point" | "recordAct"> & {
+  /** Called while the plan is carried out. */
+  readonly onApplied: () => void;
+};
+
+/** @param open opens the snapshot */
+export async function runUnattended(
+  session: Session,
+  open: () => Promise<OpenSnapshot>,
+  options: RunOptions,
+  ports: RunPorts,
+): Promise<RunResult> {
+  try {
+    const snapshot = await open();
+    try {
+      return await compareAndApply(session, snapshot, options, ports);
+    } finally {
+      snapshot.close();
+    }
+  } catch (error) {
+    if (error instanceof TryLater) return { result: "later", error: error.message };
+    if (error instanceof UserError) return { result: "failed", error: error.message };
+    throw error;
+  }
+}
+
+async function compareAndApply(
+  session: Session,
+  snapshot: OpenSnapshot,
+  options: RunOptions,
+  ports: RunPorts,
+): Promise<RunResult> {
+  const { isApplied, kind } = options;
+  if (isApplied) {
+    await requireNewest(session, snapshot, options);
+    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
+    if (begun !== undefined) {
+      const applied = await apply(session, snapshot, begun, ports);
+      return { result: "success", planned: begun.entries, applied };
+    }
+  }
+  const progress = { listing() {} };
+  const found = await compareSnapshot(
+    session,
+    snapshot,
+    { ...options, maxAge: MAX_AGE_HOURS },
+    progress,
+  );
+  const { outlook: requests, plan, stop, summary, terminations } = found;
+  const both = { found: summary, requests };
+  if (stop !== undefined) {
+    return { result: "stopped", error: stop.says, why: stop.why, terminations, ...both };
+  }
+  const planned = plan?.entries ?? 0;
+  if (!isApplied) return { result: "success", planned, ...both };
+  const asOf = Math.min(options.asOf ?? snapshot.takenAt, session.stores.clock.now());
+  // Before the first change: a crash must not let an older export pass.
+  if (kind !== undefined) await session.stores.reconcileRuns.noteNewest(kind, asOf);
+  if (plan === undefined) return { result: "success", planned, ...both };
+  return {
+    result: "success",
+    planned,
+    applied: await apply(session, snapshot, plan, ports),
+    ...both,
+  };
+}
+
+async function apply(
+  session: Session,
+  snapshot: OpenSnapshot,
+  plan: OpenPlan,
+  { onApplied, point, recordAct }: RunPorts,
+): Promise<Readonly<Record<EntryOutcome, number>>> {
+  const view = { maxAgeHours: MAX_AGE_HOURS, point, recordAct, onProgress: onApplied };
+  return (await carryOut(session, snapshot, plan, view)).outcomes;
+}
+
+/**
+ * Live changes are newer than a snapshot by their watermarks. A record that a newer export found equal
+ * has none: an older export, dropped late, would undo it.
+ */
+async function requireNewest(
+  { stores }: Session,
+  { path }: OpenSnapshot,
+  { asOf, kind }: RunOptions,
+): Promise<void> {
+  if (kind === undefined || path === undefined) return;
+  const newest = await stores.reconcileRuns.newest(kind);
+  const ended = asOf ?? (await stat(path)).mtimeMs;
+  if (newest === undefined || ended >= newest) return;
+  const at = (ms: number) => new Date(ms).toISOString();
+  throw new UserError(
+    `it is of ${at(ended)}, and an export of ${at(newest)} was carried out already: it could undo newer changes. Export again, or compare it by hand (crmsync reconcile FILE)`,
+  );
+}

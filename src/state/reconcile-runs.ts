@@ -1,0 +1,127 @@
+/** What is shared of the reconciliations that daemons begin by themselves. */
+import { createHash } from "node:crypto";
+import type { Redis } from "ioredis";
+import { reading, type Reading } from "../ops/redis-reading.ts";
+import { redisWrite } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
+
+/** After this long without a sign of its process, another one may reconcile, ms. */
+const RUN_LEASE_MS = 15_000;
+
+/** How often the process that reconciles must call `claim`, ms. */
+export const RENEW_RUN_MS = RUN_LEASE_MS / 5;
+
+/** What a host said of its folder counts for so long, ms. */
+const FOLDER_MS = 600_000;
+
+/** Kinds of exports that are remembered. */
+const MOST_KINDS = 1000;
+
+/** `stopped`: a guard asks for a person. */
+export const RUN_RESULTS = ["success", "stopped", "failed"] as const;
+
+export interface ReconcileRun {
+  /** When it ended, ms. */
+  readonly at: number;
+  /** How long it took, also to carry out its plan, ms. */
+  readonly tookMs: number;
+  readonly result: (typeof RUN_RESULTS)[number];
+}
+
+/** What one host sees in RECONCILE_DIR. */
+export interface FolderView {
+  /** Files that were not compared yet. */
+  readonly waiting: number;
+  /** Files that could not be used, and wait for a person. */
+  readonly failed: number;
+  /** Why the folder cannot be used, or why its file has to wait. */
+  readonly trouble?: string | undefined;
+}
+
+type SeenFolder = FolderView & { readonly at: number };
+
+/**
+ * What is seen now; hosts that share a folder see the same.
+ * @returns undefined when no process looks at one
+ */
+export function folderAt(now: number, all: readonly SeenFolder[]): FolderView | undefined {
+  const views = all.filter(({ at }) => now - at < FOLDER_MS);
+  if (views.length === 0) return undefined;
+  return {
+    waiting: Math.max(...views.map(({ waiting }) => waiting)),
+    failed: Math.max(...views.map(({ failed }) => failed)),
+    trouble: views.find(({ trouble }) => trouble !== undefined)?.trouble,
+  };
+}
+
+export class ReconcileRuns {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #lease: Lease;
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#write = redisWrite(redis);
+    this.#lease = new Lease(redis, keys.reconcileOwner, RUN_LEASE_MS);
+  }
+
+  /** Whether this process may reconcile now, or go on; one process may at a time. */
+  claim(owner: string): Promise<boolean> {
+    return this.#lease.claim(owner);
+  }
+
+  release(owner: string): Promise<void> {
+    return this.#lease.release(owner);
+  }
+
+  async ended({ at, tookMs, result }: ReconcileRun): Promise<void> {
+    await this.#write("HSET", this.#keys.reconcileRun, "at", at, "took", tookMs, "result", result);
+  }
+
+  /** Undefined before the first one has ended. */
+  last(): Reading<ReconcileRun | undefined> {
+    return reading(["hgetall", this.#keys.reconcileRun], (field: Record<string, string>) => {
+      const result = RUN_RESULTS.find((one) => one === field["result"]);
+      if (result === undefined) return undefined;
+      return { at: Number(field["at"]), tookMs: Number(field["took"]), result };
+    });
+  }
+
+  /** @param now ms */
+  async noteFolder(host: string, view: FolderView, now: number): Promise<void> {
+    const key = this.#keys.reconcileFolders;
+    await this.#write("HSET", key, host, JSON.stringify({ ...view, at: now }));
+    await this.#redis.pexpire(key, FOLDER_MS);
+  }
+
+  /** A process on this host does not look at its folder any more. */
+  async leaveFolder(host: string): Promise<void> {
+    await this.#redis.hdel(this.#keys.reconcileFolders, host);
+  }
+
+  /** Of all hosts; see folderAt. */
+  folders(): Reading<readonly SeenFolder[]> {
+    return reading(["hgetall", this.#keys.reconcileFolders], (field: Record<string, string>) =>
+      Object.values(field).map((text) => JSON.parse(text) as SeenFolder),
+    );
+  }
+
+  /** As of when the newest export of this kind was that was carried out, ms. */
+  async newest(kind: string): Promise<number | undefined> {
+    const at = await this.#redis.zscore(this.#keys.reconcileNewest, hashOf(kind));
+    return at === null ? undefined : Number(at);
+  }
+
+  async noteNewest(kind: string, asOf: number): Promise<void> {
+    const key = this.#keys.reconcileNewest;
+    await this.#write("ZADD", key, "GT", asOf, hashOf(kind));
+    await this.#redis.zremrangebyrank(key, 0, -MOST_KINDS - 1);
+  }
+}
+
+/** A kind is made from a file's name, which may name a person. */
+const hashOf = (kind: string): string =>
+  createHash("sha256").update(kind).digest("base64url").slice(0, 22);

@@ -1,0 +1,111 @@
+/** RECONCILE_DIR with real daemons: exports are dropped as an SFTP server does it. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startDaemon } from "../support/crmsync.ts";
+import { csv, dropFolder } from "../support/drop-folder.ts";
+import { codes, person, reconcile, sandboxWith } from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+
+test("an export is carried out once by two daemons, and a truncated one is kept with its reason", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 60);
+  await using sandbox = await sandboxWith(
+    dir,
+    all.slice(10).map((n) => person(n, { city: n < 20 ? "Trier" : "Köln" })),
+  );
+  const folder = await dropFolder(dir);
+  const env = envFor(sandbox, {
+    DATA_DIR: dir.path,
+    RECONCILE_DIR: folder.path,
+    RECONCILE_APPLY: "1",
+  });
+  await using one = await startDaemon(env);
+  await using other = await startDaemon(env);
+  await folder.drop("crm 2.csv", csv(all, "Köln"));
+  const done = await folder.result("done/crm 2.csv");
+  expect(done).toMatchObject({
+    result: "success",
+    planned: 20,
+    applied: { sent: 20 },
+    found: { records: 60, counts: { equal: 40, missing: 10, different: 10 } },
+  });
+  const relations = await sandbox.relations();
+  expect(relations.size).toBe(60);
+  expect([...relations.values()].filter((relation) => relation["city"] !== "Köln")).toEqual([]);
+  const report = await readFile(join(folder.path, "done/crm 2.csv.report.ndjson"), "utf8");
+  expect(report.trim().split("\n")).toHaveLength(20);
+  expect(report).not.toMatch(/Trier|Köln|Ada/);
+  expect((await folder.namesIn("done")).toSorted()).toEqual([
+    "crm 2.csv",
+    "crm 2.csv.report.ndjson",
+    "crm 2.csv.result.json",
+  ]);
+  expect(await sandbox.requests()).toMatchObject({ "create 201": 10, "update 200": 10 });
+
+  const whole = csv(all, "Bonn");
+  await folder.drop("crm 3.csv", whole.slice(0, -12));
+  expect(await folder.result("failed/crm 3.csv")).toMatchObject({
+    result: "failed",
+    error: expect.stringContaining("crm 3.csv") as string,
+  });
+  // An older export of the same kind that comes late, and one that would terminate half of all.
+  const late = new Date(Date.now() - 86_400_000).toISOString();
+  await folder.drop("crm 1.csv", csv(all, "Rom"), `as-of: ${late}\n`);
+  expect(await folder.result("failed/crm 1.csv")).toMatchObject({
+    result: "failed",
+    error: expect.stringContaining("could undo newer changes") as string,
+  });
+  await folder.drop(
+    "ended.csv",
+    csv(all, "Köln", (n) => (n < 30 ? "terminated" : "active")),
+  );
+  expect(await folder.result("failed/ended.csv")).toMatchObject({
+    result: "stopped",
+    why: "terminations",
+    remedy: expect.stringMatching(/failed\/ended\.csv' --apply --max-terminate 30$/) as string,
+  });
+  const says = async () => (await one.status()).findings.map((finding) => finding.says);
+  await expect
+    .poll(says, { timeout: 30_000 })
+    .toEqual([expect.stringMatching(/^3 exports in RECONCILE_DIR\/failed /)]);
+  const { reconciliation } = await one.status();
+  expect(reconciliation).toMatchObject({
+    lastRun: { result: "stopped" },
+    folder: { waiting: 0, failed: 3 },
+  });
+  expect(await other.metric("crmsync_reconcile_folder_files", { state: "failed" })).toBe(3);
+  expect(await folder.namesIn("")).toEqual(["done", "failed", "taken"]);
+  expect(await folder.namesIn("taken")).toEqual([]);
+  expect((await sandbox.requests())["update 200"]).toBe(10);
+  expect(one.process.pid).not.toBe(other.process.pid);
+});
+
+test("without RECONCILE_APPLY an export is only compared, and the operator carries its plan out", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(
+    dir,
+    codes(0, 5).map((n) => person(n)),
+  );
+  const folder = await dropFolder(dir);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, RECONCILE_DIR: folder.path });
+  await using daemon = await startDaemon(env);
+  await folder.drop("crm.csv", csv(codes(0, 10), "Köln"));
+  const done = await folder.result("done/crm.csv");
+  const plan = join(folder.path, "done/crm.csv.plan.ndjson");
+  expect(done).toMatchObject({
+    result: "success",
+    planned: 10,
+    remedy: `look at the report; to carry the plan out: crmsync reconcile --apply '${plan}'`,
+  });
+  expect(done).not.toHaveProperty("applied");
+  expect(Object.keys(await sandbox.requests()).toSorted()).toEqual([
+    "list 200",
+    "schema-config 200",
+  ]);
+  const { code, err } = await reconcile(env, ["--apply", plan]);
+  expect(code, err).toBe(0);
+  expect((await sandbox.relations()).size).toBe(10);
+  expect((await daemon.status()).reconciliation.drift).toMatchObject({ missing: 0, different: 0 });
+});

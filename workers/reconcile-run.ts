@@ -1,0 +1,79 @@
+/**
+ * A process of its own for one reconciliation: reading and comparing a large snapshot must take neither
+ * the daemon's time nor its memory. It ends with the daemon that began it.
+ */
+import { basename } from "node:path";
+import { readConfig } from "../src/config.ts";
+import { redisTarget } from "../src/ops/connect-redis.ts";
+import { openWorkRedis } from "../src/ops/open-redis.ts";
+import { openSnapshot } from "../src/reconcile/open-snapshot.ts";
+import { openSession } from "../src/reconcile/session.ts";
+import { runUnattended, type RunOptions, type RunResult } from "../src/reconcile/unattended-run.ts";
+import type { ServiceObserver } from "../src/service/open-service.ts";
+import { openStores } from "../src/status/stores.ts";
+import { thisProcess } from "./audit-trail.ts";
+import { addPointers } from "./report-accepted.ts";
+
+/** What the daemon asks for. */
+export interface RunRequest {
+  readonly file: string;
+  readonly options: RunOptions;
+  readonly redisUrl: string;
+  readonly service: { readonly baseUrl: string; readonly token: string };
+}
+
+type Exchange = Parameters<NonNullable<ServiceObserver["onExchange"]>>[0];
+type Pause = Parameters<NonNullable<ServiceObserver["onPause"]>>[0];
+
+/** What the daemon hears; `ended` is the last of it. */
+export type RunMessage =
+  | { readonly kind: "exchange"; readonly exchange: Exchange }
+  | { readonly kind: "pause"; readonly reason: Pause }
+  | { readonly kind: "applied" }
+  | { readonly kind: "ended"; readonly result: RunResult };
+
+const tell = (message: RunMessage): void => void process.send?.(message);
+
+async function run(request: RunRequest): Promise<RunResult> {
+  const { file, options, redisUrl, service } = request;
+  const config = readConfig();
+  // As the daemon's: it waits for Redis without a limit.
+  const redis = openWorkRedis(redisTarget(config, redisUrl));
+  // The daemon logs an unreachable Redis.
+  redis.on("error", () => {});
+  const stores = openStores(config, redis);
+  try {
+    const session = await openSession(config, stores, config.MAPPING, {
+      address: { baseUrl: service.baseUrl, token: () => service.token },
+      observer: {
+        onExchange: (exchange) => tell({ kind: "exchange", exchange }),
+        onPause: (reason) => tell({ kind: "pause", reason }),
+      },
+    });
+    const open = async () => ({ ...(await openSnapshot(file, session.dir)), name: basename(file) });
+    try {
+      return await runUnattended(session, open, options, {
+        recordAct: (details) =>
+          stores.auditActs.record({ act: "reconcile.apply", by: thisProcess, details }),
+        point: (staged) => addPointers(stores, staged),
+        onApplied: () => tell({ kind: "applied" }),
+      });
+    } finally {
+      await session.close();
+    }
+  } finally {
+    await stores.close();
+  }
+}
+
+async function answer(request: RunRequest): Promise<void> {
+  const result = await run(request).catch((error: unknown): RunResult => {
+    return { result: "later", error: error instanceof Error ? error.message : String(error) };
+  });
+  process.send?.({ kind: "ended", result } satisfies RunMessage, () => process.exit(0));
+}
+
+// The daemon ends it; a signal for all processes of a terminal or a service is the daemon's to answer.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+process.on("disconnect", () => process.exit(1));
+process.once("message", (request) => void answer(request as RunRequest));

@@ -1,0 +1,143 @@
+/** One file of RECONCILE_DIR: runs its reconciliation, and moves it where its result says. */
+import type { TakenFile } from "../src/reconcile/drop/taken-file.ts";
+import type { RunResult } from "../src/reconcile/unattended-run.ts";
+import type { ServiceAddress } from "../src/service/open-service.ts";
+import { runInChild, type ChildResult } from "./reconcile-child.ts";
+import type { RunMessage, RunRequest } from "./reconcile-run.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** A file with which so many processes have died is not tried again. */
+const MOST_TRIES = 5;
+
+const HOUR_MS = 3_600_000;
+
+/** The file stays where it is: the reason may pass. */
+export class RunLater extends Error {}
+
+interface Run {
+  readonly runtime: Runtime;
+  readonly redisUrl: string;
+  readonly service: ServiceAddress;
+  /** Ends the run; another one continues it. */
+  readonly signal: AbortSignal;
+}
+
+/** @throws RunLater, or an error of node:fs; the file is then still taken. */
+export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
+  const { runtime, signal } = run;
+  const { problem, tries } = taken.task;
+  const begunAt = performance.now();
+  if (problem !== undefined) return end(taken, runtime, begunAt, failed(problem));
+  if (tries >= MOST_TRIES) {
+    const error = `${tries} processes that compared it have died; too little memory may be the cause`;
+    return end(taken, runtime, begunAt, failed(error));
+  }
+  await taken.begin();
+  runtime.log.info({ tries: taken.task.tries }, "reconcile.began");
+  const result = await runInChild(await requestFor(taken, run), signal, observe(taken, runtime));
+  if (signal.aborted && (result.result === "died" || result.result === "later")) {
+    return taken.note({ tries: Math.max(0, taken.task.tries - 1) });
+  }
+  if (result.result === "died") throw new RunLater(result.error);
+  if (result.result !== "later") return end(taken, runtime, begunAt, result);
+  const { failingSince = Date.now() } = taken.task;
+  if (Date.now() - failingSince > runtime.config.RETRY_MAX_HOURS * HOUR_MS) {
+    return end(taken, runtime, begunAt, failed(result.error));
+  }
+  await taken.note({ tries: 0, failingSince });
+  throw new RunLater(result.error);
+}
+
+const failed = (error: string): RunResult => ({ result: "failed", error });
+
+async function requestFor(
+  taken: TakenFile,
+  { redisUrl, runtime, service }: Run,
+): Promise<RunRequest> {
+  const { asOf, idFrom, name, object } = taken.task;
+  const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
+  return {
+    file: taken.path,
+    redisUrl,
+    service: { baseUrl: service.baseUrl, token: service.token() },
+    options: {
+      ...(asOf !== undefined && { asOf }),
+      ...(idFrom !== undefined && { idFrom }),
+      ...(object !== undefined && { object }),
+      // Exports that differ only in a date or a number are of one kind.
+      kind: name.replaceAll(/\d+/g, "#"),
+      isApplied,
+      report: taken.report,
+      ...(!isApplied && { plan: taken.plan, snapshotPath: await taken.placeIn("done") }),
+    },
+  };
+}
+
+/** Counts what the other process does, as this one counts its own work. */
+function observe(taken: TakenFile, { metrics }: Runtime) {
+  let isApplying = false;
+  return (message: Exclude<RunMessage, { kind: "ended" }>): void => {
+    switch (message.kind) {
+      case "exchange": {
+        const { durationMs, method, operation, status } = message.exchange;
+        metrics.countRequest(method, operation, status);
+        metrics.requestDuration.observe({ method }, durationMs / 1000);
+        return;
+      }
+      case "pause":
+        metrics.pauses.inc({ reason: message.reason });
+        return;
+      case "applied":
+        // The work of days may be interrupted more often than that.
+        if (!isApplying) void taken.note({ tries: 0 }).catch(() => {});
+        isApplying = true;
+    }
+  };
+}
+
+type Ended = Exclude<ChildResult, { result: "died" | "later" }>;
+
+async function end(
+  taken: TakenFile,
+  { log, reconcileRuns }: Runtime,
+  begunAt: number,
+  result: RunResult,
+): Promise<void> {
+  if (result.result === "later") return;
+  const folder = result.result === "success" ? "done" : "failed";
+  const at = Date.now();
+  const tookMs = Math.round(performance.now() - begunAt);
+  const { path, task } = taken;
+  await taken.end(folder, (place) => ({
+    at: new Date(at).toISOString(),
+    seconds: Math.round(tookMs / 1000),
+    ...result,
+    // Where it lay meanwhile means nothing to a reader.
+    ...("error" in result && { error: result.error.replaceAll(path, task.name) }),
+    remedy: remedyFor(result, place),
+  }));
+  await reconcileRuns.ended({ at, tookMs, result: result.result });
+  log[folder === "done" ? "info" : "warn"](fieldsOf(result), "reconcile.ended");
+}
+
+function fieldsOf(result: Ended) {
+  const { result: outcome } = result;
+  const why = result.result === "stopped" ? result.why : undefined;
+  if (!("found" in result)) return { outcome, why };
+  return { outcome, why, records: result.found?.records, requests: result.requests?.requests };
+}
+
+/** What a person may do now. */
+function remedyFor(result: Ended, place: string): string | null {
+  switch (result.result) {
+    case "success":
+      if (result.planned === 0 || result.applied !== undefined) return null;
+      return `look at the report; to carry the plan out: crmsync reconcile --apply '${place}.plan.ndjson'`;
+    case "stopped":
+      return result.why === "terminations"
+        ? `if these terminations are right: crmsync reconcile '${place}' --apply --max-terminate ${result.requests.terminations}`
+        : `export again; or, if it is right: crmsync reconcile '${place}', with what the error names`;
+    case "failed":
+      return "correct the cause, and drop the export again";
+  }
+}

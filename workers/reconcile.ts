@@ -1,0 +1,136 @@
+/**
+ * Reconciles by itself what is dropped into RECONCILE_DIR: compares it, carries the plan out if
+ * RECONCILE_APPLY says so, and moves it to `done` or `failed`. Of all processes one does it at a time.
+ */
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
+import { removeOld } from "../src/reconcile/drop/remove-old.ts";
+import type { ServiceAddress } from "../src/service/open-service.ts";
+import { RENEW_RUN_MS } from "../src/state/reconcile-runs.ts";
+import { startPolling } from "./poll.ts";
+import { RunLater, runTaken } from "./reconcile-taken.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How often the folder is read, ms. */
+const LOOK_MS = 2000;
+
+/** How long a file without a marker must stay as it is, ms. */
+const QUIET_MS = 60_000;
+
+/** Pauses after a failure that may pass, doubled each time, ms. */
+const FIRST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 3_600_000;
+
+const REMOVE_EVERY_MS = 3_600_000;
+
+export interface Reconciling {
+  close(): Promise<void>;
+}
+
+/** @returns undefined when RECONCILE_DIR is not set. */
+export function startReconciling(
+  runtime: Runtime,
+  redisUrl: string,
+  service: ServiceAddress,
+): Reconciling | undefined {
+  const { config, log, reconcileRuns, throttle } = runtime;
+  if (config.RECONCILE_DIR === undefined) return undefined;
+  const folder = new DropFolder(resolve(config.RECONCILE_DIR), QUIET_MS);
+  const owner = randomUUID();
+  const pause = createPause();
+  let running: Promise<void> | undefined;
+  let removeAt = 0;
+
+  async function look(): Promise<Look | undefined> {
+    let view: Look = { ready: undefined, waiting: 0, failed: 0 };
+    let trouble = pause.why;
+    try {
+      view = await folder.look(performance.now());
+    } catch (error) {
+      trouble = `${folder.dir} cannot be used (${codeOf(error)})`;
+      throttle("reconcile.folder", (suppressed) =>
+        log.warn({ err: error, suppressed }, "reconcile.folder_unusable"),
+      );
+    }
+    const { waiting, failed } = view;
+    await reconcileRuns.noteFolder(hostname(), { waiting, failed, trouble }, Date.now());
+    return view;
+  }
+
+  async function run(name: string, closing: AbortSignal): Promise<void> {
+    if (!(await reconcileRuns.claim(owner))) return;
+    const lost = new AbortController();
+    const renew = async () => {
+      if (!(await reconcileRuns.claim(owner))) lost.abort();
+    };
+    const renewing = setInterval(() => void renew().catch(() => {}), RENEW_RUN_MS);
+    try {
+      const taken = await folder.take(name);
+      const signal = AbortSignal.any([closing, lost.signal]);
+      if (taken !== undefined) await runTaken(taken, { runtime, redisUrl, service, signal });
+      pause.end();
+    } catch (error) {
+      pause.begin(error instanceof RunLater ? error.message : `${folder.dir}: ${codeOf(error)}`);
+      log.warn({ err: error }, "reconcile.later");
+    } finally {
+      clearInterval(renewing);
+      await reconcileRuns.release(owner);
+    }
+  }
+
+  const looking = startPolling({
+    everyMs: LOOK_MS,
+    async step(signal) {
+      const view = await look();
+      if (running !== undefined || pause.isOn()) return;
+      if (view?.ready !== undefined) {
+        running = run(view.ready, signal)
+          // An unreachable Redis is logged by its connections.
+          .catch(() => {})
+          .finally(() => (running = undefined));
+      } else if (performance.now() >= removeAt) {
+        removeAt = performance.now() + REMOVE_EVERY_MS;
+        await removeOld(folder.dir, Date.now());
+      }
+    },
+    onError: (error) =>
+      throttle("reconcile", (suppressed) =>
+        log.warn({ err: error, suppressed }, "reconcile.look_failed"),
+      ),
+  });
+  return {
+    async close() {
+      await looking.close();
+      await running;
+      await reconcileRuns.leaveFolder(hostname()).catch(() => {});
+    },
+  };
+}
+
+const codeOf = (error: unknown): string =>
+  (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+
+/** After failures that may pass; the pauses grow. */
+function createPause() {
+  let endsAt = 0;
+  let times = 0;
+  let why: string | undefined;
+  return {
+    /** Why the last run has to be repeated; undefined: it has not. */
+    get why() {
+      return why;
+    },
+    isOn: () => performance.now() < endsAt,
+    begin(reason: string) {
+      endsAt = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** times);
+      times += 1;
+      why = reason;
+    },
+    end() {
+      times = 0;
+      why = undefined;
+    },
+  };
+}
