@@ -135,6 +135,8 @@ const variables = {
     })
     .transform((text) => (text === "never" ? undefined : Number(text)))
     .default(30),
+  /** 0: no history is kept. */
+  HISTORY_DAYS: whole(0, 30, 365),
   HTTPS_PROXY: httpUrl.optional(),
   HTTP_PROXY: httpUrl.optional(),
   NO_PROXY: z.string().optional(),

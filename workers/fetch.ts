@@ -19,6 +19,7 @@ import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Problem } from "../src/sync/problem.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
+import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
 const LIMITER = { max: 5, duration: 1000 };
@@ -170,7 +171,7 @@ async function retryOrGiveUp(
   taken: TakenThinEvent,
   { kind, reason: why }: Extract<FetchedRecord, { kind: "client_error" | "unavailable" }>,
 ): Promise<void> {
-  const { config, deadLetters, log, metrics, thinEvents, throttle } = runtime;
+  const { config, log, metrics, thinEvents, throttle } = runtime;
   const { crm } = job.data;
   throttle(`fetch.${crm}`, (suppressed) =>
     log.warn({ crm, outcome: kind, why, suppressed }, "fetch.failed"),
@@ -182,7 +183,8 @@ async function retryOrGiveUp(
   const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
   const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
   const { source } = event;
-  await deadLetters.store(
+  await storeDeadLetter(
+    runtime,
     createDeadLetter(
       { eventKey: eventKey(event) },
       { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },

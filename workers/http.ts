@@ -6,7 +6,9 @@ import type { AddressInfo } from "node:net";
 import { drainable, type Drain } from "../src/http/drain.ts";
 import { serveHealth, serveMetrics } from "../src/http/health.ts";
 import { protectOps } from "../src/http/ops-access.ts";
+import { serveRecords } from "../src/http/records.ts";
 import { serveStatus } from "../src/http/status.ts";
+import { storyOf } from "../src/history/story.ts";
 import { CONTENT_TYPES } from "../src/ops/exposition.ts";
 import { isLoopback } from "../src/ops/loopback.ts";
 import type { Role } from "../src/state/heartbeats.ts";
@@ -81,6 +83,7 @@ async function serveOps(server: HttpServer, runtime: Runtime): Promise<void> {
   void app.register(async (scope) => {
     protectOps(scope, tokens, count);
     serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));
+    serveRecords(scope, (name) => storyOf(runtime, name));
     serveMetrics(scope, async (accept) => {
       const format = metrics.formatFor(accept);
       return { type: CONTENT_TYPES[format], text: await runtime.scrape(format) };

@@ -22,6 +22,7 @@ import { addPointers, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
+import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events processed at once in one process; each waits mostly for Redis. */
 const CONCURRENCY = 50;
@@ -129,7 +130,7 @@ function startWarningsAtZero({ metrics }: Runtime): void {
 }
 
 async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
-  const { clock, deadLetters, keyring, mapping, staged, tenantLists, tracing } = runtime;
+  const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
   const { keeps } = mapping;
   return {
     fingerprintOf: await keyring.fingerprintOf(keeps),
@@ -141,6 +142,9 @@ async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
     stage: (state) => tracing.span("stage", {}, () => staged.stage({ ...state, keeps })),
     storeDeadLetter: (letter) => deadLetters.store(letter),
     dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
+    note(step, crmCode) {
+      history.note(crmCode === undefined ? step.event : { crmCode }, step);
+    },
   };
 }
 
@@ -215,7 +219,8 @@ async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Pr
   const mapped = await mapEventRecord(mapping, context, record, lists);
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
-  return { ...mapped, leftOutByLists: mapped.warnings.some(({ reason }) => BY_LISTS.has(reason)) };
+  const leftOutByLists = mapped.warnings.some(({ reason }) => BY_LISTS.has(reason));
+  return { ...mapped, leftOutByLists, warned: mapped.warnings };
 }
 
 /** Values themselves are personal data: only `crmsync preview` shows them. */
@@ -252,7 +257,8 @@ async function rejectJob(
   const problems = [{ field: "", rule, kind: "an event" }];
   const at = isJobTime(job.timestamp) ? job.timestamp : Date.now();
   const arrival = { at, number: Number(job.id) || 0 };
-  await runtime.deadLetters.store(
+  await storeDeadLetter(
+    runtime,
     createDeadLetter(
       { eventKey: key },
       { reason, problems, source, event: JSON.stringify(value), at: Date.now(), arrival },

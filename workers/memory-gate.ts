@@ -7,6 +7,9 @@ import type { Runtime } from "./runtime.ts";
 
 const CHECK_MS = 200;
 
+/** How often the history of records is dated anew while it is left out, ms. */
+const LEFT_OUT_MS = 5000;
+
 /**
  * While so many records wait to be sent, sync has enough to do. With fewer, intake goes on although
  * Redis is full: else nothing would ever free it when all of it is events.
@@ -17,9 +20,18 @@ export function holdIntakeBack(
   runtime: Runtime,
   worker: Pick<Worker, "pause" | "resume">,
 ): Polling {
-  const { keys, redis } = runtime;
+  const { clock, history, keys, redis } = runtime;
   const memory = new MemoryGate(redis);
   let held = false;
+  let datedAt = Number.NEGATIVE_INFINITY;
+
+  /** What only people look at is left out first. */
+  async function leaveHistoryOut(): Promise<void> {
+    history.leaveOut(memory.isTight);
+    if (!memory.isTight || performance.now() - datedAt < LEFT_OUT_MS) return;
+    datedAt = performance.now();
+    await history.keepSince(clock.now());
+  }
 
   async function mustWait(): Promise<boolean> {
     if (!(await memory.isClosed())) return false;
@@ -31,6 +43,7 @@ export function holdIntakeBack(
     everyMs: CHECK_MS,
     async step() {
       const hold = await mustWait();
+      await leaveHistoryOut();
       if (hold === held) return;
       held = hold;
       if (held) await worker.pause(true);

@@ -5,6 +5,7 @@ import { identityOf } from "../src/sync/accept-event.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
+import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events whose workers died again and again, and jobs that another client has written wrongly. */
 export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
@@ -21,7 +22,7 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
       { eventKey: key },
       { reason, problems, source, event, at: Date.now(), arrival: { at, number: Number(id) || 0 } },
     );
-    await runtime.deadLetters.store(letter);
+    await storeDeadLetter(runtime, letter);
     reportOutcome(runtime, { outcome: "rejected", reason, problems });
     await runtime.inbox.removeStuck(id);
   }

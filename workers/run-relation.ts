@@ -4,6 +4,7 @@ import type { Permit } from "../src/quota/permit.ts";
 import type { Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import { runStep } from "../src/sync/noted.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
@@ -113,8 +114,8 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       onReply(reply);
       return reply;
     },
-    async settle(state, how) {
-      const result = await staged.settle(state, how);
+    async settle(state, how, end) {
+      const result = await staged.settle(state, how, runStep(access.requestOf(permit), end));
       if (how.finished && result !== "lost") settledLately.note(state);
       return result;
     },

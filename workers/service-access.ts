@@ -3,6 +3,7 @@ import type { Permit } from "../src/quota/permit.ts";
 import type { ServiceClient } from "../src/service/client.ts";
 import { openService, type OpenService, type ServiceAddress } from "../src/service/open-service.ts";
 import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
+import type { NotedRequest } from "../src/sync/step.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { Sendable } from "../src/sync/decide.ts";
 import type { Runtime } from "./runtime.ts";
@@ -19,6 +20,8 @@ export interface ServiceAccess extends OpenService {
   isReady(): Promise<boolean>;
   /** Whether one may be sent now: ready, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
+  /** What was sent with this permit; undefined when nothing was. */
+  requestOf(permit: Permit): NotedRequest | undefined;
   /** Spends the permit on the request that a decision needs. */
   send(permit: Permit, decision: Sendable, crmCode: string): Promise<ServiceReply>;
   /** Shares a denial: all processes stop sending. */
@@ -27,7 +30,8 @@ export interface ServiceAccess extends OpenService {
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
   const { ledger, log, metrics, outage, trail } = runtime;
-  const service = openObservedService(runtime, address);
+  const requests = new WeakMap<Permit, NotedRequest>();
+  const service = openObservedService(runtime, address, requests);
   const denials = trackDenials(runtime);
 
   async function isReady(): Promise<boolean> {
@@ -44,6 +48,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     isReady,
     mayTry: async () => (await isReady()) && (await outage.waitMs()) === 0,
     denied: denials.begin,
+    requestOf: (permit) => requests.get(permit),
 
     async send(permit, decision, crmCode) {
       const denial = denials.met();
@@ -64,10 +69,15 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   };
 }
 
-function openObservedService(runtime: Runtime, address: ServiceAddress): OpenService {
+function openObservedService(
+  runtime: Runtime,
+  address: ServiceAddress,
+  requests: WeakMap<Permit, NotedRequest>,
+): OpenService {
   const { config, log, metrics, redis, throttle } = runtime;
   return openService(config, redis, address, {
-    onExchange({ operation, method, status, durationMs }) {
+    onExchange({ permit, operation, method, status, durationMs }) {
+      requests.set(permit, { method, status, durationMs });
       metrics.countRequest(method, operation, status);
       metrics.requestDuration.observe({ method }, durationMs / 1000);
       metrics.timeReply(operation, status, durationMs);

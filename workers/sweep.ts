@@ -14,6 +14,7 @@ import { startPolling } from "./poll.ts";
 import { rejectStuckJobs } from "./reject-stuck-jobs.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
+import { storeDeadLetter } from "./store-dead-letter.ts";
 
 export const SWEEP_QUEUE = "sweep";
 const EVERY_MS = 10_000;
@@ -63,6 +64,7 @@ export function startSweep(runtime: Runtime): Sweep {
 }
 
 async function sweep(runtime: Runtime): Promise<void> {
+  await runtime.history.keepSince(runtime.clock.now());
   await restorePointers(runtime);
   await rejectStuckJobs(runtime);
   await rejectFailedFetches(runtime);
@@ -108,7 +110,7 @@ function pairsOf(flat: readonly string[]): [string, string][] {
 
 /** Thin events whose workers died again and again. */
 async function rejectFailedFetches(runtime: Runtime): Promise<void> {
-  const { deadLetters, thinEvents } = runtime;
+  const { thinEvents } = runtime;
   for (const job of await thinEvents.queue.getFailed(0, CHUNK - 1)) {
     const taken = await thinEvents.take(job.data);
     // A newer event of the record may have asked for another fetch.
@@ -118,7 +120,8 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
       const rule = `could not be fetched (${job.failedReason})`;
       const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
       const { source } = event;
-      await deadLetters.store(
+      await storeDeadLetter(
+        runtime,
         createDeadLetter(
           { eventKey: eventKey(event) },
           { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },

@@ -10,6 +10,7 @@ const COMMANDS = {
   simulate: async () => (await import("./simulate.ts")).simulateCommand(),
   mapping: async () => (await import("./mapping.ts")).mappingCommand(),
   status: async () => (await import("./status.ts")).statusCommand(),
+  why: async () => (await import("./why.ts")).whyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   held: async () => (await import("./held.ts")).heldCommand(),
   bulk: async () => (await import("./bulk.ts")).bulkCommand(),

@@ -131,6 +131,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
       staged.push(state);
       return { result: "staged", coalesced: false, expedite: false, needsJob: false };
     },
+    note() {},
     storeDeadLetter: async () => "stored",
     dropDeadLetter: async () => false,
   };

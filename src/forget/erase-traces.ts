@@ -71,7 +71,8 @@ async function eraseOnce(
 
 /** @returns false for a job that runs. */
 async function erasePiece(stores: Stores, { place, id }: Piece): Promise<boolean> {
-  const { deadLetters, inbox } = stores;
+  const { deadLetters, history, inbox } = stores;
+  if (place === "history") return history.eraseSubject(id);
   if (place === "dead") return deadLetters.drop(id);
   if (place === "inbox") return (await inbox.queue.remove(id)) === 1;
   return place === "fetch" && eraseFetch(stores, id);

@@ -2,7 +2,7 @@
 import type { Stores } from "../status/stores.ts";
 import type { EventNames } from "./name-event.ts";
 import { Person } from "./person.ts";
-import { readPieces, type Piece, type Place } from "./read-traces.ts";
+import { readHistories, readPieces, type Piece, type Place } from "./read-traces.ts";
 import { Records, type RecordTrace } from "./record-traces.ts";
 
 /** Kinds of traces, in the words that the command prints. */
@@ -15,6 +15,7 @@ export const TRACES = {
   dead: ["dead letter", "dead letters"],
   job: ["job of the queue sync", "jobs of the queue sync"],
   place: ["place in the order of service", "places in the order of service"],
+  history: ["history", "histories"],
   tries: ["count of tries", "counts of tries"],
 } as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
 
@@ -63,6 +64,10 @@ export class TraceFinder {
     const named = all.filter((piece) => this.#person.isIn(piece));
     // What is kept under a crmCode is looked at there.
     const pieces = named.filter(({ place }) => place !== "staged" && place !== "verify");
+    for (const subject of this.#person.subjects) {
+      if (await this.#stores.history.hasSubject(subject))
+        pieces.push({ place: "history", id: subject, subject });
+    }
     const counts: Counts = {};
     const count = (kind: TraceKind) => (counts[kind] = (counts[kind] ?? 0) + 1);
     for (const { place } of pieces) count(place);
@@ -73,7 +78,7 @@ export class TraceFinder {
       if (found.length > 0 || named.some((piece) => piece.crmCode === crmCode))
         crmCodes.push(crmCode);
     }
-    const subjects = new Set(named.flatMap(({ subject }) => subject ?? []));
+    const subjects = new Set([...named, ...pieces].flatMap(({ subject }) => subject ?? []));
     const related = all.filter((piece) => this.#person.isRelated(piece));
     return { counts, pieces, crmCodes, subjects: [...subjects], related };
   }
@@ -82,10 +87,11 @@ export class TraceFinder {
    * Where no trace tells the crmCode of a record, the mapping may make it from the subject. Only at
    * first: later the trace that told it is erased, and what the mapping makes may be of a stranger.
    */
-  async #learnFrom(all: readonly Piece[]): Promise<void> {
-    this.#person.learnFrom(all);
+  async #learnFrom(pieces: readonly Piece[]): Promise<void> {
+    this.#person.learnFrom(pieces);
     if (!this.#isFirst) return;
     this.#isFirst = false;
+    const all = [...pieces, ...(await readHistories(this.#stores, this.#given))];
     for (const name of this.#given) {
       const isTold = all.some(({ crmCode, subject }) => subject === name && crmCode !== undefined);
       if (isTold || !/^[^/]+\/.+$/.test(name)) continue;

@@ -13,12 +13,15 @@ const CHUNK = 200;
 /** All states in which a job holds its event. */
 const JOB_STATES = ["active", "wait", "prioritized", "delayed", "failed"] as const;
 
-/** `staged` and `verify`: kept under the crmCode itself, so they only tell further names. */
-export type Place = "inbox" | "fetch" | "dead" | "staged" | "verify";
+/**
+ * `staged` and `verify`: kept under the crmCode itself, so they only tell further names. `history`: of
+ * a record in the CRM; that of a relation is kept under its crmCode as well.
+ */
+export type Place = "inbox" | "fetch" | "dead" | "staged" | "verify" | "history";
 
 export interface Piece extends Named {
   readonly place: Place;
-  /** Of the job, the thin event or the dead letter. */
+  /** Of the job, the thin event or the dead letter; the subject of a history. */
   readonly id: string;
 }
 
@@ -29,6 +32,24 @@ export async function* readPieces(stores: Stores, names: EventNames): AsyncGener
   yield* readStaged(stores);
   yield* readProofs(stores);
   yield* readDeadLetters(stores, names);
+}
+
+/** What the histories of these names tell: to which crmCodes a record led, and the records of each. */
+export async function readHistories(
+  { history }: Stores,
+  names: Iterable<string>,
+): Promise<Named[]> {
+  const told: Named[] = [];
+  for (const name of names) {
+    const codes = await history.codesOf(name);
+    told.push(...codes.map((crmCode) => ({ crmCode, subject: name })));
+    for (const crmCode of [name, ...codes]) {
+      for (const step of await history.read({ crmCode })) {
+        if (step.kind === "event") told.push({ crmCode, subject: step.event.subject });
+      }
+    }
+  }
+  return told;
 }
 
 async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {

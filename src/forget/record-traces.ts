@@ -8,7 +8,7 @@ import { LANES } from "../sync/lane.ts";
 /** As long as ids of events are remembered: then no sender sends an older event again. */
 const ORDER_KEPT_S = 8 * 86_400;
 
-const KINDS = ["staged", "ledger", "verify", "tries", "place"] as const;
+const KINDS = ["staged", "ledger", "verify", "tries", "place", "history"] as const;
 
 export type RecordTrace = (typeof KINDS)[number] | "job";
 
@@ -71,6 +71,7 @@ export class Records {
       keys.erased(crmCode),
       keys.terminations,
       keys.heldTerminations,
+      keys.history("crmCode", crmCode),
     ];
   }
 }

@@ -186,6 +186,21 @@ function healthPaths() {
       },
     },
   });
+  const record = (operationId: string, place: string, name: string) => {
+    const { get: shared } = ops(
+      operationId,
+      `What \`crmsync why --json\` prints, by ${name}.`,
+      "JSON.",
+    );
+    const schema = { type: "string" };
+    const responses = {
+      ...shared.responses,
+      "404": response("Nothing is known of it; `error` says what that means.", ref("Error")),
+      "503": response("Redis does not answer.", ref("Error")),
+    };
+    const parameters = [{ name, in: place, required: true, schema }];
+    return { get: { ...shared, parameters, responses } };
+  };
   return {
     "/livez": get("live", "Whether the process runs.", { "200": response("It runs.") }),
     "/readyz": get("ready", "Whether events can be accepted.", {
@@ -194,5 +209,7 @@ function healthPaths() {
     }),
     "/metrics": ops("metrics", "Metrics for Prometheus.", "Text."),
     "/status": ops("status", "What `crmsync status --json` prints.", "JSON."),
+    "/records/{crmCode}": record("record", "path", "crmCode"),
+    "/records": record("recordOfCrm", "query", "subject"),
   };
 }

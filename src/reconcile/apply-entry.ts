@@ -11,6 +11,7 @@ import type { StagedStates } from "../state/staged-state.ts";
 import { acceptEvent, type Accepted } from "../sync/accept-event.ts";
 import { agrees } from "../sync/fingerprint.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
+import { notedEvent } from "../sync/noted.ts";
 import type { StageResult, StateToStage } from "../sync/staged-state.ts";
 import type { PlanEntry } from "./plan-file.ts";
 import type { PlanningView } from "./plan-record.ts";
@@ -67,6 +68,7 @@ export async function applyRecord(
       isSeen: async () => false,
       storeDeadLetter: async () => "superseded",
       dropDeadLetter: async () => false,
+      note() {},
     },
   );
   const staged = records.find(
@@ -101,6 +103,7 @@ export async function applyTermination(
     lane: "bulk",
     time: Date.parse(asOf),
     event: JSON.stringify(event),
+    noted: { event: notedEvent(event, { subject: event.subject }), ignored: undefined },
   };
   const { outcome, result } = await stageIfTrue({ was, wants: "" }, state, stores);
   const staged: Accepted = { ...result, crmCode: code, lane: "bulk" };

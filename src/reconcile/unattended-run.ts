@@ -124,7 +124,8 @@ async function apply(
   plan: OpenPlan,
   { onApplied, point, recordAct }: RunPorts,
 ): Promise<Readonly<Record<EntryOutcome, number>>> {
-  const view = { maxAgeHours: MAX_AGE_HOURS, point, recordAct, onProgress: onApplied };
+  const maxAgeHours = MAX_AGE_HOURS;
+  const view = { maxAgeHours, point, recordAct, onProgress: onApplied, onPause() {} };
   return (await carryOut(session, snapshot, plan, view)).outcomes;
 }
 

@@ -23,6 +23,8 @@ export interface ServiceClientOptions extends ExchangeOptions {
   readonly token: () => string;
   /** Called after every request that was sent; `status` is undefined when no response came. */
   readonly onExchange?: (exchange: {
+    /** The one that the request has spent. */
+    readonly permit: Permit;
     readonly operation: Operation;
     readonly method: Request["method"];
     readonly status: number | undefined;
@@ -88,6 +90,7 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     await permit.done("status" in result ? result : {});
     if (wasSent) {
       options.onExchange?.({
+        permit,
         operation,
         method: request.method,
         status: "status" in result ? result.status : undefined,

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
@@ -58,11 +59,13 @@ export class AuditActs {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #isConfigured: boolean;
+  readonly #history: History;
   readonly #push: RedisScript<number>;
   readonly #noteHead: RedisScript<number>;
 
   /** @param isConfigured whether AUDIT_LOG is set here; without it, acts are kept if it ever was. */
-  constructor(redis: Redis, keys: Keys, isConfigured: boolean) {
+  constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
+    this.#history = history;
     this.#redis = redis;
     this.#keys = keys;
     this.#isConfigured = isConfigured;
@@ -72,6 +75,9 @@ export class AuditActs {
 
   /** Call it before the act is done: no act is then without its line. */
   async record({ act, by, crmCode, event, details }: Act): Promise<void> {
+    // What is forgotten keeps no history.
+    if (crmCode !== undefined && act !== "forget")
+      this.#history.note({ crmCode }, { kind: "act", act });
     // By its id an act is recognised that a crash has let be written twice.
     const line = { act, id: randomUUID(), crmCode, ...details, event, by };
     const { auditActs, auditHeads } = this.#keys;

@@ -120,6 +120,12 @@ export interface Keys {
   readonly reconcileFolders: string;
   /** Sorted set hash of a kind of export → as of when its newest one was, ms. */
   readonly reconcileNewest: string;
+  /** Steps of a record by its crmCode, or by its subject while no crmCode is known; expires. */
+  history(of: "crmCode" | "subject", name: string): string;
+  /** crmCodes to which the record of a CRM led lately; expires with its history. */
+  historyCodes(subject: string): string;
+  /** Since when histories are kept without a gap, ms. */
+  readonly historySince: string;
   /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
   readonly jobsAdded: string;
 }
@@ -183,6 +189,9 @@ export function keysOf(prefix: string): Keys {
     reconcileOwner: `${prefix}:reconciliation:run:owner`,
     reconcileFolders: `${prefix}:reconciliation:folders`,
     reconcileNewest: `${prefix}:reconciliation:newest`,
+    history: (of, name) => `${prefix}:history:${of === "crmCode" ? "c" : "s"}:${hashOf(name)}`,
+    historyCodes: (subject) => `${prefix}:history:codes:${hashOf(subject)}`,
+    historySince: `${prefix}:history:since`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

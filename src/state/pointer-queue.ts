@@ -106,6 +106,21 @@ export class PointerQueue {
     return job.changePriority({ priority: 0, lifo: true }).then(() => first, goneOrThrow);
   }
 
+  /** When the job of a record is due, ms (undefined: it may run now); undefined without a job. */
+  async waitOf(crmCode: string): Promise<{ readonly dueAt: number | undefined } | undefined> {
+    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const job = id === null ? undefined : await this.queue.getJob(id);
+    if (job === undefined) return undefined;
+    return { dueAt: (await this.#dueAt(job)) || undefined };
+  }
+
+  /** How many bulk jobs go before that of a record; undefined when it is no bulk job that waits. */
+  async bulkAhead(crmCode: string): Promise<number | undefined> {
+    const id = await this.queue.getDeduplicationJobId(crmCode);
+    if (id === null) return undefined;
+    return (await this.#redis.zrank(this.queue.toKey("prioritized"), id)) ?? undefined;
+  }
+
   /** Whether a record has a job. */
   async hasJob(crmCode: string): Promise<boolean> {
     return (await this.queue.getDeduplicationJobId(crmCode)) !== null;

@@ -59,6 +59,9 @@ export const isFull = ({ usedBytes, limitBytes }: Memory): boolean =>
 const CLOSED_AT = 0.85;
 const OPEN_AT = 0.8;
 
+/** From this share on, nothing is kept that no change needs. */
+const TIGHT_AT = 0.75;
+
 /** Whether so much is used that no more events are accepted. @param wasClosed at the last reading */
 export const isClosed = ({ usedBytes, limitBytes }: Memory, wasClosed = false): boolean =>
   limitBytes > 0 && usedBytes >= limitBytes * (wasClosed ? OPEN_AT : CLOSED_AT);
@@ -70,16 +73,24 @@ const OPEN_FOR_MS = 100;
 export class MemoryGate {
   readonly #redis: Redis;
   #closed = false;
+  #share = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
 
   constructor(redis: Redis) {
     this.#redis = redis;
   }
 
+  /** Whether, when it was last asked, Redis was too full for what only people look at. */
+  get isTight(): boolean {
+    return this.#share >= TIGHT_AT;
+  }
+
   async isClosed(): Promise<boolean> {
     if (!this.#closed && performance.now() - this.#askedAt < OPEN_FOR_MS) return false;
     const field = fieldsOf(await this.#redis.info("memory"));
-    this.#closed = isClosed(memoryOf(field), this.#closed);
+    const memory = memoryOf(field);
+    this.#share = memory.limitBytes > 0 ? memory.usedBytes / memory.limitBytes : 0;
+    this.#closed = isClosed(memory, this.#closed);
     this.#askedAt = performance.now();
     return this.#closed;
   }

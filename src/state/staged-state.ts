@@ -19,6 +19,8 @@ import type {
   TakenState,
   WantedStatus,
 } from "../sync/staged-state.ts";
+import type { RunStep } from "../sync/step.ts";
+import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 import { keepsIn } from "./kept-fields.ts";
@@ -39,6 +41,14 @@ const SEEN_BATCH = 1000;
 
 /** After how long a proof is verified when an earlier request may still take effect, ms. */
 const VERIFY_AFTER_MS = 300_000;
+
+export interface StagedStatesOptions {
+  readonly verifyAfterMs?: number;
+  /** Without one, no steps are noted. */
+  readonly history?: History;
+}
+
+const NO_DAYS = 0;
 
 /** The field of a staged hash that counts each of them. */
 const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
@@ -61,16 +71,26 @@ export class StagedStates {
   readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #verifyAfterMs: number;
+  readonly #history: History;
   readonly #stage: RedisScript<[StageResult["result"], number, number, number?]>;
   readonly #seen: RedisScript<number[]>;
   readonly #take: RedisScript<string[]>;
   readonly #settle: RedisScript<SettleResult>;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing, verifyAfterMs: number = VERIFY_AFTER_MS) {
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    sealing: Sealing,
+    {
+      verifyAfterMs = VERIFY_AFTER_MS,
+      history = new History(redis, keys, NO_DAYS),
+    }: StagedStatesOptions = {},
+  ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
     this.#verifyAfterMs = verifyAfterMs;
+    this.#history = history;
     this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
     this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url));
@@ -79,6 +99,7 @@ export class StagedStates {
 
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter. */
   async stage(state: StateToStage): Promise<StageResult> {
+    const noted = this.#history.ofEvent(state.crmCode, state.noted);
     const keys = [
       this.#keys.staged(state.crmCode),
       this.#keys.ledger,
@@ -90,6 +111,7 @@ export class StagedStates {
       ...this.#seenKeys(),
       this.#keys.heldTerminations,
       this.#keys.keptFields,
+      ...noted.keys,
     ];
     const [payload, event] = await Promise.all([
       this.#sealing.seal(state.payload ?? "", state.crmCode),
@@ -112,6 +134,7 @@ export class StagedStates {
       state.fieldsOrder ?? "",
       state.eventOrder ?? "",
       state.keeps === undefined ? "" : textOfKeeps(state.keeps),
+      ...noted.args,
     ]);
     return {
       result,
@@ -198,10 +221,12 @@ export class StagedStates {
 
   /**
    * Gives a taken state back.
+   * @param step what its history says of the run.
    * @returns `more` when a newer state waits, `lost` when another worker has taken the record over.
    */
-  async settle(taken: TakenState, how: Settlement): Promise<SettleResult> {
-    return this.#settle(this.#settleKeys(taken.crmCode), [
+  async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
+    const noted = this.#history.ofRun(taken.crmCode, step);
+    return this.#settle(this.#settleKeys(taken.crmCode, noted.keys), [
       taken.crmCode,
       taken.token,
       rowArgument(how.row),
@@ -215,16 +240,19 @@ export class StagedStates {
       Math.ceil(this.#verifyAfterMs),
       how.held === true ? "1" : "",
       await this.#sealing.seal(how.kept ?? "", taken.crmCode),
+      ...noted.args,
     ]);
   }
 
   /** As if it had not been taken. */
   async #giveBack(crmCode: string, token: string): Promise<void> {
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", ""];
-    await this.#settle(this.#settleKeys(crmCode), [crmCode, token, "before", "", 0, ...nothing]);
+    const { keys, args } = this.#history.ofRun(crmCode, undefined);
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", ...args];
+    const how = [crmCode, token, "before", "", 0, ...nothing];
+    await this.#settle(this.#settleKeys(crmCode, keys), how);
   }
 
-  #settleKeys(crmCode: string): string[] {
+  #settleKeys(crmCode: string, historyKeys: readonly string[]): string[] {
     return [
       this.#keys.staged(crmCode),
       this.#keys.ledger,
@@ -233,6 +261,7 @@ export class StagedStates {
       this.#keys.verifyProofs,
       this.#keys.terminations,
       this.#keys.heldTerminations,
+      ...historyKeys,
     ];
   }
 

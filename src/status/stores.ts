@@ -17,6 +17,7 @@ import { EndedSessions } from "../state/ended-sessions.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
+import { History } from "../state/history.ts";
 import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { BulkPauses } from "../state/bulk-pause.ts";
@@ -89,6 +90,7 @@ export interface Stores {
   readonly demand: Demand;
   readonly auditActs: AuditActs;
   readonly endedSessions: EndedSessions;
+  readonly history: History;
   /** Reads the quota without taking part in it. */
   readonly quotaState: Reading<QuotaState>;
   /** Closes the queues and the connection. */
@@ -101,6 +103,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const keys = keysOf(prefix);
   const sealing = new Sealing(config.stateKeys);
   const heartbeats = new Heartbeats(redis, keys);
+  const history = new History(redis, keys, config.HISTORY_DAYS);
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
@@ -115,7 +118,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     inbox,
     pointers,
     thinEvents,
-    staged: new StagedStates(redis, keys, sealing, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
+    staged: new StagedStates(redis, keys, sealing, {
+      verifyAfterMs: config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS,
+      history,
+    }),
     verifications: new Verifications(redis, keys, sealing),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
@@ -149,7 +155,8 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     stateAge: new StateAge(redis, keys),
     settledLately: new SettledLately(redis, keys),
     stateVersion: new StateVersion(redis, keys, heartbeats),
-    auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined),
+    auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
+    history,
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),

@@ -12,7 +12,9 @@ import type { Lane } from "./lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import { crmToFetchFrom, planChange, type Plan, type RecordChange } from "./plan-change.ts";
 import type { Problem } from "./problem.ts";
+import { notedEvent, notedProblems, notedText } from "./noted.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
+import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
 
 const NO_LISTS: TenantLists = new Map();
@@ -42,6 +44,8 @@ export interface AcceptPorts {
    * @returns whether there was one.
    */
   dropDeadLetter(crmCode: string, order: string): Promise<boolean>;
+  /** Adds a step to the history of the record that an event is about; staging does so by itself. */
+  note(step: EventStep, crmCode: string | undefined): void;
 }
 
 /** How an event arrived. */
@@ -110,6 +114,8 @@ interface RecordToAccept extends RecordChange {
   readonly time: string;
   readonly order: string;
   readonly arrival: Arrival;
+  /** Of its mapping. */
+  readonly warnings?: Extract<Mapped, { kind: "mapped" }>["warned"];
 }
 
 async function acceptRecord(
@@ -125,6 +131,7 @@ async function acceptRecord(
   const crm = crmToFetchFrom(record);
   if (crm !== undefined) {
     const problem = await ports.fetch(event, crm, order);
+    if (problem === undefined) note(record, { result: "fetching" }, ports);
     return problem === undefined
       ? ended("fetching", event.lane)
       : reject(record, { reason: "not_fetched", crmCode: undefined, problems: [problem] }, ports);
@@ -139,13 +146,14 @@ async function acceptRecord(
   if (isRefusedByLists(plan, mapped) && (await ports.askListsAgain())) {
     return ended("waiting", event.lane);
   }
+  const warnings = mapped.kind === "mapped" ? mapped.warned : undefined;
   switch (plan.kind) {
     case "ignore":
       return ignore(record, plan, ports);
     case "reject":
-      return reject(record, plan, ports);
+      return reject({ ...record, warnings }, plan, ports);
     case "stage":
-      return stage(record, plan, ports);
+      return stage({ ...record, warnings }, plan, ports);
   }
 }
 
@@ -158,10 +166,11 @@ function isRefusedByLists(plan: Plan, mapped: Mapped): boolean {
 }
 
 async function stage(
-  { event, key, order, time }: RecordToAccept,
+  record: RecordToAccept,
   plan: Extract<Plan, { kind: "stage" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
+  const { event, key, order, time } = record;
   const { kind: _, payload, leaves, ...state } = plan;
   const staged = await ports.stage({
     ...state,
@@ -171,6 +180,7 @@ async function stage(
     lane: event.lane,
     time: Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
+    noted: { event: eventOf(record), ignored: leaves },
   });
   const accepted = { ...staged, crmCode: plan.crmCode, lane: event.lane };
   return leaves === undefined ? accepted : { ...accepted, ignored: leaves };
@@ -178,10 +188,12 @@ async function stage(
 
 /** Nothing is wrong with a record that is ignored: an earlier dead letter of it tells nothing now. */
 async function ignore(
-  { event, order }: RecordToAccept,
+  record: RecordToAccept,
   { reason, crmCode }: Extract<Plan, { kind: "ignore" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
+  const { event, order } = record;
+  note(record, { result: "ignored", crmCode, ignored: reason }, ports);
   const dropped = crmCode !== undefined && (await ports.dropDeadLetter(crmCode, order));
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
@@ -193,10 +205,11 @@ interface Rejection {
 }
 
 async function reject(
-  { event, order, arrival }: RecordToAccept,
+  record: RecordToAccept,
   { reason, crmCode, problems }: Rejection,
   ports: AcceptPorts,
 ): Promise<Accepted> {
+  const { event, order, arrival } = record;
   const key = eventKey(event);
   if (await ports.isSeen(key)) return ended("duplicate", event.lane);
   const stored = await ports.storeDeadLetter(
@@ -209,9 +222,30 @@ async function reject(
       at: presentOf(arrival),
     }),
   );
+  const why = notedProblems(reason, problems);
+  note(
+    record,
+    { result: stored === "stored" ? "rejected" : stored, crmCode, problems: why },
+    ports,
+  );
   return stored === "superseded"
     ? { ...ended("superseded", event.lane), crmCode }
     : { ...ended("rejected", event.lane), crmCode, reason, problems };
+}
+
+/** As its history names the event of this record. */
+const eventOf = ({ event, subject, arrival, warnings }: RecordToAccept): NotedEvent =>
+  notedEvent(event, { subject, warnings, redriven: arrival.redrivenAt !== undefined });
+
+function note(
+  record: RecordToAccept,
+  end: Pick<EventStep, "result"> &
+    Partial<Pick<EventStep, "ignored" | "problems">> & { crmCode?: string | undefined },
+  ports: AcceptPorts,
+): void {
+  const { crmCode, ignored, problems, result } = end;
+  const event = eventOf(record);
+  ports.note({ kind: "event", event, result, coalesced: false, ignored, problems }, crmCode);
 }
 
 async function rejectEnvelope(
@@ -233,6 +267,12 @@ async function rejectEnvelope(
     },
   );
   await ports.storeDeadLetter(deadLetter);
+  const noted = notedText(value, { redriven: arrival.redrivenAt !== undefined });
+  if (noted !== undefined) {
+    const step = { kind: "event", event: noted, result: "rejected", coalesced: false } as const;
+    const why = notedProblems("bad_event", problems);
+    ports.note({ ...step, ignored: undefined, problems: why }, undefined);
+  }
   return { ...ended("rejected", "live"), reason: "bad_event", problems };
 }
 

@@ -19,6 +19,8 @@ export type Mapped =
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
       /** Whether a value was left out because the tenant's lists do not allow it. */
       readonly leftOutByLists?: boolean;
+      /** Fields that the mapping left out or changed, each with the reason, for its history. */
+      readonly warned?: readonly { readonly field: string; readonly reason: string }[];
     }
   /** The mapping says that the service does not need this record. */
   | {

@@ -2,6 +2,7 @@
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keeps } from "./keeps.ts";
 import type { Lane } from "./lane.ts";
+import type { EventStep } from "./step.ts";
 import type { EarlierFields, LedgerRow } from "./ledger-row.ts";
 
 /** The status that the relation must have: the payload's own (`mapped`), or one that an event forces. */
@@ -27,6 +28,8 @@ export interface StateToStage {
   readonly eventOrder?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
+  /** What the record's history says of the event; absent for a state that no event brought. */
+  readonly noted?: Pick<EventStep, "event" | "ignored"> | undefined;
 }
 
 export interface StageResult {

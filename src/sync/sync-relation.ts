@@ -34,7 +34,12 @@ export interface SyncPorts {
   admitTermination(crmCode: string, when: "now" | "next"): Promise<boolean>;
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
-  settle(state: TakenState, how: Settlement): Promise<SettleResult>;
+  /** @param end how the run ends, for the history of the record. */
+  settle(
+    state: TakenState,
+    how: Settlement,
+    end: Pick<RunEnd, "outcome" | "reason" | "problems">,
+  ): Promise<SettleResult>;
   /** Writes the change's line of the audit trail. */
   audit(state: TakenState, change: AuditedChange): Promise<void>;
   storeDeadLetter(
@@ -84,14 +89,17 @@ async function carryOut(
 ): Promise<RunEnd> {
   const complete = { next: { kind: "complete" } } as const;
   switch (decision.kind) {
-    case "skip":
-      await ports.settle(state, { row: { ...known, ...settledBy(state) }, finished: true });
-      return { ...complete, outcome: "skipped", reason: decision.why };
+    case "skip": {
+      const end = { ...complete, outcome: "skipped", reason: decision.why } as const;
+      await ports.settle(state, { row: { ...known, ...settledBy(state) }, finished: true }, end);
+      return end;
+    }
     case "reject": {
       const problems = REJECTIONS[decision.why];
+      const end = { ...complete, outcome: "rejected", reason: decision.why, problems } as const;
       await ports.storeDeadLetter(state, decision.why, problems);
-      await ports.settle(state, { row: "before", finished: true });
-      return { ...complete, outcome: "rejected", reason: decision.why, problems };
+      await ports.settle(state, { row: "before", finished: true }, end);
+      return end;
     }
     case "create":
     case "update":
@@ -113,7 +121,7 @@ async function carryOut(
       // Before the ledger knows it: after a crash in between the change runs again, and has two lines.
       const change = auditedChange(decision, settled, state);
       if (change !== undefined) await ports.audit(state, change);
-      const result = await ports.settle(state, settlement);
+      const result = await ports.settle(state, settlement, end);
       return result === "more" ? withoutOldDelay(end, settlement, ports) : end;
     }
   }
@@ -122,7 +130,7 @@ async function carryOut(
 /** Too many relations were terminated lately: a person decides about this one. */
 async function hold(state: TakenState, ports: SyncPorts): Promise<RunEnd> {
   const settlement = { row: "before", finished: false, held: true, ...stillOpen(state) } as const;
-  const result = await ports.settle(state, settlement);
+  const result = await ports.settle(state, settlement, { outcome: "held" });
   if (result === "more") return { next: { kind: "again" }, reason: "held" };
   return result === "lost" ? { next: COMPLETE } : { next: COMPLETE, outcome: "held" };
 }

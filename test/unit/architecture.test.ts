@@ -17,6 +17,7 @@ const SYNC_TYPES = [
   "src/sync/problem.ts",
   "src/sync/service-reply.ts",
   "src/sync/staged-state.ts",
+  "src/sync/step.ts",
 ];
 
 const SPEC = "src/service-spec";
@@ -91,6 +92,13 @@ const RULES: Rules = {
       "src/mapping/is-object.ts",
       "src/ops/user-error.ts",
     ],
+    "src/history": [
+      ...SYNC_TYPES,
+      "src/event/event-key.ts",
+      "src/quota/quota-keys.ts",
+      "src/state",
+      "src/status",
+    ],
     "src/reconcile": [
       SPEC,
       "src/config.ts",
@@ -164,6 +172,7 @@ const RULES: Rules = {
       "src/crm",
       "src/dead-letters",
       "src/event",
+      "src/history",
       "src/http",
       "src/mapping",
       "src/ops",

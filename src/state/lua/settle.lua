@@ -1,9 +1,10 @@
 -- Gives a taken state back.
 --
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
---       7 terminations  8 terminations:held
+--       7 terminations  8 terminations:held  9 history
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs  12 held  13 kept
+--       10 proof  11 verifyMs  12 held  13 kept  14 historyMs  15 extra, and 16 body of the step
+--       (note-step.lua)
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
@@ -15,12 +16,15 @@
 --   verifyMs  after how long it is verified
 --   held      '1' when this state is a termination that a person must release
 --   kept      what the service has in the kept fields, for the next run; '' not read
+--   historyMs for how long history is kept; '' not
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
 local crmCode, token, row, finished = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local holdMs = tonumber(ARGV[5])
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
+--- @include "note-step.lua"
+noteStep(KEYS[9], ARGV[14], '', 'R', ARGV[15], ARGV[16])
 if s.tt ~= token then return 'lost' end
 
 if row ~= 'before' and row ~= '' then

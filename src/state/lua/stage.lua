@@ -8,21 +8,34 @@
 --       12 id of the record's dead letter  13 most event keys to remember in a day
 --       14 order of the event that the payload is from  15 order of `event`; each '': this one
 --       16 the mapping's kept fields, written if Redis does not know any ('': not)
+--       17 for how long history is kept, ms ('': not)  18 origin, and 19 rest of its step
 -- Returns { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1; of what was staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
 --             held: it replaced a held termination, and is one itself
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
 --             the retry of an older state
 --   needsJob  1 when no job of the record waits
--- The last of KEYS are terminations:held and kept-fields.
+-- The last of KEYS are terminations:held, kept-fields, history and history:codes.
 local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local historyCodes, history = table.remove(KEYS), table.remove(KEYS)
 local keptFields = table.remove(KEYS)
 local heldList = table.remove(KEYS)
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "count-out.lua"
 --- @include "agrees.lua"
+--- @include "note-step.lua"
+--- @include "note-code.lua"
+local RESULT_CODES = {
+  staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
+}
+local function ended(result, coalesced, expedite, needsJob)
+  noteStep(history, ARGV[17], ARGV[18], 'E', '',
+    RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[19])
+  noteCode(historyCodes, ARGV[17], crmCode)
+  return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob and 1 or 0 }
+end
 
 if eventKey ~= '' then
   for i = 9, #KEYS do
@@ -56,7 +69,8 @@ local stagedFields = s.of or s.o
 if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
   if payload == '' or (settledFields and older(order, settledFields)) or
     (stagedFields and older(order, stagedFields)) then
-    return { 'superseded', 0, 0 }
+    -- An erased record that is still erased afterwards keeps no history.
+    return erased and { 'superseded', 0, 0 } or ended('superseded')
   end
   -- The newest event brought no record: the fields of this one are the newest, its status is not.
   fingerprint = ''
@@ -119,7 +133,7 @@ if settled then
   redis.call('ZREM', KEYS[5], crmCode)
   redis.call('ZREM', KEYS[6], crmCode)
   redis.call('ZREM', heldList, crmCode)
-  return { settled, pending and 1 or 0, 0 }
+  return ended(settled, pending)
 end
 
 local newLane = (s.v and s.l == 'live') and 'live' or lane
@@ -141,7 +155,7 @@ if status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
 local forPerson = s.v and s.hv == s.v
 if forPerson and status == 'terminated' then
   redis.call('HSET', KEYS[1], 'hv', version)
-  return { 'held', 1, 0 }
+  return ended('held', true)
 end
 redis.call('HDEL', KEYS[1], 'hv')
 redis.call('ZREM', heldList, crmCode)
@@ -149,4 +163,4 @@ redis.call('ZREM', heldList, crmCode)
 local since = redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode)
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
 redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-return { 'staged', pending and 1 or 0, expedite and 1 or 0, (not pending or forPerson) and 1 or 0 }
+return ended('staged', pending, expedite, not pending or forPerson)

@@ -55,6 +55,18 @@ const stateOf = (crmCode: string, order: string): StateToStage => ({
   lane: "live",
   time: 1,
   event: JSON.stringify(personEvent(crmCode)),
+  noted: {
+    event: {
+      source: "test",
+      id: `${crmCode} ${order}`,
+      type: "updated",
+      subject: `contact/${crmCode}`,
+      time: 1,
+      warnings: [],
+      redriven: false,
+    },
+    ignored: undefined,
+  },
 });
 
 /** Every kind of trace of one person; the record in the CRM is `contact/<code>`. */
@@ -121,6 +133,8 @@ const KINDS = {
   job: 1,
   place: 1,
   tries: 1,
+  // One of the relation, and to which crmCode its record led.
+  history: 2,
 };
 
 describe("crmsync forget", () => {

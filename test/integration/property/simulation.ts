@@ -71,7 +71,7 @@ export class Simulation {
     this.#redis = redis;
     this.#keys = keysOf(uniquePrefix());
     const sealing = new Sealing([]);
-    this.#staged = new StagedStates(redis, this.#keys, sealing, 0);
+    this.#staged = new StagedStates(redis, this.#keys, sealing, { verifyAfterMs: 0 });
     this.#verifications = new Verifications(redis, this.#keys, sealing);
     const window = { limit: terminateLimit, windowMs: HOLD_MS };
     this.#guard = new TerminationGuard(redis, this.#keys, window);
@@ -85,6 +85,7 @@ export class Simulation {
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state) => this.#staged.stage({ ...state, keeps }),
+      note() {},
       storeDeadLetter: (deadLetter) => this.deadLetters.store(deadLetter),
       askListsAgain: async () => false,
       dropDeadLetter: async () => false,

@@ -1,0 +1,46 @@
+/** `crmsync why`: tells what became of one record. */
+import { Command } from "commander";
+import { storyOf, type Story } from "../history/story.ts";
+import { printable } from "../ops/printable.ts";
+import { withStores } from "./with-stores.ts";
+
+export function whyCommand(): Command {
+  return new Command("why")
+    .description("tell what became of one record, and why it is not on the service yet")
+    .argument("<name>", "its crmCode, or its record in the CRM, such as contact/7")
+    .option("--json", "print the JSON of GET /records")
+    .addHelpText(
+      "after",
+      `
+The first line answers, the next says what to do; then the last steps of its history, newest first.
+Steps are kept HISTORY_DAYS (30), at most 20 of each record, and name fields without their values.
+Times are in UTC. Costs no request.`,
+    )
+    .action(why);
+}
+
+async function why(name: string, { json }: { json?: true }): Promise<void> {
+  await withStores(async (stores) => {
+    const story = await storyOf(stores, name);
+    const text = json ? [JSON.stringify(story)] : linesOf(story);
+    process.stdout.write(text.map((line) => `${printable(line)}\n`).join(""));
+  });
+}
+
+function linesOf(story: Story): string[] {
+  const { answer, crmCode, historySince, name, others, remedy, runbook, steps, subject } = story;
+  const about = [
+    ...(crmCode === null || crmCode === name ? [] : [`crmCode ${crmCode}`]),
+    ...(subject === null || subject === name ? [] : [`record ${subject}`]),
+  ];
+  const remedies = [remedy, runbook && `(${runbook})`].filter(Boolean).join(" ");
+  return [
+    `${name}${about.length === 0 ? "" : ` (${about.join(", ")})`}: ${answer}`,
+    ...(remedies === "" ? [] : [remedies]),
+    ...others.map((other) => `it also led to the crmCode ${other.crmCode}: ${other.answer}`),
+    ...steps.map(({ at, says }) => `  ${at.slice(0, 19)}Z  ${says}`),
+    historySince === null
+      ? "  no history is kept (HISTORY_DAYS is 0, or no process has run yet)"
+      : `  earlier steps are not kept: the last 20, since ${historySince.slice(0, 19)}Z`,
+  ];
+}

@@ -1,0 +1,127 @@
+/** Decides what to say of one record: its fate, in one sentence, and the remedy. Pure. */
+import { clockTime } from "../status/clock-time.ts";
+import { stopsIn } from "../status/stops.ts";
+import { REMEDIES } from "../sync/dead-letter.ts";
+import type { FateOfRecord } from "./fates.ts";
+import { restFate } from "./rest-fate.ts";
+import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";
+import { problemsText } from "./problems-text.ts";
+import { shellWord } from "./shell-word.ts";
+
+/** A turn that is nearer than this counts as now, ms. */
+const NOW_MS = 2000;
+
+export function fateOf(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
+  const { fetchFrom, letter, waiting } = facts;
+  if (letter !== undefined) return rejectedFate(letter, facts);
+  if (waiting !== undefined) return waitingFate(waiting, facts, shared);
+  if (fetchFrom !== undefined) return fetchingFate(fetchFrom, shared);
+  return restFate(facts, shared);
+}
+
+/** A letter is never older than a state that waits: staging deletes those. */
+function rejectedFate({ at, id, problems, reason }: Letter, facts: RecordFacts): FateOfRecord {
+  const act = facts.steps.findLast((step) => step.kind === "act" && step.act === "dead.redrive");
+  const redriven =
+    act !== undefined && act.at > at
+      ? `; redriven at ${clockTime(act.at)}, and not accepted again yet`
+      : "";
+  const older = facts.waiting === undefined ? "" : "; an older change of it waits to be sent";
+  const name = shellWord(facts.crmCode ?? id);
+  return {
+    fate: "rejected",
+    answer: `was rejected at ${clockTime(at)}: ${problemsText(reason, problems)}${redriven}${older}`,
+    remedy: `${REMEDIES[reason]} crmsync dead show ${name}; crmsync dead redrive ${name} --apply`,
+    runbook: "crmsyncdeadletters",
+  };
+}
+
+function waitingFate(waiting: WaitingState, facts: RecordFacts, shared: SharedFacts): FateOfRecord {
+  const { dueAt, heldSince, takenUntil } = waiting;
+  const { now } = shared.readings;
+  if (heldSince !== undefined) return heldFate(heldSince, waiting, facts);
+  if (takenUntil !== undefined) {
+    return {
+      fate: "sending",
+      answer: `is being sent now: the change of ${clockTime(waiting.time)} (it is tried again from ${clockTime(takenUntil)} on, should its process have died)`,
+    };
+  }
+  const [stop] = stopsIn(shared.readings);
+  if (stop !== undefined) {
+    const { runbook, says } = stop;
+    return {
+      fate: "stopped",
+      answer: `waits because sending is stopped: ${says.replace(/\.$/, "")}`,
+      remedy: stop.endsByItself
+        ? "It is sent once that has passed."
+        : "It is kept, and sent once that is over: the runbook says how to end it.",
+      runbook,
+    };
+  }
+  if (dueAt !== undefined && dueAt > now) return retryFate(waiting, dueAt);
+  return turnFate(waiting, shared);
+}
+
+function heldFate(since: number, { time }: WaitingState, facts: RecordFacts): FateOfRecord {
+  const name = shellWord(facts.crmCode ?? facts.name);
+  return {
+    fate: "held",
+    answer: `its termination (event of ${clockTime(time)}) is held since ${clockTime(since)}: more relations were to be terminated than TERMINATE_LIMIT allows`,
+    remedy: `Release it with crmsync held release ${name} --apply, or let the relation live with crmsync held drop ${name} --apply.`,
+    runbook: "crmsyncheldterminations",
+  };
+}
+
+function retryFate({ failure, tries }: WaitingState, dueAt: number): FateOfRecord {
+  const why = failure === undefined ? "" : `: ${failure}`;
+  const said =
+    tries === 0
+      ? `its last reply must be confirmed${why}`
+      : `${tries === 1 ? "one request" : `${tries} requests`} had no usable reply${why}`;
+  return {
+    fate: "waits_for_retry",
+    answer: `waits for its next try, about ${clockTime(dueAt)}: ${said}`,
+    remedy: "It is tried again by itself; if that goes on, see the runbook.",
+    runbook: "one-record-is-missing",
+  };
+}
+
+/** Nothing keeps it back but the quota, and the records before it. */
+function turnFate(
+  { ahead, hasJob, lane }: WaitingState,
+  { readings: { now, quota } }: SharedFacts,
+): FateOfRecord {
+  const others = ahead.live + ahead.bulk;
+  const live = ahead.live + Number(lane === "live");
+  const at = quota.hasSent
+    ? quota.drainedAt({ live, bulk: ahead.bulk + Number(lane === "bulk") })
+    : undefined;
+  const isNow = at !== undefined && at - now <= NOW_MS;
+  const when =
+    at === undefined ? "" : isNow ? ", and is sent about now" : `, about ${clockTime(at)}`;
+  const behind =
+    others === 0 ? "before all others" : `behind ${others} ${others === 1 ? "other" : "others"}`;
+  const bulk = lane === "bulk" ? ", in the lane bulk" : "";
+  const job = hasJob ? "" : "; its job is missing, which the sweep repairs within 10 s";
+  return {
+    fate: "waits_for_quota",
+    answer: `waits for quota${when}, ${behind}${bulk}${job}`,
+    remedy: "It is sent by itself when its turn comes; crmsync status shows the quota.",
+    runbook: "crmsyncquotaexhausted",
+  };
+}
+
+function fetchingFate(crm: string, { readings }: SharedFacts): FateOfRecord {
+  const { fetchFailure } = readings;
+  const why =
+    fetchFailure?.crm === crm ? `; ${crm} does not return records now (${fetchFailure.why})` : "";
+  return {
+    fate: "fetching",
+    answer: `waits to be fetched from ${crm}, which has only told that it changed${why}`,
+    remedy:
+      why === ""
+        ? "It is fetched by itself."
+        : "Check the address and the credentials of the CRM; the fetch is tried again by itself.",
+    runbook: "crmsyncrecordsnotfetched",
+  };
+}

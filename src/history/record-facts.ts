@@ -1,0 +1,176 @@
+/** Reads what is known of one record now, and the steps that led there. */
+import { eventKey } from "../event/event-key.ts";
+import { quotaKeys } from "../quota/quota-keys.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import type { Readings } from "../status/readings.ts";
+import type { Stores } from "../status/stores.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
+import type { Lane } from "../sync/lane.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { WantedStatus } from "../sync/staged-state.ts";
+import type { EventStep, Step } from "../sync/step.ts";
+import { otherCase } from "./names.ts";
+
+/** What all records share. */
+export interface SharedFacts {
+  readonly readings: Readings;
+  /** Since when no step is missing, ms; undefined when no history is kept. */
+  readonly historySince: number | undefined;
+  readonly keptMs: number;
+}
+
+/** A state that waits to be sent. Times in ms. */
+export interface WaitingState {
+  readonly lane: Lane;
+  readonly status: WantedStatus;
+  /** When its newest change happened in the CRM. */
+  readonly time: number;
+  /** Since when it is held for a person. */
+  readonly heldSince: number | undefined;
+  /** A person has approved the termination. */
+  readonly isApproved: boolean;
+  readonly tries: number;
+  /** Until when a worker has taken it. */
+  readonly takenUntil: number | undefined;
+  /** When its job is due; undefined when it may run now. */
+  readonly dueAt: number | undefined;
+  readonly hasJob: boolean;
+  /** Why its last try failed, as the client names it. */
+  readonly failure: string | undefined;
+  /** Requests that are sent before it. */
+  readonly ahead: Readonly<Record<Lane, number>>;
+}
+
+/** Name, fields and remedy of a dead letter; never its event. */
+export type Letter = Pick<StoredDeadLetter, "id" | "reason" | "problems" | "at" | "crmCode">;
+
+export interface RecordFacts {
+  readonly name: string;
+  readonly crmCode: string | undefined;
+  readonly row: LedgerRow | undefined;
+  readonly waiting: WaitingState | undefined;
+  readonly letter: Letter | undefined;
+  /** The CRM from which the record must be fetched first. */
+  readonly fetchFrom: string | undefined;
+  /** Oldest first. */
+  readonly steps: readonly Step[];
+  /** `crmsync forget` has erased it, and it may be on the service. */
+  readonly isErased: boolean;
+  /** The same crmCode in another case, of which something is known. */
+  readonly otherCase: string | undefined;
+}
+
+interface Asked {
+  readonly name: string;
+  readonly crmCode: string | undefined;
+  readonly subject: string | undefined;
+}
+
+export async function readFacts(
+  stores: Stores,
+  { name, crmCode, subject }: Asked,
+  { readings, keptMs }: SharedFacts,
+): Promise<RecordFacts> {
+  const { history, ledger } = stores;
+  const [row, waiting, ofCode, ofSubject] = await Promise.all([
+    crmCode === undefined ? undefined : ledger.row(crmCode),
+    crmCode === undefined ? undefined : readWaiting(stores, crmCode, readings),
+    crmCode === undefined ? [] : history.read({ crmCode }),
+    subject === undefined ? [] : history.read({ subject }),
+  ]);
+  const steps = [...ofCode, ...ofSubject]
+    .filter(({ at }) => at > readings.now - keptMs)
+    .sort((a, b) => a.at - b.at);
+  const letter = await findLetter(stores, crmCode, steps);
+  // Without a history, only the search tells.
+  const isFetched =
+    keptMs === 0 || steps.some((step) => step.kind === "event" && step.result === "fetching");
+  const fetchFrom =
+    subject === undefined || !isFetched ? undefined : await findFetch(stores, subject);
+  const isNew = row === undefined && waiting === undefined && letter === undefined;
+  return {
+    name,
+    crmCode,
+    row,
+    waiting,
+    letter,
+    fetchFrom,
+    steps,
+    isErased: (await stores.redis.exists(stores.keys.erased(crmCode ?? name))) === 1,
+    otherCase: isNew && steps.length === 0 ? await otherCase(stores, name) : undefined,
+  };
+}
+
+async function readWaiting(
+  stores: Stores,
+  crmCode: string,
+  readings: Readings,
+): Promise<WaitingState | undefined> {
+  const { heldTerminations, keys, pointers, redis } = stores;
+  const field = await redis.hgetall(keys.staged(crmCode));
+  if (field["v"] === undefined) return undefined;
+  const lane = field["l"] as Lane;
+  const isHeld = field["hv"] === field["v"];
+  const [held, job, details] = await Promise.all([
+    isHeld ? heldTerminations.find(crmCode) : undefined,
+    pointers.waitOf(crmCode),
+    redis.hget(keys.retriedDetails, crmCode),
+  ]);
+  const until = Number(field["tu"] ?? 0);
+  return {
+    lane,
+    status: field["st"] as WantedStatus,
+    time: Number(field["t"]),
+    heldSince: isHeld ? (held?.heldAt ?? readings.now) : undefined,
+    isApproved: field["ok"] === "1",
+    tries: Number(field["n"] ?? 0),
+    takenUntil: field["tv"] !== undefined && until > readings.now ? until : undefined,
+    dueAt: job?.dueAt,
+    hasJob: job !== undefined,
+    failure: details === null ? undefined : (JSON.parse(details) as { reason: string }).reason,
+    ahead: await countAhead(stores, crmCode, lane, readings),
+  };
+}
+
+/** Live records by their rank in the order of service, bulk ones after them in the order of their jobs. */
+async function countAhead(
+  { config, keys, pointers, redis }: Stores,
+  crmCode: string,
+  lane: Lane,
+  { unsynced }: Readings,
+): Promise<WaitingState["ahead"]> {
+  if (lane === "bulk") {
+    return { live: unsynced.live, bulk: (await pointers.bulkAhead(crmCode)) ?? 0 };
+  }
+  const { priorities } = quotaKeys(config.QUEUE_PREFIX);
+  const rank = await redis.zrank(priorities, crmCode);
+  const live = rank ?? (await redis.zrank(keys.unsynced("live"), crmCode)) ?? 0;
+  return { live, bulk: 0 };
+}
+
+/** The letter of the relation, or that of the newest event for which no relation was known. */
+async function findLetter(
+  { deadLetters }: Stores,
+  crmCode: string | undefined,
+  steps: readonly Step[],
+): Promise<Letter | undefined> {
+  if (crmCode !== undefined) {
+    const letter = await deadLetters.find(deadLetterId(crmCode));
+    if (letter !== undefined) return letter;
+  }
+  const rejected = steps.findLast(
+    (step): step is Step & EventStep => step.kind === "event" && step.result === "rejected",
+  );
+  return rejected && deadLetters.find(`e:${eventKey(rejected.event)}`);
+}
+
+async function findFetch({ keys, redis }: Stores, subject: string): Promise<string | undefined> {
+  let cursor = "0";
+  do {
+    const [next, flat] = await redis.hscan(keys.thinEvents, cursor, "COUNT", 500);
+    cursor = next;
+    const found = flat.find((field, index) => index % 2 === 0 && field.endsWith(`|${subject}`));
+    if (found !== undefined) return found.slice(0, -subject.length - 1).replace(/ deletion$/, "");
+  } while (cursor !== "0");
+  return undefined;
+}

@@ -1,0 +1,155 @@
+/** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
+import { unfinished } from "../status/backlog.ts";
+import { clockTime } from "../status/clock-time.ts";
+import { IGNORE_REASONS } from "../sync/mapped.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { EventStep, Step } from "../sync/step.ts";
+import type { FateOfRecord } from "./fates.ts";
+import type { RecordFacts, SharedFacts } from "./record-facts.ts";
+
+type NotedEventStep = Step & EventStep;
+
+export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
+  const last = facts.steps.findLast((step): step is NotedEventStep => step.kind === "event");
+  const known = knownOf(facts, shared);
+  const ended = last && eventFate(last, facts, known);
+  if (ended !== undefined) return ended;
+  if (facts.row !== undefined || facts.steps.length > 0) return known;
+  return neverSeen(facts, shared);
+}
+
+/** What the last event led to, where that is not simply what the service has. */
+function eventFate(
+  last: NotedEventStep,
+  facts: RecordFacts,
+  known: FateOfRecord,
+): FateOfRecord | undefined {
+  const event = `the last event (${whenOf(last)})`;
+  const dropped = facts.steps.findLast((step) => step.kind === "act" && step.at >= last.at);
+  switch (last.result) {
+    case "ignored":
+      return {
+        fate: "ignored",
+        answer: `${event} was ignored: ${ignoredText(last)}; ${known.answer}`,
+        remedy:
+          "Nothing, if the record is not meant to be on the service; otherwise correct the record or the mapping, and see what becomes of it with crmsync preview.",
+      };
+    case "rejected": {
+      const at = dropped?.kind === "act" && dropped.act === "dead.drop" ? dropped.at : undefined;
+      const gone =
+        at === undefined
+          ? "its dead letter is gone: it has expired, or was dropped"
+          : `its dead letter was dropped at ${clockTime(at)}`;
+      return {
+        fate: "rejected",
+        answer: `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}; ${gone}; ${known.answer}`,
+        remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
+      };
+    }
+    case "unchanged":
+      if (known.fate !== "on_service") return undefined;
+      return { ...known, fate: "unchanged", answer: `${known.answer}; ${event} changed nothing` };
+    case "superseded":
+      return {
+        ...known,
+        fate: "superseded",
+        answer: `${known.answer}; ${event} is older than what was known, and was superseded`,
+      };
+    case "staged":
+    case "held":
+    case "nothing_to_terminate":
+    case "fetching":
+      return undefined;
+  }
+}
+
+/** What the ledger says. */
+function knownOf({ row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
+  const isWarm = readings.warmUp.state === "done";
+  if (row === undefined) {
+    return isWarm
+      ? { fate: "not_on_service", answer: "the service does not have it" }
+      : {
+          fate: "uncertain",
+          answer: "whether the service has it is not known: the ledger is cold",
+        };
+  }
+  const proven = `last proven at ${clockTime(row.provedAt)}`;
+  if (row.uncertain || row.exists === undefined) {
+    return {
+      fate: "uncertain",
+      answer: `what the service has of it is not known (${proven}): a request had no answer, or its row was forgotten`,
+      remedy: "Its next change, or crmsync reconcile, asks the service.",
+    };
+  }
+  if (!row.exists) {
+    const last = steps.findLast(({ kind }) => kind === "event" || kind === "run");
+    const ended =
+      last?.kind === "event" && last.result === "nothing_to_terminate"
+        ? `; its deletion (${whenOf(last)}) had nothing to terminate`
+        : "";
+    return { fate: "not_on_service", answer: `the service does not have it (${proven})${ended}` };
+  }
+  return onService(row, steps, proven);
+}
+
+function onService(row: LedgerRow, steps: readonly Step[], proven: string): FateOfRecord {
+  const written = steps.findLast(
+    (step) => step.kind === "run" && (step.outcome === "created" || step.outcome === "updated"),
+  );
+  const since = written === undefined ? `, ${proven}` : ` since ${clockTime(written.at)}`;
+  const settled = Date.parse(row.watermark.split("\t")[0] ?? "");
+  const asOf = Number.isNaN(settled)
+    ? "; the service was listed, and no event of it was settled"
+    : `, as of the event of ${clockTime(settled)}`;
+  return row.terminated
+    ? { fate: "terminated", answer: `terminated on the service${since}${asOf}` }
+    : { fate: "on_service", answer: `on the service${since}${asOf}` };
+}
+
+/** Neither the present nor the past knows it: say what that means, and no more. */
+function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
+  const { historySince, readings } = shared;
+  if (facts.isErased) {
+    return {
+      fate: "unknown",
+      answer: "all that was known of it was erased with crmsync forget",
+      remedy: "Its next newer event is a change like any other.",
+    };
+  }
+  const waiting = unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
+  const inbox =
+    waiting === 0
+      ? ""
+      : `; ${waiting} ${waiting === 1 ? "event has" : "events have"} come that ${waiting === 1 ? "is" : "are"} not accepted yet, and may be of it`;
+  const never =
+    historySince === undefined
+      ? "nothing is known of it, and no history is kept (HISTORY_DAYS)"
+      : `no event of it ever came (since ${clockTime(historySince)}, when its history begins)`;
+  const other =
+    facts.otherCase === undefined
+      ? ""
+      : ` Something is known of ${facts.otherCase}: crmCodes with other case are other records.`;
+  return {
+    fate: "unknown",
+    answer: `${never}${inbox}; ${knownOf(facts, shared).answer}`,
+    remedy: `Check that the CRM sends this record; crmsync status shows when each source was heard last.${other}`,
+    runbook: "one-record-is-missing",
+  };
+}
+
+const whenOf = ({ at, event: { time } }: NotedEventStep): string =>
+  time === undefined ? `came at ${clockTime(at)}` : `of ${clockTime(time)}`;
+
+export const ignoredText = ({ event, ignored }: EventStep): string => {
+  const object = event.subject.split("/")[0] ?? "";
+  const why = ignored === undefined ? "the mapping leaves it out" : IGNORE_REASONS[ignored];
+  return `${why} (object ${object})`;
+};
+
+export function rejectedText({ problems }: Pick<EventStep, "problems">): string {
+  if (problems === undefined) return "the reason is not known any more";
+  const { fields, reason, rule } = problems;
+  const named = fields.length === 0 ? "" : `: ${fields.join(", ")}`;
+  return `${reason}${named}${rule === undefined ? "" : ` ${rule}`}`;
+}

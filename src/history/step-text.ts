@@ -1,0 +1,150 @@
+/** Tells one step of a history in words. No values of a person. Pure. */
+import { clockTime } from "../status/clock-time.ts";
+import type { EventStep, NotedEvent, RunStep, Step } from "../sync/step.ts";
+import { ignoredText, rejectedText } from "./rest-fate.ts";
+
+/** One step, for people and for programs. */
+export interface ToldStep {
+  /** ISO 8601 in UTC; of a repeated step, the last time. */
+  readonly at: string;
+  /** How often in a row. */
+  readonly times: number;
+  readonly kind: Step["kind"];
+  /** One sentence. */
+  readonly says: string;
+  /** Of `event`. */
+  readonly event?: {
+    readonly source: string;
+    readonly id: string;
+    readonly subject: string;
+    readonly time: string | null;
+    readonly result: string;
+    readonly warnings: readonly string[];
+  };
+  /** Of `run` with a request. */
+  readonly request?: {
+    readonly method: string;
+    readonly status: number | null;
+    readonly durationMs: number;
+  };
+}
+
+export function tellStep(step: Step): ToldStep {
+  const told = { at: new Date(step.at).toISOString(), times: step.times, kind: step.kind };
+  const often = step.times > 1 ? `${step.times} times: ` : "";
+  switch (step.kind) {
+    case "event": {
+      const { id, source, subject, time, warnings } = step.event;
+      return {
+        ...told,
+        says: often + eventText(step),
+        event: {
+          source,
+          id,
+          subject,
+          time: time === undefined ? null : new Date(time).toISOString(),
+          result: step.result,
+          warnings,
+        },
+      };
+    }
+    case "run": {
+      const says = often + runText(step);
+      if (step.request === undefined) return { ...told, says };
+      const { durationMs, method, status } = step.request;
+      return { ...told, says, request: { method, status: status ?? null, durationMs } };
+    }
+    case "dead":
+      return { ...told, says: `${often}became a dead letter: ${rejectedText(step)}` };
+    case "act":
+      return { ...told, says: often + (ACTS[step.act] ?? `a person did ${step.act}`) };
+  }
+}
+
+const ACTS: Readonly<Record<string, string>> = {
+  "dead.redrive": "a person redrove its dead letter",
+  "dead.drop": "a person dropped its dead letter",
+  "held.release": "a person released its held termination",
+  "held.drop": "a person dropped its held termination",
+  "ledger.forget": "a person let the ledger forget what the service has of it",
+};
+
+function eventText(step: EventStep): string {
+  const { event } = step;
+  const came = `${event.redriven ? "redriven: " : ""}event ${event.type} of ${event.subject}${timeText(event)}, from ${event.source}, id ${event.id}`;
+  const warned =
+    event.warnings.length === 0 ? "" : `; left out or changed: ${event.warnings.join(", ")}`;
+  return `${came}: ${resultText(step)}${warned}`;
+}
+
+const timeText = ({ time }: NotedEvent): string =>
+  time === undefined ? "" : `, changed at ${clockTime(time)}`;
+
+function resultText(step: EventStep): string {
+  const replaced = step.coalesced ? ", in place of an older change that waited" : "";
+  const left = step.ignored === undefined ? "" : `; the record left its rule: ${ignoredText(step)}`;
+  switch (step.result) {
+    case "staged":
+      return `accepted, waits to be sent${replaced}${left}`;
+    case "held":
+      return `accepted, held for a person like the termination before it`;
+    case "unchanged":
+      return `unchanged: the service has this already${replaced}`;
+    case "nothing_to_terminate":
+      return `nothing to terminate: the service does not have it, or it is terminated${replaced}`;
+    case "superseded":
+      return "superseded: a newer event of the record had come before";
+    case "rejected":
+      return `rejected: ${rejectedText(step)}`;
+    case "ignored":
+      return `ignored: ${ignoredText(step)}`;
+    case "fetching":
+      return "the record must be fetched from the CRM";
+  }
+}
+
+function runText({ outcome, problems, reason, request }: RunStep): string {
+  const status = request?.status === undefined ? "no answer" : String(request.status);
+  const sent =
+    request === undefined
+      ? "no request"
+      : `${request.method} ${status} in ${Math.round(request.durationMs)} ms`;
+  return `${sent}: ${endText(outcome, reason, problems)}`;
+}
+
+function endText(
+  outcome: RunStep["outcome"],
+  reason: string | undefined,
+  problems: RunStep["problems"],
+): string {
+  switch (outcome) {
+    case "created":
+      return "created, proven on the service";
+    case "updated":
+      return "updated, proven on the service";
+    case "skipped":
+      return reason === "nothing_to_terminate" ? "nothing to terminate" : "unchanged, not sent";
+    case "rejected":
+      return `rejected: ${rejectedText({ problems })}`;
+    case "held":
+      return "held for a person: TERMINATE_LIMIT is reached";
+    case "throttled":
+      return "the service asked us to wait (429); it goes first afterwards";
+    case "denied":
+      return "the service denied access; it goes first afterwards";
+    case "unavailable":
+      return `no usable reply (${reason ?? "no reason given"}); it is tried again`;
+    case undefined:
+      return AGAIN[reason ?? ""] ?? `it runs again (${reason ?? "no reason given"})`;
+  }
+}
+
+/** Replies that are followed by another request of the same record. */
+const AGAIN: Readonly<Record<string, string>> = {
+  accepted: "accepted without proof; it is read next",
+  fetched: "read, to be sent with its new status next",
+  exists: "it exists already; it is updated next",
+  missing: "it does not exist; it is created next",
+  missing_once: "a relation that was known is missing; it is asked again",
+  other_variant: "rejected, maybe because it is of the other variant; it is read next",
+};

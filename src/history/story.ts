@@ -1,0 +1,78 @@
+/**
+ * What became of one record: one sentence that answers the question, its remedy, and the steps that
+ * led there. Made from what is so now (ledger, staged state, dead letter, stops, quota) and from the
+ * history, which tells the past and is never believed against the present.
+ */
+import { takeReadings } from "../status/readings.ts";
+import type { Stores } from "../status/stores.ts";
+import { fateOf } from "./fate.ts";
+import type { Fate, FateOfRecord } from "./fates.ts";
+import { findNames, type Names } from "./names.ts";
+import { readFacts, type RecordFacts, type SharedFacts } from "./record-facts.ts";
+import { tellStep, type ToldStep } from "./step-text.ts";
+
+/** Times are ISO 8601 in UTC; null: not known, or none. No values of a person. */
+export interface Story {
+  /** As it was asked for. */
+  readonly name: string;
+  /** Null while no crmCode of it is known. */
+  readonly crmCode: string | null;
+  /** The record in the CRM, as its newest event named it. */
+  readonly subject: string | null;
+  readonly fate: Fate;
+  /** One sentence. */
+  readonly answer: string;
+  /** What a person does about it; null when nothing is to be done. */
+  readonly remedy: string | null;
+  /** Section of docs/runbook.md. */
+  readonly runbook: string | null;
+  /** Newest first. */
+  readonly steps: readonly ToldStep[];
+  /** Since when all steps were noted, up to the last 20; null when no history is kept. */
+  readonly historySince: string | null;
+  /** Further crmCodes to which this record of the CRM led, and what became of them. */
+  readonly others: readonly { readonly crmCode: string; readonly answer: string }[];
+}
+
+/** @param name a crmCode, or a record of the CRM, such as contact/7. */
+export async function storyOf(stores: Stores, name: string): Promise<Story> {
+  const readings = await takeReadings(stores);
+  const names = await findNames(stores, name);
+  const since = await stores.history.since(readings.now);
+  const shared: SharedFacts = { readings, historySince: since, keptMs: stores.history.keptMs };
+  const [first, ...more] = await Promise.all(
+    (names.crmCodes.length === 0 ? [undefined] : names.crmCodes).map((crmCode) =>
+      readFacts(stores, { name, crmCode, subject: names.subject }, shared),
+    ),
+  );
+  const facts = first as RecordFacts;
+  const told = fateOf(facts, shared);
+  return {
+    ...storyFrom(facts, told, names),
+    historySince: since === undefined ? null : new Date(since).toISOString(),
+    others: more.map((other) => ({
+      crmCode: other.crmCode ?? "",
+      answer: fateOf(other, shared).answer,
+    })),
+  };
+}
+
+function storyFrom(
+  facts: RecordFacts,
+  { answer, fate, remedy, runbook }: FateOfRecord,
+  names: Names,
+): Omit<Story, "historySince" | "others"> {
+  const subjects = facts.steps.flatMap((step) =>
+    step.kind === "event" ? [step.event.subject] : [],
+  );
+  return {
+    name: facts.name,
+    crmCode: facts.crmCode ?? null,
+    subject: names.subject ?? subjects.at(-1) ?? null,
+    fate,
+    answer,
+    remedy: remedy ?? null,
+    runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
+    steps: facts.steps.map((step) => tellStep(step)).toReversed(),
+  };
+}
