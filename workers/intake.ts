@@ -21,6 +21,7 @@ import { redriveDeadLetter } from "./redrive.ts";
 import { addPointers, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
+import { adoptKeptFields } from "./kept-fields.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
@@ -131,6 +132,7 @@ function startWarningsAtZero({ metrics }: Runtime): void {
 
 async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
   const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
+  await adoptKeptFields(runtime);
   const { keeps } = mapping;
   return {
     fingerprintOf: await keyring.fingerprintOf(keeps),

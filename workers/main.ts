@@ -59,7 +59,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("http connections", () => http.close(shutdown.isPatient));
   await takenOver;
   await openKeyring(runtime);
-  await adoptKeptFields(runtime, roles);
+  if (roles.has("intake")) await adoptKeptFields(runtime);
   await runtime.clock.known;
   const stateVersion = watchStateVersion(runtime, (error) => void endWith(error, options));
   shutdown.add("state version", () => stateVersion.close());

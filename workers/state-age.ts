@@ -1,6 +1,5 @@
 /** Makes the ledger cold when Redis went backwards: its rows say what the service had before. */
 import type { Role } from "../src/state/heartbeats.ts";
-import { adoptKeptFields } from "./kept-fields.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -8,11 +7,12 @@ import type { Runtime } from "./runtime.ts";
 const CHECK_MS = 1000;
 
 export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polling {
-  const { ledger, log, redis, settledLately, stateAge, terminationGuard } = runtime;
+  const { keptFields, ledger, log, mapping, redis, settledLately, stateAge, terminationGuard } =
+    runtime;
 
   async function check(): Promise<void> {
     if (!(await stateAge.wentBackwards())) return;
-    await adoptKeptFields(runtime, roles);
+    if (roles.has("intake")) await keptFields.adopt(mapping.keeps);
     const rows = await ledger.forgetAll();
     await terminationGuard.restore();
     const removed = await settledLately.restore();

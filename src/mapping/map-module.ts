@@ -4,6 +4,9 @@
  *     import type { MapRecord } from "crmsync";
  *     export const mapRecord: MapRecord = (record, event) => ({ crmCode: …, fields: { … } });
  *
+ * It may also export lists of names: `reads` (the CRM's fields that it needs), `notOwned` and
+ * `fillEmpty` (FieldName[]: what others maintain at the service).
+ *
  * It imports nothing, so that the package ships one declaration file.
  */
 

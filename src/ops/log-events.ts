@@ -118,8 +118,10 @@ export const LOG_EVENTS = {
     "Redis is not on this machine, and STATE_KEY is not set: waiting personal data lies there as plain text.",
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
-  "mapping.kept_fields_changed":
-    "The mapping keeps other fields than before (`owned: false`, `fill: empty`); the ledger is listed again, because its fingerprints leave out others.",
+  "mapping.kept_fields_changed": [
+    "The mapping leaves other fields to others than before; the ledger is listed again.",
+    "Its fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",
+  ],
 
   "audit.failed": [
     "The audit trail cannot be written: this process sends nothing until it can.",

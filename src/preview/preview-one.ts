@@ -134,11 +134,10 @@ async function decideFor(
       return { decision: "skip", why: decision.why };
     case "fetch": {
       const { into } = decision;
-      const kept = Object.keys(keptFieldsOf(variantOf(into?.["type"]), keeps) ?? {});
       if (into === undefined) return { decision: "fetch" };
-      return view.ask === undefined
-        ? { decision: "fetch", kept }
-        : compareWithService(into, keeps, await view.ask(crmCode));
+      if (view.ask !== undefined) return compareWithService(into, keeps, await view.ask(crmCode));
+      const kept = keptFieldsOf(variantOf(into["type"]), keeps) ?? {};
+      return { decision: "fetch", kept: Object.keys(kept) };
     }
     case "create":
     case "update":

@@ -208,8 +208,8 @@ export class StagedStates {
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";
-    const keeps = keepsIn(kept);
     try {
+      const keeps = keepsIn(kept);
       const fields = await this.#readFields(crmCode, flat);
       return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...fields } };
     } catch (error) {

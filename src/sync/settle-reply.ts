@@ -113,9 +113,16 @@ function fetched(
   const { fingerprintOf, keeps, now } = context;
   const into = sent.kind === "fetch" ? sent.into : undefined;
   const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
-  // A write without an answer has been applied.
-  if (into !== undefined && known.uncertain && agrees(fingerprintOf(into), row.fingerprint)) {
-    return done(known.exists === true ? "updated" : "created", found, state, context);
+  if (into !== undefined && agrees(fingerprintOf(into), row.fingerprint)) {
+    // A write without an answer has been applied.
+    if (known.uncertain) {
+      return done(known.exists === true ? "updated" : "created", found, state, context);
+    }
+    const reason = state.status === "terminated" ? "nothing_to_terminate" : "unchanged";
+    return {
+      settlement: { row: { ...row, ...settledBy(state) }, finished: true },
+      end: { next: COMPLETE, outcome: "skipped", reason },
+    };
   }
   const kept = keptIn(found, into, keeps);
   return {

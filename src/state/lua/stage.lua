@@ -48,7 +48,7 @@ if eventKey ~= '' then
   end
 end
 
--- Whoever takes the state must know which fields to keep, also after Redis has lost everything.
+-- The worker that takes the state must know what to keep, also after Redis has lost everything.
 if ARGV[16] ~= '' then redis.call('SET', keptFields, ARGV[16], 'NX') end
 
 --- @include "staged-fields.lua"

@@ -82,7 +82,7 @@ describe("kept fields", () => {
   const KEEPS = { Person: { branch: "always" } } as const;
   const KEPT = JSON.stringify({ branch: ["by hand"] });
 
-  it("are told to whoever takes a state, also after Redis has lost them", async () => {
+  it("reach the worker that takes a state, also after Redis has lost them", async () => {
     await stage(change("1"));
     expect((await take("a", 0)).keeps).toEqual({});
     await stage(change("2", { keeps: KEEPS }));

@@ -132,12 +132,13 @@ const found = (body: Readonly<Record<string, unknown>>): ServiceReply => ({ kind
 
 describe("settleReply", () => {
   it("keeps what was read for the next run, and not the payload", () => {
-    const { settlement, end } = settleReply(found(atService), reading, state, differs, context);
+    const old = { ...atService, lastName: "Old" };
+    const { settlement, end } = settleReply(found(old), reading, state, differs, context);
     expect(end).toEqual({ next: { kind: "again" }, reason: "fetched" });
     expect(settlement).toMatchObject({ finished: false, counts: ["reads"] });
     expect(settlement.payload).toBeUndefined();
     expect(JSON.parse(settlement.kept ?? "")).toEqual({ branch: ["zurich"], phoneNumber: "+41 2" });
-    expect(settlement.row).toMatchObject({ fingerprint: fingerprintOf(atService) });
+    expect(settlement.row).toMatchObject({ fingerprint: fingerprintOf(old) });
   });
 
   it("a restoration without its record takes all fields, and needs no second reading", () => {
@@ -157,6 +158,13 @@ describe("settleReply", () => {
     expect(auditedChange(reading, settled, state)).toMatchObject({ outcome: "updated" });
     const other = settleReply(found({ ...ada, lastName: "X" }), reading, state, lost, context);
     expect(other.settlement.finished).toBe(false);
+  });
+
+  it("finds that the service has it already, and needs no further run", () => {
+    const settled = settleReply(found(atService), reading, state, differs, context);
+    expect(settled.end).toMatchObject({ outcome: "skipped", reason: "unchanged" });
+    expect(settled.settlement).toMatchObject({ finished: true, row: { watermark: "o2" } });
+    expect(auditedChange(reading, settled, state)).toBeUndefined();
   });
 
   it("a relation of the other variant leads to no second reading", () => {
