@@ -214,10 +214,12 @@ function listerOf(config: Config, crm: string): RecordLister {
 
 function objectsOf({ mapping }: ListingSession, crm: string, object: string | undefined) {
   const objects = object === undefined ? mapping.objects : [object];
-  if (objects.length > 0) return objects;
-  throw new UserError(
-    `the mapping ${mapping.name} does not name the objects of ${crm}: set MAPPING as the daemon has it, for instance to the preset ${crm}`,
-  );
+  if (objects.length === 0 || mapping.reads.size === 0) {
+    throw new UserError(
+      `the mapping ${mapping.name} does not name the objects of ${crm} and their fields: set MAPPING as the daemon has it, for instance to the preset ${crm}. With a mapping module, reconcile an export`,
+    );
+  }
+  return objects;
 }
 
 /** Another listing of the same things continues this one. Contains no secret. */

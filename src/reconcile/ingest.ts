@@ -5,6 +5,7 @@ import { digestsOf } from "./compare.ts";
 import { inOrder } from "./in-order.ts";
 import {
   planRecord,
+  requireNoSource,
   requireOwnCode,
   type PlannedRecord,
   type PlanningView,
@@ -37,6 +38,7 @@ export async function ingest(
   const seed = randomInt(1, 2 ** 31);
   work.note("seed", seed);
   let idChecked = false;
+  let sourceChecked = false;
   const counts = { records: 0, ignored: 0, nameless: 0 };
   let batch: PlannedRecord[] = [];
   const flush = () => {
@@ -46,6 +48,10 @@ export async function ingest(
     batch = [];
   };
   const planned = inOrder(events, WIDTH, async (event) => {
+    if (!sourceChecked) {
+      sourceChecked = true;
+      await requireNoSource(event, view);
+    }
     if (!event.hasId && !idChecked) {
       idChecked = true;
       await requireOwnCode(event, view);

@@ -10,7 +10,7 @@ import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import type { Wanted } from "./compare.ts";
-import type { SnapshotEvent } from "./read-events.ts";
+import { SOURCE, type SnapshotEvent } from "./read-events.ts";
 
 export interface PlanningView {
   readonly mapping: Mapping;
@@ -96,5 +96,21 @@ export async function requireOwnCode(
   if (one?.crmCode === other?.crmCode) return;
   throw new UserError(
     `${place} does not contain its id, from which the mapping makes the crmCode: name its field by --id-from`,
+  );
+}
+
+/** @throws UserError when the crmCode of a record depends on who sends its events. */
+export async function requireNoSource(
+  { event: value }: SnapshotEvent,
+  view: PlanningView,
+): Promise<void> {
+  const parsed = parseEvent(value, view.now);
+  if (!parsed.ok || parsed.event.source !== SOURCE) return;
+  const [one, other] = await Promise.all(
+    ["/1", "/2"].map((source) => mapEvent({ ...parsed.event, source }, view)),
+  );
+  if (one?.crmCode === other?.crmCode) return;
+  throw new UserError(
+    `the mapping ${view.mapping.name} makes the crmCode from $event.source, which records without events do not have: their crmCodes would not be those of the events`,
   );
 }

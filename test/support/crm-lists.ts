@@ -66,7 +66,8 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     const all = records.get(object);
     if (!path.startsWith("/services/data/v62.0/query") || all === undefined) return undefined;
     const names = fields.split(",");
-    if (names.some((name) => !namesOf(object).includes(name))) {
+    const known = new Set(["Id", ...namesOf(object)]);
+    if (!names.every((name) => known.has(name))) {
       return { status: 400, body: [{ errorCode: "INVALID_FIELD" }] as unknown as Json };
     }
     const page = pageOf(all, Number(from), pageSize);
@@ -86,7 +87,7 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     if (all === undefined) return undefined;
     if (query.has("$top")) return ok({ value: all.slice(0, Number(query.get("$top"))) });
     const select = (query.get("$select") ?? "").split(",");
-    const known = new Set(all.flatMap((record) => Object.keys(record)));
+    const known = new Set([`${set.slice(0, -1)}id`, ...all.flatMap((one) => Object.keys(one))]);
     if (!select.every((name) => known.has(name))) {
       return { status: 400, body: { error: { code: "0x80060888" } } };
     }

@@ -300,6 +300,10 @@ test("an empty list is an error, and says which variables are missing", async ()
   await expect(listCrm(opened.session, "espocrm")).rejects.toThrow(
     "to list espocrm, set ESPOCRM_URL, ESPOCRM_API_KEY",
   );
+  const mapping = { name: "module.ts", objects: [], reads: new Set<string>() };
+  await expect(
+    listCrm({ ...opened.session, mapping }, "hubspot", { object: "contact" }),
+  ).rejects.toThrow("module.ts does not name the objects of hubspot and their fields");
   await expect(listCrm(opened.session, "zoho")).rejects.toThrow("zoho cannot be listed");
 });
 
