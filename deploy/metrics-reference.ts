@@ -74,7 +74,8 @@ export const IDLE: Readings = {
     equal: 0,
     drift: Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, 0])) as Record<DriftKind, number>,
   },
-  reconcileRun: { at: 0, tookMs: 0, result: "success" },
+  reconcileRuns: { folder: { at: 0, tookMs: 0, result: "success" } },
+  reconcileNextAt: undefined,
   folder: { waiting: 0, failed: 0 },
   tokenIssuedAt: undefined,
 };

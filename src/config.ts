@@ -5,6 +5,7 @@
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
+import { cronProblem } from "./ops/cron.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
 import { isKey, keysOf, readSecret, type Env, type Secret } from "./ops/secret-variable.ts";
@@ -177,6 +178,14 @@ const variables = {
     })
     .optional(),
   RECONCILE_DIR: z.string().optional(),
+  RECONCILE_CRON: z
+    .string()
+    .superRefine((text, context) => {
+      const problem = cronProblem(text);
+      if (problem !== undefined) context.addIssue(problem);
+    })
+    .optional(),
+  RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
@@ -284,6 +293,11 @@ export function readConfig(env: Env = process.env): Config {
   const redisTls = readRedisTls(known, isTls, problems);
   if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
     problems.push("OPS_PORT must be another port than HTTP_PORT");
+  }
+  if ((known.RECONCILE_CRON === undefined) !== (known.RECONCILE_FROM === undefined)) {
+    problems.push(
+      "RECONCILE_CRON and RECONCILE_FROM belong together: when to reconcile, and the CRM to list, as hubspot",
+    );
   }
   if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push(

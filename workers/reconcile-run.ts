@@ -2,13 +2,16 @@
  * A process of its own for one reconciliation: reading and comparing a large snapshot must take neither
  * the daemon's time nor its memory. It ends with the daemon that began it.
  */
-import { basename } from "node:path";
 import { readConfig } from "../src/config.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
 import { openWorkRedis } from "../src/ops/open-redis.ts";
-import { openSnapshot } from "../src/reconcile/open-snapshot.ts";
 import { openSession } from "../src/reconcile/session.ts";
-import { runUnattended, type RunOptions, type RunResult } from "../src/reconcile/unattended-run.ts";
+import {
+  runUnattended,
+  type RunInput,
+  type RunOptions,
+  type RunResult,
+} from "../src/reconcile/unattended-run.ts";
 import type { ServiceObserver } from "../src/service/open-service.ts";
 import { openStores } from "../src/status/stores.ts";
 import { thisProcess } from "./audit-trail.ts";
@@ -16,7 +19,7 @@ import { addPointers } from "./report-accepted.ts";
 
 /** What the daemon asks for. */
 export interface RunRequest {
-  readonly file: string;
+  readonly input: RunInput;
   readonly options: RunOptions;
   readonly redisUrl: string;
   readonly service: { readonly baseUrl: string; readonly token: string };
@@ -35,7 +38,7 @@ export type RunMessage =
 const tell = (message: RunMessage): void => void process.send?.(message);
 
 async function run(request: RunRequest): Promise<RunResult> {
-  const { file, options, redisUrl, service } = request;
+  const { input, options, redisUrl, service } = request;
   const config = readConfig();
   // As the daemon's: it waits for Redis without a limit.
   const redis = openWorkRedis(redisTarget(config, redisUrl));
@@ -50,9 +53,8 @@ async function run(request: RunRequest): Promise<RunResult> {
         onPause: (reason) => tell({ kind: "pause", reason }),
       },
     });
-    const open = async () => ({ ...(await openSnapshot(file, session.dir)), name: basename(file) });
     try {
-      return await runUnattended(session, open, options, {
+      return await runUnattended(session, input, options, {
         recordAct: (details) =>
           stores.auditActs.record({ act: "reconcile.apply", by: thisProcess, details }),
         point: (staged) => addPointers(stores, staged),

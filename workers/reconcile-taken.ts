@@ -14,7 +14,7 @@ const HOUR_MS = 3_600_000;
 /** The file stays where it is: the reason may pass. */
 export class RunLater extends Error {}
 
-interface Run {
+export interface Run {
   readonly runtime: Runtime;
   readonly redisUrl: string;
   readonly service: ServiceAddress;
@@ -34,7 +34,14 @@ export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
   }
   await taken.begin();
   runtime.log.info({ tries: taken.task.tries }, "reconcile.began");
-  const result = await runInChild(await requestFor(taken, run), signal, observe(taken, runtime));
+  let isApplying = false;
+  const onApplied = () => {
+    // The work of days may be interrupted more often than that.
+    if (!isApplying) void taken.note({ tries: 0 }).catch(() => {});
+    isApplying = true;
+  };
+  const request = await requestFor(taken, run);
+  const result = await runInChild(request, signal, countIn(runtime, onApplied));
   if (signal.aborted && (result.result === "died" || result.result === "later")) {
     return taken.note({ tries: Math.max(0, taken.task.tries - 1) });
   }
@@ -57,7 +64,7 @@ async function requestFor(
   const { asOf, idFrom, name, object } = taken.task;
   const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
   return {
-    file: taken.path,
+    input: { file: taken.path },
     redisUrl,
     service: { baseUrl: service.baseUrl, token: service.token() },
     options: {
@@ -73,9 +80,8 @@ async function requestFor(
   };
 }
 
-/** Counts what the other process does, as this one counts its own work. */
-function observe(taken: TakenFile, { metrics }: Runtime) {
-  let isApplying = false;
+/** @param metrics count what the other process does, as this one counts its own work. */
+export function countIn({ metrics }: Pick<Runtime, "metrics">, onApplied = () => {}) {
   return (message: Exclude<RunMessage, { kind: "ended" }>): void => {
     switch (message.kind) {
       case "exchange": {
@@ -88,14 +94,12 @@ function observe(taken: TakenFile, { metrics }: Runtime) {
         metrics.pauses.inc({ reason: message.reason });
         return;
       case "applied":
-        // The work of days may be interrupted more often than that.
-        if (!isApplying) void taken.note({ tries: 0 }).catch(() => {});
-        isApplying = true;
+        onApplied();
     }
   };
 }
 
-type Ended = Exclude<ChildResult, { result: "died" | "later" }>;
+export type Ended = Exclude<ChildResult, { result: "died" | "later" }>;
 
 async function end(
   taken: TakenFile,
@@ -116,11 +120,11 @@ async function end(
     ...("error" in result && { error: result.error.replaceAll(path, task.name) }),
     remedy: remedyFor(result, place),
   }));
-  await reconcileRuns.ended({ at, tookMs, result: result.result });
+  await reconcileRuns.ended("folder", { at, tookMs, result: result.result });
   log[folder === "done" ? "info" : "warn"](fieldsOf(result), "reconcile.ended");
 }
 
-function fieldsOf(result: Ended) {
+export function fieldsOf(result: Ended) {
   const { result: outcome } = result;
   const why = result.result === "stopped" ? result.why : undefined;
   if (!("found" in result)) return { outcome, why };

@@ -1,6 +1,7 @@
 /**
- * Reconciles by itself what is dropped into RECONCILE_DIR: compares it, carries the plan out if
- * RECONCILE_APPLY says so, and moves it to `done` or `failed`. Of all processes one does it at a time.
+ * Reconciles by itself what is dropped into RECONCILE_DIR, and what RECONCILE_FROM lists when
+ * RECONCILE_CRON says so. The plan is carried out with RECONCILE_APPLY. Of all processes one does it at
+ * a time.
  */
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -10,6 +11,7 @@ import { removeOld } from "../src/reconcile/drop/remove-old.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import { RENEW_RUN_MS } from "../src/state/reconcile-runs.ts";
 import { startPolling } from "./poll.ts";
+import { isRunDue, runScheduled } from "./reconcile-scheduled.ts";
 import { RunLater, runTaken } from "./reconcile-taken.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -29,21 +31,24 @@ export interface Reconciling {
   close(): Promise<void>;
 }
 
-/** @returns undefined when RECONCILE_DIR is not set. */
+/** @returns undefined when nothing is to be reconciled by itself. */
 export function startReconciling(
   runtime: Runtime,
   redisUrl: string,
   service: ServiceAddress,
 ): Reconciling | undefined {
   const { config, log, reconcileRuns, throttle } = runtime;
-  if (config.RECONCILE_DIR === undefined) return undefined;
-  const folder = new DropFolder(resolve(config.RECONCILE_DIR), QUIET_MS);
+  const dir = config.RECONCILE_DIR;
+  if (config.RECONCILE_CRON === undefined) void reconcileRuns.unschedule().catch(() => {});
+  if (dir === undefined && config.RECONCILE_CRON === undefined) return undefined;
+  const folder = dir === undefined ? undefined : new DropFolder(resolve(dir), QUIET_MS);
   const owner = randomUUID();
   const pause = createPause();
   let running: Promise<void> | undefined;
   let removeAt = 0;
 
   async function look(): Promise<Look | undefined> {
+    if (folder === undefined) return undefined;
     let view: Look = { ready: undefined, waiting: 0, failed: 0 };
     let trouble = pause.why;
     try {
@@ -59,7 +64,8 @@ export function startReconciling(
     return view;
   }
 
-  async function run(name: string, closing: AbortSignal): Promise<void> {
+  /** @param name of a file in the folder; undefined: the scheduled run. */
+  async function run(name: string | undefined, closing: AbortSignal): Promise<void> {
     if (!(await reconcileRuns.claim(owner))) return;
     const lost = new AbortController();
     const renew = async () => {
@@ -67,12 +73,14 @@ export function startReconciling(
     };
     const renewing = setInterval(() => void renew().catch(() => {}), RENEW_RUN_MS);
     try {
-      const taken = await folder.take(name);
       const signal = AbortSignal.any([closing, lost.signal]);
-      if (taken !== undefined) await runTaken(taken, { runtime, redisUrl, service, signal });
+      const shared = { runtime, redisUrl, service, signal };
+      const taken = name === undefined ? undefined : await folder?.take(name);
+      if (taken !== undefined) await runTaken(taken, shared);
+      if (name === undefined) await runScheduled(shared);
       pause.end();
     } catch (error) {
-      pause.begin(error instanceof RunLater ? error.message : `${folder.dir}: ${codeOf(error)}`);
+      pause.begin(error instanceof RunLater ? error.message : codeOf(error));
       log.warn({ err: error }, "reconcile.later");
     } finally {
       clearInterval(renewing);
@@ -85,12 +93,12 @@ export function startReconciling(
     async step(signal) {
       const view = await look();
       if (running !== undefined || pause.isOn()) return;
-      if (view?.ready !== undefined) {
-        running = run(view.ready, signal)
+      if (view?.ready !== undefined || (await isRunDue(runtime))) {
+        running = run(view?.ready, signal)
           // An unreachable Redis is logged by its connections.
           .catch(() => {})
           .finally(() => (running = undefined));
-      } else if (performance.now() >= removeAt) {
+      } else if (folder !== undefined && performance.now() >= removeAt) {
         removeAt = performance.now() + REMOVE_EVERY_MS;
         await removeOld(folder.dir, Date.now());
       }

@@ -9,7 +9,9 @@ import { withoutPassword } from "../ops/redis-url.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
+import { UserError } from "../ops/user-error.ts";
 import { VERSION } from "../ops/version.ts";
+import { listerOf } from "../reconcile/crm-snapshot.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
@@ -50,6 +52,7 @@ async function start(options: StartOptions): Promise<void> {
   const { roles } = options;
   requireService(config, roles, options.sandbox === true);
   requireStdout(config, options);
+  requireCrm(config, roles);
   const mapping = await loadMapping(config.MAPPING);
   if (roles.has("http")) {
     requireAuthentication(config);
@@ -160,6 +163,17 @@ function requireAuthentication({ HTTP_HOST, INGEST_AUTH }: Config): void {
 function requireWebhooks(config: Config, { webhooks }: Mapping): void {
   const problems = webhookProblems(webhooks, config);
   if (problems.length > 0) throw new ConfigError(problems);
+}
+
+/** Otherwise it would be noticed at night, by a run that has failed. */
+function requireCrm(config: Config, roles: ReadonlySet<Role>): void {
+  if (config.RECONCILE_FROM === undefined || !roles.has("sync")) return;
+  try {
+    listerOf(config, config.RECONCILE_FROM);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new ConfigError([`RECONCILE_FROM: ${error.message}`]);
+  }
 }
 
 function requireStdout({ AUDIT_LOG }: Config, { json }: StartOptions): void {

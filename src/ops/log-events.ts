@@ -173,7 +173,7 @@ export const LOG_EVENTS = {
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "reconcile.began": [
-    "A file that was dropped into RECONCILE_DIR is being compared.",
+    "A reconciliation begins: of a file in RECONCILE_DIR, or scheduled.",
     "`tries` counts the runs that were begun and have not ended.",
   ],
   "reconcile.ended": [
@@ -181,7 +181,7 @@ export const LOG_EVENTS = {
     "Its file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
   ],
   "reconcile.later":
-    "A file of RECONCILE_DIR waits, for a reason that may pass; it is tried again with growing pauses.",
+    "A reconciliation failed for a reason that may pass; it is tried again with growing pauses.",
   "reconcile.folder_unusable":
     "RECONCILE_DIR cannot be read or written: nothing in it is compared.",
   "reconcile.look_failed": "RECONCILE_DIR could not be looked at.",

@@ -200,7 +200,7 @@ export function openListing(
   };
 }
 
-function listerOf(config: Config, crm: string): RecordLister {
+export function listerOf(config: Config, crm: string): RecordLister {
   const lister = CONNECTORS.find(({ name }) => name === crm)?.lister;
   if (lister === undefined) {
     throw new UserError(`${crm} cannot be listed; these can: ${LISTED_CRMS.join(", ")}`);

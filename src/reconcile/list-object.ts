@@ -1,10 +1,10 @@
 /** Lists one object of a CRM page by page, with patience for a CRM that has none to spare. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { UserError } from "../ops/user-error.ts";
 import type { NotListed, RecordLister } from "../crm/record-lister.ts";
 import type { RecordApi } from "../crm/record-reader.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { ListingFile, ObjectProgress } from "./listing-file.ts";
+import { TryLater } from "./try-later.ts";
 
 /** After so many failures in a row the listing ends; the same command continues it. */
 const TRIES = 6;
@@ -33,7 +33,7 @@ export interface ObjectToList {
   readonly onPage: () => void;
 }
 
-/** @throws UserError when it cannot be listed. */
+/** @throws TryLater when it cannot be listed. */
 export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
   const { api, fields, file, lister, object } = list;
   let progress = file.progress(object);
@@ -67,7 +67,7 @@ function requireProgress(
 ): void {
   if (!isRepeated && idlePages < MOST_IDLE_PAGES) return;
   file.restart(object);
-  throw new UserError(
+  throw new TryLater(
     `${crm} lists the same page of ${object} again and again. Nothing was sent. The same command lists ${object} from the beginning`,
   );
 }
@@ -79,7 +79,7 @@ function requireAll(
 ): void {
   if (total - records <= total * DELETED_SHARE) return;
   file.restart(object);
-  throw new UserError(
+  throw new TryLater(
     `${crm} says that it has ${total} ${object}, and has listed ${records}. Nothing was sent. The same command lists ${object} from the beginning`,
   );
 }
@@ -87,7 +87,7 @@ function requireAll(
 /**
  * Repeats a request while the CRM asks for a pause or cannot be reached, and once when it is refused:
  * a token that has expired is then replaced.
- * @throws UserError when it took too long.
+ * @throws TryLater when it took too long.
  */
 async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
   list: ObjectToList,
@@ -124,9 +124,9 @@ async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
   }
 }
 
-function failure({ crm, file, object }: ObjectToList, answer: NotListed): UserError {
+function failure({ crm, file, object }: ObjectToList, answer: NotListed): TryLater {
   const { records } = file.progress(object);
-  return new UserError(
+  return new TryLater(
     `${crm} cannot be listed: ${object}: ${whyOf(answer)}. Nothing was sent. The same command continues after the ${records} records of ${object} that were listed`,
   );
 }

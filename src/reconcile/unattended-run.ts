@@ -1,11 +1,13 @@
 /** A reconciliation without a person beside it: the guards of the command, and a result to keep. */
 import { stat } from "node:fs/promises";
+import { basename } from "node:path";
 import { UserError } from "../ops/user-error.ts";
 import type { EntryOutcome } from "./apply-entry.ts";
 import { carryOut, unfinishedPlan, type CarryOutView } from "./carry-out.ts";
 import { compareSnapshot, type CompareOptions, type Outlook } from "./compare-snapshot.ts";
+import { listCrm, openListing } from "./crm-snapshot.ts";
 import type { Stop } from "./guards.ts";
-import type { OpenSnapshot } from "./open-snapshot.ts";
+import { openSnapshot, type OpenSnapshot } from "./open-snapshot.ts";
 import type { OpenPlan } from "./plan-file.ts";
 import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
@@ -37,6 +39,8 @@ export type RunResult =
       readonly result: "success";
       /** Entries of the plan; 0: there was nothing to do. */
       readonly planned: number;
+      /** Where the plan is that was not carried out. */
+      readonly plan?: string | undefined;
       /** Undefined when nothing was carried out. */
       readonly applied?: Readonly<Record<EntryOutcome, number>>;
     } & Partial<Found>)
@@ -56,17 +60,22 @@ export type RunPorts = Pick<CarryOutView, "point" | "recordAct"> & {
   readonly onApplied: () => void;
 };
 
-/** @param open opens the snapshot */
+/** A file, or a CRM that is listed by its API. */
+export type RunInput = { readonly file: string } | { readonly crm: string };
+
 export async function runUnattended(
   session: Session,
-  open: () => Promise<OpenSnapshot>,
+  input: RunInput,
   options: RunOptions,
   ports: RunPorts,
 ): Promise<RunResult> {
   try {
-    const snapshot = await open();
+    const begun = options.isApplied ? await begunList(session, input) : undefined;
+    const snapshot = await open(session, input, begun);
     try {
-      return await compareAndApply(session, snapshot, options, ports);
+      return begun === undefined
+        ? await compareAndApply(session, snapshot, options, ports)
+        : await applyBegun(session, snapshot, begun, ports);
     } finally {
       snapshot.close();
     }
@@ -77,6 +86,32 @@ export async function runUnattended(
   }
 }
 
+/** The plan from a list of this CRM that an earlier run has begun to carry out. */
+const begunList = async (session: Session, input: RunInput): Promise<OpenPlan | undefined> =>
+  "crm" in input ? unfinishedPlan(session, { from: input.crm }) : undefined;
+
+async function open(
+  session: Session,
+  input: RunInput,
+  begun: OpenPlan | undefined,
+): Promise<OpenSnapshot> {
+  if ("file" in input) {
+    return { ...(await openSnapshot(input.file, session.dir)), name: basename(input.file) };
+  }
+  const list = begun?.header.snapshot.file;
+  return list === undefined ? listCrm(session, input.crm) : openListing(session, input.crm, list);
+}
+
+async function applyBegun(
+  session: Session,
+  snapshot: OpenSnapshot,
+  begun: OpenPlan,
+  ports: RunPorts,
+): Promise<RunResult> {
+  const applied = await apply(session, snapshot, begun, ports);
+  return { result: "success", planned: begun.entries, applied };
+}
+
 async function compareAndApply(
   session: Session,
   snapshot: OpenSnapshot,
@@ -84,13 +119,10 @@ async function compareAndApply(
   ports: RunPorts,
 ): Promise<RunResult> {
   const { isApplied, kind } = options;
-  if (isApplied) {
+  if (isApplied && snapshot.listing === undefined) {
     await requireNewest(session, snapshot, options);
     const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
-    if (begun !== undefined) {
-      const applied = await apply(session, snapshot, begun, ports);
-      return { result: "success", planned: begun.entries, applied };
-    }
+    if (begun !== undefined) return applyBegun(session, snapshot, begun, ports);
   }
   const progress = { listing() {} };
   const found = await compareSnapshot(
@@ -105,7 +137,7 @@ async function compareAndApply(
     return { result: "stopped", error: stop.says, why: stop.why, terminations, ...both };
   }
   const planned = plan?.entries ?? 0;
-  if (!isApplied) return { result: "success", planned, ...both };
+  if (!isApplied) return { result: "success", planned, plan: plan?.file, ...both };
   const asOf = Math.min(options.asOf ?? snapshot.takenAt, session.stores.clock.now());
   // Before the first change: a crash must not let an older export pass.
   if (kind !== undefined) await session.stores.reconcileRuns.noteNewest(kind, asOf);

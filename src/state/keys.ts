@@ -112,8 +112,10 @@ export interface Keys {
   endedSession(id: string): string;
   /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
   readonly bulkPause: string;
-  /** Hash: how the last reconciliation that a daemon began has ended (fields: reconcile-runs.ts). */
+  /** Hash source → how the last reconciliation that a daemon began has ended, as JSON. */
   readonly reconcileRun: string;
+  /** Hash done, next: until when and from when scheduled reconciliations are due, ms. */
+  readonly reconcileSchedule: string;
   /** Set while one process reconciles by itself. */
   readonly reconcileOwner: string;
   /** Hash host → what it sees in RECONCILE_DIR, as JSON; expires. */
@@ -186,6 +188,7 @@ export function keysOf(prefix: string): Keys {
     endedSession: (id) => `${prefix}:console:ended:${id}`,
     bulkPause: `${prefix}:bulk:pause`,
     reconcileRun: `${prefix}:reconciliation:run`,
+    reconcileSchedule: `${prefix}:reconciliation:schedule`,
     reconcileOwner: `${prefix}:reconciliation:run:owner`,
     reconcileFolders: `${prefix}:reconciliation:folders`,
     reconcileNewest: `${prefix}:reconciliation:newest`,

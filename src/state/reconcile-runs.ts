@@ -21,6 +21,10 @@ const MOST_KINDS = 1000;
 /** `stopped`: a guard asks for a person. */
 export const RUN_RESULTS = ["success", "stopped", "failed"] as const;
 
+/** What begins a run. */
+export const RUN_SOURCES = ["folder", "schedule"] as const;
+export type RunSource = (typeof RUN_SOURCES)[number];
+
 export interface ReconcileRun {
   /** When it ended, ms. */
   readonly at: number;
@@ -77,17 +81,47 @@ export class ReconcileRuns {
     return this.#lease.release(owner);
   }
 
-  async ended({ at, tookMs, result }: ReconcileRun): Promise<void> {
-    await this.#write("HSET", this.#keys.reconcileRun, "at", at, "took", tookMs, "result", result);
+  async ended(source: RunSource, run: ReconcileRun): Promise<void> {
+    await this.#write("HSET", this.#keys.reconcileRun, source, JSON.stringify(run));
   }
 
-  /** Undefined before the first one has ended. */
-  last(): Reading<ReconcileRun | undefined> {
-    return reading(["hgetall", this.#keys.reconcileRun], (field: Record<string, string>) => {
-      const result = RUN_RESULTS.find((one) => one === field["result"]);
-      if (result === undefined) return undefined;
-      return { at: Number(field["at"]), tookMs: Number(field["took"]), result };
-    });
+  /** By what began it; undefined before the first one has ended. */
+  last(): Reading<Readonly<Partial<Record<RunSource, ReconcileRun>>>> {
+    return reading(
+      ["hgetall", this.#keys.reconcileRun],
+      (field: Record<string, string>) =>
+        Object.fromEntries(
+          Object.entries(field).map(([source, text]) => [source, JSON.parse(text) as ReconcileRun]),
+        ) as Partial<Record<RunSource, ReconcileRun>>,
+    );
+  }
+
+  /** Until when scheduled runs are done, ms; `now` at the first time: what was before is not due. */
+  async scheduledUntil(now: number): Promise<number> {
+    const key = this.#keys.reconcileSchedule;
+    await this.#write("HSETNX", key, "done", now);
+    return Number(await this.#redis.hget(key, "done"));
+  }
+
+  async scheduleDone(until: number): Promise<void> {
+    await this.#write("HSET", this.#keys.reconcileSchedule, "done", until);
+  }
+
+  /** Shares when the next one is due, also after that time. @param at ms */
+  async noteNext(at: number): Promise<void> {
+    await this.#write("HSET", this.#keys.reconcileSchedule, "next", at);
+  }
+
+  /** Nothing is scheduled any more. */
+  async unschedule(): Promise<void> {
+    await this.#redis.del(this.#keys.reconcileSchedule);
+  }
+
+  /** When the next scheduled run is due, or was due and has not ended; undefined: none is scheduled. */
+  nextAt(): Reading<number | undefined> {
+    return reading(["hget", this.#keys.reconcileSchedule, "next"], (at: string | null) =>
+      at === null ? undefined : Number(at),
+    );
   }
 
   /** @param now ms */

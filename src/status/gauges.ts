@@ -9,7 +9,7 @@ import { ROLES } from "../state/heartbeats.ts";
 import { SYNC_QUEUE } from "../state/pointer-queue.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
-import { RUN_RESULTS } from "../state/reconcile-runs.ts";
+import { RUN_RESULTS, RUN_SOURCES } from "../state/reconcile-runs.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
@@ -189,8 +189,21 @@ const GAUGES: readonly SharedGauge[] = [
   {
     name: "reconcile_last_result",
     help: "1 for how the last reconciliation that a daemon began has ended (stopped: a guard asks for a person); no sample before the first one.",
-    labels: ["result"],
-    read: ({ reconcileRun }) => reconcileRun && oneOf("result", RUN_RESULTS, reconcileRun.result),
+    labels: ["source", "result"],
+    read: ({ reconcileRuns }) =>
+      RUN_SOURCES.flatMap((source) => {
+        const run = reconcileRuns[source];
+        if (run === undefined) return [];
+        return RUN_RESULTS.map((result): Sample => [
+          { source, result },
+          result === run.result ? 1 : 0,
+        ]);
+      }),
+  },
+  {
+    name: "reconcile_next_run_timestamp_seconds",
+    help: "When the next scheduled reconciliation is due, or was due and has not ended; no sample without RECONCILE_CRON.",
+    read: ({ reconcileNextAt }) => seconds(reconcileNextAt),
   },
   {
     name: "reconcile_folder_files",

@@ -12,7 +12,12 @@ import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import { nowReading } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
-import { folderAt, type FolderView, type ReconcileRun } from "../state/reconcile-runs.ts";
+import {
+  folderAt,
+  type FolderView,
+  type ReconcileRun,
+  type RunSource,
+} from "../state/reconcile-runs.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
@@ -92,8 +97,10 @@ export interface Readings {
   readonly isFeeding: boolean;
   /** The pause of the lane bulk by an operator. */
   readonly bulkPause: BulkPause | undefined;
-  /** The last one that a daemon began. */
-  readonly reconcileRun: ReconcileRun | undefined;
+  /** The last ones that a daemon began, by what began them. */
+  readonly reconcileRuns: Readonly<Partial<Record<RunSource, ReconcileRun>>>;
+  /** When the next scheduled one is due, or was due and has not ended. */
+  readonly reconcileNextAt: number | undefined;
   /** RECONCILE_DIR; undefined when no process looks at one. */
   readonly folder: FolderView | undefined;
 }
@@ -174,7 +181,8 @@ function readAll(stores: Stores, redis: Redis) {
     feeding: stores.reconciliations.feeding(),
     isFeeding: stores.reconciliations.isFeeding(),
     bulkPause: stores.bulkPauses.reading(),
-    reconcileRun: stores.reconcileRuns.last(),
+    reconcileRuns: stores.reconcileRuns.last(),
+    reconcileNextAt: stores.reconcileRuns.nextAt(),
     folders: stores.reconcileRuns.folders(),
   });
 }

@@ -135,7 +135,7 @@ function denialText({ denial, token }: Status): string {
 }
 
 function reconciledText({ at, reconciliation }: Status): string {
-  const { drift, equal, folder, lastRun, tookSeconds } = reconciliation;
+  const { drift, equal, folder, lastRuns, nextRunAt, tookSeconds } = reconciliation;
   const ago = (time: string) => `${duration(Date.parse(at) - Date.parse(time))} ago`;
   const compared =
     reconciliation.at === null
@@ -143,7 +143,10 @@ function reconciledText({ at, reconciliation }: Status): string {
       : `${ago(reconciliation.at)} in ${duration(tookSeconds * 1000)}: ${countsText(drift) || "no difference"} · equal ${equal}`;
   return [
     compared,
-    ...(lastRun === null ? [] : [`last run by itself ${ago(lastRun.at)}: ${lastRun.result}`]),
+    ...Object.entries(lastRuns).map(
+      ([source, last]) => `by ${source} ${ago(last.at)}: ${last.result}`,
+    ),
+    ...(nextRunAt === null ? [] : [`next ${localTime(nextRunAt)}`]),
     ...(folder === null ? [] : [`folder: ${folder.waiting} waiting, ${folder.failed} failed`]),
   ].join(" · ");
 }

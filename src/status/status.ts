@@ -88,8 +88,9 @@ export interface Status {
     readonly equal: number;
     readonly drift: Readonly<Record<string, number>>;
     readonly tookSeconds: number;
-    /** The last one that a daemon began: success, stopped or failed. */
-    readonly lastRun: { readonly at: string; readonly result: string } | null;
+    /** The last ones that a daemon began, by source: success, stopped or failed. */
+    readonly lastRuns: Readonly<Record<string, { readonly at: string; readonly result: string }>>;
+    readonly nextRunAt: string | null;
     /** Files in RECONCILE_DIR; null when no process looks at one. */
     readonly folder: { readonly waiting: number; readonly failed: number } | null;
   };
@@ -214,7 +215,8 @@ function inOrder(names: readonly string[], counts: Readonly<Record<string, numbe
 
 function reconciliationOf({
   folder,
-  reconcileRun,
+  reconcileNextAt,
+  reconcileRuns,
   reconciliation,
 }: Readings): Status["reconciliation"] {
   return {
@@ -222,7 +224,13 @@ function reconciliationOf({
     equal: reconciliation?.equal ?? 0,
     drift: inOrder(DRIFT_KINDS, reconciliation?.drift ?? {}),
     tookSeconds: Math.round((reconciliation?.tookMs ?? 0) / 1000),
-    lastRun: reconcileRun ? { at: iso(reconcileRun.at), result: reconcileRun.result } : null,
+    lastRuns: Object.fromEntries(
+      Object.entries(reconcileRuns).map(([source, { at, result }]) => [
+        source,
+        { at: iso(at), result },
+      ]),
+    ),
+    nextRunAt: reconcileNextAt === undefined ? null : iso(reconcileNextAt),
     folder: folder ? { waiting: folder.waiting, failed: folder.failed } : null,
   };
 }

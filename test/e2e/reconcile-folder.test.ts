@@ -72,7 +72,7 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
     .toEqual([expect.stringMatching(/^3 exports in RECONCILE_DIR\/failed /)]);
   const { reconciliation } = await one.status();
   expect(reconciliation).toMatchObject({
-    lastRun: { result: "stopped" },
+    lastRuns: { folder: { result: "stopped" } },
     folder: { waiting: 0, failed: 3 },
   });
   expect(await other.metric("crmsync_reconcile_folder_files", { state: "failed" })).toBe(3);

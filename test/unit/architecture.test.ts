@@ -31,6 +31,7 @@ const RULES: Rules = {
     "src/audit": ["src/ops/deadline.ts"],
     "src/config.ts": [
       SPEC,
+      "src/ops/cron.ts",
       "src/ops/redis-tls.ts",
       "src/ops/redis-url.ts",
       "src/ops/secret-variable.ts",
@@ -194,6 +195,7 @@ const RULES: Rules = {
     bullmq: ["src/event", "src/state", "src/status/queue-reading.ts", "workers", "src/demo"],
     "cli-progress": ["src/cli"],
     commander: ["src/cli"],
+    "cron-parser": ["src/ops/cron.ts"],
     fastify: ["src/console", "src/http", "src/sandbox"],
     hono: ["src/console/html.ts", "src/sandbox/page-document.ts"],
     ioredis: [

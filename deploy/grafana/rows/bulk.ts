@@ -100,7 +100,12 @@ export const BULK: RowSpec = {
       runbook: "CrmsyncReconcileFailed",
       unit: "short",
       width: 6,
-      queries: [{ expr: shared("reconcile_last_result", "", "result"), legend: "{{result}}" }],
+      queries: [
+        {
+          expr: shared("reconcile_last_result", "", "source, result"),
+          legend: "{{source}} {{result}}",
+        },
+      ],
       values: { "0": ["", "#2a3b2f"], "1": ["last", "blue"] },
       thresholds: [
         [null, "green"],
@@ -109,13 +114,20 @@ export const BULK: RowSpec = {
     },
     {
       kind: "lines",
-      title: "Duration of the last comparison",
-      description: "How long comparing the CRM with the service took, without carrying out.",
+      title: "Comparison: duration, next",
+      description:
+        "How long the last comparison of the CRM with the service took, without carrying out; and the time until the next scheduled one (RECONCILE_CRON), below 0 while it is due.",
       runbook: "CrmsyncReconcileFailed",
       unit: "s",
       width: 6,
       none: "never compared",
-      queries: [{ expr: shared("reconcile_last_duration_seconds"), legend: "took" }],
+      queries: [
+        { expr: shared("reconcile_last_duration_seconds"), legend: "took" },
+        {
+          expr: `${shared("reconcile_next_run_timestamp_seconds")} - time()`,
+          legend: "until the next",
+        },
+      ],
     },
     {
       kind: "lines",

@@ -23,6 +23,7 @@ const view = (codeOf: (context: EventContext) => string) => {
     name: "own",
     objects: ["contact"],
     reads: new Set(),
+    keeps: {},
     webhooks: [],
     map: async (context) => ({
       kind: "mapped",

@@ -1,0 +1,68 @@
+/** RECONCILE_CRON with real daemons and a stand-in of the CRM. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { keysOf } from "../../src/state/keys.ts";
+import { startDaemon } from "../support/crmsync.ts";
+import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
+import { newRuntime } from "../support/new-runtime.ts";
+import { codes, sandboxWith } from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+
+const MAPPING = `version: 1
+name: own
+objects:
+  - object: contact
+    crmCode: '"h-" & $event.recordId'
+    fields:
+      type: { value: Person }
+      firstName: properties.firstname
+      lastName: properties.lastname
+`;
+
+const DAY_MS = 86_400_000;
+
+test("a run that was missed is made up for once, by one of two daemons", async () => {
+  const [hubspot] = CRM_APIS;
+  if (hubspot === undefined) throw new Error("no stand-in");
+  await using dir = await tempDir();
+  await using crm = await standInFor(hubspot);
+  crm.list.records.set(
+    "contacts",
+    codes(0, 150).map((n) => ({
+      id: String(100_000 + n),
+      properties: { firstname: "Ada", lastname: `Muster ${n}` },
+    })),
+  );
+  await using sandbox = await sandboxWith(dir, []);
+  await writeFile(join(dir.path, "own.yaml"), MAPPING);
+  const env = envFor(sandbox, {
+    DATA_DIR: dir.path,
+    MAPPING: join(dir.path, "own.yaml"),
+    RECONCILE_CRON: "30 2 * * *",
+    RECONCILE_FROM: "hubspot",
+    RECONCILE_APPLY: "1",
+    ...hubspot.settings(crm.url),
+    ...hubspot.secrets,
+  });
+  // The last run was done two days ago; no daemon ran since.
+  const { redis } = newRuntime();
+  const keys = keysOf(env["QUEUE_PREFIX"] ?? "");
+  await redis.hset(keys.reconcileSchedule, "done", Date.now() - 2 * DAY_MS);
+  await using one = await startDaemon(env);
+  await using other = await startDaemon(env);
+  await expect
+    .poll(async () => (await one.status()).reconciliation.lastRuns, { timeout: 120_000 })
+    .toMatchObject({ schedule: { result: "success" } });
+  expect((await sandbox.relations()).size).toBe(150);
+  expect((await sandbox.requests())["create 201"]).toBe(150);
+  // Two pages, requested once.
+  expect(crm.reads).toHaveLength(2);
+  const { reconciliation } = await other.status();
+  expect(Date.parse(reconciliation.nextRunAt ?? "")).toBeGreaterThan(Date.now());
+  expect(Number(await redis.hget(keys.reconcileSchedule, "done"))).toBeGreaterThan(
+    Date.now() - DAY_MS,
+  );
+  expect((await one.status()).findings).toEqual([]);
+});
