@@ -1,6 +1,6 @@
 /** Runs one reconciliation in a process of its own (reconcile-run.ts). */
 import { fork } from "node:child_process";
-import { constants, setPriority } from "node:os";
+import { setPriority } from "node:os";
 import type { RunResult } from "../src/reconcile/unattended-run.ts";
 import type { RunMessage, RunRequest } from "./reconcile-run.ts";
 
@@ -8,6 +8,9 @@ const PROGRAM = new URL(
   import.meta.url.endsWith(".ts") ? "./reconcile-run.ts" : "./reconcile-run.js",
   import.meta.url,
 );
+
+/** Takes about a third of the processor while a daemon wants all of it. */
+const NICE = 5;
 
 /** So much of what it wrote before it died is kept, characters. */
 const MOST_KEPT = 500;
@@ -60,6 +63,6 @@ export async function runInChild(
 function yieldProcessor(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
-    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
+    setPriority(pid, NICE);
   } catch {}
 }

@@ -103,6 +103,16 @@ const RARE_CASE: [Start, Wanted] = [
   { payload: undefined, status: "active" },
 ];
 
+/** The service has values in fields that are only filled, and in one that is left to it. */
+const FILLED_CASE: [Start, Wanted] = [
+  {
+    warm: false,
+    row: proven({ payload: { ...PERSON, city: "Bern", branch: "A" }, status: "mapped" }),
+    earlier: undefined,
+  },
+  { payload: PERSON, status: "mapped" },
+];
+
 let records = 0;
 
 /** Brings one new record to the start, stages the wanted state, and tells what both sides say. */
@@ -179,7 +189,7 @@ test(
           decide(facts, state.row ?? rowWithoutProof(state.warm), fingerprintOf, KEEPS),
         ).toEqual(decision);
       }),
-      { numRuns: CASES, examples: [RARE_CASE] },
+      { numRuns: CASES, examples: [RARE_CASE, FILLED_CASE] },
     );
     // Each side of the relation was met, or the test would prove nothing.
     expect(seen.settled).toBeGreaterThan(CASES / 20);
