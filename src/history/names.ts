@@ -24,7 +24,7 @@ export async function findNames(stores: Stores, name: string): Promise<Names> {
 }
 
 /** Whether anything is kept under this crmCode. */
-export async function isCode({ redis, keys }: Stores, name: string): Promise<boolean> {
+async function isCode({ redis, keys }: Stores, name: string): Promise<boolean> {
   const found = await Promise.all([
     redis.hexists(keys.ledger, name),
     redis.hexists(keys.staged(name), "v"),

@@ -143,12 +143,14 @@ async function countAhead(
     return { live: unsynced.live, bulk: (await pointers.bulkAhead(crmCode)) ?? 0 };
   }
   const { priorities } = quotaKeys(config.QUEUE_PREFIX);
-  const rank = await redis.zrank(priorities, crmCode);
-  const live = rank ?? (await redis.zrank(keys.unsynced("live"), crmCode)) ?? 0;
-  return { live, bulk: 0 };
+  for (const order of [priorities, keys.unsynced("live")]) {
+    const score = await redis.zscore(order, crmCode);
+    if (score !== null) return { live: await redis.zcount(order, "-inf", `(${score}`), bulk: 0 };
+  }
+  return { live: 0, bulk: 0 };
 }
 
-/** The letter of the relation, or that of the newest event for which no relation was known. */
+/** The letter of the relation, or that of the newest event, if no relation was known for it. */
 async function findLetter(
   { deadLetters }: Stores,
   crmCode: string | undefined,
@@ -158,10 +160,8 @@ async function findLetter(
     const letter = await deadLetters.find(deadLetterId(crmCode));
     if (letter !== undefined) return letter;
   }
-  const rejected = steps.findLast(
-    (step): step is Step & EventStep => step.kind === "event" && step.result === "rejected",
-  );
-  return rejected && deadLetters.find(`e:${eventKey(rejected.event)}`);
+  const last = steps.findLast((step): step is Step & EventStep => step.kind === "event");
+  return last?.result === "rejected" ? deadLetters.find(`e:${eventKey(last.event)}`) : undefined;
 }
 
 async function findFetch({ keys, redis }: Stores, subject: string): Promise<string | undefined> {

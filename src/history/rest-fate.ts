@@ -1,9 +1,10 @@
 /** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
+import { REMEDIES } from "../sync/dead-letter.ts";
 import { IGNORE_REASONS } from "../sync/mapped.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { EventStep, Step } from "../sync/step.ts";
+import type { DeadStep, EventStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
 import type { RecordFacts, SharedFacts } from "./record-facts.ts";
 
@@ -12,11 +13,22 @@ type NotedEventStep = Step & EventStep;
 export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   const last = facts.steps.findLast((step): step is NotedEventStep => step.kind === "event");
   const known = knownOf(facts, shared);
+  const dead = facts.steps.findLast((step): step is Step & DeadStep => step.kind === "dead");
+  if (dead !== undefined && (last === undefined || dead.at >= last.at))
+    return deadFate(dead, known);
   const ended = last && eventFate(last, facts, known);
   if (ended !== undefined) return ended;
   if (facts.row !== undefined || facts.steps.length > 0) return known;
   return neverSeen(facts, shared);
 }
+
+/** Its event did not come as far as to a relation. */
+const deadFate = (dead: Step & DeadStep, known: FateOfRecord): FateOfRecord => ({
+  fate: "rejected",
+  answer: `its last event became a dead letter at ${clockTime(dead.at)}: ${rejectedText(dead)}; ${known.answer}`,
+  remedy: `${REMEDIES[dead.problems.reason]} crmsync dead list has it, until it is redriven, dropped or expires.`,
+  runbook: "crmsyncdeadletters",
+});
 
 /** What the last event led to, where that is not simply what the service has. */
 function eventFate(

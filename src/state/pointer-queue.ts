@@ -118,7 +118,9 @@ export class PointerQueue {
   async bulkAhead(crmCode: string): Promise<number | undefined> {
     const id = await this.queue.getDeduplicationJobId(crmCode);
     if (id === null) return undefined;
-    return (await this.#redis.zrank(this.queue.toKey("prioritized"), id)) ?? undefined;
+    const key = this.queue.toKey("prioritized");
+    const score = await this.#redis.zscore(key, id);
+    return score === null ? undefined : this.#redis.zcount(key, "-inf", `(${score}`);
   }
 
   /** Whether a record has a job. */

@@ -1,0 +1,236 @@
+import { describe, expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
+import { fateOf } from "../../../src/history/fate.ts";
+import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
+import type { Readings } from "../../../src/status/readings.ts";
+import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
+import type { EventStep, Step } from "../../../src/sync/step.ts";
+
+const NOW = Date.parse("2026-11-22T10:45:00Z");
+const at = (time: string) => Date.parse(`2026-11-22T${time}Z`);
+
+const sharedWith = (more: Partial<Readings> = {}, historySince?: number): SharedFacts => ({
+  readings: {
+    ...IDLE,
+    now: NOW,
+    processes: [{ id: "a:1", version: "1", roles: ["intake", "sync"], startedAt: 1, seenAt: NOW }],
+    warmUp: { ...IDLE.warmUp, state: "done" },
+    ...more,
+  },
+  historySince,
+  keptMs: 1,
+});
+
+const NOTHING: RecordFacts = {
+  name: "4711",
+  crmCode: "4711",
+  row: undefined,
+  waiting: undefined,
+  letter: undefined,
+  fetchFrom: undefined,
+  steps: [],
+  isErased: false,
+  otherCase: undefined,
+};
+
+const ROW: LedgerRow = {
+  exists: true,
+  uncertain: false,
+  fingerprint: "f",
+  terminated: false,
+  variant: "Person",
+  watermark: "2026-11-22T10:41:00.000000000Z\t\t0000000000000001",
+  provedAt: at("10:42:07"),
+};
+
+const WAITING: WaitingState = {
+  lane: "live",
+  status: "mapped",
+  time: at("10:41:00"),
+  heldSince: undefined,
+  isApproved: false,
+  tries: 0,
+  takenUntil: undefined,
+  dueAt: undefined,
+  hasJob: true,
+  failure: undefined,
+  ahead: { live: 212, bulk: 0 },
+};
+
+const eventStep = (time: string, more: Partial<EventStep>): Step => ({
+  kind: "event",
+  at: at(time),
+  times: 1,
+  event: {
+    source: "/crm",
+    id: "1",
+    type: "updated",
+    subject: "contact/4711",
+    time: at(time),
+    warnings: [],
+    redriven: false,
+  },
+  result: "staged",
+  coalesced: false,
+  ignored: undefined,
+  problems: undefined,
+  ...more,
+});
+
+const written: Step = {
+  kind: "run",
+  at: at("10:42:07"),
+  times: 1,
+  request: { method: "PUT", status: 200, durationMs: 80 },
+  outcome: "updated",
+  reason: undefined,
+  problems: undefined,
+};
+
+const quotaUntil = (end: number) => ({ ...IDLE.quota, hasSent: true, drainedAt: () => end });
+const answer = (facts: Partial<RecordFacts>, shared = sharedWith()) =>
+  fateOf({ ...NOTHING, ...facts }, shared);
+
+describe("what waits", () => {
+  it("says when its turn comes, and behind how many", () => {
+    const shared = sharedWith({ quota: quotaUntil(at("11:05:00")) });
+    expect(answer({ waiting: WAITING }, shared)).toMatchObject({
+      fate: "waits_for_quota",
+      answer: "waits for quota, about 2026-11-22T11:05:00Z, behind 212 others",
+    });
+    const next = { ...WAITING, ahead: { live: 0, bulk: 0 } };
+    const now = sharedWith({ quota: quotaUntil(NOW + 1000) });
+    expect(answer({ waiting: next }, now).answer).toBe(
+      "waits for quota, and is sent about now, before all others",
+    );
+  });
+
+  it("names no time before the service's first reply has told what the quota is", () => {
+    const shared = sharedWith({ quota: { ...quotaUntil(NOW), hasSent: false } });
+    expect(answer({ waiting: { ...WAITING, hasJob: false } }, shared).answer).toBe(
+      "waits for quota, behind 212 others; its job is missing, which the sweep repairs within 10 s",
+    );
+  });
+
+  it("names what stops all sending, before a retry and the quota", () => {
+    const retry = { ...WAITING, tries: 2, dueAt: NOW + 60_000, failure: "500 (server_error)" };
+    expect(answer({ waiting: retry }).answer).toBe(
+      "waits for its next try, about 2026-11-22T10:46:00Z: 2 requests had no usable reply: 500 (server_error)",
+    );
+    const stopped = answer({ waiting: retry }, sharedWith({ processes: [] }));
+    expect(stopped).toMatchObject({ fate: "stopped", runbook: "crmsyncdown" });
+    expect(stopped.answer).toBe(
+      "waits because sending is stopped: No process of crmsync is running",
+    );
+  });
+
+  it("is held for a person, or being sent, whatever is stopped", () => {
+    const down = sharedWith({ processes: [] });
+    const held = answer({ waiting: { ...WAITING, heldSince: at("10:43:00") } }, down);
+    expect(held.fate).toBe("held");
+    expect(held.remedy).toContain("crmsync held release 4711 --apply");
+    const taken = answer({ waiting: { ...WAITING, takenUntil: NOW + 40_000 } }, down);
+    expect(taken.fate).toBe("sending");
+  });
+});
+
+describe("what was rejected", () => {
+  const letter = {
+    id: "c:o'x",
+    reason: "invalid",
+    problems: [{ field: "birthDate", rule: "must be a date", kind: "an empty string" }],
+    at: at("10:41:00"),
+    crmCode: "o'x",
+  } as const;
+
+  it("names field, rule and remedy, and types the name so that a shell takes it", () => {
+    const told = answer({ letter, crmCode: "o'x" });
+    expect(told.answer).toBe("was rejected at 2026-11-22T10:41:00Z: birthDate must be a date");
+    expect(told.remedy).toContain(`crmsync dead show 'o'\\''x'`);
+  });
+
+  it("says that an older change waits, and that it was redriven", () => {
+    const redriven: Step = { kind: "act", act: "dead.redrive", at: at("10:44:00"), times: 1 };
+    expect(answer({ letter, waiting: WAITING, steps: [redriven] }).answer).toMatch(
+      /; redriven at 2026-11-22T10:44:00Z, and not accepted again yet; an older change of it waits to be sent$/,
+    );
+  });
+
+  it("remembers the reason when the letter is gone", () => {
+    const problems = { reason: "unmappable", fields: ["lastName"], rule: undefined } as const;
+    const steps: Step[] = [eventStep("10:41:00", { result: "rejected", problems })];
+    expect(answer({ steps }).answer).toMatch(/unmappable: lastName; its dead letter is gone/);
+    steps.push({ kind: "act", act: "dead.drop", at: at("10:50:00"), times: 1 });
+    expect(answer({ steps }).answer).toMatch(/was dropped at 2026-11-22T10:50:00Z/);
+  });
+
+  it("tells of an event that never came as far as to a relation", () => {
+    const problems = { reason: "not_fetched", fields: [], rule: undefined } as const;
+    const steps: Step[] = [
+      eventStep("10:40:00", { result: "fetching" }),
+      { kind: "dead", at: at("10:44:00"), times: 1, problems },
+    ];
+    expect(answer({ crmCode: undefined, steps })).toMatchObject({ fate: "rejected" });
+    // What came after it is newer.
+    expect(answer({ row: ROW, steps: [...steps, eventStep("10:45:00", {})] }).fate).toBe(
+      "on_service",
+    );
+  });
+});
+
+describe("what is settled", () => {
+  it("says since when, and as of which event", () => {
+    expect(answer({ row: ROW, steps: [eventStep("10:41:00", {}), written] })).toEqual({
+      fate: "on_service",
+      answer: "on the service since 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+    });
+  });
+
+  it("does not say since when, where its history does not go back so far", () => {
+    expect(answer({ row: ROW }).answer).toBe(
+      "on the service, last proven at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+    );
+    expect(answer({ row: { ...ROW, watermark: "" } }).answer).toMatch(
+      /no event of it was settled$/,
+    );
+  });
+
+  it("does not claim what a request without an answer has left open", () => {
+    expect(answer({ row: { ...ROW, uncertain: true }, steps: [written] }).fate).toBe("uncertain");
+    expect(answer({ row: { ...ROW, exists: false } }).fate).toBe("not_on_service");
+  });
+
+  it("an ignored event tells what the service keeps", () => {
+    const steps = [written, eventStep("10:44:00", { result: "ignored", ignored: "when" })];
+    expect(answer({ row: { ...ROW, terminated: true }, steps }).answer).toBe(
+      "the last event (of 2026-11-22T10:44:00Z) was ignored: no rule's `when` is true for it (object contact); terminated on the service since 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+    );
+  });
+});
+
+describe("what is not known", () => {
+  const cold = { ...IDLE.warmUp, state: "cold" } as const;
+
+  it("says since when nothing came, and what has come and is not accepted yet", () => {
+    const shared = sharedWith({ inboxJobs: { wait: 2 } }, at("09:00:00"));
+    expect(answer({}, shared).answer).toBe(
+      "no event of it ever came (since 2026-11-22T09:00:00Z, when its history begins); 2 events have come that are not accepted yet, and may be of it; the service does not have it",
+    );
+  });
+
+  it("claims nothing without a history, and with a cold ledger", () => {
+    expect(answer({}, sharedWith({ warmUp: cold })).answer).toBe(
+      "nothing is known of it, and no history is kept (HISTORY_DAYS); whether the service has it is not known: the ledger is cold",
+    );
+  });
+
+  it("does not take a person who was erased for one who never came", () => {
+    expect(answer({ isErased: true }).answer).toBe(
+      "all that was known of it was erased with crmsync forget",
+    );
+  });
+
+  it("points to the same crmCode in another case", () => {
+    expect(answer({ otherCase: "ABC" }).remedy).toContain("Something is known of ABC");
+  });
+});
