@@ -9,14 +9,14 @@ import type { Table } from "./table.ts";
 const STEADY_RATE = 500;
 const STEADY_S = 10;
 
-const BATCH = 100;
+export const BATCH = 100;
 const SENDERS = 8;
 const FLOOD_S = 10;
 
 /** Number of records that the events are about; further changes of them coalesce. */
 const RECORDS = 2000;
 
-const INTAKE_DEADLINE_MS = 300_000;
+export const INTAKE_DEADLINE_MS = 300_000;
 
 export interface IngestOptions {
   readonly redisUrl: string;
@@ -93,7 +93,8 @@ async function measureFlood(send: (events: unknown) => Promise<number>): Promise
 
 let eventNumber = 0;
 
-function eventOf(n: number) {
+/** One of so many records that change again and again. */
+export function eventOf(n: number, fields: object = {}) {
   eventNumber += 1;
   const crmCode = String(n % RECORDS);
   return {
@@ -118,13 +119,14 @@ function eventOf(n: number) {
         countryOfResidence: "LU",
         nationality: "LU",
         wealthSource: ["inheritance"],
+        ...fields,
       },
     },
   };
 }
 
 /** @returns time until the response was complete, ms */
-function post(url: string, agent: Agent, events: unknown): Promise<number> {
+export function post(url: string, agent: Agent, events: unknown): Promise<number> {
   const started = performance.now();
   const type = Array.isArray(events) ? "cloudevents-batch+json" : "cloudevents+json";
   return new Promise((resolve, reject) => {

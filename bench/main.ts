@@ -5,6 +5,7 @@
 import { ownRedis } from "../test/support/own-redis.ts";
 import { runCompare } from "./compare.ts";
 import { runFailover } from "./failover.ts";
+import { runHistory } from "./history.ts";
 import { runIngest } from "./ingest.ts";
 import { runMemory } from "./memory.ts";
 import { runPacing } from "./pacing.ts";
@@ -24,6 +25,7 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
   ingest: async (redisUrl) => [
     await runIngest({ redisUrl }),
     await runIngest({ redisUrl, mapping: "generic" }),
+    await runHistory(redisUrl),
   ],
   memory: async (redisUrl) => [await runMemory(redisUrl)],
   failover: async () => [await runFailover()],

@@ -6,6 +6,7 @@ import { IGNORE_REASONS } from "../sync/mapped.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DeadStep, EventStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
+import { shellWord } from "./shell-word.ts";
 import type { RecordFacts, SharedFacts } from "./record-facts.ts";
 
 type NotedEventStep = Step & EventStep;
@@ -76,8 +77,11 @@ function eventFate(
 }
 
 /** What the ledger says. */
-function knownOf({ row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
+function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
   const isWarm = readings.warmUp.state === "done";
+  if (crmCode === undefined) {
+    return { fate: "uncertain", answer: "to which crmCode it leads is not known" };
+  }
   if (row === undefined) {
     return isWarm
       ? { fate: "not_on_service", answer: "the service does not have it" }
@@ -136,7 +140,7 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
       : `; ${waiting} ${waiting === 1 ? "event has" : "events have"} come that ${waiting === 1 ? "is" : "are"} not accepted yet, and may be of it`;
   const never =
     historySince === undefined
-      ? "nothing is known of it, and no history is kept (HISTORY_DAYS)"
+      ? `nothing is known of it${facts.crmCode === undefined ? " by this name" : ""}, and no history is kept (HISTORY_DAYS)`
       : `no event of it ever came (since ${clockTime(historySince)}, when its history begins)`;
   const other =
     facts.otherCase === undefined
@@ -145,7 +149,10 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   return {
     fate: "unknown",
     answer: `${never}${inbox}; ${knownOf(facts, shared).answer}`,
-    remedy: `Check that the CRM sends this record; crmsync status shows when each source was heard last.${other}`,
+    remedy:
+      facts.crmCode === undefined
+        ? `Ask by its crmCode, which tells more; crmsync dead show ${shellWord(facts.name)} and crmsync held list look further back. Check that the CRM sends this record.`
+        : `Check that the CRM sends this record; crmsync status shows when each source was heard last.${other}`,
     runbook: "one-record-is-missing",
   };
 }

@@ -22,6 +22,7 @@ export class ScriptedService {
       quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
       isReady: async () => true,
       mayTry: async () => true,
+      requestOf: () => undefined,
       send: (_permit, decision) =>
         new Promise((reply) => {
           this.requests.push({ decision, reply });

@@ -1,15 +1,15 @@
 -- Include: which crmCodes the record of a CRM led to (src/state/history.ts), newest first.
-local function noteCode(key, keptMs, crmCode)
+local function noteCode(key, keptMs, newest)
   if keptMs == '' then return end
   local text = redis.pcall('GET', key)
   if type(text) == 'table' then return end
-  if text == crmCode then
+  if text == newest then
     redis.pcall('PEXPIRE', key, keptMs)
     return
   end
-  local codes = { crmCode }
+  local codes = { newest }
   for code in string.gmatch(text or '', '[^\n]+') do
-    if code ~= crmCode and #codes < 3 then codes[#codes + 1] = code end
+    if code ~= newest and #codes < 3 then codes[#codes + 1] = code end
   end
   redis.pcall('SET', key, table.concat(codes, '\n'), 'PX', keptMs)
 end

@@ -55,8 +55,9 @@ local function noteStep(key, keptMs, origin, kind, extra, body)
   text = text .. head .. (extra ~= '' and ',' .. extra or '') .. '\t' .. body .. '\n'
   local _, count = string.gsub(text, '\n', '')
   local oldest = now - keptMs
-  local first = string.match(text, '^O[^\n]*\n%a(%x+)') or string.match(text, '^%a(%x+)')
-  if #text > HISTORY_BYTES or count > HISTORY_STEPS or (tonumber(first or '', 16) or 0) < oldest then
+  local first = string.match(text, '^O[^\n]*\n%a(%x+)') or string.match(text, '^%a(%x+)') or ''
+  local isOld = (tonumber(first, 16) or 0) < oldest
+  if #text > HISTORY_BYTES or count > HISTORY_STEPS or isOld then
     text = newestSteps(text, oldest)
   end
   redis.pcall('SET', key, text, 'PX', keptMs)

@@ -3,7 +3,7 @@
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
 --       7 terminations  8 terminations:held  9 history
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs  12 held  13 kept  14 historyMs  15 extra, and 16 body of the step
+--       10 proof  11 verifyMs  12 held  13 kept  14 historyMs  15 extra, and 16 body of its step
 --       (note-step.lua)
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up

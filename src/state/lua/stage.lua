@@ -30,7 +30,7 @@ local heldList = table.remove(KEYS)
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
 }
-local function ended(result, coalesced, expedite, needsJob)
+local function finish(result, coalesced, expedite, needsJob)
   noteStep(history, ARGV[17], ARGV[18], 'E', '',
     RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[19])
   noteCode(historyCodes, ARGV[17], crmCode)
@@ -70,7 +70,7 @@ if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
   if payload == '' or (settledFields and older(order, settledFields)) or
     (stagedFields and older(order, stagedFields)) then
     -- An erased record that is still erased afterwards keeps no history.
-    return erased and { 'superseded', 0, 0 } or ended('superseded')
+    return erased and { 'superseded', 0, 0 } or finish('superseded')
   end
   -- The newest event brought no record: the fields of this one are the newest, its status is not.
   fingerprint = ''
@@ -133,7 +133,7 @@ if settled then
   redis.call('ZREM', KEYS[5], crmCode)
   redis.call('ZREM', KEYS[6], crmCode)
   redis.call('ZREM', heldList, crmCode)
-  return ended(settled, pending)
+  return finish(settled, pending)
 end
 
 local newLane = (s.v and s.l == 'live') and 'live' or lane
@@ -155,7 +155,7 @@ if status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
 local forPerson = s.v and s.hv == s.v
 if forPerson and status == 'terminated' then
   redis.call('HSET', KEYS[1], 'hv', version)
-  return ended('held', true)
+  return finish('held', true)
 end
 redis.call('HDEL', KEYS[1], 'hv')
 redis.call('ZREM', heldList, crmCode)
@@ -163,4 +163,4 @@ redis.call('ZREM', heldList, crmCode)
 local since = redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode)
 if promoted then redis.call('ZREM', KEYS[6], crmCode) end
 redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-return ended('staged', pending, expedite, not pending or forPerson)
+return finish('staged', pending, expedite, not pending or forPerson)

@@ -38,6 +38,7 @@ it("a paused queue: the loop asks for a permit now and then, and continues by it
   const access = {
     isReady: async () => true,
     mayTry: async () => true,
+    requestOf: () => undefined,
     quota: {
       acquire: async (lane: "live" | "bulk") => {
         permits += 1;

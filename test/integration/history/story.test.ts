@@ -1,0 +1,83 @@
+/** Names that lead to several relations, to none, or to one that only the past knows. */
+import { expect, test } from "vitest";
+import { storyOf } from "../../../src/history/story.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
+import { personEvent } from "../../support/person-event.ts";
+
+const change = (crmCode: string, subject: string): StateToStage => ({
+  crmCode,
+  eventKey: "",
+  order: "2026-11-22T10:41:00.000000000Z",
+  payload: "{}",
+  fingerprint: "f",
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: Date.parse("2026-11-22T10:41:00Z"),
+  event: JSON.stringify(personEvent(crmCode)),
+  noted: {
+    event: {
+      source: "/crm/test",
+      id: crmCode,
+      type: "updated",
+      subject,
+      time: undefined,
+      warnings: ["phoneNumber:not_a_number"],
+      redriven: false,
+    },
+    ignored: undefined,
+  },
+});
+
+test("a record that led to two crmCodes: the newest is told, the other one named", async () => {
+  const runtime = newRuntime();
+  await runtime.staged.stage(change("old-7", "contact/7"));
+  await runtime.staged.stage(change("new-7", "contact/7"));
+  const story = await storyOf(runtime, "contact/7");
+  expect(story).toMatchObject({ crmCode: "new-7", subject: "contact/7", fate: "stopped" });
+  expect(story.others).toEqual([
+    { crmCode: "old-7", answer: expect.stringMatching(/^waits because/) as string },
+  ]);
+  expect(story.steps[0]?.says).toMatch(
+    /^event updated of contact\/7, from \/crm\/test, id new-7: accepted.*; left out or changed: phoneNumber:not_a_number$/,
+  );
+});
+
+test("a crmCode that looks like a record of the CRM is a crmCode first", async () => {
+  const runtime = newRuntime();
+  await runtime.staged.stage(change("contact/7", "lead/1"));
+  await runtime.staged.stage(change("other", "contact/7"));
+  const story = await storyOf(runtime, "contact/7");
+  expect(story.crmCode).toBe("contact/7");
+  expect(story.others).toMatchObject([{ crmCode: "other" }]);
+});
+
+test("a crmCode in another case is another record, and is pointed to", async () => {
+  const runtime = newRuntime();
+  await runtime.staged.stage(change("ABC", "contact/7"));
+  const story = await storyOf(runtime, "abc");
+  expect(story).toMatchObject({ fate: "unknown", steps: [] });
+  expect(story.remedy).toContain("Something is known of ABC");
+});
+
+test("what a person did is a step, and without a history the present still answers", async () => {
+  const runtime = newRuntime();
+  await runtime.staged.stage(change("c-7", "contact/7"));
+  await runtime.auditActs.record({ act: "held.drop", by: "ada@host", crmCode: "c-7" });
+  const { steps } = await storyOf(runtime, "c-7");
+  expect(steps[0]).toMatchObject({ kind: "act", says: "a person dropped its held termination" });
+
+  const off = newRuntime({ HISTORY_DAYS: "0" });
+  await off.staged.stage(change("c-7", "contact/7"));
+  expect(await storyOf(off, "c-7")).toMatchObject({
+    fate: "stopped",
+    historySince: null,
+    steps: [],
+  });
+  const bySubject = await storyOf(off, "contact/7");
+  expect(bySubject.answer).toMatch(
+    /^nothing is known of it by this name, and no history is kept \(HISTORY_DAYS\); to which crmCode it leads is not known$/,
+  );
+  expect(bySubject.remedy).toMatch(/^Ask by its crmCode/);
+});
