@@ -4,35 +4,25 @@
 -- Nothing here may fail: a change never waits for its history. Needs `now`.
 local HISTORY_STEPS, HISTORY_BYTES = 20, 850
 
--- The newest steps that have room, none older than `oldest`, after their origin.
-local function newestSteps(text, oldest)
-  local steps, kept, size, origin = 0, {}, 0, ''
-  local lines = {}
-  for line in string.gmatch(text, '[^\n]+') do lines[#lines + 1] = line end
-  for i = #lines, 1, -1 do
-    local line = lines[i]
-    if string.sub(line, 1, 1) == 'O' then
-      if steps < HISTORY_STEPS and size < HISTORY_BYTES then
-        table.insert(kept, 1, line)
-        size = size + #line + 1
-      elseif origin == '' then
-        origin = line
-      end
+-- Cuts steps off that are too many, too long together or older than `oldest`; the newest stays. The
+-- origin of the first one that is left stays with it.
+local function cutFront(text, steps, oldest)
+  local from, origin = 1, ''
+  while true do
+    local stop = string.find(text, '\n', from, true)
+    if not stop or stop == #text then break end
+    if string.sub(text, from, from) == 'O' then
+      origin = string.sub(text, from, stop)
     else
-      local at = tonumber(string.match(line, '^%a(%x+)') or '', 16) or 0
-      steps, size = steps + 1, size + #line + 1
-      local tooMany = steps > HISTORY_STEPS or (size > HISTORY_BYTES and steps > 1)
-      if tooMany or at < oldest then
-        steps, size = HISTORY_STEPS, HISTORY_BYTES
-      else
-        table.insert(kept, 1, line)
-      end
+      local at = tonumber(string.match(text, '^%a(%x+)', from) or '', 16) or 0
+      local size = #origin + #text - from + 1
+      if steps <= HISTORY_STEPS and size <= HISTORY_BYTES and at >= oldest then break end
+      steps = steps - 1
     end
+    from = stop + 1
   end
-  if kept[1] and string.sub(kept[1], 1, 1) ~= 'O' and origin ~= '' then
-    table.insert(kept, 1, origin)
-  end
-  return table.concat(kept, '\n') .. '\n'
+  text = string.sub(text, from)
+  return string.sub(text, 1, 1) == 'O' and text or origin .. text
 end
 
 -- Appends one step. `origin`: the line of its event ('': no event). `keptMs`: '' keeps no history.
@@ -53,12 +43,8 @@ local function noteStep(key, keptMs, origin, kind, extra, body)
   end
   local head = kind .. string.format('%x', now) .. (times > 1 and '*' .. times or '')
   text = text .. head .. (extra ~= '' and ',' .. extra or '') .. '\t' .. body .. '\n'
-  local _, count = string.gsub(text, '\n', '')
-  local oldest = now - keptMs
-  local first = string.match(text, '^O[^\n]*\n%a(%x+)') or string.match(text, '^%a(%x+)') or ''
-  local isOld = (tonumber(first, 16) or 0) < oldest
-  if #text > HISTORY_BYTES or count > HISTORY_STEPS or isOld then
-    text = newestSteps(text, oldest)
-  end
+  local _, steps = string.gsub(text, '\n', '\n')
+  local _, origins = string.gsub('\n' .. text, '\nO', '')
+  text = cutFront(text, steps - origins, now - keptMs)
   redis.pcall('SET', key, text, 'PX', keptMs)
 end

@@ -137,6 +137,9 @@ test("texts of others do not break a line, and a long one does not push all othe
 test("a history that cannot be written fails no change", async () => {
   await redis.sadd(keys.history("crmCode", "c-4711"), "of another type");
   await redis.sadd(keys.historyCodes("contact/4711"), "of another type");
+  await redis.set(keys.history("crmCode", "c-1"), "\n?\nO\nEzz\n");
+  await staged.stage({ ...change("1", eventOf()), crmCode: "c-1" });
+  expect(await read({ crmCode: "c-1" })).toMatchObject([{ result: "staged" }]);
   expect(await staged.stage(change("1", eventOf()))).toMatchObject({ result: "staged" });
   const taken = await staged.take("c-4711", "me", 1000);
   if (taken.kind !== "taken") throw new Error("not taken");
