@@ -79,18 +79,17 @@ export async function listCrm(
   if (complete !== undefined) return openListing(session, crm, complete, objects);
   const part = join(session.dir, `${name}.sqlite`);
   const file = new ListingFile(part, session.stores.sealing);
+  let whole: string;
   try {
     const { takenAt } = file.begin() ?? { takenAt: session.stores.clock.now() - MARGIN_MS };
     file.noteBegin({ takenAt });
     await listObjects(session, { crm, lister, objects, file, options });
+    whole = join(session.dir, `${name}-${Math.round(takenAt)}.sqlite`);
+  } finally {
     file.close();
-    const whole = join(session.dir, `${name}-${Math.round(takenAt)}.sqlite`);
-    renameSync(part, whole);
-    return openListing(session, crm, whole, objects);
-  } catch (error) {
-    file.close();
-    throw error;
   }
+  renameSync(part, whole);
+  return openListing(session, crm, whole, objects);
 }
 
 interface Listing {

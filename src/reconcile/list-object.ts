@@ -35,9 +35,15 @@ export interface ObjectToList {
 
 /** @throws TryLater when it cannot be listed. */
 export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
+  const known = list.file.progress(list.object);
+  const progress = known.isComplete ? known : await listPages(list, known);
+  requireAll(list, progress);
+  return progress;
+}
+
+async function listPages(list: ObjectToList, from: ObjectProgress): Promise<ObjectProgress> {
   const { api, fields, file, lister, object } = list;
-  let progress = file.progress(object);
-  if (progress.isComplete) return progress;
+  let progress = from;
   const listing = await patiently(list, () => lister.open(api, object, fields));
   if (listing.kind !== "listing") throw failure(list, listing);
   while (!progress.isComplete) {
@@ -56,7 +62,6 @@ export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
     file.restart(object);
     progress = file.progress(object);
   }
-  requireAll(list, progress);
   return progress;
 }
 
