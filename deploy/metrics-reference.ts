@@ -77,6 +77,7 @@ export const IDLE: Readings = {
   reconcileRuns: { folder: { at: 0, tookMs: 0, result: "success" } },
   reconcileNextAt: undefined,
   folder: { waiting: 0, failed: 0 },
+  notifications: { waiting: 0, failure: undefined },
   tokenIssuedAt: undefined,
 };
 

@@ -187,6 +187,10 @@ const variables = {
     .optional(),
   RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
+  /** Without it, the address decides. */
+  NOTIFY_FORMAT: z.enum(["webhook", "slack"], { error: "must be webhook or slack" }).optional(),
+  /** So many dead letters are notified. */
+  NOTIFY_DEAD_LETTERS: whole(1, 50),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
   LOG_FORMAT: z.enum(["json", "text"], { error: "must be json or text" }).optional(),
@@ -214,6 +218,8 @@ const SECRETS = [
   "ESPOCRM_WEBHOOK_SECRET",
   "ESPOCRM_API_KEY",
   "OTEL_EXPORTER_OTLP_HEADERS",
+  "NOTIFY_URL",
+  "NOTIFY_SECRET",
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
@@ -276,10 +282,17 @@ export function readConfig(env: Env = process.env): Config {
       "AUDIT_KEY must be 32 bytes in base64 (openssl rand -base64 32); after a rotation the new one, a blank, the older ones",
     );
   }
-  const signing = secrets.INGEST_SECRET?.value().split(/\s+/) ?? [];
-  if (!signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{24,}={0,2}$/.test(secret))) {
+  for (const name of ["INGEST_SECRET", "NOTIFY_SECRET"] as const) {
+    const signing = secrets[name]?.value().trim().split(/\s+/) ?? [];
+    if (signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{24,}={0,2}$/.test(secret))) continue;
     problems.push(
-      'INGEST_SECRET must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated',
+      `${name} must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated`,
+    );
+  }
+  const notify = URL.parse(secrets.NOTIFY_URL?.value().trim() ?? "https://unset");
+  if (notify === null || !/^https?:$/.test(notify.protocol) || notify.username !== "") {
+    problems.push(
+      "NOTIFY_URL must be one http or https address, without a user name (it is not shown here: it may hold a secret)",
     );
   }
   const espocrm = secrets.ESPOCRM_WEBHOOK_SECRET?.value().trim().split(/\s+/) ?? [];

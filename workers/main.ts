@@ -17,6 +17,7 @@ import { startIntake } from "./intake.ts";
 import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
+import { startNotifying } from "./notify.ts";
 import { openKeyring } from "./keyring.ts";
 import { keepSealed } from "./reseal.ts";
 import { startReconciling } from "./reconcile.ts";
@@ -80,6 +81,9 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("listings", () => listings.close());
   const stateAge = watchStateAge(runtime, roles);
   shutdown.add("state age", () => stateAge.close());
+
+  const notifying = startNotifying(runtime);
+  shutdown.add("notifications", () => notifying.close());
 
   const auditing = startAuditing(runtime, roles);
   shutdown.add("audit trail", () => auditing.close());

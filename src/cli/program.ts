@@ -17,6 +17,7 @@ const COMMANDS = {
   reconcile: async () => (await import("./reconcile.ts")).reconcileCommand(),
   ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
   dead: async () => (await import("./dead.ts")).deadCommand(),
+  notify: async () => (await import("./notify.ts")).notifyCommand(),
   forget: async () => (await import("./forget.ts")).forgetCommand(),
   audit: async () => (await import("./audit.ts")).auditCommand(),
   "redis-url": async () => (await import("./redis-url.ts")).redisUrlCommand(),

@@ -6,6 +6,7 @@ import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+import { checkNotify } from "./notify.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -21,6 +22,7 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
     checkOpsAccess(config),
     await checkAuditFile(config),
     await checkMapping(config),
+    await checkNotify(config),
   ];
 }
 

@@ -247,6 +247,20 @@ export const LOG_EVENTS = {
   ],
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
+  "notify.failed": [
+    "A notification could not be delivered; it is tried again.",
+    "`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
+  ],
+  "notify.given_up": "A notification could not be delivered for six hours, and was given up.",
+  "notify.left_out": [
+    "Notifications were left out, because too many wait already.",
+    "`messages` says how many.",
+  ],
+  "notify.error": [
+    "It could not be looked for what is to be notified; it is tried again.",
+    "Mostly because Redis is away or rejects writes.",
+  ],
+
   "sandbox.started": ["The embedded service is up.", "`token_file` holds its token."],
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 

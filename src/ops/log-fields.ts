@@ -24,6 +24,7 @@ const LOG_FIELDS = [
   "lane",
   "level_now",
   "mapping",
+  "messages",
   "missing",
   "node",
   "ops_url",

@@ -12,6 +12,7 @@ import type { Problem } from "../sync/problem.ts";
 import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
 import { durationName } from "./duration-buckets.ts";
 import { formatFor, type MetricsFormat } from "./exposition.ts";
+import { NOTIFY_RESULTS } from "./notify-results.ts";
 import { OVERLOADS } from "./overload.ts";
 import type { SpanIds, Tracing } from "./tracing.ts";
 
@@ -250,6 +251,11 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
       "audit_lines_total",
       "Lines that this process has written to its audit trail.",
     ),
+    notifications: counter(
+      "notifications_total",
+      "Notifications by how one try ended, given up after six hours, or left out because too many waited.",
+      ["result"],
+    ),
     stalled: counter("jobs_stalled_total", "Jobs taken back from a worker that died."),
   };
 }
@@ -288,6 +294,7 @@ function startAtZero(own: ReturnType<typeof defineOwn>): void {
     for (const code of SERVICE_CODES) own.requests.inc({ method, operation, code }, 0);
   }
   for (const method of new Set(Object.values(OPERATIONS))) own.requestDuration.zero({ method });
+  for (const result of NOTIFY_RESULTS) own.notifications.inc({ result }, 0);
   for (const reason of OVERLOADS) own.httpRefused.inc({ reason }, 0);
   for (const route of INTAKE_ROUTES) {
     for (const code of INTAKE_CODES) own.intakeRequests.inc({ route, code }, 0);

@@ -128,6 +128,14 @@ export interface Keys {
   historyCodes(subject: string): string;
   /** Since when histories are kept without a gap, ms. */
   readonly historySince: string;
+  /** What has been notified, as JSON. */
+  readonly notify: string;
+  /** List: notifications that wait, as JSON; the oldest first. */
+  readonly notifyQueue: string;
+  /** Hash: the tries of the oldest one (fields: lua/take-message.lua). */
+  readonly notifyTry: string;
+  /** Set after one process has looked for what is to be notified. */
+  readonly notifyLook: string;
   /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
   readonly jobsAdded: string;
 }
@@ -195,6 +203,10 @@ export function keysOf(prefix: string): Keys {
     history: (of, name) => `${prefix}:history:${of === "crmCode" ? "c" : "s"}:${hashOf(name)}`,
     historyCodes: (subject) => `${prefix}:history:codes:${hashOf(subject)}`,
     historySince: `${prefix}:history:since`,
+    notify: `${prefix}:notify`,
+    notifyQueue: `${prefix}:notify:queue`,
+    notifyTry: `${prefix}:notify:try`,
+    notifyLook: `${prefix}:notify:look`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

@@ -4,11 +4,19 @@ export interface Finding {
   readonly severity: "stopped" | "critical" | "warning";
   readonly says: string;
   readonly runbook: string;
+  /** What it is about, where there may be several of its section at once: a source. */
+  readonly about?: string;
 }
 
 /** @param section of docs/runbook.md. */
-export const finding = (severity: Finding["severity"], section: string, says: string): Finding => ({
+export const finding = (
+  severity: Finding["severity"],
+  section: string,
+  says: string,
+  about?: string,
+): Finding => ({
   severity,
   says,
   runbook: `docs/runbook.md#${section}`,
+  ...(about !== undefined && { about }),
 });

@@ -11,6 +11,7 @@ import { bulkFindings } from "./bulk.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
 import { finding, type Finding } from "./finding.ts";
+import { notificationFindings } from "./notification-findings.ts";
 import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
@@ -67,6 +68,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...clockFindings(readings),
     ...auditFindings(readings),
     ...deadLetterFindings(readings),
+    ...notificationFindings(readings),
     ...tokenFindings(context),
   ];
 }
@@ -185,7 +187,12 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
   return [
     ...(errors.length === 0 ? [] : [finding("warning", "crmsyncsendererrors", says)]),
     ...silent.map(([name, at]) =>
-      finding("warning", "crmsyncsourcesilent", `${name} has sent nothing since ${clockTime(at)}.`),
+      finding(
+        "warning",
+        "crmsyncsourcesilent",
+        `${name} has sent nothing since ${clockTime(at)}.`,
+        name,
+      ),
     ),
   ];
 }

@@ -10,6 +10,7 @@ import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
 import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
+import type { NotifyFailure } from "../state/notifications.ts";
 import { nowReading } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
 import {
@@ -103,6 +104,11 @@ export interface Readings {
   readonly reconcileNextAt: number | undefined;
   /** RECONCILE_DIR; undefined when no process looks at one. */
   readonly folder: FolderView | undefined;
+  /** Notifications that wait, and why they are not delivered. */
+  readonly notifications: {
+    readonly waiting: number;
+    readonly failure: NotifyFailure | undefined;
+  };
 }
 
 /** @param redis the connection to read over, if it is not that of the stores. */
@@ -134,6 +140,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
       counted: countedTerminations,
       limit: stores.terminationGuard.limit,
     },
+    notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
@@ -184,6 +191,8 @@ function readAll(stores: Stores, redis: Redis) {
     reconcileRuns: stores.reconcileRuns.last(),
     reconcileNextAt: stores.reconcileRuns.nextAt(),
     folders: stores.reconcileRuns.folders(),
+    notificationsWaiting: stores.notifications.waiting(),
+    notifyFailure: stores.notifications.failure(),
   });
 }
 

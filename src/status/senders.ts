@@ -1,7 +1,7 @@
 /** What senders do: who is silent, and whose requests were not accepted. Pure. */
 
 /** A source that sent something within a week and nothing for a day is silent, ms. */
-const SILENT_MS = 86_400_000;
+export const SILENT_MS = 86_400_000;
 const FORGOTTEN_MS = 7 * SILENT_MS;
 
 export interface RefusedRequests {

@@ -109,6 +109,17 @@ const DAY_MS = 86_400_000;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
+/** What stops or delays changes, or needs a person, by these readings. */
+export const findingsOf = (readings: Readings, config: Stores["config"]): Finding[] =>
+  findingsIn(readings, {
+    tokenAgeDays: tokenAgeDays(readings),
+    outcomes: sumOf(readings.minutes),
+    hourMs: config.QUOTA_HOUR_MS,
+  });
+
+const tokenAgeDays = ({ now, tokenIssuedAt }: Readings): number | undefined =>
+  tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
+
 /** @param connection over which Redis is read, if it is not that of the stores. */
 export async function readStatus(
   stores: Stores,
@@ -121,20 +132,14 @@ export async function readStatus(
 export function statusOf(readings: Readings, config: Config, version: string): Status {
   const { now, quota, denial, redis, warmUp, inboxJobs, syncJobs } = readings;
   const outcomes = sumOf(readings.minutes);
-  const { tokenIssuedAt } = readings;
-  const ageDays =
-    tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
+  const ageDays = tokenAgeDays(readings);
   return {
     at: iso(now),
     version,
     processes: readings.processes.map(({ id, version, roles, startedAt }) => {
       return { id, version, roles, startedAt: iso(startedAt) };
     }),
-    findings: findingsIn(readings, {
-      tokenAgeDays: ageDays,
-      outcomes,
-      hourMs: config.QUOTA_HOUR_MS,
-    }),
+    findings: findingsOf(readings, config),
     backlog: {
       live: laneOf(readings, "live"),
       bulk: laneOf(readings, "bulk"),

@@ -14,6 +14,7 @@ import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
 import { EndedSessions } from "../state/ended-sessions.ts";
+import { Notifications } from "../state/notifications.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
 import { PointerQueue } from "../state/pointer-queue.ts";
@@ -87,6 +88,7 @@ export interface Stores {
   readonly stateVersion: StateVersion;
   readonly reconciliations: Reconciliations;
   readonly reconcileRuns: ReconcileRuns;
+  readonly notifications: Notifications;
   readonly demand: Demand;
   readonly auditActs: AuditActs;
   readonly endedSessions: EndedSessions;
@@ -160,6 +162,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
+    notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
     quotaState: quotaReading(quotaLimits(config)),
     async close() {

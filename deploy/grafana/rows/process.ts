@@ -132,6 +132,18 @@ export const PROCESS: RowSpec = {
       ],
     },
     {
+      kind: "lines",
+      title: "Notifications",
+      description: "Tries to deliver a notification (NOTIFY_URL), by result; none without it.",
+      runbook: "CrmsyncNotificationsFailing",
+      unit: "short",
+      width: 6,
+      none: "none",
+      queries: [
+        { expr: `sum by (result) (${increase("notifications_total")})`, legend: "{{result}}" },
+      ],
+    },
+    {
       kind: "stat",
       title: "Age of the token",
       description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",

@@ -1,0 +1,29 @@
+/** Checks where notifications would be sent, without sending one. */
+import type { Config } from "../config.ts";
+import { openSender } from "../notify/send.ts";
+import { isLoopback } from "../ops/loopback.ts";
+import { ok, warn, type Check } from "./check.ts";
+
+const NAME = "notifications";
+
+export async function checkNotify(config: Config): Promise<Check> {
+  const sender = openSender(config);
+  if (sender === undefined) {
+    const says = "NOTIFY_URL is not set: crmsync itself calls no one when something stops";
+    return config.secrets.NOTIFY_SECRET === undefined
+      ? ok(NAME, says)
+      : warn(NAME, says, "NOTIFY_SECRET is set, so set NOTIFY_URL or NOTIFY_URL_FILE too.");
+  }
+  const { format, host, isEncrypted, name } = sender.where();
+  await sender.close();
+  const to = `${host} gets them as ${format}`;
+  if (!isEncrypted && !isLoopback(name)) {
+    return warn(NAME, `${to}, without TLS`, "Let NOTIFY_URL begin with https:.");
+  }
+  if (format === "webhook" && config.secrets.NOTIFY_SECRET === undefined) {
+    const remedy =
+      'Set NOTIFY_SECRET_FILE (echo "whsec_$(openssl rand -base64 32)"), and check the signature there; or NOTIFY_FORMAT=slack.';
+    return warn(NAME, `${to}, and are not signed`, remedy);
+  }
+  return ok(NAME, `${to}; crmsync notify test sends one`);
+}

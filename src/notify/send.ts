@@ -1,0 +1,132 @@
+/** Sends one notification, and says what came of it without naming the address: it may be a secret. */
+import { EnvHttpProxyAgent } from "undici";
+import type { Config } from "../config.ts";
+import { printable } from "../ops/printable.ts";
+import { secretsOf } from "../ops/secrets.ts";
+import { waitAskedMs } from "../quota/retry-after.ts";
+import type { SendResult } from "../ops/notify-results.ts";
+import { signedRequest, type Message, type NotifyFormat } from "./message.ts";
+
+export interface Sent {
+  readonly result: SendResult;
+  /** What came back, for people: a status or the kind of error. */
+  readonly says: string;
+  /** The beginning of the answer; for the operator who tests, never for the log. */
+  readonly answer: string;
+  /** How long a 429 or 503 asks us to wait, ms. */
+  readonly waitMs: number | undefined;
+}
+
+export interface Sender {
+  /** Without what may be secret of the address. */
+  where(): {
+    /** With its port, and without. */
+    readonly host: string;
+    readonly name: string;
+    readonly isEncrypted: boolean;
+    readonly format: NotifyFormat;
+  };
+  send(message: Message, signal?: AbortSignal): Promise<Sent>;
+  close(): Promise<void>;
+}
+
+/** Of the whole exchange; shorter than the lease of a message, ms. */
+const TIMEOUT_MS = 10_000;
+
+/** The rest of an answer is not read. */
+const MOST_BYTES = 2048;
+const MOST_CHARACTERS = 200;
+
+/** Undefined without NOTIFY_URL. */
+export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | undefined {
+  const { HTTP_PROXY: httpProxy = "", HTTPS_PROXY: httpsProxy = "", NO_PROXY = "" } = config;
+  const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
+  if (url === undefined) return undefined;
+  // Without the empty texts the agent would read environment variables.
+  const agent = new EnvHttpProxyAgent({
+    httpProxy,
+    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
+    noProxy: NO_PROXY,
+    connections: 1,
+    connect: { timeout: timeoutMs / 2 },
+  });
+  // The file of NOTIFY_URL may have changed.
+  const addressOf = () => new URL(url.value().trim());
+  const formatOf = (address: URL) => config.NOTIFY_FORMAT ?? formatFor(address);
+  return {
+    where() {
+      const address = addressOf();
+      const { host, hostname: name, protocol } = address;
+      return { host, name, isEncrypted: protocol === "https:", format: formatOf(address) };
+    },
+    async send(message, signal) {
+      try {
+        const address = addressOf();
+        const secrets = secretsOf(secret && (() => secret.value()));
+        const format = formatOf(address);
+        const { headers, body } = signedRequest(message, format, secrets, Date.now());
+        const deadline = AbortSignal.timeout(timeoutMs);
+        const response = await agent.request({
+          origin: address.origin,
+          path: address.pathname + address.search,
+          method: "POST",
+          headers,
+          body,
+          signal: signal === undefined ? deadline : AbortSignal.any([signal, deadline]),
+        });
+        const answer = await beginningOf(response.body).catch(() => "");
+        const { statusCode: status } = response;
+        const waitMs =
+          status === 429 || status === 503 ? waitAskedMs(response.headers, Date.now()) : undefined;
+        return { result: resultOf(status), says: `HTTP ${status}`, answer, waitMs };
+      } catch (error) {
+        return { ...failureOf(error, timeoutMs), answer: "", waitMs: undefined };
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** Slack's addresses are known; others that take its form need NOTIFY_FORMAT. */
+const formatFor = ({ hostname }: URL): NotifyFormat =>
+  hostname === "hooks.slack.com" ? "slack" : "webhook";
+
+async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
+  let text = "";
+  for await (const chunk of body) {
+    text += chunk.toString("utf8");
+    if (text.length > MOST_BYTES) break;
+  }
+  return printable(text.trim().slice(0, MOST_CHARACTERS));
+}
+
+function resultOf(status: number): SendResult {
+  if (status >= 200 && status < 300) return "sent";
+  if (status >= 300 && status < 400) return "redirect";
+  return status < 500 ? "client_error" : "server_error";
+}
+
+const TLS = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO)/;
+
+/** The error's own message may contain the address. */
+function failureOf(error: unknown, timeoutMs: number): Pick<Sent, "result" | "says"> {
+  const { code = "", name } = error as { code?: unknown; name?: unknown };
+  const timedOut = `no answer within ${timeoutMs / 1000} s`;
+  if (name === "TimeoutError" || /TIMEOUT|ETIMEDOUT/.test(String(code))) {
+    return { result: "timeout", says: timedOut };
+  }
+  if (TLS.test(String(code))) return { result: "tls", says: `TLS: ${String(code)}` };
+  return { result: "network", says: code === "" ? String(name) : String(code) };
+}
+
+/** What an operator does when a notification cannot be delivered. */
+export const NOTIFY_REMEDIES: Readonly<Record<Exclude<SendResult, "sent">, string>> = {
+  client_error:
+    "The receiver does not take it: is NOTIFY_URL still valid, NOTIFY_FORMAT the form that it takes, and NOTIFY_SECRET its secret?",
+  server_error: "The receiver fails: look there. Notifications are sent again for six hours.",
+  redirect: "crmsync follows no redirect: set NOTIFY_URL to the address itself.",
+  timeout:
+    "The receiver is slow or a firewall drops the request: NOTIFY_URL, HTTPS_PROXY, NO_PROXY.",
+  tls: "Its certificate is not accepted: correct it, or name its authority by NODE_EXTRA_CA_CERTS.",
+  network: "It cannot be reached: correct the host of NOTIFY_URL, HTTPS_PROXY or the firewall.",
+};

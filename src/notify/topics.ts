@@ -1,0 +1,109 @@
+/**
+ * Which findings are notified, and what is said when one has gone: the one table of notifications.
+ * What stops all changes is always notified. Pure.
+ */
+import type { Finding } from "../status/finding.ts";
+import { SILENT_MS } from "../status/senders.ts";
+import type { Readings } from "../status/readings.ts";
+
+/** A finding as notifications follow it, from its beginning to its end. */
+export interface Topic {
+  /** Section of the runbook, and what the finding is about where there may be several. */
+  readonly key: string;
+  readonly severity: Finding["severity"];
+  readonly says: string;
+  readonly runbook: string;
+  /** How long it must last before it is notified, in hour windows of the quota. */
+  readonly lastsHours: number;
+}
+
+interface Row {
+  readonly ends?: string | ((about: string, readings: Readings) => string);
+  readonly lastsHours?: number;
+  /** Only what stops all changes; other findings of the section are not notified. */
+  readonly isStop?: true;
+  readonly holds?: (readings: Readings, settings: TopicSettings) => boolean;
+}
+
+export interface TopicSettings {
+  /** So many dead letters are notified. */
+  readonly deadLetters: number;
+}
+
+/** 30 s, a minute, five minutes of an hour window of its usual length. */
+const SHORT = 1 / 120;
+const MINUTE = 1 / 60;
+const LONG = 1 / 12;
+
+/** By section of the runbook. A finding of another section is not notified, unless it is a stop. */
+const ROWS: Readonly<Record<string, Row>> = {
+  crmsynctokendenied: { ends: "The service accepts the token again." },
+  crmsyncaddressdenied: { ends: "The service accepts our address again." },
+  crmsyncserviceunavailable: { ends: "The service gives usable replies again." },
+  // A pause of seconds is usual where another program uses the token too.
+  crmsyncthrottled: { ends: "The service lets us send again.", lastsHours: LONG },
+  "the-ledger-is-cold-or-being-warmed": {
+    ends: "The ledger is warm, and changes are sent.",
+    lastsHours: LONG,
+    isStop: true,
+  },
+  crmsyncqueuepaused: { ends: "The queues are no longer paused." },
+  crmsyncrolemissing: { ends: "Each role has a running process again." },
+  crmsyncauditfailed: { ends: "The audit trail is written again.", lastsHours: MINUTE },
+  crmsyncredisnearlyfull: { ends: "Redis has room again." },
+  crmsyncredisrejectswrites: { ends: "Redis accepts writes again." },
+  crmsyncredisnotdurable: { ends: "Redis keeps what it has accepted again.", lastsHours: MINUTE },
+  crmsyncredissavesfailing: { ends: "Redis saves its data again.", lastsHours: MINUTE },
+  "the-ledger-and-the-service-disagree": {},
+  crmsyncchangesrejected: {
+    ends: "The share of rejected changes is below a fifth again, or nothing was checked for an hour.",
+  },
+  crmsyncdeadletters: {
+    holds: ({ deadLetters }, settings) => deadLetters >= settings.deadLetters,
+    ends: (_about, { deadLetters }) => `${deadLetters} dead letters are left.`,
+  },
+  crmsyncdeadlettersexpiring: { ends: "No dead letter is about to be deleted." },
+  crmsyncheldterminations: { ends: "No termination is held any more." },
+  crmsynctokenold: { ends: "The service token is younger than 80 days again." },
+  crmsyncsourcesilent: {
+    ends(about, { now, sources }) {
+      const hasSpoken = now - (sources[about] ?? 0) <= SILENT_MS;
+      return hasSpoken
+        ? `${about} sends events again.`
+        : `${about} has sent nothing for a week; it is not watched any more.`;
+    },
+  },
+  crmsyncrecordsnotfetched: { ends: "The CRM returns its records again.", lastsHours: LONG },
+  crmsyncsendererrors: { ends: "No request of a sender was refused in the last hour." },
+  crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },
+};
+
+/** A key is at most so long: names of sources come from outside. */
+const MOST_CHARACTERS = 150;
+
+/** The findings that are notified, each under its key. */
+export function topicsIn(
+  findings: readonly Finding[],
+  readings: Readings,
+  settings: TopicSettings,
+): Topic[] {
+  const topics = findings.flatMap(({ severity, says, runbook, about }): Topic[] => {
+    const [, section = ""] = runbook.split("#");
+    const row = ROWS[section];
+    const isStop = severity === "stopped";
+    if (!isStop && (row === undefined || row.isStop)) return [];
+    if (row?.holds?.(readings, settings) === false) return [];
+    const key = about === undefined ? section : `${section} ${about.slice(0, MOST_CHARACTERS)}`;
+    return [{ key, severity, says, runbook, lastsHours: row?.lastsHours ?? SHORT }];
+  });
+  // The first one of a key is the most pressing.
+  return [...new Map(topics.toReversed().map((topic) => [topic.key, topic])).values()].toReversed();
+}
+
+/** What is said when the finding of a key has gone; undefined: nothing. */
+export function endOf(key: string, readings: Readings): string | undefined {
+  const [section = "", ...about] = key.split(" ");
+  const row = ROWS[section];
+  if (row === undefined) return "It has ended.";
+  return typeof row.ends === "function" ? row.ends(about.join(" "), readings) : row.ends;
+}

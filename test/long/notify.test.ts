@@ -1,0 +1,92 @@
+/** Notifications of real processes: a denied token, two daemons, kill -9 between answer and note. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { isSigned, startReceiver, type Received } from "../support/notify-receiver.ts";
+import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const SECRET = "whsec_c2VjcmV0IG9mIGEgdGVzdCwgMzIgYnl0ZXMgbG9uZw==";
+
+/** A dead process keeps a message for 15 s, and the machine may be busy. */
+const WAIT_MS = 90_000;
+
+test("a stop is notified once by two daemons, again with the same id after kill -9, and its end", async () => {
+  await using receiver = await startReceiver();
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const file = join(dir.path, "token");
+  await writeFile(file, "revoked");
+  const { SERVICE_TOKEN: _, ...env } = envFor(sandbox, {
+    SERVICE_TOKEN_FILE: file,
+    QUOTA_HOUR_MS: "60000",
+    NOTIFY_URL: receiver.url,
+    NOTIFY_SECRET: SECRET,
+    NOTIFY_DEAD_LETTERS: "2",
+    LOG_CRM_CODES: "1",
+  });
+  // The first two hear no answer.
+  receiver.answer = () => {};
+  {
+    await using first = await startDaemon(env);
+    await using second = await startDaemon(env);
+    const wrong = [
+      personEvent("code-1", { birthDate: "x" }),
+      personEvent("code-2", { birthDate: "x" }),
+    ];
+    await first.push([personEvent("code-3"), ...wrong]);
+    await waitFor(() => receiver.received.length > 0, {
+      deadlineMs: WAIT_MS,
+      what: "the beginning",
+    });
+    first.process.kill("SIGKILL");
+    second.process.kill("SIGKILL");
+    await Promise.all([first.process.ended, second.process.ended]);
+  }
+  // One that hears no answer for 10 s tries again: it is the same message.
+  const unanswered = receiver.received.length;
+  receiver.answer = (response) => void response.writeHead(204).end();
+  await using third = await startDaemon(env);
+  await using fourth = await startDaemon(env);
+  await waitFor(() => receiver.received.length > unanswered, {
+    deadlineMs: WAIT_MS,
+    what: "it again",
+  });
+  const [before] = receiver.received;
+  const again = receiver.received[unanswered] as Received;
+  expect(again).toMatchObject({ id: before?.id, text: before?.text });
+  expect(again.body["data"]).toMatchObject({ kind: "began", finding: "crmsynctokendenied" });
+
+  await writeFile(file, sandbox.token);
+  const kinds = () =>
+    receiver.received.map(({ body }) => {
+      const { kind, finding } = body["data"] as Record<string, unknown>;
+      return `${String(kind)} ${String(finding)}`;
+    });
+  await waitFor(() => kinds().includes("ended crmsynctokendenied"), {
+    deadlineMs: WAIT_MS,
+    what: "the end",
+  });
+  await waitUntilSettled(third);
+  await waitFor(() => kinds().includes("began crmsyncdeadletters"), {
+    deadlineMs: WAIT_MS,
+    what: "the dead letters",
+  });
+  const ids = receiver.received.map(({ id }) => id);
+  const messages = new Map(kinds().map((kind, n) => [ids[n], kind]));
+  const denials = [...messages.values()].filter((kind) => kind.endsWith("crmsynctokendenied"));
+  expect(denials).toEqual(["began crmsynctokendenied", "ended crmsynctokendenied"]);
+  // Once answered, none is sent twice.
+  expect(new Set(ids.slice(unanswered)).size).toBe(ids.length - unanswered);
+  for (const one of receiver.received) {
+    expect(isSigned(one, SECRET)).toBe(true);
+    expect(one.text).not.toMatch(/code-\d|Muster|Ada/);
+  }
+  // Neither daemon shows the address.
+  for (const { stdout, stderr } of [third.process, fourth.process]) {
+    expect([...stdout, ...stderr].join("\n")).not.toContain("secret-token");
+  }
+}, 300_000);

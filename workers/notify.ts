@@ -1,0 +1,115 @@
+/**
+ * Notifies what has begun and ended (NOTIFY_URL). All processes share one state: whichever looks
+ * first queues the messages, and one process at a time sends the oldest. Nothing else waits for it.
+ */
+import { messagesOf, reconciledNotice, type Message } from "../src/notify/message.ts";
+import { openSender, type Sender, type Sent } from "../src/notify/send.ts";
+import { endOf, topicsIn } from "../src/notify/topics.ts";
+import {
+  reconciledSince,
+  transitions,
+  type Notice,
+  type NotifyState,
+} from "../src/notify/transitions.ts";
+import { Notifications } from "../src/state/notifications.ts";
+import { takeReadings } from "../src/status/readings.ts";
+import { findingsOf } from "../src/status/status.ts";
+import { watchRedis } from "./notify-redis.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How often one of the processes looks, and each sends: 5 s, in hour windows; never less than that, ms. */
+const EVERY_HOURS = 1 / 720;
+const LEAST_MS = 50;
+
+const NOTHING: Polling = { async close() {} };
+
+export function startNotifying(runtime: Runtime): Polling {
+  const sender = openSender(runtime.config);
+  if (sender === undefined) return NOTHING;
+  const { config, keys, log, statusRedis, throttle } = runtime;
+  // It fails in time: a lost Redis is notified too.
+  const notifications = new Notifications<Message>(statusRedis, keys, config.QUOTA_HOUR_MS);
+  const everyMs = Math.max(LEAST_MS, Math.round(config.QUOTA_HOUR_MS * EVERY_HOURS));
+  const watch = watchRedis(runtime, sender);
+  const polling = startPolling({
+    everyMs,
+    async step(signal) {
+      try {
+        if (await notifications.claimLook(everyMs)) await look(runtime, notifications);
+      } catch (error) {
+        await watch.failed(signal);
+        throw error;
+      }
+      await watch.succeeded(notifications);
+      while (!signal.aborted && (await deliver(runtime, notifications, sender, signal)));
+    },
+    onError: (error) =>
+      throttle("notify", (suppressed) => log.warn({ err: error, suppressed }, "notify.error")),
+  });
+  return {
+    async close() {
+      await polling.close();
+      await sender.close();
+    },
+  };
+}
+
+/** Queues messages about what has begun or ended since the last look of any process. */
+async function look(runtime: Runtime, notifications: Notifications<Message>): Promise<void> {
+  const { config, log, metrics, statusRedis } = runtime;
+  const [before, readings] = await Promise.all([
+    notifications.state(),
+    takeReadings(runtime, statusRedis),
+  ]);
+  const topics = topicsIn(findingsOf(readings, config), readings, {
+    deadLetters: config.NOTIFY_DEAD_LETTERS,
+  });
+  const { now, reconciliation } = readings;
+  const known = reconciledSince(stateOf(before), reconciliation);
+  const changed = transitions(known.state, topics, { now, hourMs: config.QUOTA_HOUR_MS });
+  const notices = changed.notices.flatMap((notice): Notice[] => {
+    const says = notice.says ?? endOf(notice.topic, readings);
+    return says === undefined ? [] : [{ ...notice, says }];
+  });
+  if (known.isNew && reconciliation !== undefined) notices.push(reconciledNotice(reconciliation));
+  const next = JSON.stringify(changed.state);
+  if (next === before) return;
+  const messages = messagesOf(notices, { prefix: config.QUEUE_PREFIX, at: now });
+  const leftOut = await notifications.change(before, next, messages);
+  if (leftOut === undefined || leftOut === 0) return;
+  metrics.notifications.inc({ result: "left_out" }, leftOut);
+  log.warn({ messages: leftOut }, "notify.left_out");
+}
+
+function stateOf(text: string): NotifyState {
+  try {
+    return JSON.parse(text) as NotifyState;
+  } catch {
+    return { topics: {} };
+  }
+}
+
+/** @returns whether another message may be due. */
+async function deliver(
+  { log, metrics }: Runtime,
+  notifications: Notifications<Message>,
+  sender: Sender,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const taken = await notifications.take();
+  if (taken === undefined) return false;
+  const { message, tries } = taken;
+  const sent: Sent = await sender.send(message, signal);
+  // Another process takes it after the lease.
+  if (signal.aborted && sent.result !== "sent") return false;
+  metrics.notifications.inc({ result: sent.result });
+  if (sent.result === "sent") return (await notifications.settle(message, tries)) !== "gone";
+  const settled = await notifications.settle(message, tries, {
+    why: sent.says,
+    waitMs: sent.waitMs,
+  });
+  if (settled === "given_up") metrics.notifications.inc({ result: "given_up" });
+  log.warn({ why: sent.says, tries }, settled === "given_up" ? "notify.given_up" : "notify.failed");
+  return false;
+}
