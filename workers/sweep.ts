@@ -73,6 +73,7 @@ async function sweep(runtime: Runtime): Promise<void> {
   await runtime.deadLetters.recount();
   await expireDeadLetters(runtime);
   await runtime.retried.forgetEnded();
+  await countCancelled(runtime);
 }
 
 /**
@@ -132,6 +133,14 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
     }
     await job.remove();
   }
+}
+
+/** `crmsync bulk cancel` has no metrics of its own. */
+async function countCancelled({ bulkChanges, log, metrics }: Runtime): Promise<void> {
+  const changes = await bulkChanges.takeCount();
+  if (changes === 0) return;
+  metrics.changes.inc({ outcome: "cancelled" }, changes);
+  log.info({ records: changes }, "bulk.cancelled");
 }
 
 async function deleteOldRows({ redis, keys, ledger, log }: Runtime): Promise<void> {

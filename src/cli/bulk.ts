@@ -1,12 +1,17 @@
-/** `crmsync bulk`: what waits in the lane bulk; pauses and resumes it. */
+/** `crmsync bulk`: what waits in the lane bulk; pauses, resumes and drops it. */
 import { Command } from "commander";
+import { cancelBulk, viewCancel, type Cancelled, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
+import { counted } from "../ops/counted.ts";
 import { allPrintable, printable, printableLines } from "../ops/printable.ts";
+import { UserError } from "../ops/user-error.ts";
 import { VERSION } from "../ops/version.ts";
 import { bulkLines } from "../status/bulk-text.ts";
 import { localTime } from "../status/local-time.ts";
 import { readStatus } from "../status/status.ts";
+import { confirmed } from "./confirm.ts";
 import { operatorName } from "./operator.ts";
+import { showBar } from "./reconcile/bars.ts";
 import { withStores } from "./with-stores.ts";
 
 interface JsonOption {
@@ -15,7 +20,9 @@ interface JsonOption {
 
 export function bulkCommand(): Command {
   const bulk = new Command("bulk")
-    .description("show, pause and resume the lane bulk: imports, and plans of crmsync reconcile")
+    .description(
+      "show, pause, resume or drop the lane bulk: imports, and plans of crmsync reconcile",
+    )
     .addHelpText(
       "after",
       `
@@ -41,6 +48,19 @@ a live event of a record sends its waiting bulk change along. crmsync reconcile 
     .description("send bulk changes again")
     .option("--json", "print as JSON")
     .action(resume);
+  bulk
+    .command("cancel")
+    .description("drop the changes that wait in the lane, and end the plan that feeds it")
+    .option("--yes", "do not ask")
+    .option("--json", "print as JSON")
+    .addHelpText(
+      "after",
+      `
+A record whose change is dropped stays at the service as it is, until its next change or the next
+crmsync reconcile. Its events may be sent again. Live changes, changes under way, held terminations
+and dead letters stay. A plan that was cancelled cannot be carried out again.`,
+    )
+    .action(cancel);
   return bulk;
 }
 
@@ -75,6 +95,67 @@ async function resume({ json }: JsonOption): Promise<void> {
     if (json) return print(JSON.stringify({ resumed }));
     print(resumed ? "resumed: bulk changes are sent again" : "was not paused; nothing changed");
   });
+}
+
+async function cancel({ json, yes }: JsonOption & { readonly yes?: true }): Promise<void> {
+  if (!yes && !process.stdin.isTTY) {
+    throw new UserError("bulk cancel asks before it drops changes: give --yes");
+  }
+  await withStores(async (stores) => {
+    const view = await viewCancel(stores);
+    const isNothing = view.waiting === 0 && view.plan === undefined;
+    if (!isNothing && !yes && !(await confirmed(questionOf(view)))) return;
+    const bar = showBar("dropping bulk changes", "changes");
+    const cancelled = isNothing
+      ? { dropped: 0, busy: 0, plan: undefined }
+      : await cancelBulk(stores, view, {
+          by: operatorName(),
+          onProgress: (dropped) => bar.update(dropped, view.waiting),
+        });
+    bar.stop();
+    const { backlog, terminations } = await readStatus(stores, VERSION);
+    const later = { inbox: backlog.inbox, toFetch: backlog.toFetch, held: terminations.held };
+    const { plan, ...counts } = cancelled;
+    if (json) return print(JSON.stringify({ ...counts, plan: plan ?? null, ...later }));
+    print([...resultLines(cancelled), ...leftLines(later)].join("\n"));
+  });
+}
+
+const STALE =
+  "A record whose change is dropped stays at the service as it is, until its next change or the next crmsync reconcile.";
+
+function questionOf({ plan, waiting }: CancelView): string {
+  const ends =
+    plan === undefined ? "" : ` and end a plan with ${plan.left} of ${plan.entries} still to come`;
+  return `${STALE}\ndrop ${counted(waiting, "bulk change")}${ends}?`;
+}
+
+function resultLines({ busy, dropped, plan }: Cancelled): string[] {
+  if (dropped + busy === 0 && plan === undefined) return ["nothing waits; nothing changed"];
+  return [
+    `${counted(dropped, "bulk change")} dropped${busy === 0 ? "" : `; ${busy} under way, left to finish`}`,
+    ...(plan === undefined
+      ? []
+      : [`the plan ${plan.id} is cancelled, with ${plan.left} of ${plan.entries} still to come`]),
+    ...(dropped === 0 ? [] : [STALE]),
+  ];
+}
+
+/** What may still bring bulk changes, or waits for another decision. */
+function leftLines({ held, inbox, toFetch }: Record<"held" | "inbox" | "toFetch", number>) {
+  const come = inbox + toFetch;
+  return [
+    ...(come === 0
+      ? []
+      : [
+          `${counted(come, "event waits", "events wait")} for intake or a fetch: run this again afterwards if they are bulk`,
+        ]),
+    ...(held === 0
+      ? []
+      : [
+          `${counted(held, "held termination stays", "held terminations stay")}: crmsync held list`,
+        ]),
+  ];
 }
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

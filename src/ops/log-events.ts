@@ -204,6 +204,10 @@ export const LOG_EVENTS = {
     "Some records had lost their job in a crash, and have one again.",
     "`records` says how many.",
   ],
+  "bulk.cancelled": [
+    "An operator has dropped changes that waited in the lane bulk (crmsync bulk cancel).",
+    "`records` says how many.",
+  ],
   "sweep.ledger_rows_deleted": [
     'Old ledger rows that only said "does not exist" were deleted.',
     "`rows` says how many.",

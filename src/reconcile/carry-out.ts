@@ -7,7 +7,8 @@ import { UserError } from "../ops/user-error.ts";
 import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../state/reconciliations.ts";
 import { duration } from "../status/duration.ts";
 import type { Act } from "../state/audit-acts.ts";
-import { applyPlan, type Applied, type ApplyView } from "./apply-plan.ts";
+import { applyPlan, type ApplyView } from "./apply-plan.ts";
+import type { Applied } from "./feed.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "./plan-file.ts";
 import { readEvents } from "./read-events.ts";
@@ -111,6 +112,11 @@ async function requireUsable(
   const progress = await session.stores.reconciliations.progress(id);
   if (progress?.state === "done") {
     throw new UserError(`the plan ${plan.file} was carried out already: make a new one`);
+  }
+  if (progress?.state === "cancelled") {
+    throw new UserError(
+      `the plan ${plan.file} was cancelled (crmsync bulk cancel): make a new one`,
+    );
   }
   const ageMs = session.stores.clock.now() - Date.parse(madeAt);
   if (progress === undefined && ageMs > maxAgeHours * HOUR_MS) {

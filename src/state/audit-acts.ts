@@ -11,6 +11,7 @@ import type { Keys } from "./keys.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
+  | "bulk.cancel"
   | "bulk.pause"
   | "bulk.resume"
   | "dead.drop"

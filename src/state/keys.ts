@@ -136,6 +136,8 @@ export interface Keys {
   readonly notifyTry: string;
   /** Set after one process has looked for what is to be notified. */
   readonly notifyLook: string;
+  /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
+  readonly bulkCancelled: string;
   /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
   readonly jobsAdded: string;
 }
@@ -207,6 +209,7 @@ export function keysOf(prefix: string): Keys {
     notifyQueue: `${prefix}:notify:queue`,
     notifyTry: `${prefix}:notify:try`,
     notifyLook: `${prefix}:notify:look`,
+    bulkCancelled: `${prefix}:bulk:cancelled`,
     jobsAdded: `${prefix}:jobs-added`,
   };
 }

@@ -18,6 +18,9 @@ const BULK_RETRY_PRIORITY = 5;
 /** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
 const SCORE_PER_MS = 4096;
 
+/** Redis carries out so many commands of one connection before it serves the others. */
+const REMOVED_AT_ONCE = 50;
+
 /** A record that runs is not asked for again before this, ms. */
 const RUNNING_MS = 1000;
 
@@ -135,6 +138,17 @@ export class PointerQueue {
     const job = await this.queue.getJob(id);
     if (job === undefined) await this.queue.removeDeduplicationKey(crmCode);
     else await this.queue.remove(id);
+  }
+
+  /** Removes the jobs of these records, except those that run. */
+  async removeAll(crmCodes: readonly string[]): Promise<void> {
+    if (crmCodes.length === 0) return;
+    const ids = await this.#redis.mget(crmCodes.map((one) => this.queue.toKey(`de:${one}`)));
+    const known = ids.filter((id) => id !== null);
+    for (let from = 0; from < known.length; from += REMOVED_AT_ONCE) {
+      const some = known.slice(from, from + REMOVED_AT_ONCE);
+      await Promise.all(some.map((id) => this.queue.remove(id, { removeChildren: false })));
+    }
   }
 
   /** When a delayed job is due; 0 when it is not delayed any more. */

@@ -30,7 +30,8 @@ export interface Reconciliation {
 export type ByKind = Readonly<Partial<Record<DriftKind, number>>>;
 
 export interface PlanProgress {
-  readonly state: "running" | "done";
+  /** `cancelled` by an operator. */
+  readonly state: "running" | "done" | "cancelled";
   /** Entries that were carried out. */
   readonly done: number;
   /** Differences that were repaired: what was sent for them has arrived, or nothing was needed. */
@@ -38,8 +39,9 @@ export interface PlanProgress {
 }
 
 /** What is noted of a plan that is carried out. */
-export interface PlanNote extends Pick<PlanProgress, "state" | "done"> {
+export interface PlanNote extends Pick<PlanProgress, "done"> {
   readonly id: string;
+  readonly state: "running" | "done";
   readonly entries: number;
   /** That the entries need which were not carried out yet. */
   readonly requests: number;
@@ -62,6 +64,7 @@ export class Reconciliations {
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #note: RedisScript<number>;
   readonly #lease: Lease;
+  readonly #cancel: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -69,6 +72,7 @@ export class Reconciliations {
     this.#write = redisWrite(redis);
     this.#note = redisScript(redis, new URL("./lua/note-plan.lua", import.meta.url));
     this.#lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
+    this.#cancel = redisScript(redis, new URL("./lua/cancel-plan.lua", import.meta.url));
   }
 
   /** Undefined before the first one. */
@@ -96,17 +100,28 @@ export class Reconciliations {
   /** Undefined for a plan that was not used. */
   async progress(planId: string): Promise<PlanProgress | undefined> {
     const { state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
-    if (state !== "running" && state !== "done") return undefined;
+    if (state !== "running" && state !== "done" && state !== "cancelled") return undefined;
     const repaired = DRIFT_KINDS.map((kind) => [kind, Number(more[`repaired:${kind}`] ?? 0)]);
     return { state, done: Number(done ?? 0), repaired: Object.fromEntries(repaired) as ByKind };
   }
 
-  async note({ id, state, done, entries, requests, repaired }: PlanNote): Promise<void> {
+  /** @returns false when the plan was cancelled. */
+  async note({ id, state, done, entries, requests, repaired }: PlanNote): Promise<boolean> {
     const { feedingPlan, reconciliation } = this.#keys;
     const kinds = Object.entries(repaired).flat();
     const ttlS = PLAN_KEPT_HOURS * 3600;
     const args = [id, state, done, entries, requests, ttlS, ...kinds];
-    await this.#note([this.#keys.plan(id), reconciliation, feedingPlan], args);
+    return (await this.#note([this.#keys.plan(id), reconciliation, feedingPlan], args)) === 1;
+  }
+
+  /** Ends a plan that is not finished: it cannot be carried out again. @returns false when it is finished */
+  async cancel(id: string): Promise<boolean> {
+    const keys = [this.#keys.plan(id), this.#keys.feedingPlan];
+    return (await this.#cancel(keys, [id])) === 1;
+  }
+
+  async isCancelled(id: string): Promise<boolean> {
+    return (await this.#redis.hget(this.#keys.plan(id), "state")) === "cancelled";
   }
 
   /** Undefined when every plan that was begun is finished. */

@@ -25,13 +25,8 @@ import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 import { keepsIn } from "./kept-fields.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
+import { SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
 import { proofToVerify } from "./verifications.ts";
-
-const DAY_MS = 86_400_000;
-
-/** Days for which (`source`, `id`) is remembered; today counts as an eighth. */
-const SEEN_DAYS = 7;
-const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
 
 /** Most events of one day that are remembered: 64 bytes each make 32 MB. */
 const SEEN_MAX_PER_DAY = 500_000;
@@ -108,7 +103,7 @@ export class StagedStates {
       ...LANES.map((lane) => this.#keys.unsynced(lane)),
       this.#keys.deadLetters,
       this.#keys.erased(state.crmCode),
-      ...this.#seenKeys(),
+      ...seenKeys(this.#keys),
       this.#keys.heldTerminations,
       this.#keys.keptFields,
       ...noted.keys,
@@ -146,7 +141,7 @@ export class StagedStates {
 
   /** Which of these event keys were seen within the last seven days. */
   async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    const days = this.#seenKeys();
+    const days = seenKeys(this.#keys);
     const found = new Set<string>();
     for (let from = 0; from < eventKeys.length; from += SEEN_BATCH) {
       const batch = eventKeys.slice(from, from + SEEN_BATCH);
@@ -184,7 +179,7 @@ export class StagedStates {
   /** Lets an event be accepted once more, so that its dead letter can be redriven. */
   async forgetEvent(eventKey: string): Promise<void> {
     const pipeline = this.#redis.pipeline();
-    for (const day of this.#seenKeys()) pipeline.srem(day, eventKey);
+    for (const day of seenKeys(this.#keys)) pipeline.srem(day, eventKey);
     await pipeline.exec();
   }
 
@@ -298,12 +293,6 @@ export class StagedStates {
       kept: kept === "" ? undefined : kept,
       late: field["lt"] === "1",
     };
-  }
-
-  /** Today's set, then the earlier ones. */
-  #seenKeys(): string[] {
-    const today = Math.floor(Date.now() / DAY_MS);
-    return Array.from({ length: SEEN_DAYS + 1 }, (_, ago) => this.#keys.seen(today - ago));
   }
 }
 

@@ -86,7 +86,7 @@ export function bulkFindings(readings: Readings): Finding[] {
   if (feeding !== undefined && feeding.left > 0 && !isFeeding) {
     warn(
       "a-plan-was-interrupted",
-      `A plan of crmsync reconcile was interrupted with ${feeding.left} of ${feeding.entries} changes left: run the same command again.`,
+      `A plan of crmsync reconcile was interrupted with ${feeding.left} of ${feeding.entries} changes left: run the same command again, or crmsync bulk cancel.`,
     );
   }
   return found;

@@ -21,6 +21,7 @@ import { PointerQueue } from "../state/pointer-queue.ts";
 import { History } from "../state/history.ts";
 import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
+import { BulkChanges } from "../state/bulk-changes.ts";
 import { BulkPauses } from "../state/bulk-pause.ts";
 import { Keyring } from "../state/keyring.ts";
 import { StoredKeptFields } from "../state/kept-fields.ts";
@@ -68,6 +69,7 @@ export interface Stores {
   readonly heldTerminations: HeldTerminations;
   readonly pointers: PointerQueue;
   readonly bulkPauses: BulkPauses;
+  readonly bulkChanges: BulkChanges;
   readonly thinEvents: ThinEvents;
   readonly ledger: Ledger;
   readonly deadLetters: DeadLetters;
@@ -131,6 +133,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     heldTerminations: new HeldTerminations(redis, keys, sealing),
     bulkPauses: new BulkPauses(redis, keys),
+    bulkChanges: new BulkChanges(redis, keys, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),

@@ -22,6 +22,7 @@ export const CHANGE_OUTCOMES = [
   "duplicate",
   "rejected",
   "ignored",
+  "cancelled",
 ] as const;
 export type ChangeOutcome = (typeof CHANGE_OUTCOMES)[number];
 

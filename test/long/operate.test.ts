@@ -118,6 +118,9 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   expect(await operator.follow("Many deletions")).toContain("0 held terminations");
   const arrived = async () => (await operator.sandbox.relations()).has("EX-2");
   await waitFor(arrived, { what: "the load is on the service" });
+  const bulk = "Pause or cancel an import";
+  expect(await operator.follow(bulk)).toMatch(/paused: no bulk[^]*resumed: bulk/);
+  expect(await operator.follow(bulk)).toMatch(/nothing waits|dropped/);
 
   await erasePerson(operator, last.client);
 

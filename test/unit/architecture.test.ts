@@ -106,6 +106,7 @@ const RULES: Rules = {
       "src/crm",
       "src/event",
       "src/mapping",
+      "src/ops/counted.ts",
       "src/ops/user-error.ts",
       "src/preview/read-records.ts",
       "src/quota/permit.ts",

@@ -14,6 +14,7 @@ const OUTCOME_COLORS: Readonly<Record<ChangeOutcome, string>> = {
   duplicate: "light-purple",
   rejected: "red",
   ignored: "#6e6e6e",
+  cancelled: "orange",
 };
 
 export const CHANGES: RowSpec = {

@@ -1,8 +1,8 @@
 /** Carries out a plan, with its progress on the terminal. */
 import { printable } from "../../ops/printable.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
-import type { Applied } from "../../reconcile/apply-plan.ts";
 import { carryOut } from "../../reconcile/carry-out.ts";
+import type { Applied } from "../../reconcile/feed.ts";
 import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";

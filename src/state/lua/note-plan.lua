@@ -4,7 +4,8 @@
 -- ARGV  1 id  2 state: running | done  3 entries carried out  4 entries of the plan
 --       5 requests that the other entries need  6 time to live, s
 --       7... kind and number of differences that were repaired since the last note
--- Returns 1.
+-- Returns 1; 0 when an operator has cancelled the plan: nothing is noted then.
+if redis.call('HGET', KEYS[1], 'state') == 'cancelled' then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3])
 redis.call('EXPIRE', KEYS[1], ARGV[6])
 for i = 7, #ARGV, 2 do

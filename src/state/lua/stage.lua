@@ -136,13 +136,20 @@ if settled then
   return finish(settled, pending)
 end
 
+-- What `crmsync bulk cancel` lets be sent again, if it drops this state.
+local eventKeys = eventKey
+if s.v and s.ek and payload == '' and s.p ~= '' then
+  eventKeys = string.match(s.ek, '%S*') .. ' ' .. eventKey
+elseif s.v and s.ek and order == s.o and ownOrder ~= s.o then
+  eventKeys = eventKey .. ' ' .. string.match(s.ek, '%S*$')
+end
 local newLane = (s.v and s.l == 'live') and 'live' or lane
 local promoted = s.v and s.l == 'bulk' and newLane == 'live'
 local expedite = promoted or s.n
 local version = redis.call('INCR', KEYS[4])
 redis.call('HSET', KEYS[1], 'v', version, 'p', held, 'fp', fingerprint,
   'st', status, 'k', variant ~= '' and variant or (s.k or ''), 'o', order, 'l', newLane,
-  't', time, 'ev', event)
+  't', time, 'ev', event, 'ek', eventKeys)
 redis.call('HDEL', KEYS[1], 'of', 'oe', 'n', 'n0', 'h', 'b', 'c', 'd')
 if payload ~= '' then redis.call('HDEL', KEYS[1], 'pf') end
 if fieldsOrder ~= order then redis.call('HSET', KEYS[1], 'of', fieldsOrder) end

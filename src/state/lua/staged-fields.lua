@@ -15,6 +15,7 @@
 --   t0  time of the first unsynced event
 --   t1  time of the first event after the state was taken
 --   a1  when that event arrived
+--   ek  keys of the events that made this state: of the one with its fields, of the newest one
 --   ev  the event itself, encrypted: what a dead letter of this state would hold
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended

@@ -1,0 +1,59 @@
+/** Drops what waits in the lane bulk and ends the plan that feeds it: what the command and HTTP both call. */
+import { readTogether } from "../ops/redis-reading.ts";
+import { nowReading } from "../state/redis-clock.ts";
+import type { FeedingPlan } from "../state/reconciliations.ts";
+import type { Stores } from "../status/stores.ts";
+
+/** What a cancellation would do now. */
+export interface CancelView {
+  /** Changes that came later are left alone, ms. */
+  readonly before: number;
+  readonly waiting: number;
+  readonly plan: FeedingPlan | undefined;
+}
+
+export interface Cancelled {
+  readonly dropped: number;
+  /** Changes that are under way, and end as they would. */
+  readonly busy: number;
+  /** The plan that was ended, with what it had left to feed. */
+  readonly plan: FeedingPlan | undefined;
+}
+
+export async function viewCancel({ keys, reconciliations, redis }: Stores): Promise<CancelView> {
+  const [{ before, plan }, waiting] = await Promise.all([
+    readTogether(redis, { before: nowReading(keys), plan: reconciliations.feeding() }),
+    redis.zcard(keys.unsynced("bulk")),
+  ]);
+  return { before, waiting, plan };
+}
+
+/**
+ * Does what a view has shown. After a kill in the middle, a new view and a second call do the rest.
+ * @param onProgress called with the number of changes that were dropped so far.
+ */
+export async function cancelBulk(
+  stores: Stores,
+  { before, plan, waiting }: CancelView,
+  { by, onProgress }: { readonly by: string; readonly onProgress?: (dropped: number) => void },
+): Promise<Cancelled> {
+  const { auditActs, bulkChanges, pointers, reconciliations, stateVersion } = stores;
+  await stateVersion.require();
+  const details = { changes: waiting, plan: plan?.id, left: plan?.left };
+  await auditActs.record({ act: "bulk.cancel", by, details });
+  // First of all: nothing more comes from it then.
+  const isEnded = plan !== undefined && (await reconciliations.cancel(plan.id));
+  let dropped = 0;
+  let busy = 0;
+  for await (const page of bulkChanges.waiting()) {
+    const { busy: left, crmCodes } = await bulkChanges.drop(page, before);
+    await pointers.removeAll(crmCodes);
+    // An event that came in between has found the job that is gone now.
+    const again = await bulkChanges.stagedAgain(crmCodes);
+    if (again.length > 0) await pointers.add(again);
+    busy += left;
+    dropped += crmCodes.length;
+    onProgress?.(dropped);
+  }
+  return { dropped, busy, plan: isEnded ? plan : undefined };
+}

@@ -1,0 +1,91 @@
+/** The changes that wait in the lane bulk, and how they are dropped: a few at once, so that Redis serves others. */
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import type { Keys } from "./keys.ts";
+import { seenKeys } from "./seen-keys.ts";
+
+/** Records that are read in one round trip. */
+const PAGE = 500;
+
+/** Records in one call of the script: about 2 ms. */
+const BATCH = 100;
+
+export interface Dropped {
+  /** Changes that are under way, and end as they would. */
+  readonly busy: number;
+  readonly crmCodes: readonly string[];
+}
+
+export class BulkChanges {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #verifyAfterMs: number;
+  readonly #cancel: RedisScript<[number, string[]]>;
+
+  /** @param verifyAfterMs after how long a request is verified that had no answer. */
+  constructor(redis: Redis, keys: Keys, verifyAfterMs: number) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#verifyAfterMs = verifyAfterMs;
+    this.#cancel = redisScript(redis, new URL("./lua/cancel-bulk.lua", import.meta.url));
+  }
+
+  /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
+  async *waiting(): AsyncGenerator<string[]> {
+    let cursor = "0";
+    do {
+      const key = this.#keys.unsynced("bulk");
+      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", PAGE);
+      cursor = next;
+      const crmCodes = flat.filter((_, index) => index % 2 === 0);
+      if (crmCodes.length > 0) yield crmCodes;
+    } while (cursor !== "0");
+  }
+
+  /**
+   * Drops the bulk changes of these records. The ledger keeps what was proven of them, and their
+   * events may be sent again.
+   * @param before leaves alone what has waited since a later time, ms.
+   */
+  async drop(
+    crmCodes: readonly string[],
+    before: number = Number.MAX_SAFE_INTEGER,
+  ): Promise<Dropped> {
+    const { bulkCancelled, verify, verifyProofs } = this.#keys;
+    const seen = seenKeys(this.#keys);
+    const fixed = [this.#keys.unsynced("bulk"), verify, verifyProofs, bulkCancelled, ...seen];
+    const found: Dropped[] = [];
+    for (let from = 0; from < crmCodes.length; from += BATCH) {
+      const batch = crmCodes.slice(from, from + BATCH);
+      const keys = [...fixed, ...batch.map((crmCode) => this.#keys.staged(crmCode))];
+      const args = [seen.length, before, Math.ceil(this.#verifyAfterMs), ...batch];
+      const [busy, dropped] = await this.#cancel(keys, args);
+      found.push({ busy, crmCodes: dropped });
+    }
+    return {
+      busy: found.reduce((sum, { busy }) => sum + busy, 0),
+      crmCodes: found.flatMap((one) => one.crmCodes),
+    };
+  }
+
+  /** The records among these that have a change, and its lane. */
+  async stagedAgain(
+    crmCodes: readonly string[],
+  ): Promise<{ readonly crmCode: string; readonly lane: Lane }[]> {
+    if (crmCodes.length === 0) return [];
+    const found = await Promise.all(
+      LANES.map(async (lane) => {
+        const scores = await this.#redis.zmscore(this.#keys.unsynced(lane), ...crmCodes);
+        const present = crmCodes.filter((_, index) => (scores[index] ?? null) !== null);
+        return present.map((crmCode) => ({ crmCode, lane }));
+      }),
+    );
+    return found.flat();
+  }
+
+  /** How many were dropped since the last call of any process. */
+  async takeCount(): Promise<number> {
+    return Number((await this.#redis.getdel(this.#keys.bulkCancelled)) ?? 0);
+  }
+}

@@ -1,0 +1,52 @@
+-- Drops bulk changes that wait. A record whose change is under way is left alone, and so is one
+-- that a live event has promoted.
+--
+-- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled  5... seen:<day>
+--       then the staged hash of each record
+-- ARGV  1 how many days  2 drop what has waited since this time or longer, ms  3 verifyMs
+--       4... crmCodes, in the order of the staged hashes
+-- Returns { how many are under way, the crmCodes of what was dropped }.
+--- @include "../../ops/lua/now.lua"
+local days, before, verifyMs = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+-- Its events are no longer known: the same import may be sent again.
+local function forgetEvents(eventKeys)
+  for eventKey in string.gmatch(eventKeys or '', '%S+') do
+    for day = 5, 4 + days do redis.call('SREM', KEYS[day], eventKey) end
+  end
+end
+
+local function drop(key, crmCode, s)
+  local late = s.lt or s.tv
+  redis.call('DEL', key)
+  -- A request that timed out may still arrive: no worker may take the record before that.
+  if s.tu and tonumber(s.tu) > now then
+    redis.call('HSET', key, 'tt', '', 'tu', s.tu)
+    redis.call('PEXPIRE', key, math.ceil(s.tu - now))
+  end
+  -- As settle.lua does without a proof: the next state of the record knows of that request.
+  if late then
+    redis.call('ZADD', KEYS[2], now + verifyMs, crmCode)
+    redis.call('HDEL', KEYS[3], crmCode)
+  end
+  redis.call('ZREM', KEYS[1], crmCode)
+  forgetEvents(s.ek)
+end
+
+local busy, dropped = 0, {}
+for i = 4, #ARGV do
+  local key, crmCode = KEYS[days + 1 + i], ARGV[i]
+  local since = tonumber(redis.call('ZSCORE', KEYS[1], crmCode) or nil)
+  if since and since <= before then
+    local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek')
+    local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7] }
+    if not s.v then redis.call('ZREM', KEYS[1], crmCode)
+    elseif s.tv and s.tu and tonumber(s.tu) > now then busy = busy + 1
+    elseif s.l == 'bulk' and s.hv ~= s.v then
+      drop(key, crmCode, s)
+      dropped[#dropped + 1] = crmCode
+    end
+  end
+end
+if #dropped > 0 then redis.call('INCRBY', KEYS[4], #dropped) end
+return { busy, dropped }

@@ -1,0 +1,202 @@
+/** What `crmsync bulk cancel` drops, what it leaves, and what is believed of the service afterwards. */
+import { Redis } from "ioredis";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { cancelBulk, viewCancel } from "../../../src/bulk/cancel.ts";
+import { readConfig } from "../../../src/config.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
+import { spawnCrmsync } from "../../support/process.ts";
+import { slowNetwork } from "../../support/slow-network.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+function newStores(prefix = uniquePrefix()): Stores {
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
+  onTestFinished(() => stores.close());
+  return stores;
+}
+
+const state = (crmCode: string, order: number, more: Partial<StateToStage> = {}): StateToStage => ({
+  crmCode,
+  eventKey: `${crmCode}-${order}`,
+  order: `o${order}`,
+  payload: JSON.stringify({ crmCode, order }),
+  fingerprint: `fp${order}`,
+  variant: "Person",
+  status: "mapped",
+  lane: "bulk",
+  time: order,
+  event: "{}",
+  ...more,
+});
+
+const stage = async (stores: Stores, ...states: readonly StateToStage[]) => {
+  const results = await Promise.all(states.map((one) => stores.staged.stage(one)));
+  await stores.pointers.add(states);
+  return results.map(({ result }) => result);
+};
+
+async function take({ staged }: Stores, crmCode: string, holdMs = 60_000): Promise<TakenState> {
+  const taken = await staged.take(crmCode, "worker", holdMs);
+  if (taken.kind !== "taken") throw new Error(`${crmCode}: ${taken.kind}`);
+  return taken.state;
+}
+
+const PROVEN = {
+  exists: true,
+  uncertain: false,
+  terminated: false,
+  provedAt: 1,
+  variant: "Person",
+} as const;
+
+const cancel = async (stores: Stores) =>
+  cancelBulk(stores, await viewCancel(stores), { by: "ada@test" });
+
+test("what waits in the lane is dropped, and nothing else", async () => {
+  const stores = newStores();
+  const { keys, pointers, redis, staged } = stores;
+  await stage(
+    stores,
+    ...["waits", "promoted", "underway", "held"].map((crmCode) => state(crmCode, 1)),
+    state("live", 1, { lane: "live" }),
+  );
+  await stage(stores, state("promoted", 2, { lane: "live" }));
+  const underWay = await take(stores, "underway");
+  await stage(stores, state("underway", 2));
+  const held = await take(stores, "held");
+  await staged.settle(held, { row: "before", finished: false, held: true });
+
+  expect(await cancel(stores)).toEqual({ dropped: 1, busy: 1, plan: undefined });
+  const waiting = await staged.waiting(["waits", "promoted", "underway", "held", "live"]);
+  expect(waiting.map((one) => one?.order)).toEqual([undefined, "o2", "o2", "o1", "o1"]);
+  expect(await redis.zcard(keys.heldTerminations)).toBe(1);
+  const jobs = await pointers.misplaced(["waits", "promoted", "underway", "live"]);
+  expect(jobs.withoutJob).toEqual(["waits"]);
+  // The one that was under way ends as it would; what came meanwhile goes with the next call.
+  const row = { ...PROVEN, fingerprint: "fp1", watermark: "o1" };
+  expect(await staged.settle(underWay, { row, finished: true })).toBe("more");
+  expect(await cancel(stores)).toMatchObject({ dropped: 1, busy: 0 });
+  expect(await stores.ledger.row("underway")).toMatchObject({ fingerprint: "fp1" });
+  expect(await stores.bulkChanges.takeCount()).toBe(2);
+  expect(await stores.bulkChanges.takeCount()).toBe(0);
+});
+
+test("the ledger does not say that the dropped state is there, and its event may come again", async () => {
+  const stores = newStores();
+  await stage(stores, state("known", 1));
+  const first = await take(stores, "known");
+  const row = { ...PROVEN, fingerprint: "fp1", watermark: "o1" };
+  await stores.staged.settle(first, { row, finished: true });
+  await stage(stores, state("known", 2), state("new", 2));
+  expect(await cancel(stores)).toMatchObject({ dropped: 2 });
+  expect(await stores.ledger.row("known")).toMatchObject({ fingerprint: "fp1", watermark: "o1" });
+  expect(await stores.ledger.row("new")).toBeUndefined();
+  // The same import again: not duplicates, not unchanged.
+  expect(await stage(stores, state("known", 2), state("new", 2))).toEqual(["staged", "staged"]);
+  await cancel(stores);
+  // Equal content by another event; and content that the service has costs no request, as ever.
+  const again = state("known", 3, { fingerprint: "fp2" });
+  expect(await stage(stores, again, state("known", 4, { fingerprint: "fp1" }))).toEqual([
+    "staged",
+    "unchanged",
+  ]);
+});
+
+test("the event that brought the fields may come again, too", async () => {
+  const stores = newStores();
+  const deleted = { status: "terminated", payload: undefined, fingerprint: undefined } as const;
+  const events = [
+    state("a", 1),
+    state("a", 2, deleted),
+    state("a", 3, deleted),
+    // Late: its fields are the newest, its status is not.
+    state("b", 2, { ...deleted, status: "active" }),
+    state("b", 1),
+  ];
+  for (const event of events) expect(await stage(stores, event)).toEqual(["staged"]);
+  await cancel(stores);
+  for (const event of [events[0], events[2], events[3], events[4]])
+    expect(await stage(stores, event as StateToStage)).toEqual(["staged"]);
+  // This one was replaced before: nothing of it was dropped.
+  expect(await stage(stores, events[1] as StateToStage)).toEqual(["duplicate"]);
+});
+
+test("a request that may still arrive is not forgotten", async () => {
+  const stores = newStores();
+  const { keys, redis, staged } = stores;
+  await stage(stores, state("crashed", 1), state("timeout", 1));
+  // Its worker died, and the hold has expired.
+  await take(stores, "crashed", 1);
+  await waitFor(async () => (await staged.take("crashed", "other", 1)).kind === "taken", {
+    what: "the hold has expired",
+  });
+  await redis.hset(keys.staged("crashed"), "tu", "1");
+  const timeout = await take(stores, "timeout");
+  const settled = { row: "uncertain", finished: false, holdMs: 50_000, late: true } as const;
+  await staged.settle(timeout, settled);
+
+  expect(await cancel(stores)).toMatchObject({ dropped: 2, busy: 0 });
+  // The same content: whether it is there is not known, so it is sent.
+  expect(await stage(stores, state("crashed", 1), state("timeout", 1))).toEqual([
+    "staged",
+    "staged",
+  ]);
+  expect((await take(stores, "crashed")).late).toBe(true);
+  expect(await staged.take("timeout", "worker", 1)).toMatchObject({ kind: "busy" });
+  await redis.hset(keys.staged("timeout"), "tu", "1");
+  expect((await take(stores, "timeout")).late).toBe(true);
+});
+
+test("what comes after the question was asked stays, and a change that comes in between has a job", async () => {
+  const stores = newStores();
+  const { pointers } = stores;
+  await stage(stores, state("old", 1), state("raced", 1));
+  const view = await viewCancel(stores);
+  await waitFor(async () => (await viewCancel(stores)).before > view.before, { what: "later" });
+  await stage(stores, state("new", 1));
+  const removeAll = pointers.removeAll.bind(pointers);
+  pointers.removeAll = async (crmCodes) => {
+    await stage(stores, state("raced", 2, { lane: "live" }));
+    await removeAll(crmCodes);
+  };
+  expect(await cancelBulk(stores, view, { by: "ada@test" })).toMatchObject({ dropped: 2 });
+  expect(await pointers.misplaced(["old", "new", "raced"])).toEqual({
+    withoutJob: ["old"],
+    inBulk: ["new"],
+  });
+});
+
+test("a command that was killed in the middle is run again, and each change is counted once", async () => {
+  const prefix = uniquePrefix();
+  const stores = newStores(prefix);
+  const { keys, pointers, redis } = stores;
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
+  await using asked = spawnCrmsync(["bulk", "cancel"], { env });
+  const count = 3000;
+  for (let from = 0; from < count; from += 500)
+    await stage(stores, ...Array.from({ length: 500 }, (_, n) => state(`b${from + n}`, 1)));
+  expect((await asked.ended).code).toBe(1);
+  expect(asked.stderr.join()).toContain("give --yes");
+  {
+    await using network = await slowNetwork(env.REDIS_URL);
+    network.delayMs = 20;
+    const far = { ...env, REDIS_URL: network.url };
+    await using killed = spawnCrmsync(["bulk", "cancel", "--yes"], { env: far });
+    await waitFor(async () => (await redis.zcard(keys.unsynced("bulk"))) < count, {
+      what: "it has begun",
+    });
+    killed.kill("SIGKILL");
+    await killed.ended;
+  }
+  const left = await redis.zcard(keys.unsynced("bulk"));
+  expect(left).toBeGreaterThan(0);
+  await using again = spawnCrmsync(["bulk", "cancel", "--yes", "--json"], { env });
+  expect((await again.ended).code).toBe(0);
+  expect(JSON.parse(again.stdout.join(""))).toMatchObject({ dropped: left, busy: 0, plan: null });
+  expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
+  expect(await stores.bulkChanges.takeCount()).toBe(count);
+  // At most the jobs of the page that was cut off are left; they find nothing and end.
+  expect(await pointers.queue.getPrioritizedCount()).toBeLessThanOrEqual(500);
+});
