@@ -17,6 +17,7 @@ export function serveConsolePage(
   serveConsole(app, {
     stores: runtime,
     version,
+    mapping: runtime.mapping,
     tokens,
     count,
     countLogin: limitLogins(app, () => refused("rate")),

@@ -7,6 +7,7 @@ export const BASE = "/console";
 
 const TABS = {
   now: "Now",
+  dead: "Dead letters",
   held: "Held",
   sources: "Sources",
 } as const;

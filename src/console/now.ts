@@ -99,7 +99,9 @@ function backlog(readings: Readings, status: Status): Html {
       <dt>Terminations held for a person</dt>
       <dd>${held === 0 ? "0" : html`<a href="${tabPath("held")}">${held}</a>`}</dd>
       <dt>Dead letters</dt>
-      <dd>${status.deadLetters.total}</dd>
+      <dd>
+        ${status.deadLetters.total === 0 ? "0" : html`<a href="${tabPath("dead")}">${status.deadLetters.total}</a>`}
+      </dd>
     </dl>`;
 }
 

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import type { OpsTokens } from "../http/ops-access.ts";
 import type { CountRequest } from "../http/rate-limit.ts";
+import type { Mapping } from "../mapping/mapping.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 
@@ -16,5 +17,7 @@ export interface ConsolePorts {
   readonly isEnded: (sessionId: string) => Promise<boolean>;
   /** At most a second old. */
   readonly readings: () => Promise<Readings>;
+  /** The one that this process maps events by. */
+  readonly mapping: Mapping;
   readonly defect: (error: unknown) => void;
 }

@@ -11,13 +11,19 @@ export interface Filter {
   readonly source?: string;
   /** Id of a group. */
   readonly inGroup?: string;
+  /** First stored no later than then, ms. */
+  readonly until?: number;
 }
 
-export function fits(letter: LetterDetails, { reason, field, source, inGroup }: Filter): boolean {
+export function fits(
+  letter: LetterDetails,
+  { reason, field, source, inGroup, until }: Filter,
+): boolean {
   return (
     (reason === undefined || letter.reason === reason) &&
     (source === undefined || letter.source === source) &&
     (field === undefined || problemFields(letter.problems).includes(field)) &&
+    (until === undefined || letter.firstAt <= until) &&
     (inGroup === undefined || groupsOf(letter).some(({ id }) => id === inGroup))
   );
 }

@@ -11,6 +11,18 @@ export function parsedEvent({ event }: Pick<StoredDeadLetter, "event">): unknown
   }
 }
 
+/** The event as it came; its text where it is not JSON. */
+export const eventOf = (letter: Pick<StoredDeadLetter, "event">): unknown =>
+  parsedEvent(letter) ?? letter.event;
+
+/** The record of the CRM, `<object>/<recordId>`; undefined where the event does not name it. */
+export function subjectOf(letter: Pick<StoredDeadLetter, "event">): string | undefined {
+  const event = eventOf(letter);
+  const subject =
+    typeof event === "object" && event !== null && "subject" in event ? event.subject : undefined;
+  return typeof subject === "string" ? subject : undefined;
+}
+
 /** It keeps the place that it had among the events of its record. */
 export function arrivalOf(letter: StoredDeadLetter, now: number): Arrival {
   const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;

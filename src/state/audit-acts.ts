@@ -16,6 +16,7 @@ export type ActName =
   | "bulk.resume"
   | "dead.drop"
   | "dead.redrive"
+  | "dead.show"
   | "forget"
   | "held.drop"
   | "held.release"

@@ -78,7 +78,7 @@ class Visitor {
   /** Sends the form of a page whose action begins so; follows the redirect after it. */
   async submit(page: string, action: string): Promise<Answer> {
     const { text } = await this.request(page);
-    const [path] = actionsIn(text).filter((one) => one.startsWith(action));
+    const path = actionsIn(text).find((one) => one.startsWith(action));
     if (path === undefined) throw new Error(`${page} has no form for ${action}: ${text}`);
     const answer = await this.post(path, { form: proofIn(text) });
     const location = answer.headers.get("location");
@@ -92,3 +92,9 @@ export const proofIn = (page: string): string =>
 
 const actionsIn = (page: string): string[] =>
   [...page.matchAll(/action="([^"]+)"/g)].map(([, path = ""]) => path.replaceAll("&amp;", "&"));
+
+/** Addresses of a page's links that begin so. */
+export const linksIn = (page: string, start: string): string[] =>
+  [...page.matchAll(/href="([^"]+)"/g)]
+    .map(([, path = ""]) => path.replaceAll("&amp;", "&"))
+    .filter((path) => path.startsWith(start));

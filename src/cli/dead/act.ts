@@ -3,6 +3,7 @@ import { dropLetters, redriveLetters, type Done } from "../../dead-letters/act.t
 import { previewRedrive, type RedrivePreview } from "../../dead-letters/preview-redrive.ts";
 import { selectIds, type Filter } from "../../dead-letters/select.ts";
 import { openRedriveView } from "../../dead-letters/forecast.ts";
+import { forecastText } from "../../dead-letters/words.ts";
 import { loadMapping } from "../../mapping/load-mapping.ts";
 import type { Stores } from "../../status/stores.ts";
 import { confirmed } from "../confirm.ts";
@@ -10,7 +11,7 @@ import { recordAct } from "../operator.ts";
 import { withStores } from "../with-stores.ts";
 import { findIds } from "./choose.ts";
 import { countOf, linesOf } from "./print.ts";
-import { linesOfPreview, forecastText } from "./print-groups.ts";
+import { linesOfPreview } from "./print-groups.ts";
 
 export interface ActOptions extends Filter {
   readonly all?: true;

@@ -2,7 +2,8 @@
 import type { DeadLetters, StoredDeadLetter } from "../../state/dead-letters.ts";
 import { deadLetterId } from "../../sync/dead-letter.ts";
 import { UserError } from "../../ops/user-error.ts";
-import { nameOf, subjectOf } from "./print.ts";
+import { subjectOf } from "../../dead-letters/stored-event.ts";
+import { nameOf } from "./print.ts";
 
 /**
  * The one dead letter of a name: its id, its crmCode, or the subject of its event.

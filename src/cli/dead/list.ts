@@ -5,7 +5,8 @@ import { printable, printableLines } from "../../ops/printable.ts";
 import type { Stores } from "../../status/stores.ts";
 import { withStores } from "../with-stores.ts";
 import { find } from "./choose.ts";
-import { countOf, eventOf, jsonOf, linesOf } from "./print.ts";
+import { eventOf } from "../../dead-letters/stored-event.ts";
+import { countOf, jsonOf, linesOf } from "./print.ts";
 import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
 
 interface ListOptions extends Filter {

@@ -1,17 +1,13 @@
 /** How groups of dead letters, and the preview of a redrive, are printed. */
 import { styleText } from "node:util";
 import type { DeadGroup, DeadGroups } from "../../dead-letters/group.ts";
-import type { GroupKey } from "../../dead-letters/group-of.ts";
 import type { RedrivePreview } from "../../dead-letters/preview-redrive.ts";
-import type { UnknownWhy, Forecast } from "../../dead-letters/forecast.ts";
+import type { UnknownWhy } from "../../dead-letters/forecast.ts";
+import { faultOf, remedyOf, WHY_UNKNOWN } from "../../dead-letters/words.ts";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable } from "../../ops/printable.ts";
 import { clockTime } from "../../status/clock-time.ts";
-import { countOf, remedyOf } from "./print.ts";
-
-/** The fault of a group: field and rule. */
-const faultOf = ({ field, rule }: Pick<GroupKey, "field" | "rule">): string =>
-  rule === "" ? "no field is named" : `${field === "" ? "(the whole)" : field}: ${rule}`;
+import { countOf } from "./print.ts";
 
 const columnsOf = (letters: number): string => String(letters).padStart(6);
 
@@ -48,12 +44,6 @@ export function sumOfGroups({ letters, inSeveral, groups, leftOut }: DeadGroups)
   return `${countOf(letters)} in ${counted(groups.length, "group")}${several}${more}\n`;
 }
 
-const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
-  fetch: "the record must be fetched from its CRM first",
-  service: "the service itself rejected it, so only the service can say",
-  lists: "the tenant's value lists are not known yet",
-};
-
 /** What a redrive would achieve, a line each. */
 export function linesOfPreview(preview: RedrivePreview): string {
   const { sent, settled, fails, unknown, failing } = preview;
@@ -75,20 +65,4 @@ export function linesOfPreview(preview: RedrivePreview): string {
     ),
   ];
   return lines.join("");
-}
-
-/** Of one dead letter. */
-export function forecastText(forecast: Forecast): string {
-  switch (forecast.kind) {
-    case "sent":
-      return "would be sent";
-    case "settled":
-      return "would end without a request";
-    case "unknown":
-      return `cannot be known beforehand: ${WHY_UNKNOWN[forecast.why]}`;
-    case "fails": {
-      const faults = allPrintable(forecast.problems).map(faultOf);
-      return `would fail again: ${faults.length === 0 ? forecast.reason : faults.join("; ")}`;
-    }
-  }
 }

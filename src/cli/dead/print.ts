@@ -1,22 +1,11 @@
 /** How dead letters are printed, for people and as JSON. */
 import { styleText } from "node:util";
-import { parsedEvent } from "../../dead-letters/stored-event.ts";
+import { subjectOf } from "../../dead-letters/stored-event.ts";
+import { remedyOf } from "../../dead-letters/words.ts";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable, printable } from "../../ops/printable.ts";
 import { duration } from "../../status/duration.ts";
-import { REMEDIES } from "../../sync/dead-letter.ts";
-
-/** The event as it came; its text where it is not JSON. */
-export const eventOf = (letter: StoredDeadLetter): unknown => parsedEvent(letter) ?? letter.event;
-
-/** The record of the CRM, `<object>/<recordId>`; undefined where the event does not name it. */
-export function subjectOf(letter: StoredDeadLetter): string | undefined {
-  const event = eventOf(letter);
-  const subject =
-    typeof event === "object" && event !== null && "subject" in event ? event.subject : undefined;
-  return typeof subject === "string" ? subject : undefined;
-}
 
 /** One line: its id, the record, the reason, when and from where. */
 export function nameOf(stored: StoredDeadLetter, style = (id: string) => id): string {
@@ -52,9 +41,5 @@ export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
     deletedInSeconds: leftMs === undefined ? null : Math.round(leftMs / 1000),
   };
 }
-
-export const remedyOf = ({ reason }: Pick<StoredDeadLetter, "reason">): string =>
-  // Another version of crmsync may have stored it.
-  REMEDIES[reason] ?? "See the documentation of this version.";
 
 export const countOf = (count: number): string => counted(count, "dead letter");

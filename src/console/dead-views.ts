@@ -1,0 +1,276 @@
+/** The pages of the tab Dead letters. */
+import type { Forecast, UnknownWhy } from "../dead-letters/forecast.ts";
+import type { DeadGroup, DeadGroups } from "../dead-letters/group.ts";
+import type { RedrivePreview } from "../dead-letters/preview-redrive.ts";
+import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
+import { faultOf, forecastText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
+import { counted } from "../ops/counted.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import { duration } from "../status/duration.ts";
+import { html, pathTo, type Html } from "./html.ts";
+import { postForm, tabPath } from "./layout.ts";
+import { moment } from "./moment.ts";
+import { pager, ROWS } from "./send-page.ts";
+import type { Session } from "./session.ts";
+
+const PATH = tabPath("dead");
+
+export const DEAD_ACTS = {
+  redrive: {
+    verb: "Redrive",
+    does: "Their events are accepted again, each in its old place among the events of its record. A dead letter stays until its record passes.",
+  },
+  drop: {
+    verb: "Drop",
+    does: "They are deleted for good: their changes are never sent, unless the CRM sends the records again.",
+  },
+} as const;
+
+type ActName = keyof typeof DEAD_ACTS;
+
+/** What a person has seen when deciding: one dead letter, or those of a group that were there by then. */
+export interface DeadChoice {
+  readonly act: ActName;
+  readonly id?: string | undefined;
+  readonly group?: string | undefined;
+  /** ms */
+  readonly at: number;
+}
+
+export const countOf = (count: number): string => counted(count, "dead letter");
+
+export function groupsView(session: Session, all: DeadGroups, now: number): Html {
+  const { groups, inSeveral, leftOut, letters } = all;
+  if (letters === 0) return html`<p class="good">There is no dead letter.</p>`;
+  return html`<p>
+      ${countOf(letters)} in ${counted(groups.length, "group")}: one for each
+      fault.${
+        inSeveral > 0 && ` ${inSeveral} of them have several faults, and are in several groups.`
+      }${
+        leftOut > 0 &&
+        ` This list is partial: ${counted(leftOut, "more fault")} in smaller groups are not shown.`
+      }
+    </p>
+    <table>
+      <caption>
+        Dead letters by fault, the largest group first
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col" class="number">Letters</th>
+          <th scope="col">Fault</th>
+          <th scope="col">From</th>
+          <th scope="col">What to do</th>
+          ${session.role === "act" && html`<th scope="col">Decide</th>`}
+        </tr>
+      </thead>
+      <tbody>
+        ${groups.map((group) => groupRow(session, group, now))}
+      </tbody>
+    </table>`;
+}
+
+function groupRow({ role }: Session, group: DeadGroup, now: number): Html {
+  const { example, firstAt, id, lastAt, letters, reason, sources } = group;
+  const act = (name: ActName) => {
+    const { verb } = DEAD_ACTS[name];
+    const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
+    const path = pathTo(`${PATH}/confirm`, { act: name, group: id, at: now });
+    return html`<a href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
+  };
+  return html`<tr>
+    <th scope="row" data-label="Letters" class="number">${letters}</th>
+    <td data-label="Fault">
+      <a href="${pathTo(`${PATH}/group`, { group: id })}">${faultOf(group)}</a>
+      <span class="dim">(${reason})${example.kind !== "" && ` it is ${example.kind}`}</span>
+    </td>
+    <td data-label="From">
+      ${sources.join(", ")}
+      <span class="dim">first ${moment(firstAt)}, last ${moment(lastAt)}</span>
+    </td>
+    <td data-label="What to do">${remedyOf(group)}</td>
+    ${
+      role === "act" &&
+      html`<td data-label="Decide" class="acts">${act("redrive")} ${act("drop")}</td>`
+    }
+  </tr>`;
+}
+
+interface ListPage {
+  readonly id: string;
+  readonly number: number;
+  readonly total: number;
+}
+
+export function listView(letters: readonly StoredDeadLetter[], page: ListPage): Html {
+  const { id, number, total } = page;
+  if (total === 0)
+    return html`<p>This group has no dead letters any more.</p>
+      ${back}`;
+  return html`${back}
+    <table>
+      <caption>
+        Oldest first
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Record</th>
+          <th scope="col">Faults</th>
+          <th scope="col">Since</th>
+          <th scope="col">Source</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${letters.map(
+          (letter) =>
+            html`<tr>
+              <th scope="row" data-label="Record">
+                <a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">${nameOf(letter)}</a>
+              </th>
+              <td data-label="Faults">${faultsOf(letter)}</td>
+              <td data-label="Since">
+                ${moment(letter.firstAt)}${letter.times > 1 && `, ${letter.times} times`}
+              </td>
+              <td data-label="Source">${letter.source}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${pager(`${PATH}/group`, { group: id }, number, Math.ceil(total / ROWS))}`;
+}
+
+const back = html`<p><a href="${PATH}">All dead letters</a></p>`;
+
+const nameOf = (letter: StoredDeadLetter): string =>
+  [subjectOf(letter) ?? "no subject", letter.crmCode && `(crmCode ${letter.crmCode})`]
+    .filter(Boolean)
+    .join(" ");
+
+const faultsOf = ({ problems, reason }: StoredDeadLetter): string =>
+  problems.length === 0 ? reason : problems.map(faultOf).join("; ");
+
+export function letterView(
+  session: Session,
+  letter: StoredDeadLetter,
+  forecast: Forecast | undefined,
+  leftMs: number | undefined,
+): Html {
+  const { at, crmCode, firstAt, id, problems, reason, source, times } = letter;
+  const confirm = (act: ActName) =>
+    html`<a class="button" href="${pathTo(`${PATH}/confirm`, { act, id, at: firstAt })}"
+      >${DEAD_ACTS[act].verb}…</a
+    >`;
+  return html`${back}
+    <dl>
+      <dt>Record</dt>
+      <dd>${subjectOf(letter) ?? "not named by the event"}</dd>
+      <dt>crmCode</dt>
+      <dd>${crmCode ?? "not known"}</dd>
+      <dt>Reason</dt>
+      <dd>${reason}</dd>
+      <dt>Source</dt>
+      <dd>${source ?? "not known"}</dd>
+      <dt>First stored</dt>
+      <dd>${moment(firstAt)}</dd>
+      <dt>Last stored</dt>
+      <dd>${moment(at)}, ${counted(times, "time")}</dd>
+      <dt>Deleted</dt>
+      <dd>
+        ${leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless it is redriven or dropped`}
+      </dd>
+      <dt>What to do</dt>
+      <dd>${remedyOf(letter)}</dd>
+      <dt>A redrive now</dt>
+      <dd>${forecast === undefined ? "–" : forecastText(forecast)}</dd>
+    </dl>
+    ${
+      problems.length > 0 &&
+      html`<table>
+        <caption>
+          What is wrong
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Rule</th>
+            <th scope="col">Found</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${problems.map(
+            ({ field, rule, kind }) =>
+              html`<tr>
+                <th scope="row" data-label="Field">
+                  <code>${field === "" ? "(the whole)" : field}</code>
+                </th>
+                <td data-label="Rule">${rule}</td>
+                <td data-label="Found">${kind}</td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>`
+    }
+    ${
+      session.role === "act" &&
+      html`<p class="acts">${confirm("redrive")} ${confirm("drop")}</p>
+        ${postForm(session, pathTo(`${PATH}/event`, { id }), html`<button>Show the event</button> <span class="dim">It contains personal data. Who opens it is recorded in the audit trail.</span>`)}`
+    }`;
+}
+
+export function eventView(letter: StoredDeadLetter): Html {
+  const event = eventOf(letter);
+  const text = typeof event === "string" ? event : JSON.stringify(event, undefined, 2);
+  return html`<p>
+      <a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">Back to the dead letter</a>
+    </p>
+    <pre tabindex="0">
+${text.split("\n").flatMap((line, n) => (n === 0 ? [line] : [html`<br />`, line]))}</pre>`;
+}
+
+interface Chosen {
+  /** What a click decides, and how many fit. */
+  readonly count: number;
+  readonly total: number;
+  readonly preview: RedrivePreview | undefined;
+}
+
+export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html {
+  const { act, at, group, id } = choice;
+  const { count, preview, total } = chosen;
+  const { verb, does } = DEAD_ACTS[act];
+  const which = id === undefined ? { group: group ?? "" } : { id };
+  const button = html`<button class="main">${verb} ${countOf(count)}</button>
+    <a href="${PATH}">Cancel</a>`;
+  return html`<p>${does}</p>
+    ${total > count && html`<p>These are the oldest ${count} of ${total}; repeat it for the others.</p>`}
+    ${preview !== undefined && previewView(preview, count)}
+    ${postForm(session, pathTo(PATH, { act, ...which, at }), button)}`;
+}
+
+function previewView(preview: RedrivePreview, count: number): Html {
+  const { failing, fails, letters, sent, settled, unknown } = preview;
+  const row = (number: number, text: string) =>
+    number > 0 &&
+    html`<tr>
+      <th scope="row" data-label="Letters" class="number">${number}</th>
+      <td data-label="Result">${text}</td>
+    </tr>`;
+  return html`<table>
+    <caption>
+      What a redrive would achieve now${letters < count && `, of the oldest ${letters}`}
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col" class="number">Letters</th>
+        <th scope="col">Result</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${row(sent, "would be sent")}
+      ${row(settled, "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event")}
+      ${row(fails, "would fail again")}
+      ${failing.slice(0, 20).map((group) => row(group.letters, `of them: ${faultOf(group)} (${group.reason})`))}
+      ${(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).map((why) => row(unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`))}
+    </tbody>
+  </table>`;
+}

@@ -1,0 +1,36 @@
+/** How dead letters, their faults and forecasts are put into words. */
+import { allPrintable } from "../ops/printable.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import { REMEDIES } from "../sync/dead-letter.ts";
+import type { Forecast, UnknownWhy } from "./forecast.ts";
+import type { GroupKey } from "./group-of.ts";
+
+/** The fault of a group: field and rule. */
+export const faultOf = ({ field, rule }: Pick<GroupKey, "field" | "rule">): string =>
+  rule === "" ? "no field is named" : `${field === "" ? "(the whole)" : field}: ${rule}`;
+
+export const remedyOf = ({ reason }: Pick<StoredDeadLetter, "reason">): string =>
+  // Another version of crmsync may have stored it.
+  REMEDIES[reason] ?? "See the documentation of this version.";
+
+export const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
+  fetch: "the record must be fetched from its CRM first",
+  service: "the service itself rejected it, so only the service can say",
+  lists: "the tenant's value lists are not known yet",
+};
+
+/** Of one dead letter. */
+export function forecastText(forecast: Forecast): string {
+  switch (forecast.kind) {
+    case "sent":
+      return "would be sent";
+    case "settled":
+      return "would end without a request";
+    case "unknown":
+      return `cannot be known beforehand: ${WHY_UNKNOWN[forecast.why]}`;
+    case "fails": {
+      const faults = allPrintable(forecast.problems).map(faultOf);
+      return `would fail again: ${faults.length === 0 ? forecast.reason : faults.join("; ")}`;
+    }
+  }
+}
