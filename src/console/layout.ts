@@ -9,6 +9,7 @@ const TABS = {
   now: "Now",
   dead: "Dead letters",
   held: "Held",
+  bulk: "Bulk and reconcile",
   sources: "Sources",
 } as const;
 
@@ -86,6 +87,6 @@ export const postForm = (session: Session, path: string, content: Html): Html =>
     <input type="hidden" name="${FORM_FIELD}" value="${formProof(session)}" />${content}
   </form>`;
 
-/** A part that the script replaces by its newer state; it holds no field to type in. */
+/** A part that the script replaces by its newer state, but not while a person types in it. */
 export const live = (id: string, content: Html): Html =>
   html`<div id="${id}" data-live>${content}</div>`;

@@ -17,3 +17,7 @@ export function moment(ms: number | undefined, unknown = "–"): Html | string {
   const date = new Date(ms);
   return html`<time datetime="${date.toISOString()}">${date.toLocaleString("en-GB", CLOCK)}</time>`;
 }
+
+/** @param iso null: not known. */
+export const momentOf = (iso: string | null): Html | string =>
+  moment(iso === null ? undefined : Date.parse(iso));

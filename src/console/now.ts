@@ -3,13 +3,13 @@ import type { FastifyInstance } from "fastify";
 import { duration } from "../status/duration.ts";
 import type { Finding } from "../status/finding.ts";
 import { requestsFor } from "../status/backlog.ts";
-import { drainedAt, sentAt } from "../status/stops.ts";
+import { sentAt } from "../status/stops.ts";
 import type { Readings } from "../status/readings.ts";
 import { statusOf, type Status } from "../status/status.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { moment, momentOf } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { quotaFigure } from "./quota-figure.ts";
 import { sendPage } from "./send-page.ts";
@@ -105,8 +105,8 @@ function backlog(readings: Readings, status: Status): Html {
     </dl>`;
 }
 
-function laneRow(readings: Readings, { backlog }: Status, lane: Lane): Html {
-  const { records, oldestAgeSeconds } = backlog[lane];
+function laneRow(readings: Readings, status: Status, lane: Lane): Html {
+  const { records, oldestAgeSeconds } = status.backlog[lane];
   const oldest = readings.oldest[lane];
   return html`<tr>
     <th scope="row" data-label="Lane">${lane}</th>
@@ -115,14 +115,16 @@ function laneRow(readings: Readings, { backlog }: Status, lane: Lane): Html {
       ${oldest === undefined ? "none" : html`${moment(oldest)}, ${duration(oldestAgeSeconds * 1000)} ago`}
     </td>
     <td data-label="Sent by">
-      ${records === 0 ? "–" : moment(laneEnd(readings, lane), "not known while sending is stopped")}
+      ${records === 0 ? "–" : moment(laneEnd(readings, status, lane), "not known while it is stopped")}
     </td>
   </tr>`;
 }
 
 /** Live changes are sent before bulk work. */
-const laneEnd = (readings: Readings, lane: Lane): number | undefined =>
-  lane === "live" ? sentAt(readings, { ...requestsFor(readings), bulk: 0 }) : drainedAt(readings);
+const laneEnd = (readings: Readings, { bulk }: Status, lane: Lane): number | undefined => {
+  if (lane === "live") return sentAt(readings, { ...requestsFor(readings), bulk: 0 });
+  return bulk.endsAt === null ? undefined : Date.parse(bulk.endsAt);
+};
 
 const WARMTH: Readonly<Record<string, string>> = {
   new: "not listed yet",
@@ -145,7 +147,7 @@ function service({ denial, ledger, sendingStopped, terminations, token }: Status
         denial.since === null
           ? html`<span class="good">granted</span>`
           : html`<span class="bad">${denial.state.replaceAll("_", " ")}</span> since
-              ${at(denial.since)}; next probe ${at(denial.nextProbeAt)}`
+              ${momentOf(denial.since)}; next probe ${momentOf(denial.nextProbeAt)}`
       }
     </dd>
     <dt>Token</dt>
@@ -158,9 +160,6 @@ function service({ denial, ledger, sendingStopped, terminations, token }: Status
     <dd>${WARMTH[ledger.state] ?? ledger.state}, ${ledger.relations} relations listed</dd>
   </dl>`;
 }
-
-const at = (iso: string | null): Html | string =>
-  moment(iso === null ? undefined : Date.parse(iso));
 
 function lastHour({ outcomesOfLastHour }: Status): Html {
   const rows = Object.entries(outcomesOfLastHour).filter(([, count]) => count > 0);
@@ -208,7 +207,7 @@ function processes({ processes }: Status): Html {
             <th scope="row" data-label="Process"><code>${id}</code></th>
             <td data-label="Roles">${roles.join(", ")}</td>
             <td data-label="Version">${version}</td>
-            <td data-label="Running since">${at(startedAt)}</td>
+            <td data-label="Running since">${momentOf(startedAt)}</td>
           </tr>`,
       )}
     </tbody>

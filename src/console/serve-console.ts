@@ -6,6 +6,7 @@ import { Refusal } from "../http/refusal.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { requireSession } from "./access.ts";
+import { serveBulk } from "./bulk.ts";
 import { serveDead } from "./dead.ts";
 import { serveHeld } from "./held.ts";
 import { html } from "./html.ts";
@@ -49,7 +50,8 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
     void scope.register(async (closed) => {
       requireSession(closed, ports, sendToLogin);
       serveLogout(closed, ports);
-      for (const serve of [serveNow, serveDead, serveHeld, serveSources]) serve(closed, ports);
+      for (const serve of [serveNow, serveDead, serveHeld, serveBulk, serveSources])
+        serve(closed, ports);
       closed.get(`${BASE}/*`, async () => {
         throw new Refusal(404, "There is no such page.");
       });

@@ -55,7 +55,10 @@ function findAgain(part, focused) {
 function replace(part, newer) {
   const selection = getSelection();
   const isSelected = selection?.type === "Range" && selection.containsNode(part, true);
-  if (isSelected) return;
+  const isTyping = [...part.querySelectorAll("input")].some(
+    (input) => input === document.activeElement || input.value !== input.defaultValue,
+  );
+  if (isSelected || isTyping) return;
   const open = [...part.querySelectorAll("details[open][id]")].map(({ id }) => id);
   for (const id of open) newer.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
   if (newer.innerHTML === part.innerHTML) return;
