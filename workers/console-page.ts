@@ -14,6 +14,7 @@ export function serveConsolePage(
   tokens: OpsTokens,
 ): void {
   const { endedSessions, log, statusRedis, version } = runtime;
+  const freshReadings = () => takeReadings(runtime, statusRedis);
   serveConsole(app, {
     stores: runtime,
     version,
@@ -22,7 +23,8 @@ export function serveConsolePage(
     count,
     countLogin: limitLogins(app, () => refused("rate")),
     isEnded: (id) => endedSessions.has(statusRedis, id),
-    readings: sharedReading(() => takeReadings(runtime, statusRedis)),
+    readings: sharedReading(freshReadings),
+    freshReadings,
     defect: (error) => log.error({ err: error }, "http.defect"),
   });
 }

@@ -11,7 +11,7 @@ import { html, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { moment, momentOf } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { sendBack, sendPage } from "./send-page.ts";
+import { isAfterAct, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
 
 const PATH = tabPath("bulk");
@@ -19,7 +19,7 @@ const PATH = tabPath("bulk");
 export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
   const { stores } = ports;
   app.get(PATH, async (request, reply) => {
-    const readings = await ports.readings();
+    const readings = await (isAfterAct(request) ? ports.freshReadings() : ports.readings());
     const bulk = bulkStatusOf(readings, stores.config.QUOTA_LIVE_RESERVE);
     const main = html`${live(
       "bulk",
@@ -115,7 +115,7 @@ function pauseForm(session: Session, { paused, waiting }: BulkStatus): Html | st
         <input id="reason" name="reason" maxlength="200" />
       </p>
       <p>
-        <button>Pause: send no bulk change; ${counted(waiting, "waits", "wait")}</button>
+        <button>Pause the lane bulk: ${counted(waiting, "change waits", "changes wait")}</button>
         <span class="dim">Live changes go on. It is for all processes, and survives restarts.</span>
       </p>`,
   );

@@ -23,7 +23,7 @@ import {
 } from "./dead-views.ts";
 import { live, tabPath } from "./layout.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { isAfterAct, pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
 
 const PATH = tabPath("dead");
 
@@ -36,9 +36,11 @@ const GROUPS_DEADLINE_MS = 30_000;
 
 export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
   const { stores } = ports;
-  const groups = sharedReading(() => groupDeadLetters(stores.deadLetters), GROUPS_DEADLINE_MS);
+  const freshGroups = () => groupDeadLetters(stores.deadLetters);
+  const groups = sharedReading(freshGroups, GROUPS_DEADLINE_MS);
   app.get(PATH, async (request, reply) => {
-    const main = live("dead", groupsView(sessionOf(request), await groups(), Date.now()));
+    const found = await (isAfterAct(request) ? freshGroups() : groups());
+    const main = live("dead", groupsView(sessionOf(request), found, Date.now()));
     return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
   });
   app.get(`${PATH}/group`, async (request, reply) => {

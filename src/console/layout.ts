@@ -7,6 +7,7 @@ export const BASE = "/console";
 
 const TABS = {
   now: "Now",
+  records: "Records",
   dead: "Dead letters",
   held: "Held",
   bulk: "Bulk and reconcile",

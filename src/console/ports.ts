@@ -15,8 +15,10 @@ export interface ConsolePorts {
   readonly countLogin: (request: FastifyRequest) => Promise<void>;
   /** Whether the session was ended before its time. */
   readonly isEnded: (sessionId: string) => Promise<boolean>;
-  /** At most a second old. */
+  /** A second old, or ten times as old as it took to read them. */
   readonly readings: () => Promise<Readings>;
+  /** As they are now: after an act. */
+  readonly freshReadings: () => Promise<Readings>;
   /** The one that this process maps events by. */
   readonly mapping: Mapping;
   readonly defect: (error: unknown) => void;

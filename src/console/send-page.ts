@@ -39,6 +39,10 @@ function noticeOf(request: FastifyRequest): Html | string {
   return html`<p class="notice good" role="status">${notice}</p>`;
 }
 
+/** Whether the page comes after an act: it must show what the act has changed. */
+export const isAfterAct = (request: FastifyRequest): boolean =>
+  queryOf(request)["notice"] !== undefined;
+
 /** A name that occurs twice counts with its last value. */
 export const queryOf = (request: FastifyRequest): Readonly<Record<string, string | undefined>> =>
   Object.fromEntries(new URL(request.url, "http://console").searchParams);

@@ -14,6 +14,7 @@ import { BASE, layout } from "./layout.ts";
 import { sendToLogin, serveLogin, serveLogout } from "./login.ts";
 import { serveNow } from "./now.ts";
 import type { ConsolePorts } from "./ports.ts";
+import { serveRecordsTab } from "./records.ts";
 import { serveSources } from "./sources.ts";
 
 const CONTENT_SECURITY_POLICY = [
@@ -50,7 +51,14 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
     void scope.register(async (closed) => {
       requireSession(closed, ports, sendToLogin);
       serveLogout(closed, ports);
-      for (const serve of [serveNow, serveDead, serveHeld, serveBulk, serveSources])
+      for (const serve of [
+        serveNow,
+        serveRecordsTab,
+        serveDead,
+        serveHeld,
+        serveBulk,
+        serveSources,
+      ])
         serve(closed, ports);
       closed.get(`${BASE}/*`, async () => {
         throw new Refusal(404, "There is no such page.");

@@ -91,6 +91,7 @@ const RULES: Rules = {
       ...SYNC_TYPES,
       "src/dead-letters",
       "src/held",
+      "src/history",
       "src/http",
       "src/mapping/mapping.ts",
       "src/ops",

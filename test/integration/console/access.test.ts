@@ -2,7 +2,9 @@
 import { expect, test, vi } from "vitest";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
-const PAGES = ["/console", "/console/held", "/console/sources"];
+const PAGES = ["", "/records", "/dead", "/held", "/bulk", "/sources"].map(
+  (tab) => `/console${tab}`,
+);
 
 test("without tokens there is no console; OPS_PORT moves it away from senders", async () => {
   await using open = await serveConsole({ VIEWER_TOKEN: "", OPERATOR_TOKEN: "" });
