@@ -8,7 +8,7 @@ export interface Addresses {
   readonly version: string;
   readonly roles: ReadonlySet<Role>;
   readonly url: string;
-  /** Where /status, /metrics and /queues are. */
+  /** Where /status, /metrics, /console and /queues are. */
   readonly opsUrl: string;
   readonly redisUrl: string;
   /** With --sandbox. */
@@ -28,7 +28,7 @@ export function addressesText(addresses: Addresses): string {
   );
   const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
   if (OPERATOR_TOKEN !== undefined || VIEWER_TOKEN !== undefined)
-    rows.push(["queues", `${opsUrl}/queues`]);
+    rows.push(["console", `${opsUrl}/console`], ["queues", `${opsUrl}/queues`]);
   if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
   if (config.REDIS_URL === undefined)
     rows.push(["Redis", `${withoutPassword(redisUrl)}   (with its password: crmsync redis-url)`]);

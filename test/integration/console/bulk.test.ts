@@ -28,8 +28,10 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
 
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);
-  const seen = (await viewer.request("/console/bulk")).text;
-  expect(seen).toContain("Friday");
+  // Readings are shared for a second.
+  const see = async () => (await viewer.request("/console/bulk")).text;
+  await expect.poll(see).toContain("Friday");
+  const seen = await see();
   expect(seen).not.toContain("/console/bulk/resume");
   for (const act of ["pause", "resume"]) {
     const answer = await viewer.post(`/console/bulk/${act}`, { form: proofIn(seen) });

@@ -16,7 +16,7 @@ test("a record is found by its crmCode, with its fate, remedy and the way to dec
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);
   const find = async (name: string) =>
-    (await viewer.request(`/console/records?${new URLSearchParams({ name })}`)).text;
+    (await viewer.request(`/console/records?${new URLSearchParams({ name }).toString()}`)).text;
 
   const rejected = await find("r 1/x");
   expect(rejected).toContain("birthDate");
