@@ -89,6 +89,7 @@ const RULES: Rules = {
     ],
     "src/console": [
       ...SYNC_TYPES,
+      "src/bulk",
       "src/dead-letters",
       "src/held",
       "src/history",
