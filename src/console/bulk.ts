@@ -1,20 +1,25 @@
 /** The tab Bulk and reconcile: how far bulk work is, its pause, and what the last comparison found. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { setTimeout as sleep } from "node:timers/promises";
+import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
-import type { Reconciliation } from "../state/reconciliations.ts";
+import { UserError } from "../ops/user-error.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
-import { duration } from "../status/duration.ts";
-import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
 import { actorOf, formOf, requireOperator, sessionOf } from "./access.ts";
-import { html, type Html } from "./html.ts";
+import { comparison, runsView } from "./comparison-view.ts";
+import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
-import { moment, momentOf } from "./moment.ts";
+import { momentOf } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { isAfterAct, sendBack, sendPage } from "./send-page.ts";
+import { isAfterAct, queryOf, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
 
 const PATH = tabPath("bulk");
+const CANCEL = `${PATH}/cancel`;
+
+/** Dropping 100,000 changes takes longer than a browser waits; it goes on after the answer, ms. */
+const CANCEL_WAIT_MS = 5000;
 
 export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
   const { stores } = ports;
@@ -24,12 +29,12 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     const main = html`${live(
       "bulk",
       html`<h2>The lane bulk</h2>
-        ${bulkView(bulk)}${pauseForm(sessionOf(request), bulk)}`,
+        ${bulkView(bulk)}${pauseForm(sessionOf(request), bulk)}${cancelLink(sessionOf(request), bulk)}`,
     )}
     ${live(
       "reconcile",
       html`<h2>The last comparison</h2>
-        ${comparison(readings.reconciliation)}`,
+        ${comparison(readings.reconciliation)}${runsView(readings)}`,
     )}`;
     return sendPage(request, reply, ports, { title: "Bulk and reconcile", tab: "bulk", main });
   });
@@ -45,6 +50,67 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
       pause === undefined ? "The lane bulk was not paused." : "The lane bulk is resumed.";
     return sendBack(request, reply, PATH, says);
   });
+  app.get(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
+    const view = await viewCancel(stores);
+    const main = confirmation(sessionOf(request), view);
+    return sendPage(request, reply, ports, { title: "Cancel bulk work?", tab: "bulk", main });
+  });
+  app.post(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
+    const shown = shownIn(request);
+    const view = await viewCancel(stores);
+    if (view.plan?.id !== shown.plan) {
+      throw new UserError("another plan is carried out now than the page has shown: look again");
+    }
+    const cancelling = cancelBulk(
+      stores,
+      { ...view, before: shown.before },
+      { by: actorOf(request) },
+    );
+    cancelling.catch(ports.defect);
+    const done = await Promise.race([cancelling, sleep(CANCEL_WAIT_MS)]);
+    const says =
+      done === undefined
+        ? "The changes are being dropped: what is left is shown below."
+        : `${counted(done.dropped, "change was", "changes were")} dropped${done.busy > 0 ? `; ${done.busy} are under way and end as they would` : ""}.`;
+    return sendBack(request, reply, PATH, says);
+  });
+}
+
+/** What the page of a cancellation has shown. @throws UserError */
+function shownIn(request: FastifyRequest): { before: number; plan: string | undefined } {
+  const { before = "", plan } = queryOf(request);
+  if (!/^\d{13}$/.test(before))
+    throw new UserError("this address cancels nothing: choose on the page");
+  return { before: Number(before), plan };
+}
+
+function cancelLink({ role }: Session, { plan, waiting }: BulkStatus): Html | string {
+  if (role !== "act" || waiting + (plan?.left ?? 0) === 0) return "";
+  return html`<p class="acts"><a class="button" href="${CANCEL}">Cancel bulk work…</a></p>`;
+}
+
+function confirmation(session: Session, { before, plan, waiting }: CancelView): Html {
+  if (waiting === 0 && plan === undefined) return html`<p class="good">Nothing waits in bulk.</p>`;
+  const path = pathTo(CANCEL, { before: Math.floor(before), ...(plan && { plan: plan.id }) });
+  const ended =
+    plan === undefined
+      ? ""
+      : html`<p>
+          The plan of crmsync reconcile ends: ${plan.left} of ${plan.entries} entries are not
+          carried out, and it cannot be used again.
+        </p>`;
+  return html`<p>
+      ${counted(waiting, "change")} of the lane bulk ${waiting === 1 ? "is" : "are"} dropped. Each
+      of these records stays at the service as it is, until its next change or the next comparison.
+      Live changes, changes under way, held terminations and dead letters stay.
+    </p>
+    ${ended}
+    ${postForm(
+      session,
+      path,
+      html`<button class="main">Drop ${counted(waiting, "change")}</button>
+        <a href="${PATH}">Keep them</a>`,
+    )}`;
 }
 
 function bulkView({
@@ -119,44 +185,4 @@ function pauseForm(session: Session, { paused, waiting }: BulkStatus): Html | st
         <span class="dim">Live changes go on. It is for all processes, and survives restarts.</span>
       </p>`,
   );
-}
-
-function comparison(found: Reconciliation | undefined): Html {
-  if (found === undefined) {
-    return html`<p>
-      The CRM and the service were never compared: <code>crmsync reconcile</code>.
-    </p>`;
-  }
-  const { at, drift, equal, records, tookMs } = found;
-  const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
-  return html`<p>
-      ${moment(at)}: ${counted(records, "record")} of the CRM in ${duration(tookMs)}, ${equal} are
-      equal.
-    </p>
-    ${
-      kinds.length === 0
-        ? html`<p class="good">No difference is left.</p>`
-        : html`<table class="narrow">
-            <caption>
-              Differences that its plan has not repaired yet
-            </caption>
-            <thead>
-              <tr>
-                <th scope="col">Kind</th>
-                <th scope="col">Meaning</th>
-                <th scope="col" class="number">Records</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${kinds.map(
-                (kind) =>
-                  html`<tr>
-                    <th scope="row" data-label="Kind">${kind}</th>
-                    <td data-label="Meaning">${DRIFT[kind]}</td>
-                    <td data-label="Records" class="number">${drift[kind]}</td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>`
-    }`;
 }

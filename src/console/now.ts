@@ -11,6 +11,7 @@ import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
 import { moment, momentOf } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
+import { remedyView } from "./remedies.ts";
 import { quotaFigure } from "./quota-figure.ts";
 import { sendPage } from "./send-page.ts";
 
@@ -63,8 +64,7 @@ function findings({ findings }: Status): Html {
       ${findings.map(
         ({ severity, says, runbook }) =>
           html`<li class="${severity === "warning" ? "warning" : "bad"}">
-            <strong>${SEVERITIES[severity]}</strong> ${says}
-            <span class="remedy">What to do: <code>${runbook}</code></span>
+            <strong>${SEVERITIES[severity]}</strong> ${says} ${remedyView(runbook)}
           </li>`,
       )}
     </ul>`;

@@ -39,6 +39,7 @@ const TONES: Readonly<Record<Fate, "good" | "warning" | "bad">> = {
   ignored: "warning",
   waits_for_quota: "warning",
   waits_for_retry: "warning",
+  paused: "warning",
   fetching: "warning",
   not_on_service: "warning",
   uncertain: "warning",

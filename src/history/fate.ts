@@ -1,4 +1,5 @@
 /** Decides what to say of one record: its fate, in one sentence, and the remedy. Pure. */
+import type { BulkPause } from "../state/bulk-pause.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
@@ -58,6 +59,8 @@ function waitingFate(waiting: WaitingState, facts: RecordFacts, shared: SharedFa
       runbook,
     };
   }
+  const { bulkPause } = shared.readings;
+  if (waiting.lane === "bulk" && bulkPause !== undefined) return pausedFate(bulkPause);
   if (dueAt !== undefined && dueAt > now) return retryFate(waiting, dueAt);
   return turnFate(waiting, shared);
 }
@@ -69,6 +72,16 @@ function heldFate(since: number, { time }: WaitingState, facts: RecordFacts): Fa
     answer: `its termination (event of ${clockTime(time)}) is held since ${clockTime(since)}: more relations were to be terminated than TERMINATE_LIMIT allows`,
     remedy: `Release it with crmsync held release ${name} --apply, or let the relation live with crmsync held drop ${name} --apply.`,
     runbook: "crmsyncheldterminations",
+  };
+}
+
+function pausedFate({ by, reason, since }: BulkPause): FateOfRecord {
+  const why = reason === undefined ? "" : ` (${reason})`;
+  return {
+    fate: "paused",
+    answer: `waits because ${by} has paused the lane bulk at ${clockTime(since)}${why}`,
+    remedy: "crmsync bulk resume sends it; a live change of the record goes at once.",
+    runbook: "crmsyncbulkpaused",
   };
 }
 

@@ -7,6 +7,7 @@ export const FATES = [
   "waits_for_quota",
   "waits_for_retry",
   "stopped",
+  "paused",
   "sending",
   "held",
   "rejected",

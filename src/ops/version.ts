@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from "node:fs";
 
-/** The version in package.json, which lies above src/ in a checkout and above dist/ when built. */
-export const VERSION: string = readVersion(["../../package.json", "../../../package.json"]);
+/** It lies above src/ in a checkout and above dist/ when built. */
+const packageFile = ["../../package.json", "../../../package.json"]
+  .map((place) => new URL(place, import.meta.url))
+  .find((file) => existsSync(file));
 
-function readVersion(places: readonly string[]): string {
-  for (const place of places) {
-    const file = new URL(place, import.meta.url);
-    if (existsSync(file)) {
-      return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
-    }
-  }
-  return "unknown";
-}
+/** The folder of package.json. */
+export const ROOT: URL = new URL(".", packageFile ?? import.meta.url);
+
+export const VERSION: string =
+  packageFile === undefined
+    ? "unknown"
+    : (JSON.parse(readFileSync(packageFile, "utf8")) as { version: string }).version;

@@ -1,5 +1,6 @@
 /** The tab Bulk and reconcile over real HTTP. */
 import { expect, test } from "vitest";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
 const DRIFT = {
@@ -42,6 +43,51 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
   expect(await bulkPauses.current()).toBe(undefined);
 });
 
+const bulkState = (crmCode: string, lane: "bulk" | "live" = "bulk"): StateToStage => ({
+  crmCode,
+  eventKey: crmCode,
+  order: crmCode,
+  payload: "{}",
+  fingerprint: crmCode,
+  variant: "Person",
+  status: "mapped",
+  lane,
+  time: 1,
+  event: "{}",
+});
+
+test("an operator cancels what the page has shown, and nothing that came later", async () => {
+  await using server = await serveConsole();
+  const { keys, pointers, redis, staged } = server.runtime;
+  const stage = async (state: StateToStage) => {
+    await staged.stage(state);
+    await pointers.add([state]);
+  };
+  for (const state of [bulkState("a"), bulkState("b"), bulkState("c", "live")]) await stage(state);
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  expect((await operator.request("/console/bulk")).text).toContain("Cancel bulk work");
+  const page = (await operator.request("/console/bulk/cancel")).text;
+  expect(page).toContain("Drop 2 changes");
+  const [path = ""] = /\/console\/bulk\/cancel\?before=\d+/.exec(page) ?? [];
+  await stage(bulkState("late"));
+
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  expect((await viewer.request("/console/bulk/cancel")).status).toBe(403);
+  const refused = await viewer.post(path, {
+    form: proofIn((await viewer.request("/console")).text),
+  });
+  expect(refused.status).toBe(403);
+  expect(await redis.zcard(keys.unsynced("bulk"))).toBe(3);
+
+  const done = await operator.post(path, { form: proofIn(page) });
+  const shown = (await operator.request(done.headers.get("location") ?? "")).text;
+  expect(shown).toContain("2 changes were dropped.");
+  expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["late"]);
+  expect(await redis.zrange(keys.unsynced("live"), "0", "-1")).toEqual(["c"]);
+});
+
 test("the last comparison is shown by kind of difference", async () => {
   await using server = await serveConsole();
   const viewer = server.visitor();
@@ -55,6 +101,8 @@ test("the last comparison is shown by kind of difference", async () => {
     equal: 7,
     drift: DRIFT,
   });
+  const run = { at: Date.now(), tookMs: 3000, result: "stopped" } as const;
+  await later.runtime.reconcileRuns.ended("folder", run);
   const other = later.visitor();
   await other.logIn(VIEWER);
   const { text } = await other.request("/console/bulk");
@@ -62,4 +110,5 @@ test("the last comparison is shown by kind of difference", async () => {
   expect(text).toMatch(
     />missing<\/th>\s*<td[^>]*>in the CRM, not at the service<\/td>\s*<td[^>]*>3</,
   );
+  expect(text).toMatch(/Last run of RECONCILE_DIR<\/dt>[^]*in 3 s: [^]*it asks for a person/);
 });

@@ -105,6 +105,18 @@ describe("what waits", () => {
     );
   });
 
+  it("names who has paused the lane bulk, and only for a bulk change", () => {
+    const bulkPause = { since: at("09:00:00"), by: "ada@ops", reason: "quarter end" };
+    const shared = sharedWith({ bulkPause, quota: quotaUntil(at("11:05:00")) });
+    expect(answer({ waiting: { ...WAITING, lane: "bulk" } }, shared)).toMatchObject({
+      fate: "paused",
+      answer:
+        "waits because ada@ops has paused the lane bulk at 2026-11-22T09:00:00Z (quarter end)",
+      runbook: "crmsyncbulkpaused",
+    });
+    expect(answer({ waiting: WAITING }, shared).fate).toBe("waits_for_quota");
+  });
+
   it("names no time before the service's first reply has told what the quota is", () => {
     const shared = sharedWith({ quota: { ...quotaUntil(NOW), hasSent: false } });
     expect(answer({ waiting: { ...WAITING, hasJob: false } }, shared).answer).toBe(

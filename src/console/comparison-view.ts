@@ -1,0 +1,86 @@
+/** What reconciliations have found and done, as the tab Bulk and reconcile shows it. */
+import { counted } from "../ops/counted.ts";
+import { RUN_SOURCES } from "../state/reconcile-runs.ts";
+import type { Reconciliation } from "../state/reconciliations.ts";
+import { duration } from "../status/duration.ts";
+import type { Readings } from "../status/readings.ts";
+import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
+import { html, type Html } from "./html.ts";
+import { moment } from "./moment.ts";
+
+export function comparison(found: Reconciliation | undefined): Html {
+  if (found === undefined) {
+    return html`<p>
+      The CRM and the service were never compared: <code>crmsync reconcile</code>.
+    </p>`;
+  }
+  const { at, drift, equal, records, tookMs } = found;
+  const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
+  return html`<p>
+      ${moment(at)}: ${counted(records, "record")} of the CRM in ${duration(tookMs)}, ${equal} are
+      equal.
+    </p>
+    ${
+      kinds.length === 0
+        ? html`<p class="good">No difference is left.</p>`
+        : html`<table class="narrow">
+            <caption>
+              Differences that its plan has not repaired yet
+            </caption>
+            <thead>
+              <tr>
+                <th scope="col">Kind</th>
+                <th scope="col">Meaning</th>
+                <th scope="col" class="number">Records</th>
+              </tr>
+            </thead>
+            <tbody>
+              ${kinds.map(
+                (kind) =>
+                  html`<tr>
+                    <th scope="row" data-label="Kind">${kind}</th>
+                    <td data-label="Meaning">${DRIFT[kind]}</td>
+                    <td data-label="Records" class="number">${drift[kind]}</td>
+                  </tr>`,
+              )}
+            </tbody>
+          </table>`
+    }`;
+}
+
+const SOURCES = { folder: "RECONCILE_DIR", schedule: "RECONCILE_CRON" } as const;
+
+const RESULTS = {
+  success: html`<span class="good">success</span>`,
+  stopped: html`<span class="bad">stopped: it asks for a person</span>`,
+  failed: html`<span class="bad">failed</span>`,
+} as const;
+
+/** Undefined where daemons begin none. */
+export function runsView({ folder, reconcileNextAt, reconcileRuns }: Readings): Html | undefined {
+  const runs = RUN_SOURCES.flatMap((source) => {
+    const run = reconcileRuns[source];
+    return run === undefined || run.at === 0 ? [] : [{ source, ...run }];
+  });
+  if (runs.length === 0 && folder === undefined && reconcileNextAt === undefined) return undefined;
+  return html`<dl>
+    ${runs.map(
+      ({ at, result, source, tookMs }) =>
+        html`<dt>Last run of ${SOURCES[source]}</dt>
+          <dd>${moment(at)}, in ${duration(tookMs)}: ${RESULTS[result]}</dd>`,
+    )}
+    ${
+      reconcileNextAt !== undefined &&
+      html`<dt>Next scheduled run</dt>
+        <dd>${moment(reconcileNextAt)}</dd>`
+    }
+    ${
+      folder !== undefined &&
+      html`<dt>Exports in RECONCILE_DIR</dt>
+        <dd>
+          ${counted(folder.waiting, "waits", "wait")},
+          ${folder.failed === 0 ? "none failed" : html`<span class="bad">${counted(folder.failed, "failed", "failed")}</span>`}${folder.trouble !== undefined && html`; <span class="bad">${folder.trouble}</span>`}
+        </dd>`
+    }
+  </dl>`;
+}
