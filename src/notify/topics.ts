@@ -76,9 +76,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   crmsyncrecordsnotfetched: { ends: "The CRM returns its records again.", lastsHours: LONG },
   crmsyncsendererrors: { ends: "No request of a sender was refused in the last hour." },
   crmsyncreconcilefailed: {
-    ends: "No export and no scheduled comparison waits for a person any more.",
+    ends: "No failed export waits for a person any more.",
     lastsHours: LONG,
   },
+  crmsyncreconcileblocked: { ends: "Exports are compared again.", lastsHours: LONG },
   crmsyncbulkpaused: { ends: "The lane bulk goes on.", lastsHours: 4 },
   crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },
 };

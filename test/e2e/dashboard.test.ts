@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
@@ -124,7 +124,10 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
     QUOTA_LIVE_RESERVE: "0",
     RETRY_BASE_MS: "50",
   };
-  await using first = await startDaemon(env);
+  const folder = join(dir.path, "exports");
+  await mkdir(folder);
+  const ownFolder = { RECONCILE_DIR: folder, DATA_DIR: join(dir.path, "first") };
+  await using first = await startDaemon({ ...env, ...ownFolder });
   await using second = await startDaemon(env);
   await using prometheus = await startPrometheus(command, dir.path, [first, second]);
   await waitFor(async () => (await prometheus.query("up == 1")).length === 2, {
@@ -141,6 +144,8 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
   await writeFile(snapshot, lines(numbers.map((n) => person(n))));
   const compared = await reconcile({ ...env, DATA_DIR: dir.path }, [snapshot, "--first-load"]);
   expect(compared.code, compared.err).toBe(0);
+  await copyFile(snapshot, join(folder, "crm.ndjson"));
+  await writeFile(join(folder, "crm.ndjson.done"), "");
 
   const empty = async () => {
     const missing: string[] = [];

@@ -83,7 +83,7 @@ export const BULK: RowSpec = {
       title: "The next export is blocked",
       description:
         "RECONCILE_DIR cannot be used, or its next file waits for something that failed; crmsync status says what.",
-      runbook: "CrmsyncReconcileFailed",
+      runbook: "CrmsyncReconcileBlocked",
       unit: "short",
       width: 6,
       queries: [{ expr: shared("reconcile_folder_blocked"), legend: "blocked" }],
@@ -97,7 +97,7 @@ export const BULK: RowSpec = {
       kind: "states",
       title: "Result of the last run by itself",
       description: "How the last reconciliation that a daemon began has ended.",
-      runbook: "CrmsyncReconcileFailed",
+      runbook: "CrmsyncReconcileOverdue",
       unit: "short",
       width: 6,
       queries: [
@@ -117,7 +117,7 @@ export const BULK: RowSpec = {
       title: "Comparison: duration, next",
       description:
         "How long the last comparison of the CRM with the service took, without carrying out; and the time until the next scheduled one (RECONCILE_CRON), below 0 while it is due.",
-      runbook: "CrmsyncReconcileFailed",
+      runbook: "CrmsyncReconcileOverdue",
       unit: "s",
       width: 6,
       none: "never compared",

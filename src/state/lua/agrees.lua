@@ -1,4 +1,4 @@
--- Include: whether the service has what is wanted, by the fingerprints of both (sync/fingerprint.ts).
+-- Include: whether the service has what is wanted, by the fingerprints of both (fingerprint.ts).
 -- Behind the hash are letters of fields that have a value: each that is wanted must be there.
 local function agrees(wanted, known)
   if wanted == known then return true end

@@ -2,8 +2,8 @@
 --
 -- KEYS  1 dead-letters
 -- ARGV  1 cursor of the scan  2 how many letters to look at
--- Returns the next cursor ('0': done), the bytes of the letters that were looked at, then of each one
--- its details (JSON), when it was first stored (ms), and how often.
+-- Returns the next cursor ('0': done), the bytes of the letters that were looked at, then of each
+-- one its details (JSON), when it was first stored (ms), and how often.
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
 local found, bytes = { page[1], 0 }, 0
 for i = 2, #page[2], 2 do

@@ -1,5 +1,5 @@
--- Takes the oldest notification for one try, if it is due. It stays where it is; if its process dies,
--- another one takes it after the lease.
+-- Takes the oldest notification for one try, if it is due. It stays where it is; if its process
+-- dies, another one takes it after the lease.
 --
 -- notify:try  hash: of, the message's id; tries; due, ms; since and why, of the failure
 --

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -64,9 +64,9 @@ it("every section that a finding names is in the runbook", () => {
   const anchors = [...runbook.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
     title.toLowerCase().replaceAll(" ", "-"),
   );
-  const sources = ["stops.ts", "findings.ts", "change-findings.ts", "process-findings.ts"].map(
-    (file) => readFileSync(join(root, "src/status", file), "utf8"),
-  );
+  const sources = readdirSync(join(root, "src/status"))
+    .filter((file) => /^(stops|bulk|(.*-)?findings)\.ts$/.test(file))
+    .map((file) => readFileSync(join(root, "src/status", file), "utf8"));
   const named = sources.flatMap((source) =>
     [...source.matchAll(/"((?:crmsync|the-|one-)[a-z-]+)"/g)].map(([, anchor]) => anchor),
   );
