@@ -14,6 +14,7 @@ import {
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
+import type { OwnRedis } from "../support/own-redis.ts";
 import { ownCluster, ownSentinels, type RedisGroup } from "../support/redis-topologies.ts";
 import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -63,6 +64,16 @@ async function withSentinels() {
 const SENDERS = 3;
 const BEFORE = 40;
 const AFTER = 40;
+
+/** One failover is tested here: a busy machine may cause another one while no daemon runs. */
+async function waitForCopies({ client }: OwnRedis): Promise<void> {
+  await client.set(`${PREFIX}:test`, "1");
+  const all = async () =>
+    Number(/connected_slaves:(\d+)/.exec(await client.info("replication"))?.[1]);
+  await waitFor(async () => (await client.wait(await all(), 1000)) >= (await all()), {
+    what: "the replicas have a copy",
+  });
+}
 
 /** Sends until it is stopped; an event that is not accepted is sent again, as a CRM does. */
 function startLoad(daemon: DaemonProcess) {
@@ -121,6 +132,7 @@ it.for([
       await load.stop();
       await waitUntilSettled(daemon);
       expect(await held()).toEqual(load.accepted);
+      await waitForCopies(await group.primaryOf(PREFIX));
       return { accepted: load.accepted, killed: primary };
     })();
     expect(await group.primaryOf(PREFIX)).not.toBe(killed);
