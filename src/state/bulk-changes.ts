@@ -8,7 +8,7 @@ import { seenKeys } from "./seen-keys.ts";
 /** Records that are read in one round trip. */
 const PAGE = 500;
 
-/** Records in one call of the script: about 2 ms. */
+/** Records in one call of the script. */
 const BATCH = 100;
 
 export interface Dropped {

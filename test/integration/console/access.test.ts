@@ -62,7 +62,7 @@ test("the session's cookie is for this console and no script; over https it is S
   expect(await cookieOf({ "x-forwarded-proto": "https" })).toMatch(/; Secure/);
 });
 
-test("a wrong token, a changed cookie and a foreign cookie let nobody in", async () => {
+test("a wrong token, a changed cookie and a foreign cookie open no session", async () => {
   await using server = await serveConsole();
   const visitor = server.visitor();
   expect(await visitor.logIn(`${OPERATOR}x`)).toMatchObject({ status: 401 });

@@ -30,7 +30,7 @@ const change = (crmCode: string, subject: string): StateToStage => ({
   },
 });
 
-test("a record that led to two crmCodes: the newest is told, the other one named", async () => {
+test("a record that led to two crmCodes: it tells of the newest, and names the other", async () => {
   const runtime = newRuntime();
   await runtime.staged.stage(change("old-7", "contact/7"));
   await runtime.staged.stage(change("new-7", "contact/7"));
