@@ -57,7 +57,8 @@ function hashOf(text: string, key: Buffer | undefined): string {
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. src/state/lua/agrees.lua says the same.
+ * has any value. Staging decides this inside its script, by src/state/lua/agrees.lua; a test compares
+ * the two.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;
