@@ -30,7 +30,9 @@ COPY docs/runbook.md docs/
 COPY deploy/docker/health.mjs ./
 RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync \
  && install -d -o 1000 -g 1000 /data /secrets
-ENV NODE_ENV=production HTTP_HOST=0.0.0.0 DATA_DIR=/data
+# The settings of malloc give freed memory back to the machine.
+ENV NODE_ENV=production HTTP_HOST=0.0.0.0 DATA_DIR=/data \
+    MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
 USER 1000:1000
 EXPOSE 8080
 STOPSIGNAL SIGTERM

@@ -3,14 +3,22 @@
  * hour is compressed: QUOTA_HOUR_MS (default 20 s) and QUOTA_BURST_MS (default 500 ms).
  */
 import { ownRedis } from "../test/support/own-redis.ts";
+import { runBurst } from "./burst.ts";
 import { runCompare } from "./compare.ts";
+import { runConsole } from "./console.ts";
+import { runDemand } from "./demand.ts";
 import { runFailover } from "./failover.ts";
 import { runHistory } from "./history.ts";
+import { runIdle } from "./idle.ts";
 import { runIngest } from "./ingest.ts";
+import { runLatency } from "./latency.ts";
 import { runMemory } from "./memory.ts";
 import { runPacing } from "./pacing.ts";
 import { runReconcile } from "./reconcile.ts";
 import { runQuota, runQuotaInTrouble } from "./quota.ts";
+import { runSize } from "./size.ts";
+import { runRss } from "./rss.ts";
+import { runStaging } from "./staging.ts";
 import { saveResults, toMarkdown, type Table } from "./table.ts";
 
 const hourMs = Number(process.env["QUOTA_HOUR_MS"] ?? 20_000);
@@ -21,15 +29,23 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
     await runQuota({ redisUrl, hourMs, burstMs }),
     await runQuotaInTrouble({ redisUrl, hourMs, burstMs }),
   ],
-  pacing: async () => [runPacing()],
+  pacing: async (redisUrl) => runPacing(redisUrl),
+  demand: async (redisUrl) => [await runDemand(redisUrl)],
   ingest: async (redisUrl) => [
     await runIngest({ redisUrl }),
     await runIngest({ redisUrl, mapping: "generic" }),
     await runHistory(redisUrl),
+    await runStaging(redisUrl),
   ],
-  memory: async (redisUrl) => [await runMemory(redisUrl)],
+  idle: () => runIdle(),
+  latency: async (redisUrl) => [await runLatency(redisUrl)],
+  memory: runMemory,
+  rss: async (redisUrl) => [await runRss(redisUrl)],
   failover: async () => [await runFailover()],
+  console: async (redisUrl) => [await runConsole(redisUrl)],
   reconcile: async (redisUrl) => [await runReconcile(redisUrl)],
+  burst: async (redisUrl) => [await runBurst(redisUrl)],
+  size: () => runSize(),
   compare: async (redisUrl) => [await runCompare(redisUrl)],
 };
 

@@ -6,6 +6,7 @@ import type { DaemonProcess } from "../test/support/crmsync.ts";
 import { personEvent } from "../test/support/person-event.ts";
 import { waitFor } from "../test/support/wait-for.ts";
 import type { Table } from "./table.ts";
+import { runWaiting } from "./waiting.ts";
 
 const COUNT = 1000;
 const BATCH = 500;
@@ -13,7 +14,7 @@ const DEADLINE_MS = 300_000;
 
 type Service = Pick<Awaited<ReturnType<typeof startSandbox>>, "url" | "token">;
 
-export async function runMemory(redisUrl: string): Promise<Table> {
+export async function runMemory(redisUrl: string): Promise<readonly Table[]> {
   await using sandbox = await startSandbox();
   const redis = new Redis(redisUrl);
   try {
@@ -22,7 +23,8 @@ export async function runMemory(redisUrl: string): Promise<Table> {
       ...(await measureWaiting(redis, redisUrl, sandbox)),
       ...(await measureSettled(redis, redisUrl, sandbox)),
     ];
-    return { title: `Memory of Redis, each of ${COUNT}, payloads of ${PAYLOAD_BYTES} bytes`, rows };
+    const title = `Memory of Redis, each of ${COUNT}, payloads of ${PAYLOAD_BYTES} bytes`;
+    return [await runWaiting(sandbox), { title, rows }];
   } finally {
     redis.disconnect();
   }

@@ -6,10 +6,12 @@ import {
   REQUESTS_PER_HOUR,
 } from "../src/service-spec/limits.ts";
 import type { Change } from "../src/simulate/change.ts";
-import { agesOf, type Ages } from "../src/simulate/figures.ts";
+import { agesOf } from "../src/simulate/figures.ts";
+import { lowerBound } from "../src/simulate/lower-bound.ts";
 import { RankedOrder, type ServiceOrder, type Waiting } from "../src/simulate/service-order.ts";
 import { CRMSYNC, simulate, type Settings, type Strategy } from "../src/simulate/simulate.ts";
-import { LOADS } from "./changes.ts";
+import { COMPARED, LOADS } from "./changes.ts";
+import { replay, type Figures } from "./replay.ts";
 import type { Table } from "./table.ts";
 
 const SETTINGS: Settings = {
@@ -17,7 +19,7 @@ const SETTINGS: Settings = {
   hourMs: HOUR_MS,
   burst: BURST_REQUESTS,
   burstMs: BURST_WINDOW_MS,
-  liveReserve: 0,
+  liveReserve: 100,
   steady: false,
   latencyMs: 80,
   concurrency: 10,
@@ -29,8 +31,12 @@ export interface NamedStrategy extends Strategy {
 
 /** The last one is what crmsync does. */
 export const STRATEGIES: readonly NamedStrategy[] = [
-  { name: "burst", pace: () => 0, order: ranked(byFirst) },
-  { name: "even pace", pace: () => HOUR_MS / REQUESTS_PER_HOUR, order: ranked(byFirst) },
+  { name: "burst", pace: () => ({ intervalMs: 0, early: 0 }), order: ranked(byFirst) },
+  {
+    name: "even pace",
+    pace: () => ({ intervalMs: HOUR_MS / REQUESTS_PER_HOUR, early: 0 }),
+    order: ranked(byFirst),
+  },
   { name: "auto, first changed first", pace: CRMSYNC.pace, order: ranked(byFirst) },
   {
     name: "auto, newest change first",
@@ -47,7 +53,7 @@ export const STRATEGIES: readonly NamedStrategy[] = [
     pace: CRMSYNC.pace,
     order: () => new LargestSumOfAges(),
   },
-  { name: "auto, age + 15 s per change", ...CRMSYNC },
+  { name: "crmsync: age, usual gap, changes", ...CRMSYNC },
 ];
 
 function byFirst({ first }: Waiting): number {
@@ -89,38 +95,94 @@ class LargestSumOfAges implements ServiceOrder {
   }
 }
 
-export interface Figures extends Omit<Ages, "mean"> {
-  readonly requests: number;
-  /** When the last change was on the service, ms from the start. */
-  readonly settledAt: number;
-}
-
 export function figuresOf(changes: readonly Change[], strategy: Strategy): Figures {
   const { requests, settledAt } = simulate(changes, SETTINGS, strategy);
-  const ages = settledAt.map((at, index) => at - (changes[index]?.at ?? at));
+  const ages = settledAt
+    .map((at, index) => at - (changes[index]?.at ?? at))
+    .filter((_, index) => isLive(changes[index]));
   const last = settledAt.reduce((latest, at) => Math.max(latest, at), 0);
   return { requests: requests.length, ...agesOf(ages), settledAt: last };
 }
 
+const isLive = (change: Change | undefined) => change?.lane !== "bulk";
+
 const SEEDS = Array.from({ length: 15 }, (_, i) => i + 1);
 
-/** Means over the seeds; ages in seconds. */
-export function runPacing(): Table {
-  const rows = LOADS.flatMap((load) =>
-    STRATEGIES.map((strategy) => {
-      const runs = SEEDS.map((seed) => figuresOf(load.changes(seed), strategy));
-      const mean = (of: (run: Figures) => number) =>
-        Math.round(runs.reduce((sum, run) => sum + of(run), 0) / runs.length);
-      return {
-        load: load.name,
-        strategy: strategy.name,
-        requests: mean((run) => run.requests),
-        "p50 s": mean((run) => run.p50 / 1000),
-        "p99 s": mean((run) => run.p99 / 1000),
-        "max s": mean((run) => run.max / 1000),
-        "settled s": mean((run) => run.settledAt / 1000),
-      };
-    }),
-  );
-  return { title: `Pacing (means of ${SEEDS.length} seeds, virtual time)`, rows };
+/** Ages of live changes in seconds: means over the seeds, and in brackets the worst seed. */
+export async function runPacing(redisUrl: string): Promise<Table[]> {
+  return [compare(), measureAll(), await compareWithReality(redisUrl)];
 }
+
+function compare(): Table {
+  const rows = COMPARED.flatMap((load) =>
+    STRATEGIES.map((strategy) => ({
+      load: load.name,
+      strategy: strategy.name,
+      ...rowOf(SEEDS.map((seed) => figuresOf(load.changes(seed), strategy))),
+    })),
+  );
+  return { title: `Pacing: strategies (${SEEDS.length} seeds, virtual time)`, rows };
+}
+
+/** The lower bound (src/simulate/lower-bound.ts) is that of the first seed. */
+function measureAll(): Table {
+  const rows = LOADS.map((load) => {
+    const runs = SEEDS.map((seed) => figuresOf(load.changes(seed), CRMSYNC));
+    const bound = lowerBound(load.changes(1).filter(isLive), SETTINGS);
+    return {
+      load: load.name,
+      ...rowOf(runs),
+      "mean at least": seconds(bound.mean),
+      "p99 at least": seconds(bound.p99),
+      "max at least": seconds(bound.max),
+    };
+  });
+  return { title: `Pacing: crmsync on all loads (${SEEDS.length} seeds, virtual time)`, rows };
+}
+
+/** The hour of the real processes, ms: short, but long beside the pauses of a machine. */
+const REAL_HOUR_MS = 100_000;
+const REAL_SEED = 1;
+
+/** The same changes in virtual time, and through real processes on a real Redis with a faster clock. */
+async function compareWithReality(redisUrl: string): Promise<Table> {
+  const rows: Table["rows"][number][] = [];
+  for (const { name, changes } of LOADS.filter((load) => load.isReplayed)) {
+    const stream = changes(REAL_SEED);
+    const quota = {
+      prefix: `{bench-pacing-${process.pid}-${rows.length}}`,
+      perHour: REQUESTS_PER_HOUR,
+      hourMs: REAL_HOUR_MS,
+      burst: BURST_REQUESTS,
+      burstMs: (BURST_WINDOW_MS * REAL_HOUR_MS) / HOUR_MS,
+      pacing: "auto" as const,
+      liveReserve: SETTINGS.liveReserve,
+    };
+    const real = await replay(stream, { redisUrl, quota, processes: 3 });
+    rows.push({ load: name, run: "virtual time", ...rowOf([figuresOf(stream, CRMSYNC)]) });
+    rows.push({ load: name, run: "3 processes", ...rowOf([real]) });
+  }
+  const title = `Pacing: virtual time and real processes (seed ${REAL_SEED}, an hour of ${REAL_HOUR_MS / 1000} s)`;
+  return { title, rows };
+}
+
+function rowOf(runs: readonly Figures[]): Record<string, string> {
+  const figure = (of: (run: Figures) => number, text: (value: number) => string) => {
+    const mean = runs.reduce((sum, run) => sum + of(run), 0) / runs.length;
+    return runs.length > 1 ? `${text(mean)} (${text(Math.max(...runs.map(of)))})` : text(mean);
+  };
+  return {
+    requests: figure(
+      (run) => run.requests,
+      (value) => String(Math.round(value)),
+    ),
+    "p50 s": figure((run) => run.p50, seconds),
+    "mean s": figure((run) => run.mean, seconds),
+    "p99 s": figure((run) => run.p99, seconds),
+    "max s": figure((run) => run.max, seconds),
+    "settled s": figure((run) => run.settledAt, seconds),
+  };
+}
+
+const seconds = (ms: number): string =>
+  ms < 9950 ? (ms / 1000).toFixed(1) : `${Math.round(ms / 1000)}`;

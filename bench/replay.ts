@@ -5,8 +5,8 @@ import { createDemand } from "../src/quota/demand.ts";
 import { quotaKeys } from "../src/quota/quota-keys.ts";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
 import type { Change } from "../src/simulate/change.ts";
+import type { Ages } from "../src/simulate/figures.ts";
 import { startFleet } from "./fleet.ts";
-import type { Figures } from "./pacing.ts";
 import { startReceiver, strictest } from "./receiver.ts";
 import type { Message, Orders } from "./spender.ts";
 
@@ -14,6 +14,12 @@ export interface ReplayOptions {
   readonly redisUrl: string;
   readonly quota: Orders["quota"];
   readonly processes: number;
+}
+
+export interface Figures extends Ages {
+  readonly requests: number;
+  /** When the last change was on the service, ms from the start. */
+  readonly settledAt: number;
 }
 
 /** Ages and times at the scale of a real hour. */
@@ -75,6 +81,7 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
   return {
     requests: receiver.arrivals.length,
     p50: quantile(0.5),
+    mean: ages.reduce((sum, age) => sum + age, 0) / Math.max(1, ages.length),
     p99: quantile(0.99),
     max: ages.at(-1) ?? 0,
     settledAt: (settledAt - startedAt) * scale,

@@ -59,11 +59,12 @@ export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Aud
 }
 
 /** Writes the lines of the acts that wait in Redis. */
-function writeActs({ auditActs }: Runtime, trail: AuditTrail): Polling {
+function writeActs({ auditActs, rest }: Runtime, trail: AuditTrail): Polling {
   const owner = randomUUID();
   let isTidy = false;
   return startPolling({
     everyMs: ACTS_EVERY_MS,
+    rest,
     async step(signal) {
       if (!isTidy) await auditActs.forgetOldHeads(Date.now());
       isTidy = true;

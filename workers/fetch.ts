@@ -18,6 +18,7 @@ import {
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Problem } from "../src/sync/problem.ts";
 import { reportOutcome } from "./report-outcome.ts";
+import { DRAIN_DELAY_S, restStalledChecks } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
@@ -27,6 +28,10 @@ const CONCURRENCY = 4;
 
 const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
+
+/** How often jobs of dead workers are looked for, ms. */
+const STALLED_CHECK_MS = 30_000;
+
 const MAX_STALLED = 5;
 const HOUR_MS = 3_600_000;
 
@@ -97,6 +102,8 @@ export function startFetch(runtime: Runtime): Fetch {
     limiter: LIMITER,
     lockDuration: LOCK_MS,
     maxStalledCount: MAX_STALLED,
+    stalledInterval: STALLED_CHECK_MS,
+    drainDelay: DRAIN_DELAY_S,
     settings: { backoffStrategy: (tries) => fetchPauseMs(tries, Math.random) },
   });
   worker.on("error", (error) => {
@@ -105,6 +112,7 @@ export function startFetch(runtime: Runtime): Fetch {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
+  restStalledChecks(runtime.rest, worker, STALLED_CHECK_MS);
   return {
     async close() {
       await worker.close();
@@ -121,6 +129,7 @@ function startFetchesAtZero({ metrics }: Runtime): void {
 }
 
 async function handle(runtime: Runtime, api: CrmApi, job: Job<ThinPointer>): Promise<void> {
+  runtime.rest.wake();
   const { inbox, log, metrics, thinEvents } = runtime;
   const { crm } = job.data;
   const taken = await thinEvents.take(job.data);

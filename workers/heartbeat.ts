@@ -27,7 +27,7 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
   });
   const addCounts = createCountsReport(runtime);
 
-  async function beat(): Promise<void> {
+  async function beat(_signal?: AbortSignal, nextMs = HEARTBEAT_EVERY_MS): Promise<void> {
     if (clock.view() === undefined) await clock.measure();
     const lacksKey = await keyring.missingKey();
     await heartbeats.beat({
@@ -36,6 +36,7 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
       stateVersion: STATE_VERSION,
       roles: [...roles],
       startedAt: Math.round(clock.now() - (performance.now() - startedAt)),
+      ...(nextMs !== HEARTBEAT_EVERY_MS && { nextMs }),
       ...clock.view(),
       ...(frozen && { frozen }),
       ...(lacksKey !== undefined && { lacksKey }),
@@ -45,14 +46,15 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
   }
 
   // An unreachable Redis is logged by its connections.
-  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, step: beat, onError() {} });
+  const { rest } = runtime;
+  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat, onError() {} });
   return {
     async close() {
       endWatch();
       const closed = beating.close();
       if (redis.status !== "ready") return;
       const left = closed
-        .then(beat)
+        .then(() => beat())
         .then(() => heartbeats.leave(id))
         .catch(() => {});
       const late = new Promise((resolve) => {

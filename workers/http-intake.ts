@@ -36,10 +36,13 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
   serveCrmWebhooks(app, runtime, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, log, throttle }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, log, rest, throttle }: Runtime): IntakePorts {
   return {
     now: () => clock.now(),
-    push: (events) => intakeClient.push(events),
+    push(events) {
+      rest.expectChange();
+      return intakeClient.push(events);
+    },
     seen: (keys) => intakeClient.seen(keys),
     isRemembered: (request) => intakeClient.isRemembered(request),
     remember: (request, forSeconds) => intakeClient.remember(request, forSeconds),

@@ -83,7 +83,7 @@ async function serveOps(server: HttpServer, runtime: Runtime): Promise<void> {
   void app.register(async (scope) => {
     protectOps(scope, tokens, count);
     serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));
-    serveRecords(scope, (name) => storyOf(runtime, name));
+    serveRecords(scope, (name) => storyOf(runtime, name, runtime.mapping));
     serveMetrics(scope, async (accept) => {
       const format = metrics.formatFor(accept);
       return { type: CONTENT_TYPES[format], text: await runtime.scrape(format) };

@@ -82,6 +82,9 @@ export class IntakeClient {
 
   /** Which of these event keys were processed within the last seven days. */
   seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
+    // `push` follows and needs both: they are asked for in the same round trip. It reports errors.
+    void this.#memory.isClosed().catch(() => {});
+    void this.#replication.count().catch(() => {});
     return this.#staged.seen(eventKeys);
   }
 

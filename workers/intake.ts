@@ -1,27 +1,16 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
-import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { isJobTime, jobFault } from "../src/event/job-fault.ts";
-import { FIELD_NAMES } from "../src/mapping/fields.ts";
-import { mapEventRecord } from "../src/mapping/map-event-record.ts";
-import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
-import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
-import {
-  acceptEvent,
-  identityOf,
-  type AcceptPorts,
-  type Arrival,
-} from "../src/sync/accept-event.ts";
+import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import type { Mapped } from "../src/sync/mapped.ts";
-import { fetchRecord } from "./fetch.ts";
+import { openPorts, type IntakePorts } from "./accept-ports.ts";
 import { redriveDeadLetter } from "./redrive.ts";
-import { addPointers, reportAccepted } from "./report-accepted.ts";
+import { reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
-import { adoptKeptFields } from "./kept-fields.ts";
+import { DRAIN_DELAY_S, restStalledChecks } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
@@ -51,21 +40,13 @@ const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, 
 /** An event cannot be accepted before the tenant's value lists are known. */
 class ListsUnknown extends Error {}
 
-const NO_LISTS: TenantLists = new Map();
-
-/** Warnings about values that the tenant's lists do not allow. */
-const BY_LISTS: ReadonlySet<string> = new Set<WarningReason>(["not_in_tenant_list", "too_many"]);
-
-/** Records may hold fields of any name; those unknown to the service share this label. */
-const OTHER_FIELD = "other";
-
 export interface Intake {
   close(): Promise<void>;
 }
 
 export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
-  startWarningsAtZero(runtime);
+  const ports = openPorts(runtime);
 
   /** A job that waits must not lie in Redis as another client has added it. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
@@ -75,7 +56,7 @@ export function startIntake(runtime: Runtime): Intake {
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
     try {
-      await accept(runtime, job);
+      await accept(runtime, ports, job);
     } catch (error) {
       if (error instanceof ListsUnknown) {
         const others = await runtime.inbox.queue.getDelayedCount();
@@ -103,6 +84,7 @@ export function startIntake(runtime: Runtime): Intake {
     concurrency: CONCURRENCY,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
+    drainDelay: DRAIN_DELAY_S,
     maxStalledCount: MAX_STALLED,
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 10_000 },
@@ -113,6 +95,7 @@ export function startIntake(runtime: Runtime): Intake {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
+  restStalledChecks(runtime.rest, worker, STALLED_CHECK_MS);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
@@ -122,41 +105,15 @@ export function startIntake(runtime: Runtime): Intake {
   };
 }
 
-function startWarningsAtZero({ metrics }: Runtime): void {
-  for (const field of [...FIELD_NAMES, OTHER_FIELD]) {
-    for (const reason of Object.keys(WARNING_REASONS)) {
-      metrics.mappingWarnings.inc({ field, reason }, 0);
-    }
-  }
-}
-
-async function acceptPorts(runtime: Runtime): Promise<AcceptPorts> {
-  const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
-  await adoptKeptFields(runtime);
-  const { keeps } = mapping;
-  return {
-    fingerprintOf: await keyring.fingerprintOf(keeps),
-    map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
-    fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
-    lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
-    askListsAgain: () => tenantLists.askAgain(clock.now()),
-    isSeen: async (key) => (await staged.seen([key])).has(key),
-    stage: (state) => tracing.span("stage", {}, () => staged.stage({ ...state, keeps })),
-    storeDeadLetter: (letter) => deadLetters.store(letter),
-    dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
-    note(step, crmCode) {
-      history.note(crmCode === undefined ? step.event : { crmCode }, step);
-    },
-  };
-}
-
-async function accept(runtime: Runtime, job: Job): Promise<void> {
+async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Promise<void> {
+  runtime.rest.expectChange();
+  await runtime.rest.checked();
   // The options of another client must not keep the job, or let it fail in a way of its own.
   Object.assign(job.opts, OWN_OPTIONS);
   const fault = jobFault(job);
   if (fault !== undefined || job.attemptsMade !== 0) await runtime.inbox.removeFaults(job);
   if (fault !== undefined) return rejectJob(runtime, job, { reason: "bad_event", rule: fault });
-  const ports = await acceptPorts(runtime);
+  const ports = await intakePorts.current();
   const letterId = redriveOf(job);
   if (letterId !== undefined) {
     if ((await redriveDeadLetter(runtime, letterId, ports)) === "waiting") throw new ListsUnknown();
@@ -165,7 +122,7 @@ async function accept(runtime: Runtime, job: Job): Promise<void> {
   const value = await eventIn(job, runtime);
   const arrival = await arrivalOf(job, value, runtime);
   const { event, records } = await acceptEvent(value, arrival, ports);
-  await addPointers(runtime, records);
+  if (records.some(({ result }) => result === "staged")) await intakePorts.point(records);
   if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
@@ -209,34 +166,6 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
 async function arrivalNumber(job: Job, runtime: Runtime): Promise<number> {
   if (job.id !== undefined && /^\d{1,15}$/.test(job.id)) return Number(job.id);
   return Number((await runtime.redis.get(runtime.inbox.queue.toKey("id"))) ?? 0);
-}
-
-async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
-  const { mapping, tenantLists } = runtime;
-  const { object, recordId } = splitSubject(subject);
-  const context = { type: event.type, source: event.source, subject, object, recordId };
-  // The record is the event's own: a record that was merged into it comes without one.
-  const record = subject === event.subject ? event.data?.record : undefined;
-  const lists = tenantLists.areKnown() ? tenantLists.current() : NO_LISTS;
-  const mapped = await mapEventRecord(mapping, context, record, lists);
-  if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
-  if (mapped.kind !== "mapped") return mapped;
-  const leftOutByLists = mapped.warnings.some(({ reason }) => BY_LISTS.has(reason));
-  return { ...mapped, leftOutByLists, warned: mapped.warnings };
-}
-
-/** Values themselves are personal data: only `crmsync preview` shows them. */
-function reportWarnings(
-  { metrics, log, recordName }: Runtime,
-  { crmCode, warnings }: Exclude<MappingResult, { kind: "ignored" }>,
-  subject: string,
-): void {
-  for (const { field, reason, kind } of warnings) {
-    const label = FIELD_NAMES.includes(field) ? field : OTHER_FIELD;
-    metrics.mappingWarnings.inc({ field: label, reason });
-    const record = recordName(crmCode ?? subject);
-    log.debug({ record, fields: [label], why: reason, kind }, "record.value_left_out");
-  }
 }
 
 /** Redis errors pass; anything else that is thrown here is a fault of the code. */

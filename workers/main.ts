@@ -21,6 +21,7 @@ import { startNotifying } from "./notify.ts";
 import { openKeyring } from "./keyring.ts";
 import { keepSealed } from "./reseal.ts";
 import { startReconciling } from "./reconcile.ts";
+import { keepRest } from "./keep-rest.ts";
 import { rewriteAof } from "./rewrite-aof.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
 import { watchStateAge } from "./state-age.ts";
@@ -49,6 +50,9 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("redis", () => runtime.close());
   // Nothing works on a state of another version. While Redis is away, only HTTP answers.
   const takenOver = takeOverState(runtime);
+  // A start without Redis is notified, too.
+  const notifying = startNotifying(runtime, takenOver);
+  shutdown.add("notifications", () => notifying.close());
   await Promise.race([takenOver, sleep(REDIS_WAIT_MS)]);
   const clock = keepClock(runtime);
   shutdown.add("clock", () => clock.close());
@@ -64,6 +68,8 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   await runtime.clock.known;
   const stateVersion = watchStateVersion(runtime, (error) => void endWith(error, options));
   shutdown.add("state version", () => stateVersion.close());
+  const rest = keepRest(runtime);
+  shutdown.add("rest", () => rest.close());
   const sweep = startSweep(runtime);
   shutdown.add("sweep", () => sweep.close());
   // Ends late: a slow CRM must not keep requests to the service from being settled.
@@ -81,9 +87,6 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("listings", () => listings.close());
   const stateAge = watchStateAge(runtime, roles);
   shutdown.add("state age", () => stateAge.close());
-
-  const notifying = startNotifying(runtime);
-  shutdown.add("notifications", () => notifying.close());
 
   const auditing = startAuditing(runtime, roles);
   shutdown.add("audit trail", () => auditing.close());

@@ -5,6 +5,7 @@ import { LANES } from "../src/sync/lane.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
+/** How often the gate is asked, ms; it asks Redis the more rarely, the more room there is. */
 const CHECK_MS = 200;
 
 /** How often the history of records is dated anew while it is left out, ms. */
@@ -41,6 +42,7 @@ export function holdIntakeBack(
 
   return startPolling({
     everyMs: CHECK_MS,
+    rest: runtime.rest,
     async step() {
       const hold = await mustWait();
       await leaveHistoryOut();

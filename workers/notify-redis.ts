@@ -1,77 +1,97 @@
 /**
- * Notifies that Redis cannot be used. The processes cannot agree then, so each notifies it by itself:
- * once when it has lasted for a while, and once when it has ended.
+ * Notifies that Redis cannot be used. The processes cannot agree then, so each notifies it by itself, by
+ * the rules of all notifications, and says which process it is.
  */
 import { messagesOf, type Message } from "../src/notify/message.ts";
 import type { Sender } from "../src/notify/send.ts";
-import type { Notice } from "../src/notify/transitions.ts";
-import type { Notifications } from "../src/state/notifications.ts";
+import { transitions, type Notice, type NotifyState } from "../src/notify/transitions.ts";
+import type { Topic } from "../src/notify/topics.ts";
+import { isRedisTrouble } from "../src/ops/redis-trouble.ts";
+import { clockTime } from "../src/status/clock-time.ts";
+import { thisProcess } from "./audit-trail.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface RedisWatch {
-  /** Redis could not be used. */
-  failed(signal: AbortSignal): Promise<void>;
-  /** Redis could be used. */
-  succeeded(notifications: Notifications<Message>): Promise<void>;
+  /** @param error of the last use of Redis; undefined: it went well. */
+  note(error: unknown): void;
+  /** Sends the oldest message that waits, if it is due. */
+  deliver(signal: AbortSignal): Promise<void>;
 }
 
 /** How long it must last; a minute, in hour windows. */
 const LASTS_HOURS = 1 / 60;
 
-/** Pauses between two tries, ms. */
-const FIRST_PAUSE_MS = 5000;
-const LONGEST_PAUSE_MS = 300_000;
+/** Pauses between two tries, doubled each time: 5 s to 5 minutes, in hour windows. */
+const FIRST_PAUSE_HOURS = 1 / 720;
+const LONGEST_PAUSE_HOURS = 1 / 12;
 
-interface Failing {
-  /** By the clock of this process, which does not step; and by that of all processes. */
-  readonly from: number;
-  readonly since: number;
-  message?: Message | undefined;
-  isSent: boolean;
-  nextTryAt: number;
-  pauseMs: number;
+/** A message that cannot be delivered for so many hour windows is given up. */
+const GIVE_UP_HOURS = 6;
+
+const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
+
+interface Waiting {
+  readonly message: Message;
+  readonly madeAt: number;
+  tries: number;
+  dueAt: number;
 }
 
-export function watchRedis({ clock, config, metrics }: Runtime, sender: Sender): RedisWatch {
-  const lastsMs = LASTS_HOURS * config.QUOTA_HOUR_MS;
-  let failing: Failing | undefined;
+export function watchRedis(runtime: Runtime, sender: Sender): RedisWatch {
+  const { clock, config, metrics } = runtime;
+  const hourMs = config.QUOTA_HOUR_MS;
+  const waiting: Waiting[] = [];
+  let state: NotifyState = { topics: {} };
 
-  function messageOf(notice: Pick<Notice, "kind" | "says" | "since" | "until">) {
-    const about = { prefix: config.QUEUE_PREFIX, at: Math.round(clock.now()) };
-    const redis = { topic: "redis", severity: "stopped", runbook: SECTION, times: 1 } as const;
-    return messagesOf([{ ...redis, ...notice }], about)[0];
+  /** By a clock that never steps; a message names the shared time, as far as it is known. */
+  function inSharedTime(notice: Notice): Notice {
+    const now = performance.now();
+    const shared = (at: number) => Math.round(clock.now() - now + at);
+    const since = shared(notice.since);
+    const says = notice.kind === "ended" ? ENDED : began(notice.says ?? "", since);
+    return { ...notice, says, since, ...(notice.until && { until: shared(notice.until) }) };
   }
 
   return {
-    async failed(signal) {
+    note(error) {
+      const topics = error !== undefined && isRedisTrouble(error) ? [topicOf(error)] : [];
       const now = performance.now();
-      const since = Math.round(clock.now());
-      failing ??= { from: now, since, isSent: false, nextTryAt: 0, pauseMs: FIRST_PAUSE_MS };
-      const isDue = now - failing.from >= lastsMs && now >= failing.nextTryAt;
-      if (failing.isSent || !isDue) return;
-      failing.message ??= messageOf({ kind: "began", says: BEGAN, since: failing.since });
-      if (failing.message === undefined) return;
-      const { result } = await sender.send(failing.message, signal);
-      metrics.notifications.inc({ result });
-      failing.isSent = result === "sent";
-      failing.nextTryAt = performance.now() + failing.pauseMs;
-      failing.pauseMs = Math.min(2 * failing.pauseMs, LONGEST_PAUSE_MS);
-    },
-    async succeeded(notifications) {
-      if (failing === undefined) return;
-      const { isSent, since } = failing;
-      const until = Math.round(clock.now());
-      const ended = messageOf({ kind: "ended", says: "Redis can be used again.", since, until });
-      if (isSent && ended !== undefined) {
-        const state = await notifications.state();
-        // Another process has changed the state: the next step tries again.
-        if ((await notifications.change(state, state, [ended])) === undefined) return;
+      const changed = transitions(state, topics, { now, hourMs });
+      state = changed.state;
+      const about = { prefix: config.QUEUE_PREFIX, at: Math.round(clock.now()) };
+      for (const message of messagesOf(changed.notices.map(inSharedTime), about)) {
+        waiting.push({ message, madeAt: now, tries: 0, dueAt: now });
       }
-      failing = undefined;
+    },
+    async deliver(signal) {
+      const [oldest] = waiting;
+      if (oldest === undefined || performance.now() < oldest.dueAt) return;
+      const { result } = await sender.send(oldest.message, signal);
+      if (signal.aborted && result !== "sent") return;
+      metrics.notifications.inc({ result });
+      const now = performance.now();
+      const isGivenUp = now - oldest.madeAt >= GIVE_UP_HOURS * hourMs;
+      if (result === "sent" || isGivenUp) waiting.shift();
+      if (result !== "sent" && isGivenUp) metrics.notifications.inc({ result: "given_up" });
+      const longestMs = LONGEST_PAUSE_HOURS * hourMs;
+      oldest.dueAt = now + Math.min(FIRST_PAUSE_HOURS * hourMs * 2 ** oldest.tries, longestMs);
+      oldest.tries += 1;
     },
   };
 }
 
-const SECTION = "docs/runbook.md#crmsyncredisaway";
-const BEGAN =
-  "Redis does not answer this process, or rejects its writes: nothing is accepted or sent.";
+const topicOf = (error: unknown): Topic => ({
+  key: `redis ${thisProcess}`,
+  severity: "stopped",
+  says: isRejected(error) ? `Redis rejects commands (${error.message})` : "Redis is not reachable",
+  runbook: RUNBOOK,
+  lastsHours: LASTS_HOURS,
+});
+
+const isRejected = (error: unknown): error is Error =>
+  error instanceof Error && error.name === "ReplyError";
+
+const began = (what: string, since: number): string =>
+  `${what} since ${clockTime(since)}, as the process ${thisProcess} sees it: nothing is accepted or sent there.`;
+
+const ENDED = `The process ${thisProcess} can use Redis again.`;

@@ -24,25 +24,48 @@ const LEAST_MS = 50;
 
 const NOTHING: Polling = { async close() {} };
 
-export function startNotifying(runtime: Runtime): Polling {
+/**
+ * @param workable resolves when this process may work on the state in Redis; until then it only says
+ *   whether Redis can be used.
+ */
+export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling {
   const sender = openSender(runtime.config);
-  if (sender === undefined) return NOTHING;
+  return sender === undefined ? NOTHING : startWith(sender, runtime, workable);
+}
+
+function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>): Polling {
   const { config, keys, log, statusRedis, throttle } = runtime;
   // It fails in time: a lost Redis is notified too.
   const notifications = new Notifications<Message>(statusRedis, keys, config.QUOTA_HOUR_MS);
   const everyMs = Math.max(LEAST_MS, Math.round(config.QUOTA_HOUR_MS * EVERY_HOURS));
   const watch = watchRedis(runtime, sender);
+  let isWorkable = false;
+  workable.then(
+    () => (isWorkable = true),
+    () => {},
+  );
+
+  async function step(signal: AbortSignal): Promise<void> {
+    // Before it may work, it writes what is gone at once.
+    const isFirst = await notifications.claimLook(isWorkable ? everyMs : 1);
+    if (!isWorkable) return;
+    if (isFirst) await look(runtime, notifications);
+    while (!signal.aborted && (await deliver(runtime, notifications, sender, signal)));
+  }
+
   const polling = startPolling({
     everyMs,
+    rest: runtime.rest,
     async step(signal) {
       try {
-        if (await notifications.claimLook(everyMs)) await look(runtime, notifications);
+        await step(signal);
+        watch.note(undefined);
       } catch (error) {
-        await watch.failed(signal);
+        watch.note(error);
         throw error;
+      } finally {
+        await watch.deliver(signal);
       }
-      await watch.succeeded(notifications);
-      while (!signal.aborted && (await deliver(runtime, notifications, sender, signal)));
     },
     onError: (error) =>
       throttle("notify", (suppressed) => log.warn({ err: error, suppressed }, "notify.error")),

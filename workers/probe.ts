@@ -16,6 +16,7 @@ export function startProbing(runtime: Runtime, access: ServiceAccess): Polling {
   let token = access.token();
   return startPolling({
     everyMs: CHECK_MS,
+    rest: runtime.rest,
     async step(signal) {
       const changed = access.token() !== token;
       token = access.token();

@@ -90,6 +90,7 @@ export function startReconciling(
 
   const looking = startPolling({
     everyMs: LOOK_MS,
+    rest: runtime.rest,
     async step(signal) {
       const view = await look();
       if (running !== undefined || pause.isOn()) return;

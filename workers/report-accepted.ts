@@ -18,12 +18,17 @@ export async function addPointers(
     crmCode !== undefined && result === "staged" ? [{ crmCode, lane, needsJob }] : [],
   );
   const pointers = staged.filter(({ needsJob }) => needsJob);
-  // Demand first: a fast worker must find the entry that it is going to remove.
-  if (staged.length > 0) await demand.changed(staged);
-  if (pointers.length > 0) await queue.add(pointers);
-  for (const { crmCode, expedite } of records) {
-    if (expedite && crmCode !== undefined) await queue.expedite(crmCode);
-  }
+  // Demand first: a fast worker must find the entry that it is going to remove. Both are on their way
+  // at once, and Redis carries them out in this order.
+  await Promise.all([
+    staged.length > 0 && demand.changed(staged),
+    pointers.length > 0 && queue.add(pointers),
+  ]);
+  await Promise.all(
+    records.map(async ({ crmCode, expedite }) => {
+      if (expedite && crmCode !== undefined) await queue.expedite(crmCode);
+    }),
+  );
 }
 
 /** @param source bounded name of the event's source. */

@@ -37,6 +37,7 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
 
   return startPolling({
     everyMs: CHECK_MS,
+    rest: runtime.rest,
     async step() {
       const age = performance.now() - rewrittenAt;
       if (age < config.QUOTA_HOUR_MS / REWRITES_PER_HOUR) return;

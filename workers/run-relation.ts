@@ -1,12 +1,12 @@
 /** Runs THE PATH for one pointer job with its permit, and ends the job as the path says. */
 import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
-import type { Pointer } from "../src/state/pointer-queue.ts";
+import type { FirstJob, Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { runStep } from "../src/sync/noted.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
-import type { TakenState } from "../src/sync/staged-state.ts";
+import type { Take, TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
 import { auditChange } from "./audit-trail.ts";
@@ -37,6 +37,7 @@ export async function runRelation(
   permit: Permit,
   runtime: Runtime,
   access: ServiceAccess,
+  early?: EarlyTake,
 ): Promise<Next | undefined> {
   const { log, throttle } = runtime;
   try {
@@ -44,6 +45,7 @@ export async function runRelation(
     const ports = syncPorts(runtime, access, {
       token,
       permit,
+      early,
       fingerprintsWithout: await runtime.keyring.fingerprintsWithout(),
       onReply(reply) {
         status = reply.kind === "unavailable" ? reply.status : undefined;
@@ -89,19 +91,40 @@ async function waitForKey(
   return next;
 }
 
+/** A record that is taken while Redis is still giving out its job. */
+export interface EarlyTake {
+  readonly crmCode: string;
+  /** By `performance.now()`. */
+  readonly at: number;
+  /** Undefined when this process did not get the job. */
+  readonly taken: Promise<Take | undefined>;
+}
+
+/** The job must have been asked for on the same connection: Redis answers in this order. */
+export function takeEarly({ config, staged }: Runtime, job: FirstJob, token: string): EarlyTake {
+  const taken = staged.takeWithJob(job, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
+  // Without the job, its error concerns no run.
+  taken.catch(() => {});
+  return { crmCode: job.crmCode, at: performance.now(), taken };
+}
+
 interface Run extends Pick<SyncPorts, "fingerprintsWithout"> {
   /** Of the pointer job. */
   readonly token: string;
   readonly permit: Permit;
+  readonly early: EarlyTake | undefined;
   readonly onReply: (reply: ServiceReply) => void;
 }
 
 function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts {
-  const { fingerprintsWithout, onReply, permit, token } = run;
+  const { early, fingerprintsWithout, onReply, permit, token } = run;
   const { config, settledLately, staged } = runtime;
   let takenAt = 0;
   return {
     async take(crmCode) {
+      const taken = early?.crmCode === crmCode ? await early.taken : undefined;
+      takenAt = early?.at ?? 0;
+      if (taken !== undefined) return taken;
       takenAt = performance.now();
       return staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
     },

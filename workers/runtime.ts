@@ -15,6 +15,7 @@ import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
 import { hashOf } from "./log-names.ts";
+import { Rest } from "./rest.ts";
 
 /** The same event is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
@@ -36,6 +37,7 @@ export interface Runtime extends Stores {
   /** Where this process records changes; undefined without AUDIT_LOG. */
   readonly trail: AuditTrail | undefined;
   readonly jobNotifier: JobNotifier;
+  readonly rest: Rest;
   /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
   readonly statusRedis: Redis;
   /** How log lines name a record: by a hash, unless LOG_CRM_CODES is set. */
@@ -90,7 +92,8 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     mapping,
     intakeClient,
     trail: createTrail(stores, log, metrics),
-    jobNotifier: new JobNotifier(subscriber, keys),
+    jobNotifier: new JobNotifier(subscriber, stores.redis, keys),
+    rest: new Rest(),
     statusRedis,
     recordName: (crmCode) =>
       crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashOf(crmCode),

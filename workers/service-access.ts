@@ -20,6 +20,8 @@ export interface ServiceAccess extends OpenService {
   isReady(): Promise<boolean>;
   /** Whether one may be sent now: ready, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
+  /** Whether one may be sent now, and no failure of the service is known. It claims no try. */
+  isUntroubled(): Promise<boolean>;
   /** What was sent with this permit; undefined when nothing was. */
   requestOf(permit: Permit): NotedRequest | undefined;
   /** Spends the permit on the request that a decision needs. */
@@ -29,15 +31,18 @@ export interface ServiceAccess extends OpenService {
 }
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { ledger, log, metrics, outage, trail } = runtime;
+  const { ledger, log, metrics, outage, rest, trail } = runtime;
   const requests = new WeakMap<Permit, NotedRequest>();
   const service = openObservedService(runtime, address, requests);
   const denials = trackDenials(runtime);
 
   async function isReady(): Promise<boolean> {
     if (trail?.isWritable === false) return false;
-    if (await denials.isDenied()) return false;
-    const { state } = await ledger.warmUp();
+    // First: the ledger is forgotten when Redis went back.
+    await rest.checked();
+    // Together, because Redis may be far away.
+    const [isDenied, { state }] = await Promise.all([denials.isDenied(), ledger.warmUp()]);
+    if (isDenied) return false;
     return state === "done" || state === "cold";
   }
 
@@ -47,6 +52,8 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     isDenied: denials.isDenied,
     isReady,
     mayTry: async () => (await isReady()) && (await outage.waitMs()) === 0,
+    isUntroubled: async () =>
+      (await Promise.all([isReady(), outage.isFree()])).every((isFine) => isFine),
     denied: denials.begin,
     requestOf: (permit) => requests.get(permit),
 

@@ -3,15 +3,19 @@ import type { Role } from "../src/state/heartbeats.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** How long rows that are too old may be believed, ms; after a reconnection it is checked at once. */
+/**
+ * How long rows that are too old may be believed, ms; after a reconnection it is checked at once. A
+ * process that rests looks rarely, and again before it stages or sends anything.
+ */
 const CHECK_MS = 1000;
 
 export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polling {
-  const { keptFields, ledger, log, mapping, redis, settledLately, stateAge, terminationGuard } =
-    runtime;
+  const { keptFields, ledger, log, mapping, redis, rest, stateAge } = runtime;
+  const { settledLately, terminationGuard } = runtime;
 
   async function check(): Promise<void> {
-    if (!(await stateAge.wentBackwards())) return;
+    const wentBackwards = rest.isOn ? stateAge.isBehind() : stateAge.wentBackwards();
+    if (!(await wentBackwards)) return;
     if (roles.has("intake")) await keptFields.adopt(mapping.keeps);
     const rows = await ledger.forgetAll();
     await terminationGuard.restore();
@@ -23,7 +27,8 @@ export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polli
   const onReady = () => void check().catch(() => {});
   redis.on("ready", onReady);
   // An unreachable Redis is logged by its connections.
-  const checking = startPolling({ everyMs: CHECK_MS, step: check, onError() {} });
+  const checking = startPolling({ everyMs: CHECK_MS, rest, step: check, onError() {} });
+  rest.guard(checking);
   return {
     async close() {
       redis.off("ready", onReady);

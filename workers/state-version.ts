@@ -20,14 +20,18 @@ export async function takeOverState({ log, stateVersion, throttle }: Runtime): P
   }
 }
 
-/** @param onOther called once, when the state has got another version. */
+/**
+ * A process that rests looks rarely; it may begin no work before it has looked again.
+ * @param onOther called once, when the state has got another version.
+ */
 export function watchStateVersion(
-  { stateVersion }: Runtime,
+  { rest, stateVersion }: Runtime,
   onOther: (error: StateVersionError) => void,
 ): Polling {
   let tell = onOther;
-  return startPolling({
+  const looking = startPolling({
     everyMs: CHECK_EVERY_MS,
+    rest,
     step: () => stateVersion.keep(),
     onError(error) {
       // An unreachable Redis is logged by its connections.
@@ -36,4 +40,5 @@ export function watchStateVersion(
       tell = () => {};
     },
   });
+  return rest.guard(looking);
 }

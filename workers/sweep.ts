@@ -1,70 +1,58 @@
 /**
- * Repairs what a crash left half done and deletes what is old. Runs as a scheduled job on a queue of
- * its own, because the sync loop may wait an hour for a permit. Two sweeps at once do no harm.
+ * Repairs what a crash left half done and deletes what is old. The sync loop may wait an hour for a
+ * permit, so it is no part of it. One process sweeps at a time; two sweeps at once do no harm.
  */
-import { Queue, Worker } from "bullmq";
-import { SHORT_STREAMS } from "../src/event/add-all.ts";
+import { keepStreamShort } from "../src/event/add-all.ts";
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
-import { LANES } from "../src/sync/lane.ts";
+import { LANES, type Lane } from "../src/sync/lane.ts";
 import { expireDeadLetters } from "./expire-dead-letters.ts";
-import { startPolling } from "./poll.ts";
+import { startPolling, type Polling } from "./poll.ts";
 import { rejectStuckJobs } from "./reject-stuck-jobs.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
-export const SWEEP_QUEUE = "sweep";
+/** How often one of the processes sweeps, ms: how long a record may be without its job. */
 const EVERY_MS = 10_000;
 
-/** How often the schedule is written again: a Redis that lost its data has lost it too, ms. */
-const RESCHEDULE_MS = 60_000;
+/** The claim of a sweep ends before the next one is due, ms. */
+const CLAIM_MS = EVERY_MS - 1000;
+
+/** While a process rests, no record waits: a sweep only deletes what is old, ms. */
+const REST_MS = 300_000;
 
 /** Age at which ledger rows that only say "does not exist" are deleted, ms. */
 const DELETE_AFTER_MS = 90 * 86_400_000;
 const DELETE_EVERY_S = 86_400;
 
-/** Records checked in one round trip. */
-const CHUNK = 500;
+/** Records that are looked at in one round trip: Redis does nothing else for less than a millisecond. */
+const CHUNK = 250;
 
-export interface Sweep {
-  close(): Promise<void>;
-}
+/** Records of one lane in one sweep; a million take half an hour. */
+const RECORDS_AT_ONCE = 5000;
 
-export function startSweep(runtime: Runtime): Sweep {
-  const { redis, config, log, throttle } = runtime;
-  const options = { connection: redis, prefix: config.QUEUE_PREFIX };
-  const onError = (error: unknown) =>
-    throttle("sweep", (suppressed) => log.warn({ err: error, suppressed }, "sweep.worker_error"));
-  const queue = new Queue(SWEEP_QUEUE, { ...options, streams: SHORT_STREAMS });
-  queue.on("error", () => {});
-  const worker = new Worker(SWEEP_QUEUE, () => sweep(runtime), {
-    ...options,
-    removeOnComplete: { count: 0 },
-    removeOnFail: { count: 10 },
-  });
-  worker.on("error", onError);
-  worker.on("failed", (_job, error) => log.error({ err: error }, "sweep.failed"));
-  const scheduling = startPolling({
-    everyMs: RESCHEDULE_MS,
+export function startSweep(runtime: Runtime): Polling {
+  const { keys, log, redis, rest, throttle } = runtime;
+  const write = redisWrite(redis);
+  return startPolling({
+    everyMs: EVERY_MS,
+    rest,
+    restMs: REST_MS,
     async step() {
-      await queue.upsertJobScheduler("sweep", { every: EVERY_MS }, { name: "sweep" });
+      const claim = await write("SET", keys.sweeping, "1", "PX", CLAIM_MS, "NX");
+      if (claim === "OK") await sweep(runtime);
     },
-    onError,
+    onError: (error) =>
+      throttle("sweep", (suppressed) => log.error({ err: error, suppressed }, "sweep.failed")),
   });
-  return {
-    async close() {
-      await scheduling.close();
-      await worker.close();
-      await queue.close();
-    },
-  };
 }
 
 async function sweep(runtime: Runtime): Promise<void> {
   await runtime.history.keepSince(runtime.clock.now());
+  await shortenStreams(runtime);
   await restorePointers(runtime);
   await rejectStuckJobs(runtime);
   await rejectFailedFetches(runtime);
@@ -77,36 +65,53 @@ async function sweep(runtime: Runtime): Promise<void> {
 }
 
 /**
- * Adds a pointer job for every staged record without one (BullMQ never adds one twice), and gives
- * every live record a place in the order of service and a job of its lane.
+ * Adds a pointer job for staged records without one (BullMQ never adds one twice), and gives live
+ * records a place in the order of service and a job of its lane. One sweep looks at the newest records, which a
+ * crash leaves so, and goes on through the others where the last sweep of any process has ended.
  */
 async function restorePointers(runtime: Runtime): Promise<void> {
-  const { demand, redis, keys, pointers, log } = runtime;
+  const { redis, keys, log } = runtime;
   let restored = 0;
   for (const lane of LANES) {
-    let cursor = "0";
-    do {
-      const [next, flat] = await redis.zscan(keys.unsynced(lane), cursor, "COUNT", CHUNK);
+    const key = keys.unsynced(lane);
+    const newest = await redis.zrange(key, String(-CHUNK), "-1", "WITHSCORES");
+    restored += await restoreSome(runtime, lane, pairsOf(newest));
+    let cursor = (await redis.hget(keys.swept, lane)) ?? "0";
+    for (let looked = 0; looked < RECORDS_AT_ONCE; looked += CHUNK) {
+      const [next, flat] = await redis.zscan(key, cursor, "COUNT", CHUNK);
+      restored += await restoreSome(runtime, lane, pairsOf(flat));
       cursor = next;
-      const waiting = pairsOf(flat);
-      const crmCodes = waiting.map(([crmCode]) => crmCode);
-      // Before the job: a record that has one is served by its place.
-      if (lane === "live")
-        await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
-      const { inBulk, withoutJob } = await pointers.misplaced(crmCodes);
-      if (withoutJob.length > 0)
-        await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));
-      restored += withoutJob.length;
-      // Its process died before it moved the job; while bulk is paused, it would wait for the end.
-      if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
-    } while (cursor !== "0");
+      if (cursor === "0") break;
+    }
+    await redisWrite(redis)("HSET", keys.swept, lane, cursor);
   }
   if (restored > 0) log.info({ records: restored }, "sweep.pointers_restored");
+}
+
+/** @returns how many of these records had no job. */
+async function restoreSome(
+  { demand, pointers }: Runtime,
+  lane: Lane,
+  waiting: readonly [crmCode: string, since: string][],
+): Promise<number> {
+  const crmCodes = waiting.map(([crmCode]) => crmCode);
+  // Before the job: a record that has one is served by its place.
+  if (lane === "live") await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
+  const { inBulk, withoutJob } = await pointers.misplaced(crmCodes);
+  if (withoutJob.length > 0) await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));
+  // Its process died before it moved the job; while bulk is paused, it would wait for the end.
+  if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
+  return withoutJob.length;
 }
 
 /** Member and score of each entry of a scanned sorted set. */
 function pairsOf(flat: readonly string[]): [string, string][] {
   return flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] ?? "0"]] : []));
+}
+
+/** A BullMQ client of a sender makes the stream of its queue longer. */
+async function shortenStreams({ inbox, pointers, redis, thinEvents }: Runtime): Promise<void> {
+  for (const { queue } of [inbox, pointers, thinEvents]) await keepStreamShort(redis, queue);
 }
 
 /** Thin events whose workers died again and again. */

@@ -3,16 +3,22 @@
  * for quota. One loop per process; up to SYNC_CONCURRENCY requests run at once.
  */
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker, type Job } from "bullmq";
-import type { Permit } from "../src/quota/permit.ts";
-import { SYNC_QUEUE, type Pointer } from "../src/state/pointer-queue.ts";
+import { SYNC_QUEUE, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
-import { runRelation } from "./run-relation.ts";
+import { REST_EVERY_MS } from "./poll.ts";
+import { restStalledChecks } from "./keep-rest.ts";
+import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
+import { SparePermit, type GrantedPermit } from "./spare-permit.ts";
 
-/** How often an idle loop checks for retries that have become due, ms; added jobs wake it at once. */
+/**
+ * How often an idle loop checks for retries that have become due, ms; added jobs wake it at once. No
+ * retry waits while the process rests.
+ */
 const IDLE_CHECK_MS = 1000;
 
 /** How often a process that may not send checks whether it may again, ms. */
@@ -21,6 +27,9 @@ const STOPPED_CHECK_MS = 1000;
 /** Records of the order that one permit asks for; those that run or are gone leave it for a while. */
 const HIGHEST_TRIES = 20;
 
+/** What was looked at before a permit is looked at again after it, if it took longer, ms. */
+const LONG_WAIT_MS = 50;
+
 const MAX_STALLED = 5;
 
 /** How often jobs of dead workers are looked for, ms; one found twice in a row is taken back. */
@@ -28,13 +37,6 @@ const STALLED_CHECK_MS = 5000;
 
 /** A job is locked this much longer than its request may take. */
 const LOCK_MARGIN_MS = 15_000;
-
-/** A permit, when it was requested and when it was granted, ms since the epoch. */
-interface GrantedPermit {
-  readonly permit: Permit;
-  readonly requestedAt: number;
-  readonly grantedAt: number;
-}
 
 export function startSync(runtime: Runtime, access: ServiceAccess): SyncLoop {
   const loop = new SyncLoop(runtime, access);
@@ -49,6 +51,9 @@ export class SyncLoop {
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
   #looping: Promise<void> = Promise.resolve();
+  readonly #spare = new SparePermit((signal) => this.#acquire("live", signal));
+  /** Whether the loop waits because there is no job. */
+  #isIdle = false;
   /** Resolves the wait for a free place among the concurrent requests. */
   #onFree: (() => void) | undefined;
 
@@ -67,14 +72,18 @@ export class SyncLoop {
     this.#stop.abort();
     this.#onFree?.();
     await this.#looping;
+    this.#spare.drop();
     await Promise.allSettled(this.#running);
     await this.#worker.close();
   }
 
   async #loop(): Promise<void> {
-    const { jobNotifier, log, throttle } = this.#runtime;
+    const { jobNotifier, log, rest, throttle } = this.#runtime;
     await this.#worker.waitUntilReady();
     await this.#worker.startStalledCheckTimer();
+    const unlisten = rest.onExpected(() => {
+      if (this.#isIdle) this.#spare.expect();
+    });
     while (!this.#stop.signal.aborted) {
       try {
         await this.#step();
@@ -85,35 +94,69 @@ export class SyncLoop {
         await jobNotifier.wait(STOPPED_CHECK_MS, this.#stop.signal);
       }
     }
+    unlisten();
   }
 
   /** One pass of the loop: waits for work, then for a permit, then starts one record. */
   async #step(): Promise<void> {
-    const { config, jobNotifier, pointers } = this.#runtime;
+    const { config, jobNotifier, pointers, rest } = this.#runtime;
     const { signal } = this.#stop;
     // Read before the queue is: a job that is added after that ends the wait.
     const { heard } = jobNotifier;
+    if (rest.isOn && laneOf(await pointers.due(Date.now())) === undefined) {
+      return this.#idle(REST_EVERY_MS, heard);
+    }
     // Together, because Redis may be far away.
     const [ready, due] = await Promise.all([this.#access.isReady(), pointers.due(Date.now())]);
     if (!ready) return jobNotifier.wait(STOPPED_CHECK_MS, signal);
-    const lane = due.live > 0 ? "live" : due.bulk > 0 ? "bulk" : undefined;
-    if (lane === undefined) return jobNotifier.wait(IDLE_CHECK_MS, signal, heard);
+    const lane = laneOf(due);
+    if (lane === undefined) return this.#idle(IDLE_CHECK_MS, heard);
     if (this.#running.size >= config.SYNC_CONCURRENCY) return this.#freePlace();
-    const granted = await this.#acquire(lane);
+    const asked = performance.now();
+    const early = this.#prepare(lane, () => this.#access.isUntroubled()).catch(() => undefined);
+    const granted = await this.#acquireNow(lane);
+    this.#spare.used(performance.now() - asked);
     if (granted === undefined) return undefined;
     try {
-      // Checked after the wait, which may have been long.
-      const [may] = await Promise.all([
-        this.#access.mayTry(),
-        granted.permit.lane === "live" ? this.#bringHighestForward() : undefined,
-      ]);
-      if (may) return await this.#startNext(granted);
+      const isLate = performance.now() - asked > LONG_WAIT_MS;
+      const now =
+        (isLate ? undefined : await early) ??
+        (await this.#prepare(lane, () => this.#access.mayTry()));
+      if (now !== undefined) return await this.#startNext(granted, now.first);
       granted.permit.cancel();
       return await jobNotifier.pause(STOPPED_CHECK_MS, signal);
     } catch (error) {
       granted.permit.cancel();
       throw error;
     }
+  }
+
+  /** @param heard notifications before the queue was read. */
+  async #idle(ms: number, heard: number): Promise<void> {
+    this.#isIdle = true;
+    await this.#runtime.jobNotifier.wait(ms, this.#stop.signal, heard);
+    this.#isIdle = false;
+  }
+
+  /** The permit that was requested when the event arrived, if there is one. */
+  async #acquireNow(lane: Lane): Promise<GrantedPermit | undefined> {
+    const spare = lane === "live" ? await this.#spare.take() : undefined;
+    return spare ?? this.#acquire(lane, this.#stop.signal);
+  }
+
+  /**
+   * Lets the job of the highest demand come first.
+   * @returns that job, if it is known; undefined when no request may be sent.
+   */
+  async #prepare(
+    lane: Lane,
+    may: () => Promise<boolean>,
+  ): Promise<{ readonly first: FirstJob | undefined } | undefined> {
+    const [isFine, first] = await Promise.all([
+      may(),
+      lane === "live" ? this.#bringHighestForward() : undefined,
+    ]);
+    return isFine ? { first } : undefined;
   }
 
   #freePlace(): Promise<void> {
@@ -123,14 +166,14 @@ export class SyncLoop {
   }
 
   /**
-   * Undefined when waiting is no longer useful: on shutdown; of a bulk permit, when live work came or
-   * the lane was paused.
+   * Undefined when waiting is no longer useful: when the signal is aborted; of a bulk permit, when live
+   * work came or the lane was paused.
    */
-  async #acquire(lane: Lane): Promise<GrantedPermit | undefined> {
+  async #acquire(lane: Lane, signal: AbortSignal): Promise<GrantedPermit | undefined> {
     const { jobNotifier, metrics } = this.#runtime;
     const givenUp = new AbortController();
     const giveUp = () => givenUp.abort();
-    this.#stop.signal.addEventListener("abort", giveUp, { once: true });
+    signal.addEventListener("abort", giveUp, { once: true });
     const unlisten =
       lane === "bulk" ? jobNotifier.listen((heard) => heard !== "bulk" && giveUp()) : () => {};
     const started = performance.now();
@@ -143,18 +186,24 @@ export class SyncLoop {
       if (givenUp.signal.aborted) return undefined;
       throw error;
     } finally {
-      this.#stop.signal.removeEventListener("abort", giveUp);
+      signal.removeEventListener("abort", giveUp);
       unlisten();
     }
   }
 
   /** Takes the next job and runs it in the background; without a job the permit is given back. */
-  async #startNext({ permit, requestedAt, grantedAt }: GrantedPermit): Promise<void> {
+  async #startNext(
+    { permit, requestedAt, grantedAt }: GrantedPermit,
+    first: FirstJob | undefined,
+  ): Promise<void> {
     const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
-    const job = (await this.#worker.getNextJob(token, { block: false })) as
-      | Job<Pointer>
-      | undefined;
+    const getting = this.#worker.getNextJob(token, { block: false });
+    getting.catch(() => {}); // awaited below
+    // By then BullMQ has asked for the job.
+    await nextTurn();
+    const early = first && takeEarly(this.#runtime, first, token);
+    const job = (await getting) as Job<Pointer> | undefined;
     if (job === undefined) {
       permit.cancel();
       // Else the loop would ask for permits without a pause, for as long as the queue is paused.
@@ -170,7 +219,7 @@ export class SyncLoop {
     const run = tracing
       .span("process sync", { carried, startedAt }, async () => {
         tracing.past("permit", startedAt, grantedAt);
-        const next = await runRelation(job, token, permit, this.#runtime, this.#access);
+        const next = await runRelation(job, token, permit, this.#runtime, this.#access, early);
         void this.#runtime.stateAge.count().catch(() => {});
         await this.#keepPlace(job, await taken, next).catch(() => {});
       })
@@ -192,21 +241,27 @@ export class SyncLoop {
     if (next.kind === "later") await pointers.retryBeforeBulk(job);
   }
 
-  /** Serves the record with the highest demand first (see demand.ts). */
-  async #bringHighestForward(): Promise<void> {
+  /** Serves the record with the highest demand first (see demand.ts). @returns its job, if it was first. */
+  async #bringHighestForward(): Promise<FirstJob | undefined> {
     const { demand, pointers } = this.#runtime;
     for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {
-      const place = await demand.highest();
-      if (place === undefined) return;
+      const [place, first] = await Promise.all([demand.highest(), pointers.first()]);
+      if (place === undefined) return undefined;
+      if (place.crmCode === first?.crmCode) return first;
       const brought = await pointers.bringForward(place.crmCode);
-      if (brought.kind === "first") return;
+      if (brought.kind === "first") return undefined;
       if (brought.kind === "gone") await demand.take(place.crmCode);
       else await demand.place(place, brought.afterMs);
     }
+    return undefined;
   }
 }
 
-function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worker<Pointer> {
+/** Whose job is next; undefined when none may run now. */
+const laneOf = ({ live, bulk }: Readonly<Record<Lane, number>>): Lane | undefined =>
+  live > 0 ? "live" : bulk > 0 ? "bulk" : undefined;
+
+function createWorker({ config, log, metrics, redis, rest, throttle }: Runtime): Worker<Pointer> {
   const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
     connection: redis,
     prefix: config.QUEUE_PREFIX,
@@ -224,5 +279,6 @@ function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worke
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
+  restStalledChecks(rest, worker, STALLED_CHECK_MS);
   return worker;
 }

@@ -26,6 +26,7 @@ export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling
   const { log, throttle } = runtime;
   return startPolling({
     everyMs: CHECK_MS,
+    rest: runtime.rest,
     async step(signal) {
       while (await verifyNext(runtime, access, signal));
     },

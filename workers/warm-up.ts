@@ -26,6 +26,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
   let failures = 0;
   return startPolling({
     everyMs: CHECK_MS,
+    rest: runtime.rest,
     async step(signal) {
       const warmUp = await ledger.warmUp();
       if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;

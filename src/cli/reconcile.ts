@@ -14,6 +14,7 @@ import { unfinishedPlan } from "../reconcile/carry-out.ts";
 import { applyIt } from "./reconcile/apply.ts";
 import { listWithBar } from "./reconcile/list-crm.ts";
 import { confirmed } from "./confirm.ts";
+import { listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
 import { Choice } from "./choice.ts";
@@ -55,6 +56,7 @@ export function reconcileCommand(): Command {
     .option("--first-load", "most records are new at the service")
     .option("--report <file>", "write each difference to this file, as JSON lines or .csv")
     .option("--show-values", "with --report: also the values, which are personal data")
+    .option("--list", "print the last ten comparisons, and what became of their plans")
     .option("--json", "print the result as JSON")
     .addHelpText(
       "after",
@@ -80,6 +82,7 @@ function timeOf(text: string): number {
 
 async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {
   requireSense(name, options);
+  if (options.list) return listComparisons(options);
   const plan = typeof options.apply === "string" ? await openPlan(options.apply) : undefined;
   const config = readConfig();
   const stores = openStores(config, await connectOnce(config));
@@ -102,10 +105,19 @@ function requireSense(name: string | undefined, options: ReconcileOptions): void
   if (apply === true && !yes && !process.stdin.isTTY) {
     throw new UserError("--apply without a plan asks before it sends: give --yes, or a plan");
   }
-  if (from !== undefined) requireSenseOfList(name, options);
+  if (options.list) requireNothingElse(name, options);
+  else if (from !== undefined) requireSenseOfList(name, options);
   else if (name === undefined && typeof apply !== "string") {
     throw new UserError("name the snapshot: a file, - for standard input, or --from CRM");
   }
+}
+
+/** --max-age has a default, so that it cannot be told whether it was given. */
+const BESIDE_LIST: ReadonlySet<string> = new Set(["json", "list", "maxAge"]);
+
+function requireNothingElse(name: string | undefined, options: ReconcileOptions): void {
+  if (name === undefined && Object.keys(options).every((one) => BESIDE_LIST.has(one))) return;
+  throw new UserError("--list compares nothing: give it alone, or with --json");
 }
 
 function requireSenseOfList(name: string | undefined, options: ReconcileOptions): void {

@@ -11,7 +11,6 @@ import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { UserError } from "../ops/user-error.ts";
 import { VERSION } from "../ops/version.ts";
-import { listerOf } from "../reconcile/crm-snapshot.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
@@ -52,7 +51,7 @@ async function start(options: StartOptions): Promise<void> {
   const { roles } = options;
   requireService(config, roles, options.sandbox === true);
   requireStdout(config, options);
-  requireCrm(config, roles);
+  await requireCrm(config, roles);
   const mapping = await loadMapping(config.MAPPING);
   if (roles.has("http")) {
     requireAuthentication(config);
@@ -166,8 +165,9 @@ function requireWebhooks(config: Config, { webhooks }: Mapping): void {
 }
 
 /** Otherwise it would be noticed at night, by a run that has failed. */
-function requireCrm(config: Config, roles: ReadonlySet<Role>): void {
+async function requireCrm(config: Config, roles: ReadonlySet<Role>): Promise<void> {
   if (config.RECONCILE_FROM === undefined || !roles.has("sync")) return;
+  const { listerOf } = await import("../reconcile/crm-snapshot.ts");
   try {
     listerOf(config, config.RECONCILE_FROM);
   } catch (error) {

@@ -5,12 +5,14 @@ import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
+import { pastComparisons } from "../reconcile/past-comparisons.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
 import { actorOf, formOf, requireOperator, sessionOf } from "./access.ts";
 import { comparison, runsView } from "./comparison-view.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { momentOf } from "./moment.ts";
+import { plansView, servePlan } from "./plans.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { isAfterAct, queryOf, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
@@ -23,6 +25,7 @@ const CANCEL_WAIT_MS = 5000;
 
 export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
   const { stores } = ports;
+  servePlan(app, ports);
   app.get(PATH, async (request, reply) => {
     const readings = await (isAfterAct(request) ? ports.freshReadings() : ports.readings());
     const bulk = bulkStatusOf(readings, stores.config.QUOTA_LIVE_RESERVE);
@@ -34,7 +37,9 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     ${live(
       "reconcile",
       html`<h2>The last comparison</h2>
-        ${comparison(readings.reconciliation)}${runsView(readings)}`,
+        ${comparison(readings.reconciliation)}${runsView(readings)}
+        <h2>The last plans</h2>
+        ${plansView(await pastComparisons(stores))}`,
     )}`;
     return sendPage(request, reply, ports, { title: "Bulk and reconcile", tab: "bulk", main });
   });

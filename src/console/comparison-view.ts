@@ -4,7 +4,8 @@ import { RUN_SOURCES } from "../state/reconcile-runs.ts";
 import type { Reconciliation } from "../state/reconciliations.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
-import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
+import { DRIFT_KINDS } from "../sync/drift.ts";
+import { driftTable } from "./drift-table.ts";
 import { html, type Html } from "./html.ts";
 import { moment } from "./moment.ts";
 
@@ -23,28 +24,11 @@ export function comparison(found: Reconciliation | undefined): Html {
     ${
       kinds.length === 0
         ? html`<p class="good">No difference is left.</p>`
-        : html`<table class="narrow">
-            <caption>
-              Differences that its plan has not repaired yet
-            </caption>
-            <thead>
-              <tr>
-                <th scope="col">Kind</th>
-                <th scope="col">Meaning</th>
-                <th scope="col" class="number">Records</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${kinds.map(
-                (kind) =>
-                  html`<tr>
-                    <th scope="row" data-label="Kind">${kind}</th>
-                    <td data-label="Meaning">${DRIFT[kind]}</td>
-                    <td data-label="Records" class="number">${drift[kind]}</td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>`
+        : driftTable({
+            caption: "Differences that its plan has not repaired yet",
+            kinds,
+            columns: { Records: (kind) => drift[kind] },
+          })
     }`;
 }
 

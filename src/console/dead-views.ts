@@ -1,12 +1,13 @@
 /** The pages of the tab Dead letters. */
 import type { Forecast, UnknownWhy } from "../dead-letters/forecast.ts";
-import type { DeadGroup, DeadGroups } from "../dead-letters/group.ts";
+import type { DeadGroup } from "../dead-letters/group.ts";
 import type { RedrivePreview } from "../dead-letters/preview-redrive.ts";
 import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { faultOf, forecastText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
 import { counted } from "../ops/counted.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
+import type { Look } from "./dead-index.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
@@ -39,7 +40,15 @@ export interface DeadChoice {
 
 export const countOf = (count: number): string => counted(count, "dead letter");
 
-export function groupsView(session: Session, all: DeadGroups, now: number): Html {
+export const countingView = ({ seen }: Look): Html =>
+  html`<p class="notice warning" role="status">
+    Many dead letters: they are being counted by fault, ${seen} so far. Open the page again in some
+    seconds.
+  </p>`;
+
+export function groupsView(session: Session, look: Look, now: number): Html {
+  if (look.counted === undefined) return countingView(look);
+  const { at, groups: all } = look.counted;
   const { groups, inSeveral, leftOut, letters } = all;
   if (letters === 0) return html`<p class="good">There is no dead letter.</p>`;
   return html`<p>
@@ -49,6 +58,9 @@ export function groupsView(session: Session, all: DeadGroups, now: number): Html
       }${
         leftOut > 0 &&
         ` This list is partial: ${counted(leftOut, "more fault")} in smaller groups are not shown.`
+      }${
+        look.isCounting &&
+        html` <span class="dim">As of ${moment(at)}; newer numbers are being counted.</span>`
       }
     </p>
     <table>
@@ -100,17 +112,19 @@ interface ListPage {
   readonly id: string;
   readonly number: number;
   readonly total: number;
+  /** Of these, so many can be opened. */
+  readonly listed: number;
 }
 
 export function listView(letters: readonly StoredDeadLetter[], page: ListPage): Html {
-  const { id, number, total } = page;
+  const { id, listed, number, total } = page;
   if (total === 0)
     return html`<p>This group has no dead letters any more.</p>
       ${back}`;
   return html`${back}
     <table>
       <caption>
-        Oldest first
+        Oldest first${listed < total && `: the oldest ${listed} of ${total}`}
       </caption>
       <thead>
         <tr>
@@ -136,7 +150,7 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
         )}
       </tbody>
     </table>
-    ${pager(`${PATH}/group`, { group: id }, number, Math.ceil(total / ROWS))}`;
+    ${pager(`${PATH}/group`, { group: id }, number, Math.ceil(listed / ROWS))}`;
 }
 
 const back = html`<p><a href="${PATH}">All dead letters</a></p>`;

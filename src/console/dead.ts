@@ -1,18 +1,18 @@
 /** The tab Dead letters: by fault, to show, to redrive and to drop. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
 import { forecastsOf, openRedriveView } from "../dead-letters/forecast.ts";
-import { groupDeadLetters } from "../dead-letters/group.ts";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { previewRedrive } from "../dead-letters/preview-redrive.ts";
-import { selectIds } from "../dead-letters/select.ts";
-import { sharedReading } from "../ops/shared-reading.ts";
+import { fits } from "../dead-letters/select.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
+import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import {
   confirmView,
+  countingView,
   countOf,
   DEAD_ACTS,
   eventView,
@@ -27,32 +27,42 @@ import { isAfterAct, pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./s
 
 const PATH = tabPath("dead");
 
-/** Dead letters that one click decides, and that are previewed: the oldest first. */
-const MOST = 5000;
-const MOST_PREVIEWED = 500;
-
-/** Grouping 100,000 dead letters takes seconds, ms. */
-const GROUPS_DEADLINE_MS = 30_000;
+/** Dead letters that are previewed: the oldest first. */
+const MOST_PREVIEWED = 300;
 
 export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
   const { stores } = ports;
-  const freshGroups = () => groupDeadLetters(stores.deadLetters);
-  const groups = sharedReading(freshGroups, GROUPS_DEADLINE_MS);
+  const index = new DeadIndex(stores.deadLetters);
   app.get(PATH, async (request, reply) => {
-    const found = await (isAfterAct(request) ? freshGroups() : groups());
-    const main = live("dead", groupsView(sessionOf(request), found, Date.now()));
+    const look = await index.look(isAfterAct(request));
+    const main = live("dead", groupsView(sessionOf(request), look, Date.now()));
     return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
   });
   app.get(`${PATH}/group`, async (request, reply) => {
     const id = groupIdOf(queryOf(request)["group"]);
+    const look = await index.look();
+    const { counted } = look;
+    if (counted === undefined) return sendCounting(request, reply, ports, look);
     const number = pageNumberOf(request);
-    const ids = await selectIds(stores.deadLetters, { inGroup: id });
-    const letters = await read(stores, ids.slice((number - 1) * ROWS, number * ROWS));
-    const main = listView(letters, { id, number, total: ids.length });
-    return sendPage(request, reply, ports, { title: countOf(ids.length), tab: "dead", main });
+    const members = counted.members.get(id) ?? [];
+    const ids = members.slice((number - 1) * ROWS, number * ROWS).map((member) => member.id);
+    const total = sizeOf(counted, id);
+    const letters = await read(stores, ids);
+    const main = listView(letters, { id, number, total, listed: members.length });
+    return sendPage(request, reply, ports, { title: countOf(total), tab: "dead", main });
   });
   serveLetter(app, ports);
-  serveActs(app, ports);
+  serveActs(app, ports, index);
+}
+
+function sendCounting(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ports: ConsolePorts,
+  look: Look,
+): FastifyReply {
+  const main = live("dead", countingView(look));
+  return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
 }
 
 function serveLetter(app: FastifyInstance, ports: ConsolePorts): void {
@@ -75,17 +85,21 @@ function serveLetter(app: FastifyInstance, ports: ConsolePorts): void {
   });
 }
 
-function serveActs(app: FastifyInstance, ports: ConsolePorts): void {
+function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex): void {
   const { mapping, stores } = ports;
   app.get(`${PATH}/confirm`, { onRequest: requireOperator }, async (request, reply) => {
     const choice = choiceOf(request);
-    const { ids, total } = await chosen(stores, choice);
+    const look = choice.id === undefined ? await index.look() : undefined;
+    if (look !== undefined && look.counted === undefined) {
+      return sendCounting(request, reply, ports, look);
+    }
+    const { ids, total } = await chosen(stores, choice, look?.counted);
     const previewed = choice.act === "redrive" ? ids.slice(0, MOST_PREVIEWED) : [];
     const preview =
       previewed.length === 0
         ? undefined
         : await previewRedrive(
-            stores.deadLetters.read(previewed),
+            stillChosen(stores, choice, previewed),
             await openRedriveView(stores, mapping),
           );
     const main = confirmView(sessionOf(request), choice, { count: ids.length, total, preview });
@@ -95,11 +109,20 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts): void {
   app.post(PATH, { onRequest: requireOperator }, async (request, reply) => {
     await stores.stateVersion.require();
     const choice = choiceOf(request);
-    const { ids } = await chosen(stores, choice);
+    const { ids } = await chosen(
+      stores,
+      choice,
+      choice.id === undefined ? await index.wait() : undefined,
+    );
     const by = actorOf(request);
     const record: RecordAct = (act, about) => stores.auditActs.record({ act, by, ...about });
     const decide = choice.act === "redrive" ? redriveLetters : dropLetters;
-    const { dropped, left, redriven } = await decide(stores, stores.deadLetters.read(ids), record);
+    const { dropped, left, redriven } = await decide(
+      stores,
+      stillChosen(stores, choice, ids),
+      record,
+    );
+    index.outdate();
     const says =
       choice.act === "drop"
         ? `${countOf(dropped)} dropped.`
@@ -124,15 +147,34 @@ function choiceOf(request: FastifyRequest): DeadChoice {
 async function chosen(
   { deadLetters }: Stores,
   choice: DeadChoice,
+  counted: CountedLetters | undefined,
 ): Promise<{ ids: readonly string[]; total: number }> {
+  const { at, group = "", id: one } = choice;
   const ids =
-    choice.id === undefined
-      ? await selectIds(deadLetters, { inGroup: choice.group ?? "", until: choice.at })
-      : [(await deadLetters.find(choice.id))?.id].filter((id) => id !== undefined);
+    one === undefined
+      ? (counted?.members.get(group) ?? [])
+          .filter(({ firstAt }) => firstAt <= at)
+          .map(({ id }) => id)
+      : [(await deadLetters.find(one))?.id].filter((id) => id !== undefined);
   if (ids.length === 0) {
     throw new UserError("these dead letters are gone: they were decided, or their records passed");
   }
-  return { ids: ids.slice(0, MOST), total: ids.length };
+  const isPart = counted !== undefined && ids.length === MOST_LISTED;
+  return { ids, total: isPart ? sizeOf(counted, group) : ids.length };
+}
+
+/** The smallest groups are not among the groups that are shown. */
+const sizeOf = ({ groups, members }: CountedLetters, group: string): number =>
+  groups.groups.find(({ id }) => id === group)?.letters ?? members.get(group)?.length ?? 0;
+
+/** Those that are as they were counted: others may have been replaced meanwhile. */
+async function* stillChosen(
+  { deadLetters }: Stores,
+  { at, group, id }: DeadChoice,
+  ids: readonly string[],
+): AsyncGenerator<StoredDeadLetter> {
+  const filter = id === undefined && group !== undefined ? { inGroup: group, until: at } : {};
+  for await (const letter of deadLetters.read(ids)) if (fits(letter, filter)) yield letter;
 }
 
 async function read({ deadLetters }: Stores, ids: readonly string[]): Promise<StoredDeadLetter[]> {

@@ -14,7 +14,7 @@ const PATH = tabPath("records");
 export function serveRecordsTab(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
     const name = (queryOf(request)["name"] ?? "").trim();
-    const story = name === "" ? undefined : await storyOf(ports.stores, name);
+    const story = name === "" ? undefined : await storyOf(ports.stores, name, ports.mapping);
     const main = html`${searchForm(name)}${story && live("story", storyView(story))}`;
     const title = name === "" ? "Records" : `Record ${name}`;
     return sendPage(request, reply, ports, { title, tab: "records", main });

@@ -50,9 +50,11 @@ function paragraph(part: string, word: string): string | undefined {
     .replaceAll(/\s+/g, " ");
 }
 
-/** Code and links of Markdown; a link shows its text. */
+/** Code, links and emphasis of Markdown; a link and what is emphasised show their text. */
 const inline = (text: string): Html[] =>
   text
     .replaceAll(/\[([^\]]+)\]\([^)]*\)/g, "$1")
     .split("`")
-    .map((piece, n) => (n % 2 === 0 ? html`${piece}` : html`<code>${piece}</code>`));
+    .map((piece, n) =>
+      n % 2 === 0 ? html`${piece.replaceAll(/\*([^*]+)\*/g, "$1")}` : html`<code>${piece}</code>`,
+    );

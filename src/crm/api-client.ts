@@ -1,5 +1,5 @@
 /** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
-import { EnvHttpProxyAgent, type Dispatcher } from "undici";
+import { EnvHttpProxyAgent, type Dispatcher } from "../ops/undici.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
 import { isObject } from "./json-value.ts";

@@ -1,5 +1,6 @@
 /** Salesforce's outbound messages: up to 100 notifications in one SOAP envelope. */
-import { XMLParser, XMLValidator } from "fast-xml-parser";
+import { createRequire } from "node:module";
+import type * as FastXmlParser from "fast-xml-parser";
 import type { WebhookRequest } from "./connector.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
 import { WebhookBodyError } from "./webhook-body.ts";
@@ -22,7 +23,12 @@ export interface Notification {
 export const isSoap = ({ headers, body }: WebhookRequest): boolean =>
   /xml/i.test(headers["content-type"] ?? "") || body.subarray(0, 100).includes("<");
 
-const parser = new XMLParser({
+const load = createRequire(import.meta.url);
+
+/** Loaded with the first message, since most installations receive none. */
+const xml = () => load("fast-xml-parser") as typeof FastXmlParser;
+
+const OPTIONS = {
   ignoreAttributes: false,
   attributeNamePrefix: "@",
   removeNSPrefix: true,
@@ -30,19 +36,19 @@ const parser = new XMLParser({
   parseTagValue: false,
   parseAttributeValue: false,
   trimValues: false,
-  isArray: (name) => name === "Notification",
-});
+  isArray: (name: string) => name === "Notification",
+};
 
 /** @throws WebhookBodyError when the text is not an outbound message. */
-export function notificationsOf(xml: string): {
+export function notificationsOf(text: string): {
   organizationId: string;
   notifications: Notification[];
 } {
   // Salesforce sends no DOCTYPE; one could only serve an entity attack.
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml) || XMLValidator.validate(xml) !== true) {
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(text) || xml().XMLValidator.validate(text) !== true) {
     throw new WebhookBodyError("the body is not well-formed XML without a DOCTYPE");
   }
-  const message = inside(inside(inside(parse(xml), "Envelope"), "Body"), "notifications");
+  const message = inside(inside(inside(parse(text), "Envelope"), "Body"), "notifications");
   const organizationId = textOf(message?.["OrganizationId"]);
   const found = message?.["Notification"];
   if (organizationId === "" || !Array.isArray(found)) {
@@ -51,9 +57,9 @@ export function notificationsOf(xml: string): {
   return { organizationId, notifications: (found as unknown[]).map(notificationOf) };
 }
 
-function parse(xml: string): unknown {
+function parse(text: string): unknown {
   try {
-    return parser.parse(xml);
+    return new (xml().XMLParser)(OPTIONS).parse(text);
   } catch {
     throw new WebhookBodyError("the body is not well-formed XML");
   }

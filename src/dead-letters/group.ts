@@ -38,9 +38,11 @@ const MOST_SOURCES = 5;
 
 type Growing = { -readonly [Key in keyof DeadGroup]: DeadGroup[Key] };
 
+/** @param onLetter called for each one that fits, with its groups. */
 export async function groupDeadLetters(
-  dead: DeadLetters,
+  dead: Pick<DeadLetters, "details">,
   filter: Filter = {},
+  onLetter: (letter: LetterDetails, keys: readonly GroupKey[]) => void = () => {},
 ): Promise<DeadGroups> {
   const groups = new Map<string, Growing>();
   let letters = 0;
@@ -53,6 +55,7 @@ export async function groupDeadLetters(
     inSeveral += keys.length > 1 ? 1 : 0;
     faults += keys.length;
     for (const key of keys) count(groups, key, letter);
+    onLetter(letter, keys);
   }
   const largest = [...groups.values()]
     .sort((a, b) => b.letters - a.letters || b.lastAt - a.lastAt)

@@ -1,7 +1,21 @@
 import type { Job, Queue } from "bullmq";
+import type { Redis } from "ioredis";
 
 /** BullMQ writes each step of a job to a stream. Only people look at it, with tools that read its end. */
 export const SHORT_STREAMS = { events: { maxLen: 100 } };
+
+/** Where a queue keeps the length of its stream: the client that was opened last has set it. */
+const LENGTH_FIELD = "opts.maxLenEvents";
+
+/** Sets the length again if another client has set its own, and cuts the stream. */
+export async function keepStreamShort(redis: Redis, queue: Queue): Promise<void> {
+  const { maxLen } = SHORT_STREAMS.events;
+  const meta = queue.toKey("meta");
+  const length = await redis.hget(meta, LENGTH_FIELD);
+  if (length === null || Number(length) === maxLen) return;
+  await redis.hset(meta, LENGTH_FIELD, maxLen);
+  await redis.xtrim(queue.toKey("events"), "MAXLEN", "~", maxLen);
+}
 
 type Jobs = Parameters<Queue["addBulk"]>[0];
 

@@ -2,5 +2,8 @@
 export function isDeeperThan(levels: number, value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
-  return Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
+  for (const key in value) {
+    if (isDeeperThan(levels - 1, (value as Record<string, unknown>)[key])) return true;
+  }
+  return false;
 }

@@ -19,6 +19,7 @@ const SEPARATOR = "\t";
 
 /** The time as UTC with nine digits of fraction, or undefined when it is not RFC 3339. */
 export function normalTime(text: string): string | undefined {
+  if (isIsoTime(text)) return `${text.slice(0, -1)}000000Z`;
   const match = RFC3339.exec(text);
   if (match === null) return undefined;
   const [, date = "", clock = "", fraction = "", offset = ""] = match;
@@ -29,6 +30,12 @@ export function normalTime(text: string): string | undefined {
   const utc = seconds.toISOString();
   if (utc.length !== "0000-00-00T00:00:00.000Z".length) return undefined;
   return `${utc.slice(0, 19)}.${fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, "0")}Z`;
+}
+
+/** Whether it is written as `Date.toISOString` does, with milliseconds; most senders write it so. */
+function isIsoTime(text: string): boolean {
+  const at = text.length === "0000-00-00T00:00:00.000Z".length ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(at) && new Date(at).toISOString() === text;
 }
 
 /**

@@ -90,14 +90,13 @@ async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator
   }
 }
 
-async function* readStaged({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
+async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piece> {
   const lists = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations];
   for (const list of lists) {
     for await (const waiting of scan((cursor) => redis.zscan(list, cursor))) {
       const codes = waiting.map(([crmCode]) => crmCode);
-      const events = await Promise.all(codes.map((code) => redis.hget(keys.staged(code), "ev")));
-      for (const [index, crmCode] of codes.entries()) {
-        const event = await sealing.open(events[index] ?? "", crmCode);
+      for (const [index, event] of (await staged.events(codes)).entries()) {
+        const crmCode = codes[index] ?? "";
         yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
       }
     }

@@ -2,6 +2,7 @@
 import { eventKey } from "../event/event-key.ts";
 import { quotaKeys } from "../quota/quota-keys.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
@@ -17,6 +18,8 @@ export interface SharedFacts {
   /** Since when no step is missing, ms; undefined when no history is kept. */
   readonly historySince: number | undefined;
   readonly keptMs: number;
+  /** Of the present mapping. */
+  readonly whens: PresentWhens;
 }
 
 /** A state that waits to be sent. Times in ms. */
@@ -109,7 +112,7 @@ async function readWaiting(
   const { heldTerminations, keys, pointers, redis } = stores;
   const field = await redis.hgetall(keys.staged(crmCode));
   if (field["v"] === undefined) return undefined;
-  const lane = field["l"] as Lane;
+  const lane = (field["l"] ?? "live") as Lane;
   const isHeld = field["hv"] === field["v"];
   const [held, job, details] = await Promise.all([
     isHeld ? heldTerminations.find(crmCode) : undefined,
@@ -119,7 +122,7 @@ async function readWaiting(
   const until = Number(field["tu"] ?? 0);
   return {
     lane,
-    status: field["st"] as WantedStatus,
+    status: (field["st"] ?? "mapped") as WantedStatus,
     time: Number(field["t"]),
     heldSince: isHeld ? (held?.heldAt ?? readings.now) : undefined,
     isApproved: field["ok"] === "1",

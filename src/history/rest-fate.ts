@@ -1,8 +1,8 @@
 /** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
+import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
-import { IGNORE_REASONS } from "../sync/mapped.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DeadStep, EventStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
@@ -17,7 +17,7 @@ export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord 
   const dead = facts.steps.findLast((step): step is Step & DeadStep => step.kind === "dead");
   if (dead !== undefined && (last === undefined || dead.at >= last.at))
     return deadFate(dead, known);
-  const ended = last && eventFate(last, facts, known);
+  const ended = last && eventFate(last, facts, known, shared.whens);
   if (ended !== undefined) return ended;
   if (facts.row !== undefined || facts.steps.length > 0) return known;
   return neverSeen(facts, shared);
@@ -36,6 +36,7 @@ function eventFate(
   last: NotedEventStep,
   facts: RecordFacts,
   known: FateOfRecord,
+  whens: PresentWhens,
 ): FateOfRecord | undefined {
   const event = `the last event (${whenOf(last)})`;
   const dropped = facts.steps.findLast((step) => step.kind === "act" && step.at >= last.at);
@@ -43,7 +44,7 @@ function eventFate(
     case "ignored":
       return {
         fate: "ignored",
-        answer: `${event} was ignored: ${ignoredText(last)}; ${known.answer}`,
+        answer: `${event} was ignored: ${ignoredText(last, whens)}; ${known.answer}`,
         remedy:
           "Nothing, if the record is not meant to be on the service; otherwise correct the record or the mapping, and see what becomes of it with crmsync preview.",
       };
@@ -160,11 +161,15 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
 const whenOf = ({ at, event: { time } }: NotedEventStep): string =>
   time === undefined ? `came at ${clockTime(at)}` : `of ${clockTime(time)}`;
 
-export const ignoredText = ({ event, ignored }: EventStep): string => {
-  const object = event.subject.split("/")[0] ?? "";
-  const why = ignored === undefined ? "the mapping leaves it out" : IGNORE_REASONS[ignored];
-  return `${why} (object ${object})`;
-};
+export function ignoredText(step: EventStep, present: PresentWhens): string {
+  const { ignored: reason, whens } = step;
+  const object = objectOf(step);
+  if (reason === undefined) return `the mapping leaves it out (object ${object})`;
+  return leftOutText({ reason, whens }, object, present);
+}
+
+/** Of the CRM, as the event names it. */
+export const objectOf = ({ event }: EventStep): string => event.subject.split("/")[0] ?? "";
 
 export function rejectedText({ problems }: Pick<EventStep, "problems">): string {
   if (problems === undefined) return "the reason is not known any more";

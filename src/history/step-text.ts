@@ -1,7 +1,8 @@
 /** Tells one step of a history in words. No values of a person. Pure. */
+import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { EventStep, NotedEvent, RunStep, Step } from "../sync/step.ts";
-import { ignoredText, rejectedText } from "./rest-fate.ts";
+import { ignoredText, objectOf, rejectedText } from "./rest-fate.ts";
 
 /** One step, for people and for programs. */
 export interface ToldStep {
@@ -20,6 +21,8 @@ export interface ToldStep {
     readonly time: string | null;
     readonly result: string;
     readonly warnings: readonly string[];
+    /** Of `ignored`: each `when` that has decided it, while the mapping is the same. */
+    readonly whens: readonly FailedWhen[];
   };
   /** Of `run` with a request. */
   readonly request?: {
@@ -29,7 +32,7 @@ export interface ToldStep {
   };
 }
 
-export function tellStep(step: Step): ToldStep {
+export function tellStep(step: Step, present: PresentWhens): ToldStep {
   const told = { at: new Date(step.at).toISOString(), times: step.times, kind: step.kind };
   const often = step.times > 1 ? `${step.times} times: ` : "";
   switch (step.kind) {
@@ -37,7 +40,7 @@ export function tellStep(step: Step): ToldStep {
       const { id, source, subject, time, warnings } = step.event;
       return {
         ...told,
-        says: often + eventText(step),
+        says: often + eventText(step, present),
         event: {
           source,
           id,
@@ -45,6 +48,7 @@ export function tellStep(step: Step): ToldStep {
           time: time === undefined ? null : new Date(time).toISOString(),
           result: step.result,
           warnings,
+          whens: failedWhens(step, objectOf(step), present) ?? [],
         },
       };
     }
@@ -69,20 +73,21 @@ const ACTS: Readonly<Record<string, string>> = {
   "ledger.forget": "a person let the ledger forget what the service has of it",
 };
 
-function eventText(step: EventStep): string {
+function eventText(step: EventStep, present: PresentWhens): string {
   const { event } = step;
   const came = `${event.redriven ? "redriven: " : ""}event ${event.type} of ${event.subject}${timeText(event)}, from ${event.source}, id ${event.id}`;
   const warned =
     event.warnings.length === 0 ? "" : `; left out or changed: ${event.warnings.join(", ")}`;
-  return `${came}: ${resultText(step)}${warned}`;
+  return `${came}: ${resultText(step, present)}${warned}`;
 }
 
 const timeText = ({ time }: NotedEvent): string =>
   time === undefined ? "" : `, changed at ${clockTime(time)}`;
 
-function resultText(step: EventStep): string {
+function resultText(step: EventStep, present: PresentWhens): string {
   const replaced = step.coalesced ? ", in place of an older change that waited" : "";
-  const left = step.ignored === undefined ? "" : `; the record left its rule: ${ignoredText(step)}`;
+  const left =
+    step.ignored === undefined ? "" : `; the record left its rule: ${ignoredText(step, present)}`;
   switch (step.result) {
     case "staged":
       return `accepted, waits to be sent${replaced}${left}`;
@@ -97,7 +102,7 @@ function resultText(step: EventStep): string {
     case "rejected":
       return `rejected: ${rejectedText(step)}`;
     case "ignored":
-      return `ignored: ${ignoredText(step)}`;
+      return `ignored: ${ignoredText(step, present)}`;
     case "fetching":
       return "the record must be fetched from the CRM";
   }

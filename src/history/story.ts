@@ -3,6 +3,7 @@
  * led there. Made from what is so now (ledger, staged state, dead letter, stops, quota) and from the
  * history, which tells the past and is never believed against the present.
  */
+import type { PresentWhens } from "../mapping/whens.ts";
 import { takeReadings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { fateOf } from "./fate.ts";
@@ -34,12 +35,16 @@ export interface Story {
   readonly others: readonly { readonly crmCode: string; readonly answer: string }[];
 }
 
-/** @param name a crmCode, or a record of the CRM, such as contact/7. */
-export async function storyOf(stores: Stores, name: string): Promise<Story> {
+/**
+ * @param name a crmCode, or a record of the CRM, such as contact/7.
+ * @param whens of the present mapping.
+ */
+export async function storyOf(stores: Stores, name: string, whens: PresentWhens): Promise<Story> {
   const readings = await takeReadings(stores);
   const names = await findNames(stores, name);
   const since = await stores.history.since(readings.now);
-  const shared: SharedFacts = { readings, historySince: since, keptMs: stores.history.keptMs };
+  const { keptMs } = stores.history;
+  const shared: SharedFacts = { readings, historySince: since, keptMs, whens };
   const [first, ...more] = await Promise.all(
     (names.crmCodes.length === 0 ? [undefined] : names.crmCodes).map((crmCode) =>
       readFacts(stores, { name, crmCode, subject: names.subject }, shared),
@@ -48,7 +53,7 @@ export async function storyOf(stores: Stores, name: string): Promise<Story> {
   const facts = first as RecordFacts;
   const told = fateOf(facts, shared);
   return {
-    ...storyFrom(facts, told, names),
+    ...storyFrom(facts, told, names, whens),
     historySince: since === undefined ? null : new Date(since).toISOString(),
     others: more.map((other) => ({
       crmCode: other.crmCode ?? "",
@@ -61,6 +66,7 @@ function storyFrom(
   facts: RecordFacts,
   { answer, fate, remedy, runbook }: FateOfRecord,
   names: Names,
+  whens: PresentWhens,
 ): Omit<Story, "historySince" | "others"> {
   const subjects = facts.steps.flatMap((step) =>
     step.kind === "event" ? [step.event.subject] : [],
@@ -73,6 +79,6 @@ function storyFrom(
     answer,
     remedy: remedy ?? null,
     runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
-    steps: facts.steps.map((step) => tellStep(step)).toReversed(),
+    steps: facts.steps.map((step) => tellStep(step, whens)).toReversed(),
   };
 }

@@ -30,6 +30,9 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     return503OnClosing: false,
     requestTimeout: limits.REQUEST_MS,
     maxRequestsPerSocket: limits.REQUESTS_PER_CONNECTION,
+    schemaController: {
+      compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },
+    },
     // An address that cannot be decoded; Fastify's own answer quotes it.
     frameworkErrors: refuseAddress,
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
@@ -60,6 +63,11 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   });
   return app;
 }
+
+/** No route has a schema: bodies are checked by zod. Fastify's own compilers take 4 MB. */
+const noSchemas = () => () => {
+  throw new Error("this server compiles no schemas of routes");
+};
 
 const refuseAddress = (_error: unknown, _request: unknown, reply: FastifyReply): void =>
   void reply.code(400).headers(SECURITY_HEADERS).send({ error: "the address is not valid" });

@@ -14,6 +14,7 @@ export const businessRelationMapping: Mapping = {
   objects: [],
   reads: new Set(),
   keeps: {},
+  whens: [],
   webhooks: [],
   async map(context, record, _lists, options = {}): Promise<MappingResult> {
     // The key is not cleaned like other texts: cleaning could give two records the same key.

@@ -9,6 +9,7 @@ import {
   type MappingFile,
   type ObjectRule,
 } from "./mapping-file.ts";
+import { fingerprintOf } from "./whens.ts";
 import { tableKey, type Scalar, type Table, type Wanted } from "./normalise/normalise.ts";
 
 export interface CompiledField {
@@ -39,6 +40,8 @@ export interface CompiledMapping {
   readonly rules: readonly CompiledRule[];
   /** Names of the record's fields that the expressions read. */
   readonly names: ReadonlySet<string>;
+  /** By object, in lower case: what histories say of the `when` of its rules. */
+  readonly whens: ReadonlyMap<string, string>;
 }
 
 export function compileMapping(file: MappingFile): CompiledMapping {
@@ -50,7 +53,18 @@ export function compileMapping(file: MappingFile): CompiledMapping {
   };
   const rules = file.objects.map((rule) => compileRule(rule, file, compile));
   const ignore = new Set((file.ignore ?? []).map((object) => object.toLowerCase()));
-  return { ignore, rules, names };
+  return { ignore, rules, names, whens: whensByObject(file) };
+}
+
+function whensByObject({ objects }: MappingFile): ReadonlyMap<string, string> {
+  const texts = new Map<string, string[]>();
+  for (const rule of objects) {
+    if (rule.when === undefined) continue;
+    for (const object of objectsOf(rule)) {
+      texts.set(object, [...(texts.get(object) ?? []), rule.when]);
+    }
+  }
+  return new Map([...texts].map(([object, whens]) => [object, fingerprintOf(whens)]));
 }
 
 function compileRule(

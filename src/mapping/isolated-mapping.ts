@@ -23,6 +23,7 @@ import type {
   WebhookAbout,
   WebhookContent,
 } from "./webhooks/webhook.ts";
+import type { WhenRule } from "./whens.ts";
 
 /** Each costs about 20 MB; slow records keep all but one busy before the others wait for them. */
 const MAX_THREADS = 3;
@@ -38,6 +39,7 @@ export class IsolatedMapping implements Mapping {
   objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
   keeps: Keeps = NO_KEEPS;
+  whens: readonly WhenRule[] = [];
   webhooks: readonly MappingWebhook[] = [];
   readonly #file: string;
   readonly #waiting: Task[] = [];
@@ -128,8 +130,9 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { keeps, objects, reads, webhooks } = thread.ready;
+      const { keeps, objects, reads, webhooks, whens } = thread.ready;
       this.keeps = keeps;
+      this.whens = whens;
       this.objects = objects;
       this.reads = new Set(reads);
       this.webhooks = webhooks.map((about) => ({

@@ -8,6 +8,7 @@ import {
   type TranslatedEvent,
   type WebhookAbout,
 } from "./webhooks/webhook.ts";
+import type { WhenRule } from "./whens.ts";
 
 export interface MapWorkerData {
   readonly file: string;
@@ -38,6 +39,7 @@ export type MapWorkerMessage =
       readonly objects: readonly string[];
       readonly reads: readonly string[];
       readonly keeps: Keeps;
+      readonly whens: readonly WhenRule[];
       readonly webhooks: readonly WebhookAbout[];
     }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }

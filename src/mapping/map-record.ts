@@ -9,6 +9,7 @@ import type { Expression } from "./compile-expression.ts";
 import { failureOf } from "./expression-errors.ts";
 import { mapFields, unmappable, type Watch } from "./map-fields.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
+import { pointerTo } from "./whens.ts";
 
 export async function mapRecord(
   mapping: CompiledMapping,
@@ -43,31 +44,42 @@ export async function mapRecord(
       // and what is left of the record may match no rule.
       return event.type === "crm.record.deleted"
         ? mapByRule(first, event, record, options, watch)
-        : ignore(rules, chosen.reason, event, record, watch);
+        : ignore(
+            rules,
+            { ...chosen, fingerprint: mapping.whens.get(object) },
+            event,
+            record,
+            watch,
+          );
   }
 }
 
 /** The key, where it can be made, tells which relation and which dead letter the record had. */
 async function ignore(
   rules: readonly CompiledRule[],
-  reason: IgnoreReason,
+  { fingerprint = "", undecided }: Undecided & { readonly fingerprint: string | undefined },
   event: EventContext,
   record: CrmRecord | undefined,
   watch: Watch,
 ): Promise<MappingResult> {
   const rule = rules.find(({ onLeave }) => onLeave === "terminate") ?? rules[0];
-  if (rule === undefined) return { kind: "ignored", reason };
+  const reason: IgnoreReason = undecided.length === 0 ? "when" : "when_undecided";
+  const left = { kind: "ignored", reason, whens: pointerTo(fingerprint, undecided) } as const;
+  if (rule === undefined) return left;
   watch("crmCode");
   const key = await keyOf(rule.crmCode, event, record);
-  return typeof key === "string"
-    ? { kind: "ignored", reason, crmCode: key, onLeave: rule.onLeave }
-    : { kind: "ignored", reason };
+  return typeof key === "string" ? { ...left, crmCode: key, onLeave: rule.onLeave } : left;
 }
 
 type Choice =
   | { readonly kind: "rule"; readonly rule: CompiledRule }
   | { readonly kind: "problem"; readonly problem: Problem }
-  | { readonly kind: "none"; readonly reason: IgnoreReason };
+  | ({ readonly kind: "none" } & Undecided);
+
+/** Numbers of the object's rules whose `when` was neither true nor false. */
+interface Undecided {
+  readonly undecided: readonly number[];
+}
 
 async function chooseRule(
   rules: readonly CompiledRule[],
@@ -75,14 +87,14 @@ async function chooseRule(
   record: CrmRecord | undefined,
   watch: Watch,
 ): Promise<Choice> {
-  let reason: IgnoreReason = "when";
-  for (const rule of rules) {
+  const undecided: number[] = [];
+  for (const [index, rule] of rules.entries()) {
     if (rule.when === undefined || record === undefined) return { kind: "rule", rule };
     watch("when");
     try {
       const holds = await rule.when.evaluate(record, event);
       if (holds === true) return { kind: "rule", rule };
-      if (holds === undefined || holds === null) reason = "when_undecided";
+      if (holds === undefined || holds === null) undecided.push(index);
       else if (holds !== false) {
         const mistake = { field: "when", rule: "must give true or false", kind: kindOf(holds) };
         return { kind: "problem", problem: mistake };
@@ -92,7 +104,7 @@ async function chooseRule(
       return { kind: "problem", problem };
     }
   }
-  return { kind: "none", reason };
+  return { kind: "none", undecided };
 }
 
 async function mapByRule(

@@ -21,6 +21,8 @@ import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
 import { readMappingFile } from "./read-mapping-file.ts";
+import { MODULE, whensIn } from "./read-whens.ts";
+import type { WhenRule } from "./whens.ts";
 import type { MapRecord } from "./map-module.ts";
 import { mapByModule } from "./map-by-module.ts";
 import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
@@ -33,11 +35,12 @@ interface Loaded {
   readonly objects: readonly string[];
   readonly reads: readonly string[];
   readonly keeps: Keeps;
+  readonly whens: readonly WhenRule[];
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
 }
 
 async function load(file: string): Promise<Loaded> {
-  if (/\.[cm]?[jt]s$/.test(file)) {
+  if (MODULE.test(file)) {
     const module = (await import(pathToFileURL(file).href)) as KeepingModule & {
       mapRecord?: MapRecord;
       reads?: readonly string[];
@@ -53,16 +56,19 @@ async function load(file: string): Promise<Loaded> {
       objects: [],
       reads: module.reads ?? [],
       keeps: keepsOfModule(module, file),
+      whens: [],
       webhooks: new Map(),
     };
   }
-  const parsed = readMappingFile(readFileSync(file, "utf8"), file);
+  const text = readFileSync(file, "utf8");
+  const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
   return {
     run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
     keeps: keepsOfFile(parsed),
+    whens: whensIn(parsed, text),
     webhooks: compileWebhooks(parsed),
   };
 }

@@ -3,6 +3,7 @@ import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
 import type { MappingWebhook } from "./webhooks/webhook.ts";
+import type { WhenRule } from "./whens.ts";
 
 export type { CrmRecord, EventContext };
 
@@ -53,6 +54,8 @@ export interface Mapping {
   readonly reads: ReadonlySet<string>;
   /** Fields that others maintain at the service. */
   readonly keeps: Keeps;
+  /** The `when` of each rule that has one, in the order of the file. */
+  readonly whens: readonly WhenRule[];
   /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
   readonly webhooks: readonly MappingWebhook[];
   /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */

@@ -48,7 +48,7 @@ export function examineMappingFile(
     .map((mistake) => ({ ...mistake, path: pathOf(mistake.path) }))
     .filter(({ path }) => !wrong.some((start) => beginsWith(path, start)));
   const placed = [...mistakes, ...own].map((mistake) => ({
-    line: lineOf(yaml.document, yaml.lines, mistake),
+    line: lineOf(yaml.document, yaml.lines, mistake.path),
     text: `${where(mistake.path, yaml.value)}${mistake.message}`,
   }));
   const faulty = new Set(yaml.faults.map(({ line }) => line));
@@ -85,8 +85,9 @@ const pathText = (path: Path): string =>
     "",
   );
 
-function lineOf(document: Document, lines: LineCounter, mistake: Mistake): number {
-  for (let path = [...mistake.path]; path.length > 0; path = path.slice(0, -1)) {
+/** The line on which a path of the file begins. */
+export function lineOf(document: Document, lines: LineCounter, of: Path): number {
+  for (let path = [...of]; path.length > 0; path = path.slice(0, -1)) {
     const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
     const key = path.at(-1);
     const pairs = (parent as { items?: unknown[] } | undefined)?.items ?? [];

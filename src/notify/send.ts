@@ -1,5 +1,5 @@
 /** Sends one notification, and says what came of it without naming the address: it may be a secret. */
-import { EnvHttpProxyAgent } from "undici";
+import { EnvHttpProxyAgent } from "../ops/undici.ts";
 import type { Config } from "../config.ts";
 import { printable } from "../ops/printable.ts";
 import { secretsOf } from "../ops/secrets.ts";

@@ -30,10 +30,11 @@ export interface TopicSettings {
   readonly deadLetters: number;
 }
 
-/** 30 s, a minute, five minutes of an hour window of its usual length. */
+/** 30 s, a minute, five minutes, a day of hour windows of their usual length. */
 const SHORT = 1 / 120;
 const MINUTE = 1 / 60;
 const LONG = 1 / 12;
+const DAY = 24;
 
 /** By section of the runbook. A finding of another section is not notified, unless it is a stop. */
 const ROWS: Readonly<Record<string, Row>> = {
@@ -75,6 +76,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   crmsyncrecordsnotfetched: { ends: "The CRM returns its records again.", lastsHours: LONG },
   crmsyncsendererrors: { ends: "No request of a sender was refused in the last hour." },
+  crmsyncdrift: {
+    ends: "No relation differs from the CRM any more, as far as the last comparison and its plan tell.",
+    lastsHours: DAY,
+  },
   crmsyncreconcilefailed: {
     ends: "No failed export waits for a person any more.",
     lastsHours: LONG,

@@ -213,7 +213,6 @@ export const LOG_EVENTS = {
     "`rows` says how many.",
   ],
   "sweep.failed": "A sweep failed; the next one repeats it.",
-  "sweep.worker_error": "The worker that sweeps reported an error.",
   "reconcile.list_kept": [
     "Old records that a CRM has listed could not be removed; it is tried again.",
     "Those of `crmsync reconcile --from`, in DATA_DIR/reconcile.",

@@ -1,13 +1,13 @@
 /** What would become of one record: from its mapping to the request that it would cost. */
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
+import { leftOutText } from "../mapping/whens.ts";
 import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
-import { IGNORE_REASONS } from "../sync/mapped.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
@@ -77,7 +77,7 @@ export async function previewOne(
   const plan = planChange(change, mapped, view.lists, view.fingerprintOf);
   switch (plan.kind) {
     case "ignore":
-      return { ...preview, result: "ignored", why: IGNORE_REASONS[plan.reason] };
+      return { ...preview, result: "ignored", why: leftOutText(plan, context.object, mapping) };
     case "reject": {
       const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
       const { problems } = plan;
@@ -86,11 +86,17 @@ export async function previewOne(
     case "stage":
       return {
         ...preview,
-        leaves: plan.leaves && IGNORE_REASONS[plan.leaves],
+        leaves: leavesText(plan, context.object, mapping),
         ...(await previewPlan(plan, mapping.keeps, view)),
       };
   }
 }
+
+const leavesText = (
+  { leaves: reason, whens }: Extract<Plan, { kind: "stage" }>,
+  object: string,
+  mapping: Mapping,
+): string | undefined => reason && leftOutText({ reason, whens }, object, mapping);
 
 const NOTHING = {
   result: "passes",

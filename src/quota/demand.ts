@@ -1,21 +1,21 @@
 /**
  * Which live records have changes, and which of the waiting ones is served next while requests are
- * scarce. Every staged change counts, coalesced or not: the requests that a flow needs must not
- * depend on how fast it is served.
+ * scarce. Every staged change counts, coalesced or not: a flow must not look smaller because it is
+ * served slowly.
  *
- * One HyperLogLog per slice of time counts each changed record once and keeps no crmCode. The order
- * is by rank: the time of a record's first unsynced change, minus a bonus for each further change.
- * The more changes one request settles, the sooner it is worth sending. The bonus is finite, and a
- * record whose run does not end its change keeps its rank, so no record waits for ever. What a crash
- * loses of this, the sweep restores.
+ * The order is by rank (rank.ts): the time of a record's first unsynced change, earlier for a record
+ * that rarely changes, and earlier again with each further change. What these subtract is finite, and
+ * a record whose run does not end its change keeps its rank, so no record waits for ever. What a
+ * crash loses of this, the sweep restores.
  */
 import type { Redis } from "ioredis";
 import { redisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
+import { slotOf } from "./gaps.ts";
 import { quotaKeys } from "./quota-keys.ts";
-import { priorityBonusMs, SLICES_KEPT, sliceMs } from "./slices.ts";
+import { sliceMs } from "./slices.ts";
 
-/** Records in one script call; Lua's stack has room for some thousands. */
+/** Changes in one script call; Lua's stack has room for some thousands of arguments. */
 const BATCH = 1000;
 
 /** A record's place in the order of service. */
@@ -43,9 +43,8 @@ export function createDemand(
   options: { readonly prefix: string; readonly hourMs: number },
 ): Demand {
   const keys = quotaKeys(options.prefix);
-  const slice = Math.ceil(sliceMs(options.hourMs));
-  const ttlMs = (SLICES_KEPT + 3) * slice;
-  const bonusMs = priorityBonusMs(options.hourMs);
+  const { hourMs } = options;
+  const slice = Math.ceil(sliceMs(hourMs));
   const order = [keys.priorities, keys.postponed, keys.postponedRanks];
   const script = <Reply>(name: string) =>
     redisScript<Reply>(redis, new URL(`./lua/${name}.lua`, import.meta.url));
@@ -59,7 +58,8 @@ export function createDemand(
       const live = records.filter(({ lane }) => lane === "live").map(({ crmCode }) => crmCode);
       for (let from = 0; from < live.length; from += BATCH) {
         const batch = live.slice(from, from + BATCH);
-        await changed(order, [keys.demand, slice, ttlMs, bonusMs, ...batch]);
+        const changes = batch.flatMap((crmCode) => [crmCode, `#${slotOf(crmCode)}`]);
+        await changed([...order, keys.learnt], [slice, hourMs, ...changes]);
       }
     },
     async highest() {

@@ -32,9 +32,28 @@ interface Grant {
   readonly slots: Slots;
 }
 
+/** So many slots of the hour are many: no other processes take all of them in a moment. */
+const MANY = 100;
+
+const hasMany = ({ snapshot }: TakenTurn): boolean => snapshot.remaining > MANY;
+
+/** Gives the slots back as soon as they are there. */
+async function releaseAll(taking: Promise<Slots> | undefined): Promise<void> {
+  const slots = await taking?.catch(() => undefined);
+  slots?.hour.release(0);
+  slots?.burst.release(0);
+}
+
 export class PermitIssuer {
   readonly #options: PermitIssuerOptions;
   #running = false;
+  /**
+   * Whether the last permit was given at once and left many: so, probably, is the next one. Its turn and
+   * both slots are then asked for together.
+   */
+  #isCalm = false;
+  /** Whether the next permit has had to wait for its turn. */
+  #hasWaited = false;
 
   constructor(options: PermitIssuerOptions) {
     this.#options = options;
@@ -62,22 +81,39 @@ export class PermitIssuer {
     const untrustedMs = leases.untrustedMs();
     if (untrustedMs > 0) return passedOr(change, Math.min(untrustedMs, ASK_AGAIN_MS));
     const permitId = randomUUID();
-    const turn = await pacer.takeTurn(lane, permitId);
-    if (turn.kind === "wait") return passedOr(change, Math.min(turn.ms, ASK_AGAIN_MS));
+    const asking = pacer.takeTurn(lane, permitId);
+    const early = this.#isCalm ? leases.takeBoth() : undefined;
+    early?.catch(() => {}); // awaited below
+    const turn = await asking.catch((error: unknown) => {
+      void releaseAll(early);
+      throw error;
+    });
+    if (turn.kind === "wait") {
+      this.#isCalm = false;
+      this.#hasWaited = true;
+      void releaseAll(early);
+      return passedOr(change, Math.min(turn.ms, ASK_AGAIN_MS));
+    }
 
-    const grant = await this.#takeSlots(permitId, turn);
+    const grant = await this.#takeSlots(permitId, turn, early);
     // The first waiter may be another by now, or none. A live turn may come from the reserve that
     // bulk work must leave alone.
     const waiter = waiters.next();
     const mayUse = waiter !== undefined && (waiter.lane === lane || waiter.lane === "live");
     if (grant.stopped || !mayUse || !areFresh(grant.slots)) return this.#cancel(grant);
+    this.#isCalm = !this.#hasWaited && hasMany(turn);
+    this.#hasWaited = false;
     return waiter.grant(this.#permitOf(waiter.lane, grant));
   }
 
-  async #takeSlots(permitId: string, turn: TakenTurn): Promise<Grant & { stopped: boolean }> {
+  async #takeSlots(
+    permitId: string,
+    turn: TakenTurn,
+    early: Promise<Slots> | undefined,
+  ): Promise<Grant & { stopped: boolean }> {
     const { leases, pacer } = this.#options;
     const askedAt = performance.now();
-    const slots = await leases.take();
+    const slots = await (early ?? (hasMany(turn) ? leases.takeBoth() : leases.take()));
     const long = performance.now() - askedAt > LONG_WAIT_MS;
     const stopped = long && (leases.untrustedMs() > 0 || isStopped(await pacer.snapshot()));
     return { permitId, turn, slots, stopped };

@@ -23,6 +23,8 @@ export interface LeaseLog {
   take(): Promise<Lease>;
   /** Takes slots that another program has spent; resolves when all are taken. */
   occupy(weight: number, forMs: number): Promise<void>;
+  /** Whether anything waits for a slot. */
+  isWaiting(): boolean;
   /** Lets the process end while leases are pending; they stay in Redis. */
   abandon(): void;
 }
@@ -109,6 +111,8 @@ export function createLeaseLog(
         });
       }
     },
+
+    isWaiting: () => !limiter.empty(),
 
     abandon() {
       for (const { timeout, expiration } of Object.values(scheduledIn(limiter))) {

@@ -2,6 +2,7 @@
  * The two lease logs of the quota, for the hour and for the burst, on a Redis connection of their
  * own. Together they are the limit: a request needs a slot of both.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import Bottleneck from "bottleneck";
 import type { Redis, RedisOptions } from "ioredis";
 import { createLeaseLog, type Lease, type LeaseLog } from "./lease-log.ts";
@@ -22,6 +23,9 @@ export interface LeasePairOptions {
   readonly burst: number;
   readonly burstMs: number;
 }
+
+/** How long a slot of the burst waits for one of the hour, when both were asked for at once, ms. */
+const BOTH_MS = 50;
 
 /** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
 const FRESH_PART = 0.4;
@@ -79,13 +83,34 @@ export class LeasePair {
 
   /** Waits for a slot of the hour, then of the burst: waiting for the hour must not block a burst. */
   async take(): Promise<Slots> {
-    const hour = await this.hour.take();
+    return this.#withBurst(await this.hour.take(), this.#burst.take());
+  }
+
+  /** As `take`, for when the hour has many slots left: asks for both at once. */
+  async takeBoth(): Promise<Slots> {
+    const taking = this.hour.take();
+    const burst = this.#burst.take();
+    burst.catch(() => {}); // awaited below
+    const hour = await Promise.race([taking, sleep(BOTH_MS, undefined, { ref: false })]).catch(
+      () => undefined,
+    );
+    if (hour !== undefined) return this.#withBurst(hour, burst);
+    burst.then((slot) => slot.release(0)).catch(() => {});
+    return this.#withBurst(await taking, this.#burst.take());
+  }
+
+  async #withBurst(hour: Lease, burst: Promise<Lease>): Promise<Slots> {
     try {
-      return { hour, burst: await this.#burst.take() };
+      return { hour, burst: await burst };
     } catch (error) {
       hour.release(0);
       throw error;
     }
+  }
+
+  /** Whether anything of this process waits for a slot. */
+  isWaiting(): boolean {
+    return this.hour.isWaiting() || this.#burst.isWaiting();
   }
 
   /** Ends at once; spent slots stay in Redis until their windows have passed. */

@@ -12,6 +12,9 @@ const SHARED_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 
+/** While nothing waits for a slot, one of so many heartbeats looks whether leases of a dead process are to end. */
+const IDLE_HEARTBEATS = 20;
+
 type Callback = (error: Error | null, reply?: unknown) => void;
 type Script = (...args: unknown[]) => unknown;
 
@@ -19,6 +22,9 @@ export class LeaseRedis extends WorkRedis {
   readonly #bottlenecks = new Set<string>();
   /** Lease log → when its leases were requested, oldest first. */
   readonly #requestedAt = new Map<string, number[]>();
+  #idleHeartbeats = 0;
+  /** Whether anything of this process waits for a slot. */
+  isWaiting: () => boolean = () => true;
 
   override defineCommand(...[name, definition]: Parameters<WorkRedis["defineCommand"]>): void {
     if (definition.lua.includes(OWN_CLOCK)) this.#bottlenecks.add(name);
@@ -28,12 +34,31 @@ export class LeaseRedis extends WorkRedis {
     const commands = this as unknown as Record<string, Script>;
     const script = commands[name];
     if (script === undefined) return;
-    commands[name] = (...args) => script.apply(this, this.#adapt(name, args));
+    const send: Script = (...args) => script.apply(this, this.#adapt(name, args));
+    commands[name] = name === "heartbeat" ? (...args) => this.#heartbeat(send, args) : send;
   }
 
   /** When the lease that was granted just now was requested, by `performance.now()`. */
   leaseRequestedAt(id: string): number {
     return this.#requestedAt.get(id)?.shift() ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * A heartbeat ends leases, and tells those that wait: without either it is not sent. A process that
+   * Bottleneck has forgotten meanwhile registers again with its next lease.
+   */
+  #heartbeat(send: Script, args: unknown[]): void {
+    const callback = args.at(-1) as Callback;
+    if (this.isWaiting()) return void send(...args);
+    this.#idleHeartbeats += 1;
+    // Both logs in turn.
+    if (this.#idleHeartbeats % (2 * IDLE_HEARTBEATS) > 1) return callback(null, []);
+    const [, , , expirations] = args;
+    const log = String(expirations).replace(/^b_/, "");
+    void this.zcount(log, "-inf", `(${toldTime() || Date.now()}`, (error, ended) => {
+      if (ended === undefined || ended === 0) callback(error ?? null, []);
+      else send(...args);
+    });
   }
 
   #adapt(name: string, args: unknown[]): unknown[] {

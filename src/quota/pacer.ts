@@ -6,7 +6,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
-import { paceOf } from "./pacing.ts";
+import { paceOf, type Pace } from "./pacing.ts";
 import type { QuotaKeys } from "./quota-keys.ts";
 import {
   createSnapshotReader,
@@ -48,6 +48,13 @@ const PROOF_MARGIN = 0.5;
 /** While probing, a request counts as in flight for at most this long, ms. */
 const IN_FLIGHT_MAX_MS = 35_000;
 
+/** How often a waiter looks in an hour, and its least pause, ms. */
+const LOOKS_PER_HOUR = 7200;
+const LOOK_LEAST_MS = 20;
+
+/** After so many looks, all that pacing is decided from is read again. */
+const LOOKS = 4;
+
 const BACKOFF_BASE_MS = 1000;
 const BACKOFF_CAP_MS = 300_000;
 
@@ -55,25 +62,31 @@ export class Pacer {
   /** Reads everything that is shared, without taking part. */
   readonly snapshot: () => Promise<QuotaSnapshot>;
   readonly #options: PacerOptions;
-  readonly #keys: readonly string[];
+  readonly #keys: readonly [pace: string, inFlight: string, priorities: string];
   /** Time in which the steady bucket gains one token. */
   readonly #steadyMs: number;
   readonly #dayMs: number;
   /** Turns at once from the steady bucket. The other half of it covers delays on the way. */
   readonly #depth: number;
+  readonly #lookMs: number;
+  /** What a waiter looks at again: a change that came meanwhile may take its turn earlier. */
+  #awaited: { readonly lane: Lane; readonly pace: NonNullable<Pace>; looks: number } | undefined;
   readonly #claimTurn: RedisScript<number>;
+  readonly #turnWait: RedisScript<number>;
   readonly #returnTurn: RedisScript<number>;
   readonly #answered: RedisScript<number>;
   readonly #throttled: RedisScript<[string, number, number]>;
 
   constructor(redis: Redis, keys: QuotaKeys, options: PacerOptions) {
     this.#options = options;
-    this.#keys = [keys.pace, keys.inFlight];
+    this.#keys = [keys.pace, keys.inFlight, keys.priorities];
     this.#steadyMs = options.hourMs / options.perHour;
     this.#dayMs = DAY_HOURS * options.hourMs;
+    this.#lookMs = Math.max(LOOK_LEAST_MS, options.hourMs / LOOKS_PER_HOUR);
     this.#depth = Math.max(1, Math.floor(options.burst / 2));
     this.snapshot = createSnapshotReader(redis, keys, options);
     this.#claimTurn = redisScript(redis, new URL("./lua/claim-turn.lua", import.meta.url));
+    this.#turnWait = redisScript(redis, new URL("./lua/turn-wait.lua", import.meta.url));
     this.#returnTurn = redisScript(redis, new URL("./lua/return-turn.lua", import.meta.url));
     this.#answered = redisScript(redis, new URL("./lua/answered.lua", import.meta.url));
     this.#throttled = redisScript(redis, new URL("./lua/throttled.lua", import.meta.url));
@@ -81,13 +94,21 @@ export class Pacer {
 
   /** Takes a turn for a permit, or returns how long to wait before the next try. */
   async takeTurn(lane: Lane, permitId: string): Promise<Turn> {
+    const ms = await this.#look(lane);
+    if (ms > 0) return { kind: "wait", ms };
+    return this.#claim(lane, permitId);
+  }
+
+  async #claim(lane: Lane, permitId: string): Promise<Turn> {
+    this.#awaited = undefined;
     const snapshot = await this.snapshot();
     const { now, stopUntil, nextReturnAt, pacing } = snapshot;
     if (stopUntil > now) return { kind: "wait", ms: stopUntil - now };
-    const intervalMs = paceOf(snapshot, lane);
-    if (intervalMs === undefined) {
+    const pace = paceOf(snapshot, lane);
+    if (pace === undefined) {
       return { kind: "wait", ms: Math.max(this.#steadyMs, nextReturnAt - now) };
     }
+    const { intervalMs, early } = pace;
     const ms = await this.#claimTurn(this.#keys, [
       pacing,
       intervalMs,
@@ -96,8 +117,23 @@ export class Pacer {
       this.#depth,
       permitId,
       IN_FLIGHT_MAX_MS,
+      early,
     ]);
-    return ms > 0 ? { kind: "wait", ms } : { kind: "taken", pacing, intervalMs, snapshot };
+    if (ms <= 0) return { kind: "taken", pacing, intervalMs, snapshot };
+    if (early === 0) return { kind: "wait", ms };
+    this.#awaited = { lane, pace, looks: LOOKS };
+    return { kind: "wait", ms: Math.min(ms, this.#lookMs) };
+  }
+
+  /** How long the turn is away that a waiter of this lane waits for; 0 when that is to be found out. */
+  async #look(lane: Lane): Promise<number> {
+    const awaited = this.#awaited;
+    if (awaited?.lane !== lane || awaited.looks === 0) return 0;
+    awaited.looks -= 1;
+    const { intervalMs, early } = awaited.pace;
+    const [pace, , priorities] = this.#keys;
+    const ms = await this.#turnWait([pace, priorities], [intervalMs, early]);
+    return Math.min(ms, this.#lookMs);
   }
 
   /** Returns a turn that was not used. */

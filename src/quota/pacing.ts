@@ -1,17 +1,17 @@
 /**
  * How fast to spend the rest of the hour. Pure: `src/simulate/` runs this code in virtual time;
- * docs/adr/0003 lists the alternatives.
+ * docs/adr/0026 lists the alternatives.
  *
- * Bursts are right while the hour has more requests than the flow of changes will need. Without
- * that surplus, each early request only brings the moment nearer when nothing can be sent for half
- * an hour, while changes that wait a minute coalesce. So: set aside what the flow needs until spent
- * slots return; spend the surplus at once; without a surplus, spread the rest evenly.
+ * Bursts are right while the hour has more requests than the flow of changes will need: without a flow,
+ * or with one that fits. Else requests have turns at an even pace. A record may take its turn early, by as much as its lead (rank.ts). So rare changes go at once and hot ones wait, and
+ * the more turns have been taken early, the larger a lead must be: the price of a request follows
+ * from what was spent, and nothing has to forecast it.
  */
 import { SLICES_KEPT, sliceMs } from "./slices.ts";
 import type { Lane } from "../sync/lane.ts";
 
 /** The forecast divides the hour into this many equal parts. */
-export const HOUR_PARTS = 30;
+export const HOUR_PARTS = 15;
 
 /** What pacing is decided from. All of it is shared, so every process decides alike. */
 export interface PacingView {
@@ -20,9 +20,9 @@ export interface PacingView {
   readonly remaining: number;
   /** Slots that return in each of the next HOUR_PARTS parts of the hour. */
   readonly returns: readonly number[];
-  /** Records changed in each of the last SLICES_KEPT whole slices of the hour, newest first. */
+  /** Changes in each of the last SLICES_KEPT whole slices of the hour, newest first. */
   readonly demand: readonly number[];
-  /** Records changed in the current slice, and the part of it that has passed, 0 to 1. */
+  /** Changes in the current slice, and the part of it that has passed, 0 to 1. */
   readonly current: { readonly changed: number; readonly passed: number };
   /** Live records that wait for a request. */
   readonly waiting: number;
@@ -31,33 +31,81 @@ export interface PacingView {
   readonly liveReserve: number;
 }
 
-/** Least time between two permits, ms. 0: at once; undefined: not before more slots return. */
-export type Pace = number | undefined;
+/** When the next permit may be given; undefined: not before more slots return. */
+export type Pace =
+  | {
+      /** Time from one turn to the next, ms. 0: at once. */
+      readonly intervalMs: number;
+      /** The turn may be taken early by this part of the lead of the record served next. */
+      readonly early: number;
+    }
+  | undefined;
+
+const AT_ONCE = { intervalMs: 0, early: 0 };
 
 /**
- * While fewer records wait than this part of the limit, spreading leaves the spare part unspent: a
+ * While fewer records wait than this part of the limit, pacing leaves the spare part unspent: a
  * slightly longer wait costs little then, and the changes that coalesce meanwhile save requests.
  */
 const FEW_WAITING = 0.1;
 const SPARE = 0.03;
 
+/** A turn may be taken early by this part of the lead. */
+const EARLY = 2 / 3;
+
+/** Live requests are planned from this part of the hour on: slots that return sooner cannot bind. */
+const PLANNED_FROM = 2;
+
 export function paceOf(view: PacingView, lane: Lane): Pace {
-  const free = view.remaining - (lane === "bulk" ? view.liveReserve : 0);
-  if (free < 1) return lane === "bulk" ? undefined : 0;
-  const partMs = view.hourMs / HOUR_PARTS;
+  const isLive = lane === "live";
+  const free = view.remaining - (isLive ? 0 : view.liveReserve);
+  if (free < 1) return isLive ? AT_ONCE : undefined;
   const flow = flowOf(view);
+  if (isLive && flow === 0) return AT_ONCE;
+  if (surplusOf(view, free - (isLive ? SPARE * view.limit : 0), flow) >= 1) return AT_ONCE;
+  const rate = evenRate(view, free, isLive ? PLANNED_FROM : 1);
+  return { intervalMs: 1 / rate, early: isLive ? EARLY : 0 };
+}
+
+/**
+ * When the next turn may be taken, if no larger lead comes meanwhile: leads grow with time.
+ * @param turn when the last one was due @param lowestRank of the records that wait
+ */
+export function turnAt(
+  { intervalMs, early }: NonNullable<Pace>,
+  turn: number,
+  lowestRank: number | undefined,
+): number {
+  const due = turn + intervalMs;
+  if (early === 0 || lowestRank === undefined) return due;
+  return Math.min(due, (due + early * lowestRank) / (1 + early));
+}
+
+/** The slots that the flow leaves over until more return. */
+function surplusOf(view: PacingView, free: number, flow: number): number {
+  return Math.min(
+    ...availableIn(view, free).map((available, part) => available - flow * partEnd(view, part)),
+  );
+}
+
+/** The requests per ms that the slots last for, over every stretch that ends in these parts. */
+function evenRate(view: PacingView, free: number, fromPart: number): number {
   const spare =
     view.waiting < FEW_WAITING * view.limit ? Math.min(SPARE * view.limit, free - 1) : 0;
-  let surplus = free;
-  let rate = Number.POSITIVE_INFINITY;
-  let available = free;
-  for (let part = 1; part <= HOUR_PARTS; part += 1) {
-    available += view.returns[part - 1] ?? 0;
-    surplus = Math.min(surplus, available - flow * part * partMs);
-    rate = Math.min(rate, (available - spare) / (part * partMs));
-  }
-  return surplus >= 1 ? 0 : 1 / rate;
+  const rates = availableIn(view, free).map(
+    (available, part) => (available - spare) / partEnd(view, part),
+  );
+  return Math.min(...rates.slice(fromPart - 1));
 }
+
+/** Slots that are free until the end of each part. */
+function availableIn({ returns }: PacingView, free: number): number[] {
+  let available = free;
+  return Array.from({ length: HOUR_PARTS }, (_, part) => (available += returns[part] ?? 0));
+}
+
+const partEnd = ({ hourMs }: PacingView, part: number): number =>
+  ((part + 1) * hourMs) / HOUR_PARTS;
 
 /** Slices in a row with changes that make a flow. */
 const FLOW_FROM = 3;
@@ -66,7 +114,7 @@ const FLOW_FROM = 3;
 const RISE = 4;
 
 /**
- * The flow of changes, in records per ms: the median of the newest slices without a gap. A storm,
+ * The flow of changes per ms: the median of the newest slices without a gap. A storm,
  * however large, leaves the slices around it empty. The end of a flow shows in the current slice,
  * even before that slice is over.
  */
@@ -116,7 +164,7 @@ export function drainsInMs(
 function sentInMs(count: number, view: PacingView, lane: Lane): number {
   const reserve = lane === "bulk" ? view.liveReserve : 0;
   let left = count + reserve - Math.max(0, view.remaining);
-  if (left <= 0) return (count - 1) * (paceOf(view, lane) ?? 0);
+  if (left <= 0) return (count - 1) * (paceOf(view, lane)?.intervalMs ?? 0);
   const partMs = view.hourMs / HOUR_PARTS;
   for (let part = 0; part < HOUR_PARTS; part += 1) {
     const back = view.returns[part] ?? 0;

@@ -22,8 +22,8 @@ export function quotaKeys(prefix: string) {
     /** Sorted set crmCode → when its retry is due, ms; and hash crmCode → its rank. */
     postponed: `${root}:postponed`,
     postponedRanks: `${root}:postponed:ranks`,
-    /** HyperLogLog of the crmCodes changed in one slice of time; the slice's number is appended. */
-    demand: `${root}:demand:`,
+    /** String of a fixed size: usual gaps, and changes in each slice (gaps.ts, lua/slices.lua). */
+    learnt: `${root}:learnt`,
   } as const;
 }
 

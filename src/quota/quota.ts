@@ -76,6 +76,7 @@ export function createQuota(options: QuotaOptions): Quota {
     onPause: options.onPause,
   });
   const waiters = createWaiters();
+  leases.redis.isWaiting = () => waiters.next() !== undefined || leases.isWaiting();
   const issuer = new PermitIssuer({
     waiters,
     pacer,

@@ -66,15 +66,14 @@ export function createSnapshotReader(
   options: SnapshotOptions,
 ): () => Promise<QuotaSnapshot> {
   const script = redisScript<string>(redis, SCRIPT);
-  return async () =>
-    snapshotOf(await script(scriptKeysOf(keys), scriptArgsOf(keys, options)), options);
+  return async () => snapshotOf(await script(scriptKeysOf(keys), scriptArgsOf(options)), options);
 }
 
 export const snapshotReading = (
   keys: QuotaKeys,
   options: SnapshotOptions,
 ): Reading<QuotaSnapshot> =>
-  scriptReading(SCRIPT, scriptKeysOf(keys), scriptArgsOf(keys, options), (reply: string) =>
+  scriptReading(SCRIPT, scriptKeysOf(keys), scriptArgsOf(options), (reply: string) =>
     snapshotOf(reply, options),
   );
 
@@ -83,10 +82,10 @@ const scriptKeysOf = (keys: QuotaKeys): string[] => [
   keys.hourSettings,
   keys.hourExpirations,
   keys.priorities,
+  keys.learnt,
 ];
 
-const scriptArgsOf = (keys: QuotaKeys, { hourMs, hourHoldMs }: SnapshotOptions) => [
-  keys.demand,
+const scriptArgsOf = ({ hourMs, hourHoldMs }: SnapshotOptions) => [
   hourMs,
   hourHoldMs,
   HOUR_PARTS,

@@ -1,6 +1,8 @@
 /** A comparison with all that follows from it: guards, report, plan, and the numbers for the status. */
 import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
 import { join } from "node:path";
+import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
@@ -23,6 +25,8 @@ const MOST_LISTED = 50;
 export interface CompareOptions extends RecordOptions {
   /** When the snapshot was taken, ms; undefined: as its file tells. */
   readonly asOf?: number;
+  /** What began it. */
+  readonly source: ComparisonSource;
   /** Where to write the plan; undefined: into the session's folder. */
   readonly plan?: string;
   /** For so long a plan can be begun, hours. */
@@ -94,6 +98,14 @@ export async function compareSnapshot(
     if (stop === undefined || stop.why === "terminations") {
       await keep(session, summary, performance.now() - startedAt);
     }
+    await note(session, {
+      summary,
+      plan,
+      stop,
+      snapshot,
+      tookMs: performance.now() - startedAt,
+      source: options.source,
+    });
     const terminations =
       stop?.why === "terminations"
         ? firstTerminations(work, terminateMissing, session.mapping)
@@ -122,6 +134,37 @@ async function keep({ stores }: Session, summary: Summary, tookMs: number): Prom
     >,
   });
 }
+
+interface Ended
+  extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
+  readonly snapshot: OpenSnapshot;
+  readonly tookMs: number;
+}
+
+/** For the list of the last comparisons. */
+async function note({ stores }: Session, ended: Ended): Promise<void> {
+  const { plan, snapshot, source, stop, summary, tookMs } = ended;
+  const { counts, records } = summary;
+  const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
+  await stores.comparisons.note({
+    at: stores.clock.now(),
+    tookMs: Math.round(tookMs),
+    source,
+    ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm }),
+    records,
+    equal: counts.equal,
+    drift: Object.fromEntries(differs.map((kind) => [kind, counts[kind]])),
+    ...(stop !== undefined && { stop: stop.why }),
+    ...(plan !== undefined && { plan: notedPlan(plan) }),
+  });
+}
+
+const notedPlan = ({ entries, header: { id, requests } }: OpenPlan): NotedPlan => ({
+  id,
+  entries,
+  requests,
+  host: hostname(),
+});
 
 function valuesOf(
   session: Session,

@@ -1,4 +1,5 @@
 /** When a comparison must not become a plan: what was read is then hardly what the CRM holds. Pure. */
+import type { StopReason } from "../state/comparisons.ts";
 import type { Summary } from "./summary.ts";
 
 /** Fewer records than this are too few to judge by a share. */
@@ -34,7 +35,7 @@ const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
-  | { readonly why: "unusable" | "other_crm" | "nameless" | "empty"; readonly says: string }
+  | { readonly why: Exclude<StopReason, "terminations">; readonly says: string }
   | { readonly why: "terminations"; readonly says: string; readonly terminations: number };
 
 export function stopFor(summary: Summary, options: GuardOptions): Stop | undefined {

@@ -137,9 +137,12 @@ export async function* entriesOf({ file, entries }: OpenPlan): AsyncGenerator<Pl
     line += 1;
     if (line === 0) continue;
     if (line > entries) return;
-    yield entrySchema.parse(parse(text));
+    yield entryIn(text);
   }
 }
+
+/** @throws when the line is no entry. */
+export const entryIn = (line: string): PlanEntry => entrySchema.parse(parse(line));
 
 const addTo = (hash: Hash, line: string): void => void hash.update(`${line}\n`);
 

@@ -128,7 +128,11 @@ async function compareAndApply(
   const found = await compareSnapshot(
     session,
     snapshot,
-    { ...options, maxAge: MAX_AGE_HOURS },
+    {
+      ...options,
+      maxAge: MAX_AGE_HOURS,
+      source: snapshot.listing === undefined ? "folder" : "schedule",
+    },
     progress,
   );
   const { outlook: requests, plan, stop, summary, terminations } = found;

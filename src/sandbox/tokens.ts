@@ -18,7 +18,8 @@ const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).to
  * is 256 random bits instead of a signature: the token is checked against its stored hash.
  */
 export function makeToken(claims: TokenClaims, now: Date): { token: string; stored: StoredToken } {
-  const id = randomBytes(9).toString("base64url");
+  // Commands take it as an argument, which must not begin with "-".
+  const id = randomBytes(9).toString("hex");
   const header = encode({ alg: "HS256", typ: "JWT" });
   const payload = encode({
     iss: "crmsync-sandbox",

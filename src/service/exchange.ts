@@ -1,5 +1,5 @@
 /** One HTTP exchange over undici: deadline, size limit, and the meaning of network errors. */
-import { EnvHttpProxyAgent, errors, type Dispatcher } from "undici";
+import { EnvHttpProxyAgent, errors, type Dispatcher } from "../ops/undici.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { API_PREFIX } from "../service-spec/limits.ts";
 import { StalePermitError, type Permit, type ReplyHeaders } from "../quota/permit.ts";

@@ -1,11 +1,9 @@
 import type { PacingView } from "../quota/pacing.ts";
 
-/** Counts changed records per slice of time, each once, as the HyperLogLogs of the quota do. */
+/** Counts changes per slice of time, as lua/demand-changed.lua does. */
 export class DemandSlices {
   readonly #sliceMs: number;
   readonly #counts = new Map<number, number>();
-  /** The slice in which each record was counted last. */
-  readonly #countedIn = new Map<number, number>();
   #oldest = Number.POSITIVE_INFINITY;
   /** The counts of the slices before this one: they do not change any more. */
   #past: { readonly before: number; readonly demand: readonly number[] } | undefined;
@@ -14,10 +12,8 @@ export class DemandSlices {
     this.#sliceMs = sliceMs;
   }
 
-  count(record: number, at: number): void {
+  count(at: number): void {
     const slice = Math.floor(at / this.#sliceMs);
-    if (this.#countedIn.get(record) === slice) return;
-    this.#countedIn.set(record, slice);
     this.#counts.set(slice, (this.#counts.get(slice) ?? 0) + 1);
     this.#oldest = Math.min(this.#oldest, slice);
   }

@@ -13,6 +13,8 @@ export interface Waiting {
 
 export interface ServiceOrder<Entry extends Waiting = Waiting> {
   readonly size: number;
+  /** The rank of the first record, if ranks are times, ms. */
+  readonly lowestRank?: number | undefined;
   /** A record begins to wait. */
   add(entry: Entry): void;
   /** A further change of a record that waits has come. */

@@ -3,12 +3,13 @@
  * permits. The pacing is the daemon's own code (src/quota/pacing.ts) on the view that the quota
  * would give it; the two windows, and the turns of src/quota/lua/claim-turn.lua, are modelled exactly.
  */
-import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../quota/pacing.ts";
-import { priorityBonusMs, SLICES_KEPT, sliceMs } from "../quota/slices.ts";
+import { HOUR_PARTS, paceOf, turnAt, type Pace, type PacingView } from "../quota/pacing.ts";
+import { SLICES_KEPT, sliceMs } from "../quota/slices.ts";
 import type { Lane } from "../sync/lane.ts";
 import { laneOf, type Change } from "./change.ts";
+import { DemandOrder } from "./demand-order.ts";
 import { DemandSlices } from "./demand-slices.ts";
-import { RankedOrder, type ServiceOrder } from "./service-order.ts";
+import type { ServiceOrder } from "./service-order.ts";
 import { SlotLog } from "./slot-log.ts";
 import { WaitingRecords, type Taken } from "./waiting-records.ts";
 
@@ -54,15 +55,12 @@ export interface Run {
 const PERMIT_MS = 3;
 
 /** A waiter asks again at least this often. */
-const ASK_AGAIN_MS = 1000;
+const ASK_AGAIN_MS = 500;
 
-/** What crmsync does: docs/adr/0003. */
+/** What crmsync does: docs/adr/0026. */
 export const CRMSYNC: Strategy = {
   pace: paceOf,
-  order: ({ hourMs }) => {
-    const bonusMs = priorityBonusMs(hourMs);
-    return new RankedOrder(({ first, changes }) => first - bonusMs * (changes.length - 1));
-  },
+  order: ({ hourMs }) => new DemandOrder(hourMs),
 };
 
 /** @param changes in the order of their times. */
@@ -80,6 +78,7 @@ class Simulation {
   readonly #changes: readonly Change[];
   readonly #settings: Settings;
   readonly #strategy: Strategy;
+  readonly #live: ServiceOrder;
   readonly #records: WaitingRecords;
   readonly #hour: SlotLog;
   readonly #burst: SlotLog;
@@ -98,11 +97,8 @@ class Simulation {
     this.#changes = changes;
     this.#settings = settings;
     this.#strategy = strategy;
-    this.#records = new WaitingRecords(
-      changes,
-      strategy.order(settings),
-      settings.readsFirst ?? false,
-    );
+    this.#live = strategy.order(settings);
+    this.#records = new WaitingRecords(changes, this.#live, settings.readsFirst ?? false);
     this.#hour = new SlotLog(settings.perHour, settings.hourMs);
     this.#burst = new SlotLog(settings.burst, settings.burstMs);
     this.#demand = new DemandSlices(sliceMs(settings.hourMs));
@@ -131,13 +127,13 @@ class Simulation {
       this.#exhaustedMs += Math.max(0, this.#hour.freeAt - this.#now);
       return this.#advanceTo(slotAt);
     }
-    const interval = this.#strategy.pace(this.#view(), lane);
-    const turnAt = interval === undefined ? this.#hour.nextReturnAt : this.#turnAt(interval);
+    const pace = this.#strategy.pace(this.#view(), lane);
+    const turnAt = pace === undefined ? this.#hour.nextReturnAt : this.#turnAt(pace);
     if (turnAt > this.#now) {
-      const askAgainAt = interval === undefined ? turnAt : this.#now + ASK_AGAIN_MS;
+      const askAgainAt = pace === undefined ? turnAt : this.#now + ASK_AGAIN_MS;
       return this.#advanceTo(Math.min(turnAt, askAgainAt, this.#nextChangeAt));
     }
-    return this.#send(lane, interval ?? 0);
+    return this.#send(lane, pace?.intervalMs ?? 0);
   }
 
   get #lane(): Lane | undefined {
@@ -154,8 +150,11 @@ class Simulation {
   }
 
   /** When claim-turn.lua gives the next turn, as far as is known now. */
-  #turnAt(interval: number): number {
-    const evenAt = this.#turn + interval;
+  #turnAt(pace: NonNullable<Pace>): number {
+    const evenAt =
+      pace.intervalMs > 0
+        ? turnAt(pace, this.#turn, this.#live.lowestRank)
+        : Number.NEGATIVE_INFINITY;
     if (!this.#settings.steady) return evenAt;
     const { burst, hourMs, perHour } = this.#settings;
     const depth = Math.max(1, Math.floor(burst / 2));
@@ -197,7 +196,7 @@ class Simulation {
   #arrive(): void {
     const change = this.#changes[this.#nextChange] as Change;
     const waits = this.#records.arrive(this.#nextChange);
-    if (waits && laneOf(change) === "live") this.#demand.count(change.record, change.at);
+    if (waits && laneOf(change) === "live") this.#demand.count(change.at);
     this.#nextChange += 1;
   }
 

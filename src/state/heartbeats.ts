@@ -8,11 +8,11 @@ import { nowReading } from "./redis-clock.ts";
 /** How often a process writes its heartbeat. */
 export const HEARTBEAT_EVERY_MS = 5000;
 
-/** A process without a heartbeat for this long hangs or was killed, ms. */
-const QUIET_MS = 12_000;
+/** A process whose heartbeat is late by so much hangs or was killed, ms. */
+const QUIET_MS = 7000;
 
-/** After this long without a heartbeat a process counts as ended. */
-const ENDED_AFTER_MS = 30_000;
+/** A process whose heartbeat is late by so much counts as ended, ms. */
+const ENDED_AFTER_MS = 25_000;
 
 /** For how long the last heartbeat of a process is kept that ended without leaving. */
 const KEPT_MS = 3_600_000;
@@ -29,6 +29,8 @@ export interface ProcessInfo {
   readonly stateVersion?: number;
   readonly roles: readonly string[];
   readonly startedAt: number;
+  /** How soon its next heartbeat follows, ms; absent: HEARTBEAT_EVERY_MS. */
+  readonly nextMs?: number;
   /** How long Redis takes to answer it, ms; not known at its very start. */
   readonly pingMs?: number;
   /** How far its machine's clock is ahead of Redis' clock, ms; negative: behind. */
@@ -88,11 +90,14 @@ export class Heartbeats {
   }
 }
 
-export const isQuiet = (now: number, { seenAt }: RunningProcess): boolean =>
-  now - seenAt > QUIET_MS;
+/** How late its heartbeat is, ms; negative: it is not due yet. */
+const lateMs = (now: number, { seenAt, nextMs = HEARTBEAT_EVERY_MS }: RunningProcess): number =>
+  now - seenAt - nextMs;
+
+export const isQuiet = (now: number, one: RunningProcess): boolean => lateMs(now, one) > QUIET_MS;
 
 /** The processes that run, oldest first. @param now Redis' time, ms */
 export const runningAt = (now: number, all: readonly RunningProcess[]): RunningProcess[] =>
   all
-    .filter(({ seenAt }) => now - seenAt <= ENDED_AFTER_MS)
+    .filter((one) => lateMs(now, one) <= ENDED_AFTER_MS)
     .sort((a, b) => a.startedAt - b.startedAt || a.id.localeCompare(b.id));

@@ -8,6 +8,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import type { Sealing } from "./sealing.ts";
+import { openTexts, readStagedFields } from "./staged-values.ts";
 
 export interface HeldTermination {
   readonly crmCode: string;
@@ -73,18 +74,22 @@ export class HeldTerminations {
 
   async find(crmCode: string): Promise<HeldTermination | undefined> {
     const key = this.#keys.staged(crmCode);
-    const [heldAt, [version, heldVersion, time, lane, event]] = await Promise.all([
+    const [heldAt, fields] = await Promise.all([
       this.#redis.zscore(this.#keys.heldTerminations, crmCode),
-      this.#redis.hmget(key, "v", "hv", "t", "l", "ev"),
+      readStagedFields(this.#redis, key),
     ]);
+    const [version, heldVersion, time, lane] = ["v", "hv", "t", "l"].map((name) =>
+      fields.get(name)?.toString(),
+    );
     // An older program may have replaced it without knowing of it.
     if (heldAt === null || !version || version !== heldVersion) return undefined;
+    const { event } = await openTexts(fields, crmCode, this.#sealing);
     return {
       crmCode,
       heldAt: Number(heldAt),
       time: Number(time),
-      lane: lane as Lane,
-      event: await this.#sealing.open(event ?? "", crmCode),
+      lane: (lane ?? "live") as Lane,
+      event,
     };
   }
 

@@ -96,7 +96,7 @@ export const originOf = ({ source, subject }: NotedEvent): string =>
 /** All of an event's body after its result, which stage.lua decides. */
 export function eventTail(
   event: NotedEvent,
-  { ignored, problems }: Partial<Pick<EventStep, "ignored" | "problems">>,
+  { ignored, problems, whens }: Partial<Pick<EventStep, "ignored" | "problems" | "whens">>,
 ): string {
   const { id, redriven, time, type, warnings } = event;
   const parts = [
@@ -106,7 +106,8 @@ export function eventTail(
     time === undefined || Number.isNaN(time) ? "" : time.toString(36),
     warnings.slice(0, NAMES_MAX).join(","),
     ignored,
-    ...problemParts(problems),
+    ...(problems === undefined ? ["", "", ""] : problemParts(problems)),
+    whens,
   ];
   return join(parts);
 }
@@ -198,7 +199,10 @@ function readEvent(
     time = "",
     warnings = "",
     ignored = "",
-    ...rest
+    reason = "",
+    fields = "",
+    rule = "",
+    whens,
   ]: readonly string[],
   [source, subject]: readonly [string, string],
 ): EventStep | undefined {
@@ -218,7 +222,8 @@ function readEvent(
     result: known,
     coalesced: result.includes("c", 1),
     ignored: ignored === "" ? undefined : (ignored as IgnoreReason),
-    problems: readProblems(rest),
+    whens,
+    problems: readProblems([reason, fields, rule]),
   };
 }
 

@@ -40,7 +40,10 @@ export class History {
   }
 
   /** Keys and arguments by which stage.lua notes an event. */
-  ofEvent(crmCode: string, step: Pick<EventStep, "event" | "ignored"> | undefined): ScriptNote {
+  ofEvent(
+    crmCode: string,
+    step: Pick<EventStep, "event" | "ignored" | "whens"> | undefined,
+  ): ScriptNote {
     const { event } = step ?? {};
     const keys = [
       this.#keys.history("crmCode", crmCode),
@@ -75,7 +78,16 @@ export class History {
   /** crmCodes to which a record of the CRM led, newest first. */
   async codesOf(subject: string): Promise<string[]> {
     const text = (await this.#redis.get(this.#keys.historyCodes(subject))) ?? "";
-    return text.split("\n").filter((code) => code !== "");
+    const told = text.split("\n").filter((code) => code !== "");
+    const recordId = subject.slice(subject.indexOf("/") + 1);
+    const isOwnId = !told.includes(recordId) && (await this.#isOf(recordId, subject));
+    return isOwnId ? [...told, recordId] : told;
+  }
+
+  /** Whether the history of a relation has events of this record. */
+  async #isOf(crmCode: string, subject: string): Promise<boolean> {
+    const steps = await this.read({ crmCode });
+    return steps.some((step) => step.kind === "event" && step.event.subject === subject);
   }
 
   /** Whether anything is kept under the name of a record in the CRM. */

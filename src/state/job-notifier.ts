@@ -5,16 +5,17 @@ import type { Keys } from "./keys.ts";
 
 export class JobNotifier {
   readonly #subscriber: Redis;
+  readonly #publisher: Redis;
+  readonly #channel: string;
   readonly #listeners = new Set<(heard: string) => void>();
   #heard = 0;
 
   /** @param subscriber a client for this only: a subscribed client can send no other commands. */
-  constructor(subscriber: Redis, keys: Keys) {
+  constructor(subscriber: Redis, publisher: Redis, keys: Keys) {
     this.#subscriber = subscriber;
-    this.#subscriber.on("message", (_channel: string, heard: string) => {
-      this.#heard += 1;
-      for (const listener of this.#listeners) listener(heard);
-    });
+    this.#publisher = publisher;
+    this.#channel = keys.jobsAdded;
+    this.#subscriber.on("message", (_channel: string, heard: string) => this.wake(heard));
     // The client subscribes again by itself after a reconnection.
     this.#subscriber.subscribe(keys.jobsAdded).catch(() => {});
   }
@@ -22,6 +23,17 @@ export class JobNotifier {
   /** Notifications so far. Read it before you check for work and pass it to `wait`: none is missed. */
   get heard(): number {
     return this.#heard;
+  }
+
+  /** Ends the waits of this process, as a notification would. */
+  wake(heard = "look"): void {
+    this.#heard += 1;
+    for (const listener of this.#listeners) listener(heard);
+  }
+
+  /** @param message `look`: no job was added, but every process is to look at what it rarely looks at. */
+  async notify(message: "look"): Promise<void> {
+    await this.#publisher.publish(this.#channel, message);
   }
 
   /** Calls back with every notification (`jobsAdded` in keys.ts), until the returned function is called. */

@@ -3,7 +3,7 @@
  * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Lane } from "../sync/lane.ts";
 
 export interface Keys {
@@ -35,8 +35,12 @@ export interface Keys {
   readonly wentBackwards: string;
   /** Set while one process warms the ledger. */
   readonly warmUpOwner: string;
+  /** Set until the next sweep of any process is due. */
+  readonly sweeping: string;
   /** Set while the ledger needs no sweeping. */
   readonly ledgerSwept: string;
+  /** Hash lane → where the next sweep goes on among the records that wait. */
+  readonly swept: string;
   /** Sorted set crmCode → when its first unsynced event arrived, ms. */
   unsynced(lane: Lane): string;
   /** Sorted set crmCode → when its termination was sent last, ms; those of the last 24 hours count. */
@@ -102,6 +106,8 @@ export interface Keys {
   readonly auditHeads: string;
   /** Hash: what the last reconciliation found (fields: reconciliations.ts). */
   readonly reconciliation: string;
+  /** Sorted set comparison, as JSON → when it ended, ms: the last ones; expires. */
+  readonly comparisons: string;
   /** Hash: how far a plan was carried out; expires. */
   plan(id: string): string;
   /** Hash: the plan that was begun last and is not finished (fields: lua/note-plan.lua); expires. */
@@ -158,7 +164,9 @@ export function keysOf(prefix: string): Keys {
     stateMigration: `${prefix}:state-version:migration`,
     wentBackwards: `${prefix}:went-backwards`,
     warmUpOwner: `${prefix}:warm-up:owner`,
+    sweeping: `${prefix}:sweeping`,
     ledgerSwept: `${prefix}:ledger:swept`,
+    swept: `${prefix}:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     terminations: `${prefix}:terminations`,
     heldTerminations: `${prefix}:terminations:held`,
@@ -192,6 +200,7 @@ export function keysOf(prefix: string): Keys {
     auditOwner: `${prefix}:audit:owner`,
     auditHeads: `${prefix}:audit:heads`,
     reconciliation: `${prefix}:reconciliation`,
+    comparisons: `${prefix}:reconciliation:comparisons`,
     plan: (id) => `${prefix}:reconciliation:plan:${id}`,
     feedingPlan: `${prefix}:reconciliation:feeding`,
     planOwner: `${prefix}:reconciliation:owner`,
@@ -215,8 +224,7 @@ export function keysOf(prefix: string): Keys {
 }
 
 /** Names a record so that its crmCode cannot be read from it. */
-const hashOf = (crmCode: string): string =>
-  createHash("sha256").update(crmCode).digest("base64url").slice(0, 22);
+const hashOf = (crmCode: string): string => hash("sha256", crmCode, "base64url").slice(0, 22);
 
 /** Tenants of one hash tag share one clock, because their scripts know no more than their keys. */
 const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

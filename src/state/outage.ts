@@ -141,6 +141,11 @@ export class Outage {
     return failing >= (await this.#runningProcesses());
   }
 
+  /** Whether no failure is counted: a request may be tried without a claim. */
+  async isFree(): Promise<boolean> {
+    return this.#pausedUntil <= this.#now() && (await this.#redis.exists(this.#key)) === 0;
+  }
+
   /** Reads the outage without claiming a try; undefined when there is none. */
   current(): Promise<OutageView | undefined> {
     return readOne(this.#redis, this.reading());

@@ -2,6 +2,7 @@
  * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
  * beside it, so a job never carries an old state.
  */
+import { createHash } from "node:crypto";
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { addAll, SHORT_STREAMS } from "../event/add-all.ts";
@@ -11,9 +12,25 @@ import type { Keys } from "./keys.ts";
 
 export const SYNC_QUEUE = "sync";
 
-/** Jobs without a priority come before those with one: live before bulk. */
+/**
+ * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, each look
+ * for one among a million takes a tenth of a second.
+ */
+const LIVE_PRIORITY = 1;
 const BULK_PRIORITY = 10;
 const BULK_RETRY_PRIORITY = 5;
+
+/**
+ * Redis keeps the hash of a job in a third of the room while no value is longer than 64 bytes, and BullMQ
+ * writes the options as JSON. `attempts: undefined` leaves out its default, 0; the sync worker removes
+ * every job that has ended.
+ */
+const SHORT_OPTIONS = { attempts: undefined } as object;
+const ID_LENGTH = 10;
+
+/** BullMQ scores a job that waits by its priority × 2³², plus a running number. */
+const SCORE_PER_PRIORITY = 2 ** 32;
+const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
 
 /** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
 const SCORE_PER_MS = 4096;
@@ -35,12 +52,19 @@ export interface Pointer {
   readonly crmCode: string;
 }
 
+/** A job that waits, and the key that holds the token of its worker once one has it. */
+export interface FirstJob extends Pointer {
+  readonly lockKey: string;
+}
+
 export class PointerQueue {
   readonly queue: Queue<Pointer>;
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #misplaced: RedisScript<[string[], string[]]>;
   readonly #due: RedisScript<[number, number]>;
+  readonly #first: RedisScript<[id: string, data: string] | null>;
+  readonly #bringForward: RedisScript<["gone" | "first" | "running" | "delayed", ...string[]]>;
 
   constructor(
     redis: Redis,
@@ -55,12 +79,13 @@ export class PointerQueue {
       connection: redis,
       prefix,
       streams: SHORT_STREAMS,
-      defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
     });
     // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
     this.queue.on("error", () => {});
     this.#misplaced = redisScript(redis, new URL("./lua/misplaced-jobs.lua", import.meta.url));
+    this.#first = redisScript(redis, new URL("./lua/first-job.lua", import.meta.url));
     this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));
+    this.#bringForward = redisScript(redis, new URL("./lua/bring-forward.lua", import.meta.url));
   }
 
   /** Adds jobs. A record whose job waits gets no second one; one whose job runs gets one more. */
@@ -71,8 +96,9 @@ export class PointerQueue {
         name: "sync",
         data: { crmCode },
         opts: {
-          deduplication: { id: crmCode, keepLastIfActive: true },
-          ...(lane === "bulk" && { priority: BULK_PRIORITY }),
+          ...SHORT_OPTIONS,
+          deduplication: { id: pointerId(crmCode), keepLastIfActive: true },
+          priority: lane === "bulk" ? BULK_PRIORITY : LIVE_PRIORITY,
         },
       })),
     );
@@ -85,33 +111,51 @@ export class PointerQueue {
    * retry of an older state. Does nothing to a job that runs or waits in the live lane.
    */
   async expedite(crmCode: string): Promise<void> {
-    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const id = await this.#jobIdOf(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
     if (job === undefined) return;
-    if ((job.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+    if (isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
     if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
   /** Puts the job of a record before all other jobs, if it waits or its retry is due. */
   async bringForward(crmCode: string): Promise<Brought> {
-    const id = await this.queue.getDeduplicationJobId(crmCode);
-    const job = id === null ? undefined : await this.queue.getJob(id);
-    if (job === undefined) return { kind: "gone" };
-    const state = await job.getState();
-    if (state === "active") return { kind: "later", afterMs: RUNNING_MS };
-    if (state === "delayed") {
-      const afterMs = (await this.#dueAt(job)) - Date.now();
-      if (afterMs > 0) return { kind: "later", afterMs };
-      await job.promote().catch(ignoreNotDelayed);
+    const lists = ["wait", "prioritized", "delayed", "active"].map((name) =>
+      this.queue.toKey(name),
+    );
+    const keys = [this.#keyOf(crmCode), ...lists];
+    const [found, score, id = ""] = await this.#bringForward(keys, [this.queue.toKey("")]);
+    switch (found) {
+      case "gone":
+      case "first":
+        return { kind: found };
+      case "running":
+        return { kind: "later", afterMs: RUNNING_MS };
+      case "delayed": {
+        const afterMs = Math.floor(Number(score) / SCORE_PER_MS) - Date.now();
+        if (afterMs > 0) return { kind: "later", afterMs };
+        const job = await this.queue.getJob(id);
+        await job?.promote().catch(ignoreNotDelayed);
+        return this.bringForward(crmCode);
+      }
     }
-    const first: Brought = { kind: "first" };
-    return job.changePriority({ priority: 0, lifo: true }).then(() => first, goneOrThrow);
+  }
+
+  /** The job that is the next one; undefined when none waits in the live lane. */
+  async first(): Promise<FirstJob | undefined> {
+    const found = await this.#first(
+      [this.queue.toKey("wait"), this.queue.toKey("prioritized")],
+      [this.queue.toKey(""), FIRST_BULK_SCORE],
+    );
+    if (found === null) return undefined;
+    const [id, data] = found;
+    return { lockKey: `${this.queue.toKey(id)}:lock`, ...(JSON.parse(data) as Pointer) };
   }
 
   /** When the job of a record is due, ms (undefined: it may run now); undefined without a job. */
   async waitOf(crmCode: string): Promise<{ readonly dueAt: number | undefined } | undefined> {
-    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const id = await this.#jobIdOf(crmCode);
     const job = id === null ? undefined : await this.queue.getJob(id);
     if (job === undefined) return undefined;
     return { dueAt: (await this.#dueAt(job)) || undefined };
@@ -119,36 +163,46 @@ export class PointerQueue {
 
   /** How many bulk jobs go before that of a record; undefined when it is no bulk job that waits. */
   async bulkAhead(crmCode: string): Promise<number | undefined> {
-    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const id = await this.#jobIdOf(crmCode);
     if (id === null) return undefined;
     const key = this.queue.toKey("prioritized");
     const score = await this.#redis.zscore(key, id);
-    return score === null ? undefined : this.#redis.zcount(key, "-inf", `(${score}`);
+    if (score === null || Number(score) < FIRST_BULK_SCORE) return undefined;
+    return this.#redis.zcount(key, FIRST_BULK_SCORE, `(${score}`);
   }
 
   /** Whether a record has a job. */
   async hasJob(crmCode: string): Promise<boolean> {
-    return (await this.queue.getDeduplicationJobId(crmCode)) !== null;
+    return (await this.#jobIdOf(crmCode)) !== null;
   }
 
   /** Removes the job of a record, unless it runs. */
   async remove(crmCode: string): Promise<void> {
-    const id = await this.queue.getDeduplicationJobId(crmCode);
+    const id = await this.#jobIdOf(crmCode);
     if (id === null) return;
     const job = await this.queue.getJob(id);
-    if (job === undefined) await this.queue.removeDeduplicationKey(crmCode);
+    if (job === undefined) await this.queue.removeDeduplicationKey(pointerId(crmCode));
     else await this.queue.remove(id);
   }
 
   /** Removes the jobs of these records, except those that run. */
   async removeAll(crmCodes: readonly string[]): Promise<void> {
     if (crmCodes.length === 0) return;
-    const ids = await this.#redis.mget(crmCodes.map((one) => this.queue.toKey(`de:${one}`)));
+    const ids = await this.#redis.mget(crmCodes.map((one) => this.#keyOf(one)));
     const known = ids.filter((id) => id !== null);
     for (let from = 0; from < known.length; from += REMOVED_AT_ONCE) {
       const some = known.slice(from, from + REMOVED_AT_ONCE);
       await Promise.all(some.map((id) => this.queue.remove(id, { removeChildren: false })));
     }
+  }
+
+  /** The key under which BullMQ has the id of a record's job. */
+  #keyOf(crmCode: string): string {
+    return this.queue.toKey(`de:${pointerId(crmCode)}`);
+  }
+
+  #jobIdOf(crmCode: string): Promise<string | null> {
+    return this.queue.getDeduplicationJobId(pointerId(crmCode));
   }
 
   /** When a delayed job is due; 0 when it is not delayed any more. */
@@ -160,7 +214,7 @@ export class PointerQueue {
   /** Lets the retry of a bulk record go before the other bulk jobs, as it did before it failed. */
   async retryBeforeBulk(job: Job<Pointer>): Promise<void> {
     if (job.priority !== BULK_PRIORITY) return;
-    await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(goneOrThrow);
+    await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(ignoreGone);
   }
 
   /** The records among these that have no job, and those whose job is in the lane bulk. */
@@ -168,14 +222,15 @@ export class PointerQueue {
     crmCodes: readonly string[],
   ): Promise<{ readonly withoutJob: readonly string[]; readonly inBulk: readonly string[] }> {
     if (crmCodes.length === 0) return { withoutJob: [], inBulk: [] };
-    const keys = crmCodes.map((crmCode) => this.queue.toKey(`de:${crmCode}`));
-    const [withoutJob, inBulk] = await this.#misplaced(keys, [this.queue.toKey(""), ...crmCodes]);
+    const keys = crmCodes.map((crmCode) => this.#keyOf(crmCode));
+    const args = [this.queue.toKey(""), LIVE_PRIORITY, ...crmCodes];
+    const [withoutJob, inBulk] = await this.#misplaced(keys, args);
     return { withoutJob, inBulk };
   }
 
   /** Puts a job that runs back among those of the bulk lane: its change may not be sent now. */
   async park(job: Job<Pointer>, token: string): Promise<void> {
-    if ((job.priority ?? 0) === 0) await job.changePriority({ priority: BULK_PRIORITY });
+    if (!isBulk(job)) await job.changePriority({ priority: BULK_PRIORITY });
     await job.moveToWait(token);
   }
 
@@ -183,7 +238,7 @@ export class PointerQueue {
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));
     const keys = [...states, this.#keys.bulkPause];
-    const [live, bulk] = await this.#due(keys, [(now + 1) * SCORE_PER_MS - 1]);
+    const [live, bulk] = await this.#due(keys, [(now + 1) * SCORE_PER_MS - 1, FIRST_BULK_SCORE]);
     return { live, bulk };
   }
 
@@ -192,13 +247,24 @@ export class PointerQueue {
   }
 }
 
+/**
+ * By what BullMQ knows the job of a record. Should two long crmCodes share one (less than once in 30,000
+ * backlogs of a million), the sweep gives the second record its job when that of the first has ended.
+ */
+function pointerId(crmCode: string): string {
+  if (Buffer.byteLength(crmCode) <= ID_LENGTH && !crmCode.startsWith("#")) return crmCode;
+  const hash = createHash("sha256").update(crmCode).digest("base64url");
+  return `#${hash.slice(0, ID_LENGTH - 1)}`;
+}
+
 /** The job became due, or ended, between the check and the call. */
 function ignoreNotDelayed(error: unknown): void {
   const { code } = error as { code?: unknown };
   if (code !== ErrorCode.JobNotInState && code !== ErrorCode.JobNotExist) throw error;
 }
 
-function goneOrThrow(error: unknown): Brought {
+function ignoreGone(error: unknown): void {
   if ((error as { code?: unknown }).code !== ErrorCode.JobNotExist) throw error;
-  return { kind: "gone" };
 }
+
+const isBulk = ({ priority }: Job): boolean => priority > LIVE_PRIORITY;

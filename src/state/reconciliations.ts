@@ -34,6 +34,8 @@ export interface PlanProgress {
   readonly state: "running" | "done" | "cancelled";
   /** Entries that were carried out. */
   readonly done: number;
+  /** When that was noted last, ms; undefined when an older release has noted it. */
+  readonly at?: number | undefined;
   /** Differences that were repaired: what was sent for them has arrived, or nothing was needed. */
   readonly repaired: ByKind;
 }
@@ -99,10 +101,15 @@ export class Reconciliations {
 
   /** Undefined for a plan that was not used. */
   async progress(planId: string): Promise<PlanProgress | undefined> {
-    const { state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
+    const { at, state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
     if (state !== "running" && state !== "done" && state !== "cancelled") return undefined;
     const repaired = DRIFT_KINDS.map((kind) => [kind, Number(more[`repaired:${kind}`] ?? 0)]);
-    return { state, done: Number(done ?? 0), repaired: Object.fromEntries(repaired) as ByKind };
+    return {
+      state,
+      done: Number(done ?? 0),
+      at: at === undefined ? undefined : Number(at),
+      repaired: Object.fromEntries(repaired) as ByKind,
+    };
   }
 
   /** @returns false when the plan was cancelled. */

@@ -74,15 +74,22 @@ export class RedisClock {
     this.#setKnown = resolve;
   }
 
-  /** Reads the clock. @returns the step of Redis' clock that this call has taken out, ms; else 0. */
-  async measure(): Promise<number> {
-    const first = await this.#readOnce();
-    const second = tripMs(first) > SLOW_MS ? await this.#readOnce() : first;
+  /**
+   * Reads the clock. @returns the step of Redis' clock that this call has taken out, ms; else 0.
+   * @param isRare no process has read it lately, so that none could confirm it: a step is left in, and
+   * `undefined` says that it must be read again, after the others have.
+   */
+  async measure(isRare?: false): Promise<number>;
+  async measure(isRare: boolean): Promise<number | undefined>;
+  async measure(isRare = false): Promise<number | undefined> {
+    const first = await this.#readOnce(!isRare);
+    const second = tripMs(first) > SLOW_MS ? await this.#readOnce(!isRare) : first;
     const read = tripMs(second) < tripMs(first) ? second : first;
     this.#aheadMs = ownNow() - (read.own + performance.now() - read.asked - tripMs(read) / 2);
     this.#roundTripsMs = [...this.#roundTripsMs, tripMs(read)].slice(-ROUND_TRIPS);
     const stepMs = this.#stepIn(read);
     if (stepMs !== 0) {
+      if (isRare) return undefined;
       const args = [read.offset, Math.round(stepMs), STEP_MS];
       // If another process was first, the next measurement finds the clock corrected.
       return (await this.#correct([this.#keys.clock], args)) === 1 ? stepMs : 0;
@@ -106,9 +113,11 @@ export class RedisClock {
     this.#setKnown();
   }
 
-  async #readOnce(): Promise<Read> {
+  /** @param confirms whether to note in Redis that the clock is where it is expected. */
+  async #readOnce(confirms: boolean): Promise<Read> {
     const asked = performance.now();
-    const args = [...APPROACH, this.nowIfKnown() ?? "", STEP_MS];
+    const expected = confirms ? this.nowIfKnown() : undefined;
+    const args = [...APPROACH, expected ?? "", STEP_MS];
     const [seconds, micros, offset, confirmed] = await this.#read([this.#keys.clock], args);
     return {
       own: Number(seconds) * 1000 + Number(micros) / 1000,

@@ -66,15 +66,28 @@ const TIGHT_AT = 0.75;
 export const isClosed = ({ usedBytes, limitBytes }: Memory, wasClosed = false): boolean =>
   limitBytes > 0 && usedBytes >= limitBytes * (wasClosed ? OPEN_AT : CLOSED_AT);
 
-/** An open gate is asked again after this, ms; a closed one at each question. */
-const OPEN_FOR_MS = 100;
+/**
+ * An open gate is asked again after this, ms: the sooner, the less is missing until it closes; a closed
+ * one at each question.
+ */
+const OPEN_FOR_MS = { least: 100, most: 5000 } as const;
+
+/** Faster than anything fills a Redis, bytes in a millisecond. */
+const FASTEST_FILLING = 200_000;
+
+const openForMs = ({ usedBytes, limitBytes }: Memory): number => {
+  if (limitBytes === 0) return OPEN_FOR_MS.most;
+  const fullInMs = (limitBytes * CLOSED_AT - usedBytes) / FASTEST_FILLING;
+  return Math.min(Math.max(fullInMs, OPEN_FOR_MS.least), OPEN_FOR_MS.most);
+};
 
 /** Keeps events out while Redis is nearly full. */
 export class MemoryGate {
   readonly #redis: Redis;
   #closed = false;
   #share = 0;
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #askAgainAt = Number.NEGATIVE_INFINITY;
+  #asking: Promise<boolean> | undefined;
 
   constructor(redis: Redis) {
     this.#redis = redis;
@@ -85,13 +98,20 @@ export class MemoryGate {
     return this.#share >= TIGHT_AT;
   }
 
+  /** Questions that are asked while Redis answers one get its answer. */
   async isClosed(): Promise<boolean> {
-    if (!this.#closed && performance.now() - this.#askedAt < OPEN_FOR_MS) return false;
+    if (!this.#closed && performance.now() < this.#askAgainAt) return false;
+    this.#asking ??= this.#ask().finally(() => (this.#asking = undefined));
+    return this.#asking;
+  }
+
+  async #ask(): Promise<boolean> {
+    const askedAt = performance.now();
     const field = fieldsOf(await this.#redis.info("memory"));
     const memory = memoryOf(field);
     this.#share = memory.limitBytes > 0 ? memory.usedBytes / memory.limitBytes : 0;
     this.#closed = isClosed(memory, this.#closed);
-    this.#askedAt = performance.now();
+    this.#askAgainAt = askedAt + openForMs(memory);
     return this.#closed;
   }
 }

@@ -31,7 +31,7 @@ export class Replication {
 
   /** Resolves when a replica has all that this connection has written, or cannot have it in time. */
   async confirm(): Promise<void> {
-    if (performance.now() < this.#lateUntil || (await this.#count()) === 0) return;
+    if (performance.now() < this.#lateUntil || (await this.count()) === 0) return;
     await (this.#next ??= this.#wait());
   }
 
@@ -44,7 +44,8 @@ export class Replication {
     this.#onLate();
   }
 
-  async #count(): Promise<number> {
+  /** Replicas at present, or a moment ago. */
+  async count(): Promise<number> {
     const now = performance.now();
     if (now - this.#countedAt > COUNTED_FOR_MS) {
       this.#replicas = onlineReplicas(await this.#redis.info("replication"));

@@ -8,7 +8,8 @@ import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.t
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
-import { UnknownKey, type Sealing } from "./sealing.ts";
+import { isBytes, UnknownKey, type Sealing } from "./sealing.ts";
+import { readStagedFields } from "./staged-values.ts";
 
 /** Entries read, and sealed, at once. */
 const CHUNK = 200;
@@ -48,6 +49,7 @@ export class Resealing {
   readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #replace: RedisScript<number>;
+  readonly #replaceStaged: RedisScript<number>;
   #found = 0;
   #missing = new Map<string, number>();
 
@@ -56,6 +58,7 @@ export class Resealing {
     this.#keys = keys;
     this.#sealing = sealing;
     this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
+    this.#replaceStaged = redisScript(redis, new URL("./lua/replace-staged.lua", import.meta.url));
   }
 
   /** Whether this process may seal now; one may at a time. */
@@ -122,11 +125,16 @@ export class Resealing {
 
   async #resealStaged(crmCode: string): Promise<void> {
     const key = this.#keys.staged(crmCode);
-    const place = { key, about: () => crmCode };
-    const values = await this.#redis.hmget(key, ...STAGED);
-    for (const [index, field] of STAGED.entries()) {
-      const value = values[index];
-      if (value) await this.#resealField(place, field, value);
+    const fields = await readStagedFields(this.#redis, key);
+    for (const name of STAGED) {
+      const value = fields.get(name);
+      if (value === undefined || value.length === 0) continue;
+      const sealed = isBytes(value)
+        ? await this.#again(this.#sealing.areCurrent(value), () =>
+            this.#sealing.sealBytes(this.#sealing.openBytes(value, crmCode), crmCode),
+          )
+        : await this.#sealAgain(value.toString("utf8"), crmCode);
+      if (sealed !== undefined) await this.#replaceStaged([key], [name, value, sealed]);
     }
   }
 
@@ -146,12 +154,21 @@ export class Resealing {
     if (sealed !== undefined) await job.updateData({ sealed }).catch(() => {});
   }
 
+  #sealAgain(text: string, about: string): Promise<string | undefined> {
+    return this.#again(this.#sealing.isCurrent(text), async () =>
+      this.#sealing.seal(await this.#sealing.open(text, about), about),
+    );
+  }
+
   /** @returns undefined when it is sealed with the present key, or cannot be opened. */
-  async #sealAgain(text: string, about: string): Promise<string | undefined> {
-    if (this.#sealing.isCurrent(text)) return undefined;
+  async #again<Value>(
+    isCurrent: boolean,
+    seal: () => Value | Promise<Value>,
+  ): Promise<Value | undefined> {
+    if (isCurrent) return undefined;
     this.#found += 1;
     try {
-      return await this.#sealing.seal(await this.#sealing.open(text, about), about);
+      return await seal();
     } catch (error) {
       if (error instanceof UnknownKey) {
         this.#missing.set(error.keyId, (this.#missing.get(error.keyId) ?? 0) + 1);

@@ -5,8 +5,6 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
-import { deadLetterId } from "../sync/dead-letter.ts";
-import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type {
   Doubt,
@@ -22,14 +20,14 @@ import type {
 import type { RunStep } from "../sync/step.ts";
 import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
+import { openTexts, readStagedFields, sealTexts } from "./staged-values.ts";
 import type { Keys } from "./keys.ts";
+import type { FirstJob } from "./pointer-queue.ts";
 import { keepsIn } from "./kept-fields.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
-import { SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
+import { seenKeys } from "./seen-keys.ts";
+import { Staging } from "./staging.ts";
 import { proofToVerify } from "./verifications.ts";
-
-/** Most events of one day that are remembered: 64 bytes each make 32 MB. */
-const SEEN_MAX_PER_DAY = 500_000;
 
 /** Event keys in one script call; Lua's stack has room for some thousands. */
 const SEEN_BATCH = 1000;
@@ -67,9 +65,9 @@ export class StagedStates {
   readonly #sealing: Sealing;
   readonly #verifyAfterMs: number;
   readonly #history: History;
-  readonly #stage: RedisScript<[StageResult["result"], number, number, number?]>;
+  readonly #staging: Staging;
   readonly #seen: RedisScript<number[]>;
-  readonly #take: RedisScript<string[]>;
+  readonly #take: RedisScript<Buffer[]>;
   readonly #settle: RedisScript<SettleResult>;
 
   constructor(
@@ -86,57 +84,22 @@ export class StagedStates {
     this.#sealing = sealing;
     this.#verifyAfterMs = verifyAfterMs;
     this.#history = history;
-    this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
+    this.#staging = new Staging(redis, keys, sealing, history);
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
-    this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url));
+    this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url), "bytes");
     this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));
   }
 
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter. */
   async stage(state: StateToStage): Promise<StageResult> {
-    const noted = this.#history.ofEvent(state.crmCode, state.noted);
-    const keys = [
-      this.#keys.staged(state.crmCode),
-      this.#keys.ledger,
-      this.#keys.warmUp,
-      this.#keys.versions,
-      ...LANES.map((lane) => this.#keys.unsynced(lane)),
-      this.#keys.deadLetters,
-      this.#keys.erased(state.crmCode),
-      ...seenKeys(this.#keys),
-      this.#keys.heldTerminations,
-      this.#keys.keptFields,
-      ...noted.keys,
-    ];
-    const [payload, event] = await Promise.all([
-      this.#sealing.seal(state.payload ?? "", state.crmCode),
-      this.#sealing.seal(state.event, state.crmCode),
-    ]);
-    const [result, coalesced, expedite, needsJob] = await this.#stage(keys, [
-      state.crmCode,
-      state.eventKey,
-      state.order,
-      payload,
-      state.fingerprint ?? "",
-      state.status,
-      state.variant ?? "",
-      state.lane,
-      state.time,
-      event,
-      SEEN_TTL_S,
-      deadLetterId(state.crmCode),
-      SEEN_MAX_PER_DAY,
-      state.fieldsOrder ?? "",
-      state.eventOrder ?? "",
-      state.keeps === undefined ? "" : textOfKeeps(state.keeps),
-      ...noted.args,
-    ]);
-    return {
-      result,
-      coalesced: coalesced === 1,
-      expedite: expedite === 1,
-      needsJob: needsJob === 1,
-    };
+    const [result] = await this.#staging.stage([state]);
+    if (result instanceof Error) throw result;
+    return result as StageResult;
+  }
+
+  /** Stages several at once; see `Staging.stage`. */
+  stageAll(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
+    return this.#staging.stage(states);
   }
 
   /** Which of these event keys were seen within the last seven days. */
@@ -163,8 +126,18 @@ export class StagedStates {
       if (error !== null) throw error;
       const [version, order, fingerprint, status] = fields as (string | null)[];
       if (version === null || version === undefined) return undefined;
-      return { order: order ?? "", fingerprint: fingerprint ?? "", status: status ?? "" };
+      return { order: order ?? "", fingerprint: fingerprint ?? "", status: status ?? "mapped" };
     });
+  }
+
+  /** The event of what waits of each of these records, serialised; "" where nothing does. */
+  events(crmCodes: readonly string[]): Promise<string[]> {
+    return Promise.all(
+      crmCodes.map(async (crmCode) => {
+        const fields = await readStagedFields(this.#redis, this.#keys.staged(crmCode));
+        return (await openTexts(fields, crmCode, this.#sealing)).event;
+      }),
+    );
   }
 
   /** The records among these that have a change which is not on the service. */
@@ -185,6 +158,24 @@ export class StagedStates {
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
+    const taken = await this.#takeWith(crmCode, token, holdMs);
+    return taken ?? { kind: "nothing" };
+  }
+
+  /**
+   * As `take`, for a worker that has asked for the pointer job and does not have the answer yet.
+   * @returns undefined when this worker has not got the job; the record is untouched then.
+   */
+  takeWithJob(job: FirstJob, token: string, holdMs: number): Promise<Take | undefined> {
+    return this.#takeWith(job.crmCode, token, holdMs, job.lockKey);
+  }
+
+  async #takeWith(
+    crmCode: string,
+    token: string,
+    holdMs: number,
+    lockKey?: string,
+  ): Promise<Take | undefined> {
     const keys = [
       this.#keys.staged(crmCode),
       this.#keys.ledger,
@@ -192,12 +183,11 @@ export class StagedStates {
       this.#keys.verify,
       this.#keys.keptFields,
       this.#keys.bulkPause,
+      ...(lockKey === undefined ? [] : [lockKey]),
     ];
-    const [kind, second = "", warmUp = "", kept = "", ...flat] = await this.#take(keys, [
-      crmCode,
-      token,
-      holdMs,
-    ]);
+    const reply = await this.#take(keys, [crmCode, token, holdMs]);
+    const [kind, second = "", warmUp = "", kept = ""] = reply.slice(0, 4).map(String);
+    if (kind === "locked") return undefined;
     if (kind === undefined) return { kind: "nothing" };
     if (kind === "paused") return { kind };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
@@ -205,7 +195,7 @@ export class StagedStates {
     const warm = warmUp === "done";
     try {
       const keeps = keepsIn(kept);
-      const fields = await this.#readFields(crmCode, flat);
+      const fields = await this.#readFields(crmCode, reply.slice(4));
       return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...fields } };
     } catch (error) {
       // It cannot be opened: another process may have the key.
@@ -221,13 +211,15 @@ export class StagedStates {
    */
   async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
     const noted = this.#history.ofRun(taken.crmCode, step);
+    const fetched = { payload: how.payload ?? "", event: "" };
+    const { p } = await sealTexts(fetched, taken.crmCode, this.#sealing);
     return this.#settle(this.#settleKeys(taken.crmCode, noted.keys), [
       taken.crmCode,
       taken.token,
       rowArgument(how.row),
       how.finished ? "1" : "",
       Math.ceil(how.holdMs ?? 0),
-      await this.#sealing.seal(how.payload ?? "", taken.crmCode),
+      p,
       (how.counts ?? []).map((count) => COUNT_FIELDS[count]).join(""),
       how.doubt ?? "",
       how.late === true ? "1" : "",
@@ -263,11 +255,13 @@ export class StagedStates {
   /** @param flat field, value, field, value, … of a staged hash (see lua/staged-fields.lua). */
   async #readFields(
     crmCode: string,
-    flat: readonly string[],
+    flat: readonly Buffer[],
   ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
+    const fields = new Map<string, Buffer>();
+    for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
+    const { payload, event } = await openTexts(fields, crmCode, this.#sealing);
     const field: Record<string, string> = {};
-    for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
-    const payload = await this.#sealing.open(field["p"] ?? "", crmCode);
+    for (const [name, value] of fields) field[name] = String(value);
     const kept = await this.#sealing.open(keptOf(field), crmCode);
     const order = field["o"] ?? "";
     const status = field["st"] as WantedStatus;
@@ -282,7 +276,7 @@ export class StagedStates {
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
-      event: await this.#sealing.open(field["ev"] ?? "", crmCode),
+      event,
       eventOrder: field["oe"] ?? order,
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),

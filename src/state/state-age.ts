@@ -12,6 +12,7 @@ import type { Keys } from "./keys.ts";
 const TELL_FOR_MS = 86_400_000;
 
 export class StateAge {
+  readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #count: RedisScript<[name: string, number: number]>;
@@ -22,6 +23,7 @@ export class StateAge {
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
     this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
@@ -44,6 +46,16 @@ export class StateAge {
   async wentBackwards(): Promise<boolean> {
     await this.count();
     return this.#wentBackwards;
+  }
+
+  /**
+   * As `wentBackwards`, but writes nothing while Redis has what this process has met last: where nothing
+   * is written that must not be lost, its age need not grow.
+   */
+  async isBehind(): Promise<boolean> {
+    const [name, number] = await this.#redis.hmget(this.#keys.age, "name", "number");
+    const isKnown = name === this.#name && Number(number) >= this.#highest;
+    return isKnown ? this.#wentBackwards : this.wentBackwards();
   }
 
   /** Lets status tell it for a day. Call it when nothing believes the old state any more. */

@@ -18,9 +18,12 @@ export interface Migration {
 }
 
 /** The first one leads from version 1 to 2. */
-const MIGRATIONS: readonly Migration[] = [];
+const MIGRATIONS: readonly Migration[] = [
+  // Only older programs must be kept away: this one reads both forms.
+  { name: "states are packed from now on; those that wait stay as they are", async run() {} },
+];
 
-/** State that was written before it carried a version, and an empty Redis. */
+/** State that was written before it carried a version. */
 const FIRST_VERSION = 1;
 
 /** The state version of this program. */
@@ -53,7 +56,7 @@ interface Options {
 }
 
 interface Found {
-  /** Undefined: none is written. */
+  /** Undefined: nothing is there. */
   readonly version: number | undefined;
   /** Where a migration leads that has begun and not ended. */
   readonly target: number | undefined;
@@ -92,11 +95,8 @@ export class StateVersion {
     for (;;) {
       const found = await this.#find();
       this.#refuseNewer(found);
-      const version = found.version ?? FIRST_VERSION;
-      if (version === this.#ours) {
-        if (found.version === undefined) {
-          await this.#write("HSETNX", this.#keys.stateVersion, "version", version);
-        }
+      if ((found.version ?? this.#ours) === this.#ours) {
+        await this.#write("HSETNX", this.#keys.stateVersion, "version", this.#ours);
         return;
       }
       if (await this.#claim()) await this.#migrate(report);
@@ -118,11 +118,16 @@ export class StateVersion {
   async require(): Promise<void> {
     const found = await this.#find();
     this.#refuseNewer(found);
-    this.#refuseOlder(found.version ?? FIRST_VERSION);
+    this.#refuseOlder(found.version ?? this.#ours);
   }
 
   async #find(): Promise<Found> {
-    return foundOf(await this.#redis.hmget(this.#keys.stateVersion, "version", "target"));
+    const { stateVersion, warmUp, heartbeats } = this.#keys;
+    const found = foundOf(await this.#redis.hmget(stateVersion, "version", "target"));
+    if (found.version !== undefined) return found;
+    // What every daemon has written, also before there were versions.
+    const isOld = (await this.#redis.exists(warmUp, heartbeats)) > 0;
+    return isOld ? { ...found, version: FIRST_VERSION } : found;
   }
 
   async #set(field: keyof Found, version: number): Promise<void> {
@@ -151,7 +156,7 @@ export class StateVersion {
     if (older.length > 0) {
       const names = older.map(({ id, version }) => `${id} (${version})`).join(", ");
       throw new StateVersionError(
-        `the state in Redis must be migrated to version ${this.#ours}, and processes of an older release still run: ${names}. Stop them, then start this one again; one that was killed counts as running for 30 seconds`,
+        `the state in Redis must be migrated to version ${this.#ours}, and processes of an older release still run: ${names}. Stop them, then start this one again; one that was killed counts as running for up to 45 seconds`,
       );
     }
     const lock = this.#keys.stateMigration;

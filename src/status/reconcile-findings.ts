@@ -1,9 +1,27 @@
-/** What keeps reconciliations that daemons begin from their end. Pure. */
+/** Differences that no plan has repaired, and what keeps reconciliations of daemons from their end. Pure. */
 import { counted } from "../ops/counted.ts";
+import { clockTime } from "./clock-time.ts";
 import { finding, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 
-export function reconcileFindings({ folder }: Readings): Finding[] {
+export const reconcileFindings = (readings: Readings): Finding[] => [
+  ...folderFindings(readings),
+  ...driftFindings(readings),
+];
+
+/** Kinds that a plan repairs. */
+const REPAIRED = ["missing", "different", "terminated", "ended"] as const;
+
+function driftFindings({ isFeeding, reconciliation }: Readings): Finding[] {
+  if (reconciliation === undefined || isFeeding) return [];
+  const { at, drift } = reconciliation;
+  const differ = REPAIRED.reduce((sum, kind) => sum + drift[kind], 0);
+  if (differ === 0) return [];
+  const says = `${counted(differ, "relation differs", "relations differ")} from the CRM, as the comparison of ${clockTime(at)} found: carry its plan out, or compare again (crmsync reconcile).`;
+  return [finding("warning", "crmsyncdrift", says)];
+}
+
+function folderFindings({ folder }: Readings): Finding[] {
   if (folder === undefined) return [];
   const { failed, trouble, waiting } = folder;
   const found: Finding[] = [];

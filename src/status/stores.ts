@@ -27,6 +27,7 @@ import { Keyring } from "../state/keyring.ts";
 import { StoredKeptFields } from "../state/kept-fields.ts";
 import { Resealing } from "../state/reseal.ts";
 import { ReconcileRuns } from "../state/reconcile-runs.ts";
+import { Comparisons } from "../state/comparisons.ts";
 import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
 import { Sources } from "../state/sources.ts";
@@ -89,6 +90,7 @@ export interface Stores {
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
   readonly reconciliations: Reconciliations;
+  readonly comparisons: Comparisons;
   readonly reconcileRuns: ReconcileRuns;
   readonly notifications: Notifications;
   readonly demand: Demand;
@@ -164,6 +166,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     history,
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
+    comparisons: new Comparisons(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
     demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),

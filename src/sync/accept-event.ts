@@ -171,7 +171,7 @@ async function stage(
   ports: AcceptPorts,
 ): Promise<Accepted> {
   const { event, key, order, time } = record;
-  const { kind: _, payload, leaves, ...state } = plan;
+  const { kind: _, payload, leaves, whens, ...state } = plan;
   const staged = await ports.stage({
     ...state,
     payload: payload && JSON.stringify(payload),
@@ -180,7 +180,7 @@ async function stage(
     lane: event.lane,
     time: Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
-    noted: { event: eventOf(record), ignored: leaves },
+    noted: { event: eventOf(record), ignored: leaves, whens },
   });
   const accepted = { ...staged, crmCode: plan.crmCode, lane: event.lane };
   return leaves === undefined ? accepted : { ...accepted, ignored: leaves };
@@ -189,11 +189,11 @@ async function stage(
 /** Nothing is wrong with a record that is ignored: an earlier dead letter of it tells nothing now. */
 async function ignore(
   record: RecordToAccept,
-  { reason, crmCode }: Extract<Plan, { kind: "ignore" }>,
+  { reason, crmCode, whens }: Extract<Plan, { kind: "ignore" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
   const { event, order } = record;
-  note(record, { result: "ignored", crmCode, ignored: reason }, ports);
+  note(record, { result: "ignored", crmCode, ignored: reason, whens }, ports);
   const dropped = crmCode !== undefined && (await ports.dropDeadLetter(crmCode, order));
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
@@ -240,12 +240,15 @@ const eventOf = ({ event, subject, arrival, warnings }: RecordToAccept): NotedEv
 function note(
   record: RecordToAccept,
   end: Pick<EventStep, "result"> &
-    Partial<Pick<EventStep, "ignored" | "problems">> & { crmCode?: string | undefined },
+    Partial<Pick<EventStep, "ignored" | "problems" | "whens">> & { crmCode?: string | undefined },
   ports: AcceptPorts,
 ): void {
-  const { crmCode, ignored, problems, result } = end;
+  const { crmCode, ...more } = end;
   const event = eventOf(record);
-  ports.note({ kind: "event", event, result, coalesced: false, ignored, problems }, crmCode);
+  ports.note(
+    { kind: "event", event, coalesced: false, ignored: undefined, problems: undefined, ...more },
+    crmCode,
+  );
 }
 
 async function rejectEnvelope(

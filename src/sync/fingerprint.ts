@@ -1,4 +1,4 @@
-import { createHmac, createHash } from "node:crypto";
+import { createHmac, createSecretKey, hash, type KeyObject } from "node:crypto";
 import { FIELDS_OF, variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { keptFieldsOf, NO_KEEPS, sorted, type Keeps } from "./keeps.ts";
 
@@ -36,29 +36,33 @@ export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string 
  *   changes while a ledger is in use, or all of its fingerprints mean nothing.
  */
 export function fingerprintWith(key: Buffer | undefined, keeps: Keeps = NO_KEEPS): FingerprintOf {
+  const secret = key && createSecretKey(key);
   return (body) => {
     const fields = meaningfulFields(body);
     const variant = variantOf(body["type"]);
     if (fields === undefined || variant === undefined) return undefined;
     const kept = keptFieldsOf(variant, keeps);
-    if (kept === undefined) return hashOf(JSON.stringify(fields), key);
+    if (kept === undefined) return hashOf(JSON.stringify(fields), secret);
     const owned = fields.filter(([field]) => kept[field] === undefined);
     const filled = fields.filter(([field]) => kept[field] === "ifPresent");
     const letters = filled.map(([field]) => SORTED_FIELDS[variant].indexOf(field).toString(36));
-    const hash = hashOf(JSON.stringify([sorted(kept), owned]), key);
+    const hash = hashOf(JSON.stringify([sorted(kept), owned]), secret);
     return letters.length === 0 ? hash : `${hash}${MARK}${letters.join("")}`;
   };
 }
 
-function hashOf(text: string, key: Buffer | undefined): string {
-  const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
-  return hash.update(text).digest("base64url").slice(0, LENGTH);
+function hashOf(text: string, key: KeyObject | undefined): string {
+  const whole =
+    key === undefined
+      ? hash("sha256", text, "base64url")
+      : createHmac("sha256", key).update(text).digest("base64url");
+  return whole.slice(0, LENGTH);
 }
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. Staging decides this inside its script, by src/state/lua/agrees.lua; a test compares
- * the two.
+ * has any value. src/state/lua/agrees.lua does the same: a state is compared and staged in one step of
+ * Redis, which cannot call this function. test/integration/state/agrees.test.ts compares the two.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;

@@ -26,6 +26,8 @@ export type Mapped =
   | {
       readonly kind: "ignored";
       readonly reason: IgnoreReason;
+      /** Of `when` and `when_undecided`: points to the rules that have decided it (mapping/whens.ts). */
+      readonly whens?: string;
       /** Absent where it cannot be made. */
       readonly crmCode?: string | undefined;
       /** What becomes of a relation that the service has from an earlier time. */

@@ -30,6 +30,8 @@ export type Plan =
   | {
       readonly kind: "ignore";
       readonly reason: IgnoreReason;
+      /** Of the rules that have decided it. */
+      readonly whens?: string | undefined;
       readonly crmCode: string | undefined;
     }
   | {
@@ -48,6 +50,7 @@ export type Plan =
       readonly variant: Variant | undefined;
       /** Set when the mapping ignores the record by now, and its relation ends for that. */
       readonly leaves?: IgnoreReason;
+      readonly whens?: string | undefined;
     };
 
 /** The CRM from which the record must be fetched first; undefined when the event needs no fetch. */
@@ -88,10 +91,16 @@ export function planChange(
 }
 
 /** A record that left its rule's `when` ends as a terminated relation, if the mapping says so. */
-function planIgnored({ reason, crmCode, onLeave }: Extract<Mapped, { kind: "ignored" }>): Plan {
-  if (onLeave !== "terminate" || crmCode === undefined) return { kind: "ignore", reason, crmCode };
+function planIgnored({
+  reason,
+  crmCode,
+  onLeave,
+  whens,
+}: Extract<Mapped, { kind: "ignored" }>): Plan {
+  if (onLeave !== "terminate" || crmCode === undefined)
+    return { kind: "ignore", reason, crmCode, whens };
   const nothing = { payload: undefined, fingerprint: undefined, variant: undefined };
-  return { kind: "stage", crmCode, status: "terminated", leaves: reason, ...nothing };
+  return { kind: "stage", crmCode, status: "terminated", leaves: reason, whens, ...nothing };
 }
 
 /** A record that was deleted, or merged into another one, ends as a terminated relation. */

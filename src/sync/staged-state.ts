@@ -29,7 +29,7 @@ export interface StateToStage {
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
   /** What the record's history says of the event; absent for a state that no event brought. */
-  readonly noted?: Pick<EventStep, "event" | "ignored"> | undefined;
+  readonly noted?: Pick<EventStep, "event" | "ignored" | "whens"> | undefined;
 }
 
 export interface StageResult {

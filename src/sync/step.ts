@@ -50,6 +50,8 @@ export interface EventStep {
   readonly coalesced: boolean;
   /** Of `ignored`, and of a record that left its rule. */
   readonly ignored: IgnoreReason | undefined;
+  /** With it, points to the rules that have decided it (mapping/whens.ts). */
+  readonly whens?: string | undefined;
   /** Of `rejected`. */
   readonly problems: NotedProblems | undefined;
 }

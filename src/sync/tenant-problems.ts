@@ -9,15 +9,18 @@ const RULES = {
   listed: "must be one of the tenant's values (see schema-config)",
 } as const;
 
+const LISTED_FIELDS = [...DEFAULT_TENANT_LISTS.keys()];
+
 /** Whether a problem is one with the tenant's lists: it may pass when they change. */
 export const isTenantProblem = ({ rule }: Problem): boolean =>
   Object.values(RULES).some((known) => known === rule);
 
 /** Whether a payload can only be checked with the tenant's lists, because it has values for them. */
 export const needsTenantLists = (payload: Readonly<Record<string, unknown>>): boolean =>
-  [...DEFAULT_TENANT_LISTS.keys()].some((field) =>
-    [payload[field]].flat().some((value) => value !== undefined),
-  );
+  LISTED_FIELDS.some((field) => {
+    const value = payload[field];
+    return Array.isArray(value) ? value.some((one) => one !== undefined) : value !== undefined;
+  });
 
 /** Values of the payload that the tenant's lists do not allow. Skips fields of the other variant. */
 export function tenantProblems(

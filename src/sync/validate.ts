@@ -41,10 +41,15 @@ export function validatePayload(
 }
 
 function sizeProblems(candidate: Readonly<Record<string, unknown>>): Problem[] {
-  return Object.entries(candidate).flatMap(([field, value]) => {
-    const texts = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
-    const length = texts.reduce((sum, text) => sum + text.length, 0);
-    const rule = `must have at most ${FIELD_MAX_LENGTH} characters: no server takes more`;
-    return length > FIELD_MAX_LENGTH ? [{ field, rule, kind: kindOf(value) }] : [];
-  });
+  const rule = `must have at most ${FIELD_MAX_LENGTH} characters: no server takes more`;
+  return Object.entries(candidate)
+    .filter(([, value]) => lengthOf(value) > FIELD_MAX_LENGTH)
+    .map(([field, value]) => ({ field, rule, kind: kindOf(value) }));
+}
+
+/** Of a text, or of all texts of a list. */
+function lengthOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (!Array.isArray(value)) return 0;
+  return value.reduce<number>((sum, one) => sum + (typeof one === "string" ? one.length : 0), 0);
 }

@@ -1,6 +1,6 @@
 /** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import {
@@ -47,6 +47,21 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
     code: 1,
     err: expect.stringContaining("carried out already") as string,
   });
+  const listed = await reconcile(env, ["--list", "--json"]);
+  expect(JSON.parse(listed.out)).toEqual([
+    expect.objectContaining({
+      source: "command",
+      records: 3000,
+      drift: { missing: 60, different: 40 },
+      plan: expect.objectContaining({ entries: 100 }) as object,
+      state: "done",
+      done: 100,
+      repaired: expect.objectContaining({ missing: 60, different: 40 }) as object,
+      file: join(dir.path, "reconcile", basename(plan)),
+    }),
+  ]);
+  const told = await reconcile(env, ["--list"]);
+  expect(told.out).toMatch(/3000 records, 2900 equal, 60 missing, 40 different\n {2}carried out/);
   const relations = await sandbox.relations();
   expect(relations.size).toBe(3000);
   expect([...relations.values()].filter(({ city }) => city !== undefined)).toEqual([]);

@@ -20,6 +20,13 @@ objects:
       firstName: firstName
       lastName: lastName
       birthDate: birthDate
+  - object: contact
+    when: is_partner
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: firstName
+      lastName: lastName
 `;
 const TOKEN = "operator-token-of-24-characters";
 const CLOCK = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
@@ -105,7 +112,7 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
     ],
     left: [
       "ignored",
-      /^the last event \(of TIME\) was ignored: no rule's `when` is true for it \(object contact\)/,
+      /^the last event \(of TIME\) was ignored: a rule's `when` is neither true nor false for it, .* \(object contact\): `is_client = true` \(contact\.when, line 4\); `is_partner` \(contact\.when, line 12; undecided\); the service does not have it$/,
       /crmsync preview/,
     ],
     later: [
@@ -148,6 +155,15 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
     ) as string,
     runbook: "docs/runbook.md#crmsynctokendenied",
   });
+
+  // The history points to the rules: of those that were changed since, it says so.
+  await writeFile(mapping, MAPPING.replace("is_client", "is_customer"));
+  await using changed = spawnCrmsync(["why", "left"], { env });
+  expect(await changed.ended).toMatchObject({ code: 0 });
+  expect(changed.stdout[0]).toContain(
+    "has other rules for it now: `is_customer = true` (contact.when, line 4); `is_partner` (contact.when, line 12)",
+  );
+  expect((await why("left")).answer).toContain("`is_client = true`");
 
   await using command = spawnCrmsync(["why", "contact/same"], { env });
   expect(await command.ended).toMatchObject({ code: 0 });

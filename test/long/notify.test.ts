@@ -5,8 +5,10 @@ import { expect, test } from "vitest";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { isSigned, startReceiver, type Received } from "../support/notify-receiver.ts";
 import { personEvent } from "../support/person-event.ts";
+import { ownRedis } from "../support/own-redis.ts";
+import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { envFor } from "../support/tenant-env.ts";
+import { envFor, envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const SECRET = "whsec_c2VjcmV0IG9mIGEgdGVzdCwgMzIgYnl0ZXMgbG9uZw==";
@@ -89,4 +91,30 @@ test("a stop is notified once by two daemons, again with the same id after kill 
   for (const { stdout, stderr } of [third.process, fourth.process]) {
     expect([...stdout, ...stderr].join("\n")).not.toContain("secret-token");
   }
+}, 300_000);
+
+test("a daemon that starts without Redis, and one whose Redis is killed, say so once, and when it has ended", async () => {
+  await using receiver = await startReceiver();
+  await using sandbox = await startSandbox();
+  await using redis = await ownRedis();
+  await redis.kill();
+  // A minute of this hour is a second.
+  const env = { ...envOn(redis, sandbox), QUOTA_HOUR_MS: "60000", NOTIFY_URL: receiver.url };
+  const says = () => receiver.received.map(({ body }) => (body["data"] as { says: string }).says);
+  const until = (count: number, what: string) =>
+    waitFor(() => says().length >= count, { deadlineMs: WAIT_MS, what });
+  await using daemon = spawnCrmsync(["start"], { env: { ...env, HTTP_PORT: "0" } });
+  await until(1, "the beginning");
+  await redis.start();
+  await until(2, "the end");
+  await redis.kill();
+  await until(3, "the second beginning");
+  await redis.start();
+  await until(4, "the second end");
+  const sees = new RegExp(
+    `^Redis is not reachable since \\S+Z, as the process \\S+:${daemon.pid} sees it`,
+  );
+  const canUse = new RegExp(`^The process \\S+:${daemon.pid} can use Redis again`);
+  expect(says()).toHaveLength(4);
+  for (const [n, said] of says().entries()) expect(said).toMatch(n % 2 === 0 ? sees : canUse);
 }, 300_000);

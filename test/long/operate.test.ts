@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
 import { findRedisServer } from "../../src/ops/find-redis-server.ts";
 import { freePort } from "../../src/ops/free-port.ts";
+import { STATE_VERSION } from "../../src/state/state-version.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import type { DaemonProcess, SandboxProcess } from "../support/crmsync.ts";
 import { nameOf } from "../support/doc-blocks.ts";
@@ -108,7 +109,7 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   await using operator = await createOperator();
   const { machine } = operator;
   expect(await operator.follow("Install")).toContain("append-only file is on");
-  expect(await operator.follow("Upgrade and rollback")).toBe("1");
+  expect(await operator.follow("Upgrade and rollback")).toBe(String(STATE_VERSION));
   await backUpAndRestore(operator);
   await moveFromEmbedded(operator);
   await using last = await ownRedis();

@@ -21,6 +21,7 @@ export async function serveConsole(env: Record<string, string> = {}) {
     log: pino({ level: "silent" }),
     mapping: businessRelationMapping,
   });
+  await runtime.stateVersion.takeOver();
   const start = { deadlineMs: 10_000, ends: () => false };
   const http = await serveHttp(runtime, new Set(["http"] as const), start);
   return {
@@ -41,7 +42,7 @@ export interface Answer {
 }
 
 /** A browser without scripts: it keeps cookies, and sends forms as they are on the page. */
-class Visitor {
+export class Visitor {
   readonly cookies = new Map<string, string>();
   readonly #url: string;
 

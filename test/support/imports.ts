@@ -78,6 +78,31 @@ function importsOf(text: string): string[] {
   );
 }
 
+// An import of types only is erased; one whose names are all types is not.
+const LOADING_IMPORT = /^(?:import|export)\b(?!\s+type\b)[^"';]*?\bfrom\s*["']([^"']+)["']/gm;
+
+/**
+ * What Node has loaded before the first function of the entries is called: files by their path, packages by
+ * their specifier. What is imported later, by `import()`, is not among it.
+ */
+export function loadedWith(files: readonly SourceFile[], entries: readonly string[]): Set<string> {
+  const texts = new Map(files.map(({ path, text }) => [path, text]));
+  const loaded = new Set<string>();
+  const open = [...entries];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (loaded.has(next) || next.startsWith("node:")) continue;
+    loaded.add(next);
+    const text = texts.get(next) ?? "";
+    for (const [, specifier = ""] of [
+      ...text.matchAll(LOADING_IMPORT),
+      ...text.matchAll(BARE_IMPORT),
+    ]) {
+      open.push(specifier.startsWith(".") ? join(dirname(next), specifier) : specifier);
+    }
+  }
+  return loaded;
+}
+
 function isWellFormed(specifier: string): boolean {
   return specifier.startsWith(".")
     ? specifier.endsWith(".ts")

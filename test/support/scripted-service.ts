@@ -13,6 +13,8 @@ export class ScriptedService {
   permits = Number.POSITIVE_INFINITY;
   /** How many permits were requested. */
   permitRequests = 0;
+  /** How many were given back. */
+  cancelled = 0;
   /** How many of them wait. */
   waiting = 0;
 
@@ -22,6 +24,7 @@ export class ScriptedService {
       quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
       isReady: async () => true,
       mayTry: async () => true,
+      isUntroubled: async () => true,
       requestOf: () => undefined,
       send: (_permit, decision) =>
         new Promise((reply) => {
@@ -37,7 +40,6 @@ export class ScriptedService {
 
   async #permit(lane: "live" | "bulk", signal: AbortSignal | undefined): Promise<Permit> {
     this.permitRequests += 1;
-    const noHook = () => {};
     this.waiting += 1;
     try {
       while (this.permits <= 0) {
@@ -50,8 +52,10 @@ export class ScriptedService {
     return new Permit(lane, {
       fresh: () => true,
       sending() {},
-      cancelled: noHook,
-      unsent: noHook,
+      cancelled: () => {
+        this.cancelled += 1;
+      },
+      unsent() {},
       answered: async () => {},
     });
   }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { findBreaches, findCircles, readSources } from "../support/imports.ts";
+import { findBreaches, findCircles, loadedWith, readSources } from "../support/imports.ts";
 import type { Rules } from "../support/imports.ts";
 
 /** The types and closed sets of THE PATH, which the stages around it share. */
@@ -40,7 +40,7 @@ const RULES: Rules = {
     "src/mapping": [SPEC, ...SYNC_TYPES],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],
-    "src/service": [SPEC, ...SYNC_TYPES, "src/quota/permit.ts"],
+    "src/service": [SPEC, ...SYNC_TYPES, "src/ops/undici.ts", "src/quota/permit.ts"],
     // The one assembly of quota and client.
     "src/service/open-service.ts": ["src/service", "src/quota", "src/config.ts"],
     "src/state": [
@@ -63,6 +63,7 @@ const RULES: Rules = {
       "src/service-spec/characters.ts",
       "src/quota/retry-after.ts",
       "src/ops/secrets.ts",
+      "src/ops/undici.ts",
     ],
     "src/status": [
       ...SYNC_TYPES,
@@ -96,6 +97,9 @@ const RULES: Rules = {
       "src/http",
       "src/mapping/mapping.ts",
       "src/ops",
+      "src/reconcile/find-plan.ts",
+      "src/reconcile/past-comparisons.ts",
+      "src/reconcile/plan-file.ts",
       "src/state",
       "src/status",
     ],
@@ -107,6 +111,7 @@ const RULES: Rules = {
     "src/history": [
       ...SYNC_TYPES,
       "src/event/event-key.ts",
+      "src/mapping/whens.ts",
       "src/quota/quota-keys.ts",
       "src/state",
       "src/status",
@@ -118,6 +123,7 @@ const RULES: Rules = {
       "src/event",
       "src/mapping",
       "src/ops/counted.ts",
+      "src/ops/redis-reading.ts",
       "src/ops/user-error.ts",
       "src/preview/read-records.ts",
       "src/quota/permit.ts",
@@ -161,7 +167,9 @@ const RULES: Rules = {
       ...SYNC_TYPES,
       "src/event",
       "src/ops/counted.ts",
+      "src/quota/gaps.ts",
       "src/quota/pacing.ts",
+      "src/quota/rank.ts",
       "src/quota/slices.ts",
       "src/sync/fingerprint.ts",
     ],
@@ -242,7 +250,7 @@ const RULES: Rules = {
     ],
     pino: ["src/ops"],
     "prom-client": ["src/ops/exposition.ts", "src/ops/metrics.ts", "src/status/gauges.ts"],
-    undici: ["src/service", "src/crm", "src/notify/send.ts"],
+    undici: ["src/ops/undici.ts"],
     jsonata: ["src/mapping"],
     "libphonenumber-js": ["src/mapping"],
     yaml: ["src/mapping"],
@@ -267,6 +275,63 @@ test("The sources keep to the table", () => {
 test("No imports form a circle", () => {
   const files = readSources(ROOT, ["src", "workers", "test", "bench", "deploy"]);
   expect(findCircles(files)).toEqual([]);
+});
+
+/** The command line and the daemon, up to the first line of `crmsync start`. */
+const START = ["src/cli/main.ts", "src/cli/run.ts", "src/cli/start.ts"];
+
+/** What every daemon needs. Each package takes up to 6 MB of every daemon (docs/adr/0030-a-small-daemon.md). */
+const PACKAGES_OF_THE_START = [
+  "@fastify/rate-limit",
+  "bottleneck",
+  "bullmq",
+  "commander",
+  "cron-parser",
+  "csv-parse",
+  "fastify",
+  "i18n-iso-countries/codes.json",
+  "ioredis",
+  "iso-639-1",
+  "jose",
+  "pino",
+  "prom-client",
+  "standardwebhooks",
+  "zod",
+];
+
+test("The start of a daemon loads what every daemon needs, and nothing else", () => {
+  const loaded = [...loadedWith(readSources(ROOT, ["src", "workers"]), START)].toSorted();
+  const isOurs = (name: string) => name.startsWith("src/") || name.startsWith("workers/");
+  expect(loaded.filter((name) => !isOurs(name))).toEqual(PACKAGES_OF_THE_START);
+  const parts = new Set(loaded.filter(isOurs).map((name) => name.split("/")[1]));
+  expect(parts).toContain("sync");
+  for (const part of [
+    "bulk",
+    "console",
+    "demo",
+    "doctor",
+    "forget",
+    "held",
+    "sandbox",
+    "simulate",
+  ]) {
+    expect(parts).not.toContain(part);
+  }
+  // Each beside its own packages: the page /queues, traces, the log for people, mappings.
+  expect(loaded).not.toContain("src/http/bull-board.ts");
+  expect(loaded).not.toContain("src/ops/tracing-otel.ts");
+  expect(loaded).not.toContain("src/ops/log-text.ts");
+  expect(loaded).not.toContain("src/mapping/compile-mapping.ts");
+});
+
+test("What is imported by a call, or only for its types, is not loaded at the start", () => {
+  const files = [
+    { path: "src/a.ts", text: `import type { B } from "b";\nexport { c } from "./c.ts";` },
+    { path: "src/c.ts", text: `import { type D } from "d";\nawait import("./e.ts");` },
+    { path: "src/e.ts", text: `import "f";` },
+  ];
+  expect([...loadedWith(files, ["src/a.ts"])]).toEqual(["src/a.ts", "src/c.ts", "d"]);
+  expect([...loadedWith(files, ["src/e.ts"])]).toEqual(["src/e.ts", "f"]);
 });
 
 test("Every row of the table is about existing files", () => {

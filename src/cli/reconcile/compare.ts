@@ -33,7 +33,8 @@ async function compareWithBars(
   let bytes = 0;
   const onBytes = (more: number) => reading.update((bytes += more), snapshot.scan.bytes);
   try {
-    return await compareSnapshot(session, { ...snapshot, onBytes }, options, {
+    const view = { ...options, source: "command" as const };
+    return await compareSnapshot(session, { ...snapshot, onBytes }, view, {
       listing({ relations }, expected) {
         reading.stop();
         listing.update(relations, expected);

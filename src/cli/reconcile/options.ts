@@ -14,5 +14,6 @@ export interface ReconcileOptions {
   readonly firstLoad?: true;
   readonly report?: string;
   readonly showValues?: true;
+  readonly list?: true;
   readonly json?: true;
 }

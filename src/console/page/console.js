@@ -101,6 +101,15 @@ async function keepFresh() {
   }
 }
 
+/** What an act has answered is shown once: not again by a reload, and not with each refresh. */
+function forgetNotice() {
+  const url = new URL(location.href);
+  if (!url.searchParams.has("notice")) return;
+  for (const name of ["notice", "proof"]) url.searchParams.delete(name);
+  history.replaceState(null, "", url);
+}
+
+forgetNotice();
 showLocalTimes(document);
 if (document.querySelector("[data-live]") !== null) {
   report("This page updates itself.");

@@ -1,4 +1,5 @@
-import countries from "i18n-iso-countries";
+// Not the package itself: it loads the names in all its 80 languages.
+import countries from "i18n-iso-countries/index.js";
 import de from "i18n-iso-countries/langs/de.json" with { type: "json" };
 import en from "i18n-iso-countries/langs/en.json" with { type: "json" };
 import es from "i18n-iso-countries/langs/es.json" with { type: "json" };
@@ -42,31 +43,38 @@ const ALIASES: Readonly<Record<string, string>> = {
   Kosovo: "XK",
 };
 
-const CODE_BY_NAME = new Map<string, string>();
-for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
-  for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
-    for (const text of [name].flat()) {
-      // If several languages have the same name, the first language wins.
-      if (!CODE_BY_NAME.has(fold(text))) CODE_BY_NAME.set(fold(text), code);
+/** Made at the first name, since most CRMs send codes: Node's own names take 10 MB. */
+let codes: ReadonlyMap<string, string> | undefined;
+
+function codesByName(): ReadonlyMap<string, string> {
+  const made = new Map<string, string>();
+  for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
+    for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
+      for (const text of [name].flat()) {
+        // If several languages have the same name, the first language wins.
+        if (!made.has(fold(text))) made.set(fold(text), code);
+      }
     }
   }
-}
-for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
-  // Adds short names; the lists above have official ones (États-Unis d'Amérique).
-  const names = new Intl.DisplayNames(locale, { type: "region" });
-  for (const code of Object.keys(countries.getAlpha2Codes())) {
-    const name = fold(names.of(code) ?? "");
-    if (!CODE_BY_NAME.has(name)) CODE_BY_NAME.set(name, code);
+  for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
+    // Adds short names; the lists above have official ones (États-Unis d'Amérique).
+    const names = new Intl.DisplayNames(locale, { type: "region" });
+    for (const code of Object.keys(countries.getAlpha2Codes())) {
+      const name = fold(names.of(code) ?? "");
+      if (!made.has(name)) made.set(name, code);
+    }
   }
+  for (const [name, code] of Object.entries(ALIASES)) made.set(fold(name), code);
+  return made;
 }
-for (const [name, code] of Object.entries(ALIASES)) CODE_BY_NAME.set(fold(name), code);
 
 /** The ISO code of a country, from a code (letters or number) or its name in seven languages. */
 export function toCountry(text: string): string | undefined {
   const upper = text.trim().toUpperCase();
   if (upper.length === 2 && isCountryCode(upper)) return upper;
+  codes ??= codesByName();
   const code =
-    CODE_BY_NAME.get(fold(text)) ??
+    codes.get(fold(text)) ??
     (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined) ??
     (/^\d{3}$/.test(upper) ? countries.numericToAlpha2(upper) : undefined);
   return code !== undefined && isCountryCode(code) ? code : undefined;

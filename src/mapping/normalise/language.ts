@@ -30,28 +30,34 @@ const ALIASES: Readonly<Record<string, string>> = {
 /** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
 
-const CODE_BY_NAME = new Map<string, string>();
-for (const locale of NAMED_IN) {
-  const names = new Intl.DisplayNames(locale, { type: "language" });
+/** Made at the first name, since most CRMs send codes. */
+let codes: ReadonlyMap<string, string> | undefined;
+
+function codesByName(): ReadonlyMap<string, string> {
+  const made = new Map<string, string>();
+  for (const locale of NAMED_IN) {
+    const names = new Intl.DisplayNames(locale, { type: "language" });
+    for (const code of languages.getAllCodes()) {
+      const name = fold(names.of(code) ?? "");
+      if (!made.has(name)) made.set(name, code);
+    }
+  }
   for (const code of languages.getAllCodes()) {
-    const name = fold(names.of(code) ?? "");
-    if (!CODE_BY_NAME.has(name)) CODE_BY_NAME.set(name, code);
+    for (const name of [languages.getName(code), languages.getNativeName(code)]) {
+      if (!made.has(fold(name))) made.set(fold(name), code);
+    }
   }
-}
-for (const code of languages.getAllCodes()) {
-  for (const name of [languages.getName(code), languages.getNativeName(code)]) {
-    if (!CODE_BY_NAME.has(fold(name))) CODE_BY_NAME.set(fold(name), code);
-  }
+  return made;
 }
 
 /** The ISO code of a language, from a code (2 or 3 letters, maybe with a region) or its name. */
 export function toLanguage(text: string): string | undefined {
-  const named = CODE_BY_NAME.get(fold(text));
   const tag = text.trim().toLowerCase();
   const code = /^([a-z]{2,3})(?:[-_][a-z0-9]+)*$/.exec(tag)?.[1];
-  if (code === undefined) return named;
-  const known = ALIASES[code] ?? canonical(code);
-  return isLanguageCode(known) ? known : named;
+  const known = code === undefined ? undefined : (ALIASES[code] ?? canonical(code));
+  if (known !== undefined && isLanguageCode(known)) return known;
+  codes ??= codesByName();
+  return codes.get(fold(text));
 }
 
 /** The two-letter code for a three-letter code, if there is one. */

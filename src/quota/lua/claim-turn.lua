@@ -1,19 +1,25 @@
 -- Takes the turn of one permit, when its time has come.
 --
--- KEYS  1 pace  2 in-flight
--- ARGV  1 pacing: free | probing | steady  2 intervalMs: least time since the last turn; 0 none
+-- KEYS  1 pace  2 in-flight  3 priorities
+-- ARGV  1 pacing: free | probing | steady  2 intervalMs: time since the last turn; 0 none
 --       3 steadyMs: time in which the steady bucket gains one token  4 burst
 --       5 depth: turns that the steady bucket lets through at once  6 permitId
---       7 longest time that a request counts as in flight, ms
+--       7 longest time that a request counts as in flight, ms  8 early: by this part of the
+--       lead of the record served next
 -- Returns 0 when the turn is taken, else how long to wait, ms.
 local pacing, intervalMs, steadyMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local burst, depth = tonumber(ARGV[4]), tonumber(ARGV[5])
 --- @include "../../ops/lua/now.lua"
 --- @include "pace.lua"
 --- @include "bucket-level.lua"
+--- @include "turn.lua"
 if (pace.stop or 0) > now then return math.ceil(pace.stop - now) end
 local turn = pace.turn or 0
-if turn + intervalMs > now then return math.ceil(turn + intervalMs - now) end
+if intervalMs > 0 then
+  local lowest = tonumber(redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2])
+  local wait = turnAt(turn, intervalMs, tonumber(ARGV[8]), lowest) - now
+  if wait > 0 then return math.ceil(wait) end
+end
 
 if pacing == 'steady' then
   local tat = math.max(pace.tat or 0, now)

@@ -1,12 +1,13 @@
--- Notes how far a plan was carried out, and which of its differences are repaired by now.
+-- Notes how far a plan was carried out, when, and which of its differences are repaired by now.
 --
 -- KEYS  1 reconciliation:plan:<id>  2 reconciliation  3 reconciliation:feeding
 -- ARGV  1 id  2 state: running | done  3 entries carried out  4 entries of the plan
 --       5 requests that the other entries need  6 time to live, s
 --       7... kind and number of differences that were repaired since the last note
 -- Returns 1; 0 when an operator has cancelled the plan: nothing is noted then.
+--- @include "../../ops/lua/now.lua"
 if redis.call('HGET', KEYS[1], 'state') == 'cancelled' then return 0 end
-redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3])
+redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3], 'at', now)
 redis.call('EXPIRE', KEYS[1], ARGV[6])
 for i = 7, #ARGV, 2 do
   redis.call('HINCRBY', KEYS[1], 'repaired:' .. ARGV[i], ARGV[i + 1])

@@ -23,6 +23,7 @@ local crmCode, token, row, finished = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local holdMs = tonumber(ARGV[5])
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
+--- @include "staged-pieces.lua"
 --- @include "note-step.lua"
 noteStep(KEYS[9], ARGV[14], '', 'R', ARGV[15], ARGV[16])
 if s.tt ~= token then return 'lost' end
@@ -73,7 +74,7 @@ end
 if ARGV[12] == '1' and not newer then
   redis.call('HSET', KEYS[1], 'hv', s.v)
   -- The service may have other fields by the time of the release: fetch them again then.
-  if s.pf then redis.call('HSET', KEYS[1], 'p', '') end
+  if s.pf then addPieces({}, 'p', '') end
   redis.call('HDEL', KEYS[1], 'n', 'n0', 'h', 'b', 'c', 'g', 'pf')
   redis.call('ZADD', KEYS[8], now, crmCode)
   redis.call('ZREM', KEYS[3], crmCode)
@@ -86,7 +87,10 @@ if finished then
   return 'more'
 end
 if ARGV[6] ~= '' and (s.p == '' or not newer) then
-  redis.call('HSET', KEYS[1], 'p', ARGV[6], 'pf', '1')
+  local fields = { 'pf', '1' }
+  if s.ev == '' then addPieces(fields, 'ev', s.p) end -- the event is packed into it
+  addPieces(fields, 'p', ARGV[6])
+  redis.call('HSET', KEYS[1], unpack(fields))
 end
 -- They are the service's, so a newer state needs the same.
 if ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'kv', ARGV[13], 'kt', now) end

@@ -1,22 +1,24 @@
--- Include: reads the staged hash at KEYS[1] as table `s`; `flat` is the same as a list.
+-- Include: reads the staged hash at KEYS[1] as table `s`.
 --
 -- Fields of a staged hash (times in ms):
 --   v   number of this state, never used twice
---   p   payload, encrypted; '' when the event had none
+--   p   payload, packed and encrypted; '' or absent when the event had none
 --   pf  '1': the payload was fetched from the service
 --   fp  fingerprint of the payload; '' when unknown
---   st  wanted status: mapped | terminated | active
+--   st  wanted status: terminated | active; absent: mapped
 --   k   variant of the payload: Person | Company; '' when unknown
 --   o   order of the newest event
 --   of  order of the newest event that brought a record, when that is not the newest one; '' none
 --   oe  order of ev, when that is not the newest event
---   l   lane: live | bulk
+--   l   lane: bulk; absent: live
 --   t   time of the newest event
---   t0  time of the first unsynced event
+--   t0  time of the first unsynced event; absent: t
 --   t1  time of the first event after the state was taken
 --   a1  when that event arrived
---   ek  keys of the events that made this state: of the one with its fields, of the newest one
---   ev  the event itself, encrypted: what a dead letter of this state would hold
+--   ek  of a bulk change: keys of the events that made this state, of the one with its fields and
+--       of the newest one
+--   ev  the event itself, packed and encrypted: what a dead letter of this state would hold; '' or
+--       absent when it is packed into p
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended
 --   h   unexpected replies (409, 404) healed since this state was staged
@@ -37,6 +39,22 @@
 -- writes n to d, hv and pf, release-termination.lua writes ok.
 -- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
+--
+-- Redis keeps a hash in a third of the room while no value is longer than 64 bytes. So p and ev lie
+-- in pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them.
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do s[flat[i]] = flat[i + 1] end
+
+for _, name in ipairs({ 'p', 'ev' }) do
+  local pieces, at = {}, name
+  while s[at] do
+    pieces[#pieces + 1] = s[at]
+    s[at] = nil
+    at = name .. #pieces
+  end
+  s[name] = table.concat(pieces)
+end
+if s.v then
+  s.st, s.l, s.t0 = s.st or 'mapped', s.l or 'live', s.t0 or s.t
+end

@@ -1,14 +1,16 @@
 -- Takes the staged state of one record for one worker.
 --
 -- KEYS  1 staged  2 ledger  3 warm-up  4 verify  5 kept-fields  6 bulk:pause
+--       7 optional: lock of the pointer job, without which the worker may not take the record
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
--- Returns {} when nothing is staged, or only a person may release it; { 'paused' } when it is a
--- bulk change and an operator has paused that lane; { 'busy', until } while another worker holds
--- the record; or { 'taken', row ('': none), state of the warm-up ('done': warm), kept fields of the
--- mapping ('': none), field, value, ... }.
+-- Returns { 'locked' } when another worker has that lock; {} when nothing is staged, or only a
+-- person may release it; { 'paused' } when it is a bulk change and an operator has paused that
+-- lane; { 'busy', until } while another worker holds the record; or { 'taken', row ('': none),
+-- state of the warm-up ('done': warm), kept fields of the mapping ('': none), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
+if KEYS[7] and redis.call('GET', KEYS[7]) ~= token then return { 'locked' } end
 if not s.v or s.hv == s.v then return {} end
 if s.l == 'bulk' and redis.call('EXISTS', KEYS[6]) == 1 then return { 'paused' } end
 if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } end
@@ -30,7 +32,10 @@ redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', r
 -- What was read of the service is for this run alone: another one must not send it again later.
 redis.call('HDEL', KEYS[1], 't1', 'a1', 'kv', 'kt')
 local reply = { 'taken', before or '', warm, redis.call('GET', KEYS[5]) or '' }
-for _, value in ipairs(flat) do reply[#reply + 1] = value end
+for name, value in pairs(s) do
+  reply[#reply + 1] = name
+  reply[#reply + 1] = value
+end
 -- A worker that never settled may have left a request behind, and what is to be verified may still
 -- be overwritten.
 if not s.lt and (s.tv or redis.call('ZSCORE', KEYS[4], crmCode)) then

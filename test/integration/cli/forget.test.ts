@@ -17,7 +17,7 @@ afterAll(() => redis.disconnect());
 let env: Record<string, string>;
 let stores: Stores;
 
-beforeEach(() => {
+beforeEach(async () => {
   env = {
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),
@@ -25,6 +25,7 @@ beforeEach(() => {
     SERVICE_TIMEOUT_MS: "20000",
   };
   stores = openStores(readConfig(env), redis.duplicate());
+  await stores.stateVersion.takeOver();
   return () => stores.close();
 });
 
@@ -133,8 +134,7 @@ const KINDS = {
   job: 1,
   place: 1,
   tries: 1,
-  // One of the relation, and to which crmCode its record led.
-  history: 2,
+  history: 1,
 };
 
 describe("crmsync forget", () => {

@@ -1,5 +1,6 @@
 /** Who gets into the console, and what it refuses. */
 import { expect, test, vi } from "vitest";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
 const PAGES = ["", "/records", "/dead", "/held", "/bulk", "/sources"].map(
@@ -205,4 +206,55 @@ test("every answer forbids frames, inline scripts and caches", async () => {
     expect(headers.get("cache-control")).toBe("no-store");
     expect(text).not.toMatch(/<script>|<style|\sstyle=|\son\w+=/);
   }
+});
+
+test("logging in makes a new session, and logging out at one process ends it at all of them", async () => {
+  await using first = await serveConsole();
+  await using second = await serveConsole({ QUEUE_PREFIX: first.runtime.config.QUEUE_PREFIX });
+  const visitor = first.visitor();
+  const planted = `${"A".repeat(24)}.${Date.now() + 1000}.${"A".repeat(43)}`;
+  visitor.cookies.set("crmsync_console", planted);
+  await visitor.logIn(OPERATOR);
+  const cookie = visitor.cookies.get("crmsync_console") ?? "";
+  await visitor.logIn(OPERATOR);
+  const ids = [planted, cookie, visitor.cookies.get("crmsync_console") ?? ""].map(
+    (value) => value.split(".")[0],
+  );
+  expect(new Set(ids).size).toBe(3);
+
+  const other = second.visitor();
+  other.cookies.set("crmsync_console", visitor.cookies.get("crmsync_console") ?? "");
+  const stale = proofIn((await other.request("/console")).text);
+  await visitor.submit("/console", "/console/logout");
+  expect(await other.request("/console")).toMatchObject({ status: 303 });
+  expect(await other.post("/console/bulk/pause", { form: stale })).toMatchObject({ status: 401 });
+  expect(await first.runtime.bulkPauses.current()).toBeUndefined();
+});
+
+test("no address acts by GET, and a viewer acts at none", async () => {
+  await using server = await serveConsole();
+  const { deadLetters, bulkPauses } = server.runtime;
+  const letter = { reason: "invalid" as const, problems: [], event: "{}", at: 1 };
+  await deadLetters.store(createDeadLetter({ crmCode: "r1" }, letter));
+  const [operator, viewer] = [server.visitor(), server.visitor()];
+  await operator.logIn(OPERATOR);
+  await viewer.logIn(VIEWER);
+  const acts = [
+    "/console/bulk/pause",
+    "/console/bulk/resume",
+    `/console/bulk/cancel?before=${Date.now()}`,
+    "/console/dead?act=drop&id=c%3Ar1&at=1",
+    "/console/dead/event?id=c%3Ar1",
+    "/console/held?act=release&at=1",
+  ];
+  const form = { form: proofIn((await viewer.request("/console")).text) };
+  const proof = proofIn((await operator.request("/console")).text);
+  for (const act of acts) {
+    expect((await viewer.post(act, form)).status, act).toBe(403);
+    const path = `${act}${act.includes("?") ? "&" : "?"}form=${proof}`;
+    const { text } = await operator.request(path);
+    expect(text, act).not.toContain('role="status">The');
+  }
+  expect(await deadLetters.count()).toBe(1);
+  expect(await bulkPauses.current()).toBeUndefined();
 });

@@ -1,11 +1,14 @@
 /** The console in a real Chromium: for everybody, on every screen, by keyboard, and while it updates itself. */
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { launchBrowser, openPage } from "../../support/browser.ts";
 import { OPERATOR, serveConsole } from "../../support/console.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { writePlan } from "../../../src/reconcile/plan-file.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { hold } from "../../support/hold.ts";
 
@@ -24,12 +27,64 @@ const PAGES = [
   "/console/dead/letter?id=c%3Ar1",
   "/console/held",
   "/console/bulk",
+  "/console/bulk/cancel",
+  "/console/bulk/plan?id=p1",
   "/console/sources",
 ];
 
+/** A bulk change that waits, a plan that was interrupted, and one that a guard has stopped. */
+async function fillBulk({ comparisons, reconciliations, staged }: Server["runtime"], dir: string) {
+  await staged.stage({
+    crmCode: "b1",
+    eventKey: "b1",
+    order: "1",
+    payload: "{}",
+    fingerprint: "b1",
+    variant: "Person",
+    status: "mapped",
+    lane: "bulk",
+    time: 1,
+    event: "{}",
+  });
+  const entry = { kind: "different" as const, position: 0, was: "x", wants: "y", requests: 1 };
+  mkdirSync(join(dir, "reconcile"));
+  await writePlan(
+    join(dir, "reconcile", "plan-1.ndjson"),
+    {
+      crmsyncPlan: 1,
+      id: "p1",
+      madeAt: "2026-11-21T08:00:00.000Z",
+      service: "http://service",
+      prefix: "{crmsync}",
+      mapping: "generic",
+      mappingHash: "1",
+      snapshot: { hash: "2", asOf: "2026-11-21T07:00:00.000Z" },
+      requests: 60,
+    },
+    Array.from({ length: 60 }, (_, n) => ({
+      ...entry,
+      code: n === 0 ? "long".repeat(25) : `p${n}`,
+      fields: ["relationshipManagerEmailAddress", "city"],
+    })),
+  );
+  const found = { tookMs: 2000, records: 500, equal: 380 };
+  const plan = { id: "p1", entries: 60, requests: 60, host: "h1" };
+  const drift = { missing: 1, different: 119 };
+  await comparisons.note({ ...found, at: Date.now(), source: "folder", drift, plan });
+  const stopped = { source: "schedule", crm: "hubspot", stop: "terminations" } as const;
+  await comparisons.note({ ...found, at: Date.now() - 1, drift: { ended: 400 }, ...stopped });
+  const note = { id: "p1", state: "running" as const, entries: 60, requests: 20 };
+  await reconciliations.note({ ...note, done: 40, repaired: {} });
+}
+
+type Server = Awaited<ReturnType<typeof serveConsole>>;
+
 async function serveWithContent() {
-  const server = await serveConsole();
+  const dir = await tempDir();
+  onTestFinished(() => dir[Symbol.asyncDispose]());
+  const server = await serveConsole({ DATA_DIR: dir.path });
   const { runtime } = server;
+  await fillBulk(runtime, dir.path);
   await runtime.heartbeats.beat({ id: "host:1", version: "test", roles: ["http"], startedAt: 1 });
   await hold(runtime, `${"long".repeat(30)}-1`, "contact/1", "/crm/a");
   await hold(runtime, "h2", "contact/2", "/crm/b");

@@ -1,6 +1,7 @@
 /** Names that lead to several relations, to none, or to one that only the past knows. */
 import { expect, test } from "vitest";
 import { storyOf } from "../../../src/history/story.ts";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -34,7 +35,7 @@ test("a record that led to two crmCodes: it tells of the newest, and names the o
   const runtime = newRuntime();
   await runtime.staged.stage(change("old-7", "contact/7"));
   await runtime.staged.stage(change("new-7", "contact/7"));
-  const story = await storyOf(runtime, "contact/7");
+  const story = await storyOf(runtime, "contact/7", businessRelationMapping);
   expect(story).toMatchObject({ crmCode: "new-7", subject: "contact/7", fate: "stopped" });
   expect(story.others).toEqual([
     { crmCode: "old-7", answer: expect.stringMatching(/^waits because/) as string },
@@ -48,7 +49,7 @@ test("a crmCode that looks like a record of the CRM is a crmCode first", async (
   const runtime = newRuntime();
   await runtime.staged.stage(change("contact/7", "lead/1"));
   await runtime.staged.stage(change("other", "contact/7"));
-  const story = await storyOf(runtime, "contact/7");
+  const story = await storyOf(runtime, "contact/7", businessRelationMapping);
   expect(story.crmCode).toBe("contact/7");
   expect(story.others).toMatchObject([{ crmCode: "other" }]);
 });
@@ -56,7 +57,7 @@ test("a crmCode that looks like a record of the CRM is a crmCode first", async (
 test("a crmCode in another case is another record, and is pointed to", async () => {
   const runtime = newRuntime();
   await runtime.staged.stage(change("ABC", "contact/7"));
-  const story = await storyOf(runtime, "abc");
+  const story = await storyOf(runtime, "abc", businessRelationMapping);
   expect(story).toMatchObject({ fate: "unknown", steps: [] });
   expect(story.remedy).toContain("Something is known of ABC");
 });
@@ -65,17 +66,17 @@ test("what a person did is a step, and without a history the present still answe
   const runtime = newRuntime();
   await runtime.staged.stage(change("c-7", "contact/7"));
   await runtime.auditActs.record({ act: "held.drop", by: "ada@host", crmCode: "c-7" });
-  const { steps } = await storyOf(runtime, "c-7");
+  const { steps } = await storyOf(runtime, "c-7", businessRelationMapping);
   expect(steps[0]).toMatchObject({ kind: "act", says: "a person dropped its held termination" });
 
   const off = newRuntime({ HISTORY_DAYS: "0" });
   await off.staged.stage(change("c-7", "contact/7"));
-  expect(await storyOf(off, "c-7")).toMatchObject({
+  expect(await storyOf(off, "c-7", businessRelationMapping)).toMatchObject({
     fate: "stopped",
     historySince: null,
     steps: [],
   });
-  const bySubject = await storyOf(off, "contact/7");
+  const bySubject = await storyOf(off, "contact/7", businessRelationMapping);
   expect(bySubject.answer).toMatch(
     /^nothing is known of it by this name, and no history is kept \(HISTORY_DAYS\); to which crmCode it leads is not known$/,
   );

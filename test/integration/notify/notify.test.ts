@@ -8,6 +8,7 @@ import { takeReadings } from "../../../src/status/readings.ts";
 import { findingsOf } from "../../../src/status/status.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { startHeartbeat } from "../../../workers/heartbeat.ts";
+import { thisProcess } from "../../../workers/audit-trail.ts";
 import { startNotifying } from "../../../workers/notify.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -46,7 +47,7 @@ async function start(env: Readonly<Record<string, string>> = {}, processes = 1) 
     what: "a heartbeat",
   });
   for (const one of runtimes) {
-    const notifying = startNotifying(one);
+    const notifying = startNotifying(one, Promise.resolve());
     onTestFinished(() => notifying.close());
   }
   return { runtime, runtimes, receiver };
@@ -156,10 +157,15 @@ test("a lost Redis is notified by the process itself, and its end too", async ()
   await runtime.redis.hset(runtime.keys.notify, "not", "text");
   await arrived(receiver, 2);
   await runtime.redis.del(runtime.keys.notify);
-  await waitFor(() => kindsOf(receiver).includes("ended redis"), { what: "the end" });
-  expect(kindsOf(receiver).slice(0, 2)).toEqual(["began crmsyncqueuepaused", "began redis"]);
+  await waitFor(() => kindsOf(receiver).includes(`ended redis ${thisProcess}`), {
+    what: "the end",
+  });
+  expect(kindsOf(receiver).slice(0, 2)).toEqual([
+    "began crmsyncqueuepaused",
+    `began redis ${thisProcess}`,
+  ]);
   expect(dataOf(receiver.received[1] as Received)["text"]).toContain(
-    "Redis does not answer this process, or rejects its writes",
+    "Redis rejects commands (WRONGTYPE",
   );
 });
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
 import type { Permit } from "../../../src/quota/permit.ts";
+import { ownRedis } from "../../support/own-redis.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { exchange, openQuota, openScene, SHORT, spend } from "./support.ts";
 
@@ -60,6 +61,38 @@ test("An aborted wait leaves nothing behind", async () => {
   await expect(quota.acquire("live", AbortSignal.abort(new Error("before")))).rejects.toThrow(
     "before",
   );
+});
+
+test("A turn that must wait gives back the slots that were asked for with it", async () => {
+  // Ten turns at once, then one every 3.6 s.
+  const { quota } = await openQuota({ perHour: 1000, hourMs: 3_600_000, pacing: "steady" });
+  await spend(quota, 10);
+  const abort = new AbortController();
+  const waiting = quota.acquire("live", abort.signal);
+  expect(await isGiven(waiting.catch(() => new Promise<Permit>(() => {})))).toBe(false);
+  await waitFor(async () => (await quota.state()).remaining === 990, {
+    what: "the slots are back",
+  });
+  abort.abort(new Error("enough"));
+  await expect(waiting).rejects.toThrow("enough");
+});
+
+test("While Redis rejects writes a permit fails, with no error left over; then permits are given", async () => {
+  await using redis = await ownRedis();
+  const { quota } = await openQuota({ perHour: 1000, hourMs: 3_600_000 }, undefined, redis.client);
+  // With many slots left, turn and slots are asked for together.
+  await spend(quota, 3);
+  await redis.client.replicaof("127.0.0.1", "1");
+  for (let tries = 0; tries < 20; tries += 1) {
+    await expect(quota.acquire("live")).rejects.toThrow(/READONLY/);
+  }
+  await redis.client.call("REPLICAOF", "NO", "ONE");
+  const isGivenAgain = () =>
+    quota.acquire("live").then(
+      () => true,
+      () => false,
+    );
+  await waitFor(isGivenAgain, { what: "a permit" });
 });
 
 test("A live change overtakes bulk work that waits", async () => {

@@ -32,7 +32,11 @@ export function openRedis(url = inject("redisUrl")): Redis {
  * A quota in this process; `logged` are the names of its log lines. Its burst window is the real
  * one: under a shorter one a permit becomes too old on a busy machine.
  */
-export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePrefix()) {
+export async function openQuota(
+  limits: Partial<Limits> = {},
+  prefix = uniquePrefix(),
+  redis = openRedis(),
+) {
   const logged: string[] = [];
   const pauses: string[] = [];
   const say = (_: object, message: string) => void logged.push(message);
@@ -41,7 +45,7 @@ export async function openQuota(limits: Partial<Limits> = {}, prefix = uniquePre
     burstMs: 5000,
     ...limits,
     prefix,
-    redis: openRedis(),
+    redis,
     log: { info: say, warn: say },
     onPause: (reason) => void pauses.push(reason),
   });

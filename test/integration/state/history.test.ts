@@ -39,6 +39,7 @@ const ignored = (event: NotedEvent): EventStep => ({
   result: "ignored",
   coalesced: false,
   ignored: "when",
+  whens: "Ab3dEf02",
   problems: undefined,
 });
 
@@ -80,6 +81,18 @@ test("staging notes the event, its result, and to which crmCode its record led",
   expect(await history.codesOf("contact/4711")).toEqual(["c-4711"]);
   await staged.stage({ ...change("9", newer), crmCode: "c-12" });
   expect(await history.codesOf("contact/4711")).toEqual(["c-12", "c-4711"]);
+});
+
+test("a crmCode that is the record's own id is known by the history of the relation", async () => {
+  const own = { ...change("1", eventOf()), crmCode: "4711" };
+  await staged.stage(own);
+  expect(await redis.exists(keys.historyCodes("contact/4711"))).toBe(0);
+  expect(await history.codesOf("contact/4711")).toEqual(["4711"]);
+  expect(await history.codesOf("lead/4711")).toEqual([]);
+  await staged.stage(change("2", eventOf()));
+  expect(await history.codesOf("contact/4711")).toEqual(["c-4711", "4711"]);
+  await staged.stage({ ...change("3", eventOf()), crmCode: "4711" });
+  expect(await history.codesOf("contact/4711")).toEqual(["4711", "c-4711"]);
 });
 
 test("a step that repeats is one step, counted", async () => {

@@ -90,3 +90,18 @@ it("after a step the shared clock approaches Redis' clock by less than the lease
   await new RedisClock(redis, keys).measure();
   expect(Number(await redis.hget(keys.clock, "offset"))).toBe(0);
 });
+
+it("a process that reads the clock rarely leaves a step in until the others could say who is wrong", async (context) => {
+  await using stepping = await steppingRedis(context);
+  const keys = keysOf(uniquePrefix());
+  const clock = new RedisClock(stepping.client, keys);
+  expect(await clock.measure(true)).toBe(0);
+  expect(await clock.measure(true)).toBe(0);
+  // Nothing is confirmed, so nothing is written.
+  expect(await stepping.client.exists(keys.clock)).toBe(0);
+  stepping.setClock(300_000);
+  expect(await clock.measure(true)).toBe(undefined);
+  expect(await stepping.client.exists(keys.clock)).toBe(0);
+  expect(Math.abs(await clock.measure())).toBeGreaterThan(299_000);
+  expect(await clock.measure(true)).toBe(0);
+});

@@ -165,7 +165,7 @@ describe("everything in Redis", () => {
     await fill(new Sealing([OLD]));
     const both = new Sealing([NEW, OLD]);
     const { first, second } = await reseal(both);
-    expect(first).toEqual({ found: 6, missing: {} });
+    expect(first).toEqual({ found: 5, missing: {} });
     expect(second).toEqual({ found: 0, missing: {} });
     const after = new Sealing([NEW]);
     const taken = await new StagedStates(redis, keys, after).take("1", "me", 1000);
@@ -189,7 +189,7 @@ describe("everything in Redis", () => {
     await fill(old);
     const before = await redis.hget(keys.staged("1"), "p");
     const { second } = await reseal(new Sealing([NEW]));
-    expect(second).toEqual({ found: 6, missing: { [old.keyId ?? ""]: 6 } });
+    expect(second).toEqual({ found: 5, missing: { [old.keyId ?? ""]: 5 } });
     expect(await redis.hget(keys.staged("1"), "p")).toBe(before);
     const taking = new StagedStates(redis, keys, new Sealing([NEW])).take("1", "me", 60_000);
     await expect(taking).rejects.toThrow(UnknownKey);
@@ -204,12 +204,12 @@ describe("everything in Redis", () => {
     await Promise.all(
       people.map((crmCode) => staged.stage({ ...STATE, crmCode, eventKey: crmCode })),
     );
-    const asked = vi.spyOn(redis, "hmget");
+    const asked = vi.spyOn(redis, "hgetallBuffer");
     const pass = new Resealing(redis, keys, new Sealing([NEW, OLD])).pass([], async () => {});
     await waitFor(() => asked.mock.results.length > 0, { what: "the first record is read" });
     await asked.mock.results[0]?.value;
     expect(asked).toHaveBeenCalledTimes(people.length);
     asked.mockRestore();
-    expect(await pass).toEqual({ found: 2 * people.length, missing: {} });
+    expect(await pass).toEqual({ found: people.length, missing: {} });
   });
 });

@@ -378,3 +378,17 @@ describe("warm-up", () => {
     expect(await ledger.claimWarmUp("b")).toBe(true);
   });
 });
+
+it("a worker that has asked for a job takes its record only if it gets the job", async () => {
+  await stage(change("1"));
+  const lockKey = `${keys.ledger}:a-job:lock`;
+  const job = { crmCode: "4711", lockKey };
+  expect(await staged.takeWithJob(job, "me", 1000)).toBe(undefined);
+  await redis.set(lockKey, "other");
+  expect(await staged.takeWithJob(job, "me", 1000)).toBe(undefined);
+  // The record is untouched: it is not held, and the ledger knows nothing of a request.
+  expect(await redis.hget(keys.ledger, "4711")).toBe(null);
+  await redis.set(lockKey, "me");
+  expect(await staged.takeWithJob(job, "me", 60_000)).toMatchObject({ kind: "taken" });
+  expect((await staged.take("4711", "other", 1000)).kind).toBe("busy");
+});

@@ -46,6 +46,9 @@ const plusOne: Migration = {
 const program = (...migrations: Migration[]) =>
   new StateVersion(redis, keys, new Heartbeats(redis, keys), { migrations, graceMs: 0 });
 
+/** As a daemon left it that knew of no versions. */
+const leaveOldState = () => redis.hset(keys.warmUp, "state", "done");
+
 const versionFields = () => redis.hgetall(keys.stateVersion);
 
 async function runningProcess(stateVersion?: number): Promise<void> {
@@ -75,6 +78,13 @@ it("state without a version is version 1: taken over as it is, also beside proce
   expect(await redis.hgetall(keys.sources)).toEqual({ "/crm": "5" });
 });
 
+it("an empty Redis is not migrated", async () => {
+  const fails: Migration = { name: "fails", run: () => Promise.reject(new Error("migrated")) };
+  await program(fails).require();
+  await program(fails).takeOver();
+  expect(await versionFields()).toEqual({ version: "2" });
+});
+
 it("an older state is migrated step by step, and only once", async () => {
   await redis.hset(keys.sources, "/crm", "5");
   await program().takeOver();
@@ -102,6 +112,7 @@ it("of several processes that start at once, one migrates and the others wait fo
       expect(migrating).toBe(1);
     },
   };
+  await leaveOldState();
   const starts = [1, 2, 3].map(() => program(slow).takeOver((step) => void steps.push(step)));
   await Promise.all(starts);
   expect(steps).toEqual([{ from: 1, to: 2, step: "slow" }]);
@@ -109,6 +120,7 @@ it("of several processes that start at once, one migrates and the others wait fo
 });
 
 it("a migration that was interrupted keeps older programs out, and is continued", async () => {
+  await leaveOldState();
   await redis.hset(keys.sources, "/crm", "5");
   const dies: Migration = { name: "dies", run: () => Promise.reject(new Error("killed")) };
   await expect(program(upperCase, dies).takeOver()).rejects.toThrow("killed");
@@ -149,6 +161,7 @@ it("a newer state is rejected by everything that writes, and stays as it is", as
 });
 
 it("a command does not write to an older state, which only the daemon migrates", async () => {
+  await leaveOldState();
   await redis.hset(keys.sources, "/crm", "5");
   await expect(program(upperCase).require()).rejects.toThrow(
     /has version 1, this .* version 2: start the daemon/,

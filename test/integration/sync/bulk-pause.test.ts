@@ -61,6 +61,7 @@ const sentBy = ({ requests }: ScriptedService) =>
 
 test("live changes go on, a live event sends its bulk change along, and the others wait", async () => {
   const runtime = newRuntime();
+  await runtime.stateVersion.takeOver();
   const stores = storesOf(runtime);
   await runtime.ledger.continueCold(Date.now());
   expect(await pauseBulk(stores, { ...BY, reason: " the CRM is being moved " })).toMatchObject({
@@ -95,6 +96,7 @@ test("live changes go on, a live event sends its bulk change along, and the othe
 
 test("a process that waits for a permit for bulk gives up, and one that has it sends nothing", async () => {
   const runtime = newRuntime();
+  await runtime.stateVersion.takeOver();
   const stores = storesOf(runtime);
   await runtime.ledger.continueCold(Date.now());
   const service = new ScriptedService();
@@ -124,6 +126,7 @@ test("a process that waits for a permit for bulk gives up, and one that has it s
 
 test("a live change whose process died before it moved the job is sent all the same", async () => {
   const runtime = newRuntime();
+  await runtime.stateVersion.takeOver();
   await runtime.ledger.continueCold(Date.now());
   await pauseBulk(storesOf(runtime), BY);
   const service = startLoop(runtime);

@@ -1,4 +1,4 @@
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Sendable } from "../../../src/sync/decide.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
@@ -108,11 +108,71 @@ it("no job is taken without a permit", async () => {
   await stage(runtime, "no permit", "version 1");
   await addPointer(runtime, "no permit");
   await waitFor(() => service.permitRequests > 0, { what: "a permit is requested" });
-  expect(await runtime.pointers.queue.getJobCounts("active", "wait")).toEqual({
+  expect(await runtime.pointers.queue.getJobCounts("active", "prioritized")).toEqual({
     active: 0,
-    wait: 1,
+    prioritized: 1,
   });
   await stage(runtime, "no permit", "version 2");
   service.permits = 1;
   expect(nameSent(await service.nth(1))).toBe("version 2");
+});
+
+describe("a permit that is requested when an event arrives", () => {
+  /** The loop has served a change, without a wait for its permit. */
+  async function afterChange() {
+    const runtime = newRuntime();
+    const service = new ScriptedService();
+    startLoop(runtime, service);
+    await stage(runtime, "first", "version 1");
+    await addPointer(runtime, "first");
+    (await service.nth(1)).reply({ kind: "created" });
+    // The scripted service spends no permits.
+    await waitFor(() => service.cancelled === 1, { what: "the run has ended" });
+    await waitFor(
+      () => {
+        runtime.rest.expectChange();
+        return service.permitRequests === 2;
+      },
+      { what: "a permit is requested early" },
+    );
+    return { runtime, service };
+  }
+
+  it("serves the change that follows", async () => {
+    const { runtime, service } = await afterChange();
+    await stage(runtime, "second", "version 1");
+    await addPointer(runtime, "second");
+    await service.nth(2);
+    expect(service).toMatchObject({ permitRequests: 2, cancelled: 1 });
+  });
+
+  it("is given back when none follows, and no other is requested early", async () => {
+    const { runtime, service } = await afterChange();
+    await waitFor(() => service.cancelled === 2, { what: "the permit is given back" });
+    runtime.rest.expectChange();
+    await stage(runtime, "second", "version 1");
+    await addPointer(runtime, "second");
+    await service.nth(2);
+    expect(service).toMatchObject({ permitRequests: 3, cancelled: 2 });
+  });
+
+  it("is given back at the end of the process", async () => {
+    const { service } = await afterChange();
+    await closing.pop()?.();
+    await waitFor(() => service.cancelled === 2, { what: "the permit is given back" });
+  });
+});
+
+it("a record is taken together with its job, by one worker", async () => {
+  const runtime = newRuntime();
+  const service = new ScriptedService();
+  const early = vi.spyOn(runtime.staged, "takeWithJob");
+  const late = vi.spyOn(runtime.staged, "take");
+  startLoop(runtime, service);
+  await stage(runtime, "4711", "version 1");
+  await runtime.demand.changed([{ crmCode: "4711", lane: "live" }]);
+  await addPointer(runtime, "4711");
+  expect(nameSent(await service.nth(1))).toBe("version 1");
+  expect(early).toHaveBeenCalledTimes(1);
+  expect(late).not.toHaveBeenCalled();
 });

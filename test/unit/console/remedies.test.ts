@@ -22,4 +22,6 @@ test("paragraphs end where the next one begins; code and links become HTML, all 
   expect(shown).toContain(
     "<strong>Do.</strong> Ask that person; then <code>crmsync bulk resume</code>.",
   );
+  const emphasised = String(remedyView("docs/runbook.md#crmsyncchangesrejected"));
+  expect(emphasised).toContain("Dashboard, New dead letters by field.");
 });

@@ -19,6 +19,7 @@ const sharedWith = (more: Partial<Readings> = {}, historySince?: number): Shared
   },
   historySince,
   keptMs: 1,
+  whens: { name: "m.yaml", whens: [] },
 });
 
 const NOTHING: RecordFacts = {

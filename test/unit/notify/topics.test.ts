@@ -46,6 +46,14 @@ it("dead letters are notified from a number on", () => {
   expect(topicsIn(dead, readings({ deadLetters: 50 }), { deadLetters: 50 })).toHaveLength(1);
 });
 
+it("relations that differ from the CRM are notified after a day", () => {
+  const topics = topicsIn([finding("warning", "crmsyncdrift", "says")], readings(), {
+    deadLetters: 50,
+  });
+  expect(topics).toMatchObject([{ key: "crmsyncdrift", lastsHours: 24 }]);
+  expect(endOf("crmsyncdrift", readings())).toContain("No relation differs");
+});
+
 it("a silent source has ended when it sends again, and not when it is forgotten", () => {
   const key = "crmsyncsourcesilent /crm/a b";
   const sends = readings({ sources: { "/crm/a b": 10 * DAY_MS - 5 } });

@@ -25,6 +25,7 @@ const view = (codeOf: (context: EventContext) => string) => {
     reads: new Set(),
     keeps: {},
     webhooks: [],
+    whens: [],
     map: async (context) => ({
       kind: "mapped",
       crmCode: codeOf(context),

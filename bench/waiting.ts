@@ -1,0 +1,160 @@
+/** What one waiting change takes in Redis, by kind of key: of persons who have no text in common. */
+import { createHash } from "node:crypto";
+import { Redis } from "ioredis";
+import { startDaemon, type startSandbox } from "../test/support/crmsync.ts";
+import { ownRedis } from "../test/support/own-redis.ts";
+import { personEvent } from "../test/support/person-event.ts";
+import { waitFor } from "../test/support/wait-for.ts";
+import type { Table } from "./table.ts";
+
+const COUNT = 10_000;
+const BATCH = 500;
+const DEADLINE_MS = 600_000;
+const TARGET = 800;
+
+/** Kinds of keys, by what follows the prefix; each key is of the first kind that it matches. */
+const KINDS = {
+  "staged state": /^:staged:/,
+  "pointer job": /^:sync:(\d+$|de:|wait|prioritized)/,
+  "place in the order, and since when": /^:(unsynced:|quota:priorities)/,
+  history: /^:history:/,
+  "ids of events": /^:seen:/,
+} as const;
+
+const ALL = "all, of used_memory";
+const AOF = "written to the append-only file";
+
+/** Measured with the same persons before payload and event were packed (ADR 27). */
+const BEFORE: Readonly<Record<string, readonly [plain: number, sealed: number]>> = {
+  [ALL]: [3491, 4071],
+  "staged state": [1888, 2464],
+  "pointer job": [700, 700],
+  "place in the order, and since when": [196, 196],
+  history: [272, 272],
+  "ids of events": [75, 75],
+  [AOF]: [5337, 6211],
+};
+
+type Service = Pick<Awaited<ReturnType<typeof startSandbox>>, "url" | "token">;
+
+export async function runWaiting(service: Service): Promise<Table> {
+  const plain = await measure(service, {});
+  const key = Buffer.alloc(32, 7).toString("base64");
+  const sealed = await measure(service, { STATE_KEY: key });
+  const bulk = await measure(service, {}, "bulk");
+  const rows = [...plain.keys()].map((what) => ({
+    what,
+    bytes: Math.round(plain.get(what) ?? 0),
+    "lane bulk": Math.round(bulk.get(what) ?? 0),
+    "with STATE_KEY": Math.round(sealed.get(what) ?? 0),
+    before: BEFORE[what]?.[0] ?? "",
+    "before, with STATE_KEY": BEFORE[what]?.[1] ?? "",
+    target: what === ALL ? TARGET : "",
+  }));
+  return { title: `A waiting change, by kind of key, each of ${COUNT} persons`, rows };
+}
+
+/** The warm-up and the value lists use up the quota: everything else waits. */
+async function measure(
+  { url, token }: Service,
+  more: Record<string, string>,
+  lane = "live",
+): Promise<Map<string, number>> {
+  await using own = await ownRedis({ "auto-aof-rewrite-percentage": "0" });
+  const prefix = "{bench}";
+  await using daemon = await startDaemon({
+    REDIS_URL: own.url,
+    QUEUE_PREFIX: prefix,
+    SERVICE_BASE_URL: url,
+    SERVICE_TOKEN: token,
+    QUOTA_PER_HOUR: "2",
+    QUOTA_LIVE_RESERVE: "0",
+    QUOTA_PACING: "burst",
+    ...more,
+  });
+  const redis = new Redis(own.url);
+  try {
+    const isSpent = async () => (await daemon.metric("crmsync_quota_remaining")) === 0;
+    await waitFor(isSpent, { what: "the quota is spent" });
+    const push = async (from: number, to: number) => {
+      for (let at = from; at < to; at += BATCH) {
+        const batch = Array.from({ length: BATCH }, (_, n) => personOf(at + n, lane));
+        const { status } = await daemon.push(batch);
+        if (status !== 202) throw new Error(`/events answered ${status}`);
+      }
+      const wait = async () =>
+        (await redis.zcard(`${prefix}:unsynced:${lane}`)) === to &&
+        (await redis.llen(`${prefix}:crm-events:active`)) === 0;
+      await waitFor(wait, { deadlineMs: DEADLINE_MS, what: "all changes wait" });
+    };
+    // Scripts and connections have their room by now.
+    await push(0, BATCH);
+    const before = await totals(redis);
+    await push(BATCH, BATCH + COUNT);
+    const after = await totals(redis);
+    const sizes = await sizesByKind(redis, prefix);
+    return new Map([
+      [ALL, (after.memory - before.memory) / COUNT],
+      ...sizes,
+      [AOF, (after.aof - before.aof) / COUNT],
+    ]);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+async function sizesByKind(redis: Redis, prefix: string): Promise<[string, number][]> {
+  const sums = new Map<string, number>(Object.keys(KINDS).map((kind) => [kind, 0]));
+  let cursor = "0";
+  do {
+    const [next, keys] = await redis.scan(cursor, "COUNT", 1000);
+    cursor = next;
+    const sizes = await Promise.all(keys.map((key) => redis.memory("USAGE", key, "SAMPLES", 0)));
+    for (const [index, key] of keys.entries()) {
+      const name = key.slice(prefix.length);
+      const kind = Object.entries(KINDS).find(([, pattern]) => pattern.test(name))?.[0];
+      if (kind !== undefined) sums.set(kind, (sums.get(kind) ?? 0) + (sizes[index] ?? 0));
+    }
+  } while (cursor !== "0");
+  return [...sums].map(([kind, bytes]) => [kind, bytes / (BATCH + COUNT)]);
+}
+
+async function totals(redis: Redis): Promise<{ memory: number; aof: number }> {
+  const info = `${await redis.info("memory")}${await redis.info("persistence")}`;
+  const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)?.[1] ?? 0);
+  return { memory: read("used_memory"), aof: read("aof_current_size") };
+}
+
+const SYLLABLES =
+  "ka to mi ru sel dan vor lin bas gre fen tol umi zar hep wex jo quin lyd ost".split(" ");
+
+/** Each value is of its own, and the same in each run. */
+function personOf(n: number, lane: string) {
+  const digest = createHash("sha256").update(String(n)).digest();
+  const byte = (at: number) => digest[at] ?? 0;
+  const word = (at: number, length: number) => {
+    const text = Array.from({ length }, (_, i) => SYLLABLES[byte(at + i) % SYLLABLES.length]).join(
+      "",
+    );
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  };
+  const country = ["LU", "DE", "FR", "BE", "PT"][byte(0) % 5];
+  const [firstName, lastName] = [word(1, 2), word(3, 3)];
+  const fields = {
+    firstName,
+    lastName,
+    birthDate: `19${40 + (byte(6) % 60)}-0${1 + (byte(7) % 9)}-1${byte(8) % 10}`,
+    countryOfResidence: country,
+    nationality: country,
+    address: `${byte(9)}, rue ${word(10, 3)}`,
+    postalCode: `L-${1000 + byte(13) * 30}`,
+    city: `${word(14, 2)}dange`,
+    email: `${firstName}.${lastName}@${word(16, 2)}.example`.toLowerCase(),
+    phoneNumber: `+352621${100_000 + digest.readUInt16BE(18) * 10}`,
+    wealthSource: ["inheritance"],
+  };
+  const id = [digest.subarray(20, 24), digest.subarray(24, 26), digest.subarray(26, 32)]
+    .map((part) => part.toString("hex"))
+    .join("-");
+  return personEvent(String(400_000 + n), fields, { id, lane });
+}

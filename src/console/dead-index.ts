@@ -1,0 +1,112 @@
+/**
+ * The dead letters of a tenant by fault, as this process has counted them last. Counting 100,000 takes
+ * seconds and is done a page at a time: no page of the console waits for it, each shows what is known,
+ * and since when. It is forgotten while the console is not looked at.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { groupDeadLetters, type DeadGroups } from "../dead-letters/group.ts";
+import type { DeadLetters } from "../state/dead-letters.ts";
+
+/** So long a page waits for newer numbers, ms. */
+const WAIT_MS = 150;
+
+/** Numbers are used for so long, and for so many times as long as it took to count them, ms. */
+const KEPT_MS = 1000;
+const KEPT_TIMES = 10;
+
+/** They are forgotten after this time without a view, ms. */
+const FORGOTTEN_MS = 300_000;
+
+/** Dead letters of a group that can be listed and decided: the oldest. */
+export const MOST_LISTED = 5000;
+
+export interface CountedLetters {
+  readonly groups: DeadGroups;
+  /** Group → its dead letters, oldest first. */
+  readonly members: ReadonlyMap<string, readonly Member[]>;
+  /** When counting began, ms. */
+  readonly at: number;
+}
+
+interface Member {
+  readonly id: string;
+  readonly firstAt: number;
+}
+
+export interface Look {
+  /** Undefined while they are counted for the first time. */
+  readonly counted: CountedLetters | undefined;
+  /** Newer numbers are being counted. */
+  readonly isCounting: boolean;
+  /** How many dead letters were looked at so far. */
+  readonly seen: number;
+}
+
+export class DeadIndex {
+  readonly #dead: Pick<DeadLetters, "details">;
+  #counted: CountedLetters | undefined;
+  /** By performance.now(). */
+  #until = 0;
+  #running: Promise<void> | undefined;
+  /** What is being counted may not know the last act. */
+  #isOutdated = false;
+  #seen = 0;
+  #forgetting: NodeJS.Timeout | undefined;
+
+  constructor(dead: Pick<DeadLetters, "details">) {
+    this.#dead = dead;
+  }
+
+  /** For a page. @param isFresh newer numbers than those that are known are wanted. */
+  async look(isFresh = false): Promise<Look> {
+    if (isFresh) this.outdate();
+    await Promise.race([this.#refresh(), sleep(WAIT_MS, undefined, { ref: false })]);
+    return {
+      counted: this.#counted,
+      isCounting: this.#running !== undefined,
+      seen: this.#seen,
+    };
+  }
+
+  /** For an act: waits until they are counted. */
+  async wait(): Promise<CountedLetters> {
+    await this.#refresh();
+    return this.#counted ?? this.wait();
+  }
+
+  /** Something was done with them. */
+  outdate(): void {
+    this.#until = 0;
+    this.#isOutdated = this.#running !== undefined;
+  }
+
+  async #refresh(): Promise<void> {
+    clearTimeout(this.#forgetting);
+    this.#forgetting = setTimeout(() => (this.#counted = undefined), FORGOTTEN_MS).unref();
+    if (this.#counted !== undefined && performance.now() < this.#until) return;
+    this.#running ??= this.#count().finally(() => (this.#running = undefined));
+    await this.#running;
+  }
+
+  async #count(): Promise<void> {
+    const [at, began] = [Date.now(), performance.now()];
+    this.#isOutdated = false;
+    this.#seen = 0;
+    const members = new Map<string, Member[]>();
+    const groups = await groupDeadLetters(this.#dead, {}, ({ firstAt, id }, keys) => {
+      this.#seen += 1;
+      for (const key of keys) {
+        const known = members.get(key.id);
+        if (known === undefined) members.set(key.id, [{ id, firstAt }]);
+        else known.push({ id, firstAt });
+      }
+    });
+    for (const [id, all] of members) members.set(id, oldest(all));
+    this.#counted = { groups, members, at };
+    const now = performance.now();
+    this.#until = this.#isOutdated ? 0 : now + Math.max(KEPT_MS, KEPT_TIMES * (now - began));
+  }
+}
+
+const oldest = (all: Member[]): Member[] =>
+  all.sort((a, b) => a.firstAt - b.firstAt).slice(0, MOST_LISTED);

@@ -1,0 +1,168 @@
+/** The last plans of the tab Bulk and reconcile, and the differences that one of them has found. */
+import type { FastifyInstance } from "fastify";
+import { counted } from "../ops/counted.ts";
+import { findPlan, planPage } from "../reconcile/find-plan.ts";
+import {
+  endingOf,
+  pastComparisons,
+  sourceText,
+  type PastComparison,
+} from "../reconcile/past-comparisons.ts";
+import type { PlanEntry } from "../reconcile/plan-file.ts";
+import { duration } from "../status/duration.ts";
+import { DRIFT_KINDS } from "../sync/drift.ts";
+import { driftTable } from "./drift-table.ts";
+import { html, pathTo, type Html } from "./html.ts";
+import { tabPath } from "./layout.ts";
+import { moment } from "./moment.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { pageNumberOf, pager, queryOf, ROWS, sendPage } from "./send-page.ts";
+
+const BULK = tabPath("bulk");
+const PATH = `${BULK}/plan`;
+
+export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
+  app.get(PATH, async (request, reply) => {
+    const { id = "" } = queryOf(request);
+    const past = await pastComparisons(ports.stores);
+    const found = past.find(({ plan }) => plan?.id === id);
+    const main =
+      found === undefined
+        ? html`<p class="notice warning">It is not one of the last plans.</p>
+            ${back()}`
+        : html`${aboutPlan(found)}${await differences(found, ports, pageNumberOf(request))}${back()}`;
+    return sendPage(request, reply, ports, { title: "Plan", tab: "bulk", main });
+  });
+}
+
+const back = (): Html => html`<p><a href="${BULK}">Bulk and reconcile</a></p>`;
+
+/** Newest first. */
+export function plansView(past: readonly PastComparison[]): Html {
+  if (past.length === 0) return html`<p>No comparison is remembered.</p>`;
+  return html`<table>
+    <caption>
+      What comparisons found, and what became of their plans; the newest first
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">Compared</th>
+        <th scope="col">Begun by</th>
+        <th scope="col">Differences found</th>
+        <th scope="col">Plan</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${past.map(planRow)}
+    </tbody>
+  </table>`;
+}
+
+function planRow(one: PastComparison): Html {
+  const { at, plan, progress } = one;
+  const isUnfinished = progress?.state === "running" || progress?.state === "cancelled";
+  return html`<tr>
+    <th scope="row" data-label="Compared">${moment(at)}</th>
+    <td data-label="Begun by">${sourceText(one)}</td>
+    <td data-label="Differences found">${foundText(one)}</td>
+    <td data-label="Plan">
+      ${endingView(one)}${
+        plan !== undefined &&
+        html`${
+            isUnfinished &&
+            html` <progress
+              value="${progress.done}"
+              max="${Math.max(1, plan.entries)}"
+              aria-label="Entries carried out"
+            ></progress>`
+          }
+          <div>
+            <a
+              href="${pathTo(PATH, { id: plan.id })}"
+              aria-label="Its differences: the plan of ${new Date(at).toISOString()}"
+              >Its differences</a
+            >
+          </div>`
+      }
+    </td>
+  </tr>`;
+}
+
+const TONES = { good: "good", waits: "warning", bad: "bad" } as const;
+
+function endingView(one: PastComparison): Html {
+  const { at, says, tone } = endingOf(one);
+  return html`<span class="${TONES[tone]}">${says}</span
+    >${at !== undefined && html`, ${moment(at)}`}`;
+}
+
+function foundText({ drift, equal, records }: PastComparison): string {
+  const kinds = DRIFT_KINDS.filter((kind) => (drift[kind] ?? 0) > 0);
+  const found = kinds.map((kind) => `${drift[kind]} ${kind}`);
+  return `${found.length === 0 ? "none" : found.join(", ")}; ${equal} of ${counted(records, "record")} equal`;
+}
+
+function aboutPlan(one: PastComparison): Html {
+  const { at, drift, progress, tookMs } = one;
+  const kinds = DRIFT_KINDS.filter((kind) => (drift[kind] ?? 0) > 0);
+  return html`<dl>
+      <dt>Compared</dt>
+      <dd>${moment(at)}, in ${duration(tookMs)}, by ${sourceText(one)}</dd>
+      <dt>What became of it</dt>
+      <dd>${endingView(one)}</dd>
+    </dl>
+    ${driftTable({
+      caption: "Differences that it has found",
+      kinds,
+      columns: {
+        Found: (kind) => drift[kind] ?? 0,
+        Repaired: (kind) => progress?.repaired[kind] ?? 0,
+      },
+    })}
+    <h2>Entries of its plan</h2>`;
+}
+
+async function differences(
+  { at, plan }: PastComparison,
+  { stores: { config } }: ConsolePorts,
+  number: number,
+): Promise<Html> {
+  const { id = "", entries = 0, host = "" } = plan ?? {};
+  const file = await findPlan(config, { id, at });
+  const from = (number - 1) * ROWS;
+  const page = file === undefined ? undefined : await planPage({ file, entries }, from, ROWS);
+  if (page === undefined) {
+    return html`<p class="notice warning">
+      ${file === undefined ? "Its file is not on the machine of this page" : "Its file is not as it was written"}.
+      It was written on ${host}: into <code>reconcile</code> of <code>DATA_DIR</code> there, beside
+      an export in <code>RECONCILE_DIR/done</code>, or where <code>--plan</code> has said. Plans are
+      removed after 180 days, those beside exports after 30.
+    </p>`;
+  }
+  return html`<table>
+      <caption>
+        ${counted(entries, "entry", "entries")}, in the order of the snapshot; the names of fields
+        that differ, never their values
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">crmCode</th>
+          <th scope="col">Kind</th>
+          <th scope="col">Fields</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${page.map(entryRow)}
+      </tbody>
+    </table>
+    ${pager(PATH, { id }, number, Math.ceil(entries / ROWS))}`;
+}
+
+const entryRow = ({ code, fields, kind }: PlanEntry): Html =>
+  html`<tr>
+    <th scope="row" data-label="crmCode">
+      <a href="${pathTo(tabPath("records"), { name: code })}">${code}</a>
+    </th>
+    <td data-label="Kind">${kind}</td>
+    <td data-label="Fields">${kind === "missing" ? "all" : fields.join(", ")}</td>
+  </tr>`;

@@ -1,0 +1,89 @@
+/** The last comparisons of the CRM with the service, and what became of the plan of each. */
+import type { NotedComparison, StopReason } from "../state/comparisons.ts";
+import { readTogether } from "../ops/redis-reading.ts";
+import type { PlanProgress } from "../state/reconciliations.ts";
+import type { Stores } from "../status/stores.ts";
+
+export interface PastComparison extends NotedComparison {
+  /** Of its plan; undefined when it was not begun. */
+  readonly progress: PlanProgress | undefined;
+  /** A process carries its plan out now. */
+  readonly isRunning: boolean;
+}
+
+/** Newest first. */
+export async function pastComparisons(stores: Stores): Promise<PastComparison[]> {
+  const { clock, comparisons, reconciliations, redis } = stores;
+  const [last, { feeding, isFeeding }] = await Promise.all([
+    comparisons.last(clock.now()),
+    readTogether(redis, {
+      feeding: reconciliations.feeding(),
+      isFeeding: reconciliations.isFeeding(),
+    }),
+  ]);
+  return Promise.all(
+    last.map(async (one) => ({
+      ...one,
+      progress: one.plan && (await reconciliations.progress(one.plan.id)),
+      isRunning: isFeeding && feeding !== undefined && feeding.id === one.plan?.id,
+    })),
+  );
+}
+
+const SOURCES = {
+  command: "crmsync reconcile",
+  folder: "RECONCILE_DIR",
+  schedule: "RECONCILE_CRON",
+} as const;
+
+/** What began it, and what was compared. */
+export const sourceText = ({ crm, source }: NotedComparison): string =>
+  crm === undefined ? SOURCES[source] : `${SOURCES[source]}, listed from ${crm}`;
+
+const STOPS: Readonly<Record<StopReason, string>> = {
+  terminations: "it would terminate too many relations",
+  unusable: "most records could not be used",
+  other_crm: "hardly any crmCode of the snapshot is at the service",
+  nameless: "records without a crmCode",
+  empty: "an object without records",
+};
+
+export interface Ending {
+  /** `waits`: a person may still do something with it. */
+  readonly tone: "good" | "waits" | "bad";
+  readonly says: string;
+  /** When it ended, ms. */
+  readonly at?: number | undefined;
+}
+
+/** What became of a comparison and its plan. */
+export function endingOf({ drift, isRunning, plan, progress, stop }: PastComparison): Ending {
+  if (stop !== undefined) {
+    return { tone: "bad", says: `stopped, and nothing was planned: ${STOPS[stop]}` };
+  }
+  if (plan === undefined) {
+    return Object.keys(drift).length === 0
+      ? { tone: "good", says: "nothing differed" }
+      : { tone: "waits", says: "nothing that a plan could repair" };
+  }
+  const so = `${progress?.done ?? 0} of ${plan.entries} entries`;
+  switch (progress?.state) {
+    case undefined:
+      return {
+        tone: "waits",
+        says: `not carried out: ${plan.entries} entries, ${plan.requests} requests`,
+      };
+    case "done":
+      return { tone: "good", says: `carried out: ${so}`, at: progress.at };
+    case "cancelled":
+      return { tone: "bad", says: `cancelled after ${so}`, at: progress.at };
+    case "running":
+      return isRunning
+        ? { tone: "good", says: `is being carried out: ${so}` }
+        : {
+            tone: "bad",
+            says: `interrupted after ${so}: run the same command again`,
+            at: progress.at,
+          };
+  }
+}

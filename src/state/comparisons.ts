@@ -1,0 +1,69 @@
+/** The last comparisons of the CRM with the service, each with its plan: no names of files, no crmCodes. */
+import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
+import type { DriftKind } from "../sync/drift.ts";
+import type { Keys } from "./keys.ts";
+import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
+
+/** So many are remembered. */
+const MOST_COMPARISONS = 10;
+
+/** As long as a plan is known as used, ms. */
+const KEPT_MS = PLAN_KEPT_HOURS * 3_600_000;
+
+/** What began a comparison: a person's command, RECONCILE_DIR or RECONCILE_CRON. */
+export type ComparisonSource = "command" | "folder" | "schedule";
+
+/** Why a guard has stopped a comparison before it became a plan. */
+export type StopReason = "unusable" | "other_crm" | "nameless" | "empty" | "terminations";
+
+export interface NotedPlan {
+  readonly id: string;
+  readonly entries: number;
+  /** Requests that it needs. */
+  readonly requests: number;
+  /** The machine that has its file. */
+  readonly host: string;
+}
+
+export interface NotedComparison {
+  /** When it ended, ms. */
+  readonly at: number;
+  /** How long it took, ms. */
+  readonly tookMs: number;
+  readonly source: ComparisonSource;
+  /** The CRM, if it was listed by its API. */
+  readonly crm?: string;
+  readonly records: number;
+  readonly equal: number;
+  /** What differed, before anything was repaired; a kind without any is left out. */
+  readonly drift: Readonly<Partial<Record<DriftKind, number>>>;
+  readonly stop?: StopReason;
+  readonly plan?: NotedPlan;
+}
+
+export class Comparisons {
+  readonly #redis: Redis;
+  readonly #key: string;
+  readonly #write: ReturnType<typeof redisWrite>;
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#key = keys.comparisons;
+    this.#write = redisWrite(redis);
+  }
+
+  async note(comparison: NotedComparison): Promise<void> {
+    await this.#write("ZADD", this.#key, Math.floor(comparison.at), JSON.stringify(comparison));
+    await this.#redis.zremrangebyrank(this.#key, 0, -MOST_COMPARISONS - 1);
+    await this.#redis.zremrangebyscore(this.#key, "-inf", `(${comparison.at - KEPT_MS}`);
+    await this.#redis.pexpire(this.#key, KEPT_MS);
+  }
+
+  /** Newest first. @param now ms */
+  async last(now: number): Promise<NotedComparison[]> {
+    const oldest = now - KEPT_MS;
+    const texts = await this.#redis.zrevrangebyscore(this.#key, "+inf", oldest);
+    return texts.map((text) => JSON.parse(text) as NotedComparison);
+  }
+}

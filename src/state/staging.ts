@@ -1,0 +1,136 @@
+/** Stages states, several in one script call: most of what one call costs is the call itself. */
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
+import { textOfKeeps } from "../sync/keeps.ts";
+import { LANES } from "../sync/lane.ts";
+import type { StageResult, StateToStage } from "../sync/staged-state.ts";
+import type { History } from "./history.ts";
+import type { Keys } from "./keys.ts";
+import type { Sealing } from "./sealing.ts";
+import { SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
+import { sealTexts } from "./staged-values.ts";
+
+/** Most events of one day that are remembered: 64 bytes each make 32 MB. */
+const SEEN_MAX_PER_DAY = 500_000;
+
+/**
+ * States in one script call, and what they may hold together, bytes: Redis serves no other client
+ * meanwhile. One that is larger is staged alone.
+ */
+const AT_ONCE = 25;
+const AT_ONCE_BYTES = 256 * 1024;
+
+type Reply =
+  | [result: StageResult["result"], coalesced: number, expedite: number, needsJob: number]
+  | [result: "error", why: string];
+
+/** Keys and arguments of one state, as stage.lua takes them. */
+interface Call {
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number | Buffer)[];
+  readonly bytes: number;
+}
+
+export class Staging {
+  readonly #keys: Keys;
+  readonly #sealing: Sealing;
+  readonly #history: History;
+  readonly #stage: RedisScript<Reply[]>;
+
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, history: History) {
+    this.#keys = keys;
+    this.#sealing = sealing;
+    this.#history = history;
+    this.#stage = redisScript(redis, new URL("./lua/stage.lua", import.meta.url));
+  }
+
+  /**
+   * Stages each of these, or settles it without a request, and deletes its record's older dead letter.
+   * @returns for each, in their order: its result, or why it was not staged.
+   * @throws when Redis does not answer: any of them may be staged then.
+   */
+  async stage(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
+    const calls = await Promise.all(
+      states.map((state) => this.#callOf(state).catch((error: unknown) => error as Error)),
+    );
+    const possible = calls.filter((call): call is Call => !(call instanceof Error));
+    const replies = await Promise.all(inBatches(possible).map((batch) => this.#run(batch)));
+    const results = replies.flat().map(resultOf).values();
+    const noReply = new Error("Redis has not answered for each state that was to be staged");
+    return calls.map((call) => (call instanceof Error ? call : (results.next().value ?? noReply)));
+  }
+
+  #run(batch: readonly Call[]): Promise<Reply[]> {
+    const keys = this.#keys;
+    return this.#stage(
+      [
+        keys.ledger,
+        keys.warmUp,
+        keys.versions,
+        ...LANES.map((lane) => keys.unsynced(lane)),
+        keys.deadLetters,
+        keys.heldTerminations,
+        keys.keptFields,
+        ...seenKeys(keys),
+        ...batch.flatMap((call) => call.keys),
+      ],
+      [SEEN_TTL_S, SEEN_MAX_PER_DAY, ...batch.flatMap((call) => call.args)],
+    );
+  }
+
+  async #callOf(state: StateToStage): Promise<Call> {
+    const { crmCode } = state;
+    const noted = this.#history.ofEvent(crmCode, state.noted);
+    const texts = { payload: state.payload ?? "", event: state.event };
+    const { p, ev } = await sealTexts(texts, crmCode, this.#sealing);
+    return {
+      keys: [this.#keys.staged(crmCode), this.#keys.erased(crmCode), ...noted.keys],
+      args: [
+        crmCode,
+        state.eventKey,
+        state.order,
+        p,
+        state.fingerprint ?? "",
+        state.status,
+        state.variant ?? "",
+        state.lane,
+        state.time,
+        ev,
+        deadLetterId(crmCode),
+        state.fieldsOrder ?? "",
+        state.eventOrder ?? "",
+        state.keeps === undefined ? "" : textOfKeeps(state.keeps),
+        ...noted.args,
+      ],
+      bytes: p.length + ev.length,
+    };
+  }
+}
+
+function inBatches(calls: readonly Call[]): Call[][] {
+  const batches: Call[][] = [];
+  let bytes = 0;
+  for (const call of calls) {
+    const last = batches.at(-1);
+    bytes += call.bytes;
+    if (last !== undefined && last.length < AT_ONCE && bytes <= AT_ONCE_BYTES) {
+      last.push(call);
+    } else {
+      batches.push([call]);
+      bytes = call.bytes;
+    }
+  }
+  return batches;
+}
+
+function resultOf(reply: Reply): StageResult | Error {
+  if (reply[0] === "error") return new Error(`a state could not be staged: ${reply[1]}`);
+  const [result, coalesced, expedite, needsJob] = reply;
+  return {
+    result,
+    coalesced: coalesced === 1,
+    expedite: expedite === 1,
+    needsJob: needsJob === 1,
+  };
+}

@@ -1,0 +1,93 @@
+/** The last plans on the tab Bulk and reconcile, and the differences of one of them, over real HTTP. */
+import { join } from "node:path";
+import { mkdir, rm } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { writePlan, type PlanEntry } from "../../../src/reconcile/plan-file.ts";
+import { linksIn, serveConsole, VIEWER } from "../../support/console.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const entry = (n: number): PlanEntry => ({
+  code: `<i>p ${n}/x`,
+  kind: n === 0 ? "missing" : "different",
+  position: n,
+  fields: n === 0 ? [] : ["city", "email"],
+  was: "x",
+  wants: "y",
+  requests: 1,
+});
+
+const HEADER = {
+  crmsyncPlan: 1,
+  id: "plan-1",
+  madeAt: "2026-11-21T08:00:00.000Z",
+  service: "http://service",
+  prefix: "{crmsync}",
+  mapping: "generic",
+  mappingHash: "1",
+  snapshot: { hash: "2", asOf: "2026-11-21T07:00:00.000Z" },
+  requests: 120,
+} as const;
+
+test("earlier plans are listed with what became of them, and opened in pages", async () => {
+  await using dir = await tempDir();
+  await using server = await serveConsole({ DATA_DIR: dir.path });
+  const { comparisons, reconciliations } = server.runtime;
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const see = async (path: string) => (await viewer.request(path)).text;
+  expect(await see("/console/bulk")).toContain("No comparison is remembered.");
+
+  await mkdir(join(dir.path, "reconcile"));
+  const file = join(dir.path, "reconcile", "plan-2026.ndjson");
+  await writePlan(
+    file,
+    HEADER,
+    Array.from({ length: 120 }, (_, n) => entry(n)),
+  );
+  const found = { tookMs: 2000, records: 500, equal: 380 };
+  const plan = { id: "plan-1", entries: 120, requests: 120, host: "h1" };
+  const drift = { missing: 1, different: 119 };
+  const now = Date.now();
+  await comparisons.note({ ...found, at: now - 5000, source: "folder", drift, plan });
+  await comparisons.note({
+    ...found,
+    at: now,
+    source: "schedule",
+    crm: "hubspot",
+    drift: { ended: 400 },
+    stop: "terminations",
+  });
+  const repaired = { different: 30 };
+  const note = { id: "plan-1", state: "running" as const, done: 40, entries: 120, requests: 80 };
+  await reconciliations.note({ ...note, repaired });
+  expect(await reconciliations.cancel("plan-1")).toBe(true);
+
+  const list = await see("/console/bulk");
+  expect(list).toMatch(
+    /RECONCILE_CRON, listed from hubspot[^]*400 ended; 380 of 500 records equal/,
+  );
+  expect(list).toContain("stopped, and nothing was planned: it would terminate too many relations");
+  expect(list).toContain("cancelled after 40 of 120 entries");
+  const [path = "", ...others] = linksIn(list, "/console/bulk/plan");
+  expect(others).toEqual([]);
+
+  const first = await see(path);
+  expect(first).toMatch(/>different<\/th>[^]*?>119<\/td>\s*<td[^>]*>30</);
+  expect(first).toContain("&lt;i&gt;p 0/x");
+  expect(first).not.toContain("<i>p");
+  expect(first).toContain("city, email");
+  expect(first).toContain("Page 1 of 3");
+  expect(await see(linksIn(first, "/console/records?name=%3Ci%3Ep+1%2Fx")[0] ?? "")).toContain(
+    "Find",
+  );
+  const last = await see(`${path}&page=3`);
+  expect(last).toContain("p 119/x");
+  expect(last).not.toContain("p 99/x");
+
+  // The volume is on another machine, or the plan was removed.
+  await rm(file);
+  const gone = await see(path);
+  expect(gone).toContain("Its file is not on the machine of this page");
+  expect(gone).toContain("It was written on h1");
+  expect(await see("/console/bulk/plan?id=..%2F..%2Fetc")).toContain("not one of the last plans");
+});

@@ -1,0 +1,37 @@
+/** Relations that differ from the CRM are a finding until a plan has repaired them. */
+import { expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
+import type { Reconciliation } from "../../../src/state/reconciliations.ts";
+import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
+
+const NONE: Reconciliation["drift"] = {
+  missing: 0,
+  different: 0,
+  terminated: 0,
+  ended: 0,
+  extra: 0,
+  invalid: 0,
+  unmappable: 0,
+  duplicate: 0,
+};
+
+function findingsOf(drift: Partial<Reconciliation["drift"]>, isFeeding = false) {
+  const at = Date.parse("2026-11-22T10:41:00Z");
+  const reconciliation = { at, tookMs: 1, records: 9, equal: 1, drift: { ...NONE, ...drift } };
+  return reconcileFindings({ ...IDLE, isFeeding, folder: undefined, reconciliation });
+}
+
+it("counts what a plan repairs, and nothing else", () => {
+  expect(findingsOf({ missing: 2, ended: 1, extra: 50, invalid: 7 })).toEqual([
+    {
+      severity: "warning",
+      says: "3 relations differ from the CRM, as the comparison of 2026-11-22T10:41:00Z found: carry its plan out, or compare again (crmsync reconcile).",
+      runbook: "docs/runbook.md#crmsyncdrift",
+    },
+  ]);
+  expect(findingsOf({ extra: 50, invalid: 7, unmappable: 1, duplicate: 1 })).toEqual([]);
+});
+
+it("is silent while a plan is carried out", () => {
+  expect(findingsOf({ missing: 2 }, true)).toEqual([]);
+});

@@ -1,0 +1,102 @@
+/** What accepting an event needs of a daemon (src/sync/accept-event.ts). */
+import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
+import { FIELD_NAMES } from "../src/mapping/fields.ts";
+import { mapEventRecord } from "../src/mapping/map-event-record.ts";
+import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
+import { gather } from "../src/ops/gather.ts";
+import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
+import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
+import type { FingerprintOf } from "../src/sync/fingerprint.ts";
+import type { Keeps } from "../src/sync/keeps.ts";
+import type { Mapped } from "../src/sync/mapped.ts";
+import { fetchRecord } from "./fetch.ts";
+import { adoptKeptFields } from "./kept-fields.ts";
+import { addPointers } from "./report-accepted.ts";
+import type { Runtime } from "./runtime.ts";
+
+const NO_LISTS: TenantLists = new Map();
+
+/** Warnings about values that the tenant's lists do not allow. */
+const BY_LISTS: ReadonlySet<string> = new Set<WarningReason>(["not_in_tenant_list", "too_many"]);
+
+/** Records may hold fields of any name; those unknown to the service share this label. */
+const OTHER_FIELD = "other";
+
+export interface IntakePorts {
+  /** By the kept fields that the mapping has now. */
+  current(): Promise<AcceptPorts>;
+  /** Adds pointer jobs for what was staged. */
+  readonly point: (records: readonly Accepted[]) => Promise<void>;
+}
+
+/** Events that are processed at the same time are staged together, and so are their pointer jobs added. */
+export function openPorts(runtime: Runtime): IntakePorts {
+  const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
+  startWarningsAtZero(runtime);
+  const stage = gather(staged.stageAll.bind(staged));
+  const portsFor = (keeps: Keeps, fingerprintOf: FingerprintOf): AcceptPorts => ({
+    fingerprintOf,
+    map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
+    fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
+    lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
+    askListsAgain: () => tenantLists.askAgain(clock.now()),
+    isSeen: async (key) => (await staged.seen([key])).has(key),
+    stage: (state) => tracing.span("stage", {}, () => stage({ ...state, keeps })),
+    storeDeadLetter: (letter) => deadLetters.store(letter),
+    dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
+    note(step, crmCode) {
+      history.note(crmCode === undefined ? step.event : { crmCode }, step);
+    },
+  });
+  let last: { readonly keeps: Keeps; readonly ports: AcceptPorts } | undefined;
+  return {
+    async current() {
+      await adoptKeptFields(runtime);
+      const { keeps } = mapping;
+      if (last?.keeps !== keeps) {
+        last = { keeps, ports: portsFor(keeps, await keyring.fingerprintOf(keeps)) };
+      }
+      return last.ports;
+    },
+    point: gather(async (records) => {
+      await addPointers(runtime, records.flat());
+      return [];
+    }),
+  };
+}
+
+function startWarningsAtZero({ metrics }: Runtime): void {
+  for (const field of [...FIELD_NAMES, OTHER_FIELD]) {
+    for (const reason of Object.keys(WARNING_REASONS)) {
+      metrics.mappingWarnings.inc({ field, reason }, 0);
+    }
+  }
+}
+
+async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
+  const { mapping, tenantLists } = runtime;
+  const { object, recordId } = splitSubject(subject);
+  const context = { type: event.type, source: event.source, subject, object, recordId };
+  // The record is the event's own: a record that was merged into it comes without one.
+  const record = subject === event.subject ? event.data?.record : undefined;
+  const lists = tenantLists.areKnown() ? tenantLists.current() : NO_LISTS;
+  const mapped = await mapEventRecord(mapping, context, record, lists);
+  if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
+  if (mapped.kind !== "mapped") return mapped;
+  const leftOutByLists = mapped.warnings.some(({ reason }) => BY_LISTS.has(reason));
+  return { ...mapped, leftOutByLists, warned: mapped.warnings };
+}
+
+/** Values themselves are personal data: only `crmsync preview` shows them. */
+function reportWarnings(
+  { metrics, log, recordName }: Runtime,
+  { crmCode, warnings }: Exclude<MappingResult, { kind: "ignored" }>,
+  subject: string,
+): void {
+  for (const { field, reason, kind } of warnings) {
+    const label = FIELD_NAMES.includes(field) ? field : OTHER_FIELD;
+    metrics.mappingWarnings.inc({ field: label, reason });
+    const record = recordName(crmCode ?? subject);
+    log.debug({ record, fields: [label], why: reason, kind }, "record.value_left_out");
+  }
+}
