@@ -70,10 +70,27 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
           metrics.pauses.inc({ reason: "unavailable" });
           log.error({ reason: reply.reason }, "service.unavailable");
         }
-      } else if (await outage.succeeded()) log.info({}, "service.recovered");
+      } else {
+        const failed = await outage.succeeded();
+        if (failed !== undefined) {
+          log.info({}, "service.recovered");
+          void retryNow(runtime, failed).catch(() => {
+            // Their own retries remain.
+          });
+        }
+      }
       return reply;
     },
   };
+}
+
+/** What failed in an outage is tried now: its own retry comes as late as the outage was long. */
+async function retryNow({ demand, pointers }: Runtime, failed: readonly string[]): Promise<void> {
+  for (const crmCode of failed) {
+    // In this order: a record that has a place is put off again when its job is delayed.
+    await pointers.retryNow(crmCode);
+    await demand.retryNow(crmCode);
+  }
 }
 
 function openObservedService(

@@ -34,6 +34,8 @@ export interface Demand {
   take(crmCode: string): Promise<string | undefined>;
   /** Gives a record a place, or its better one of two; it counts again after `delayMs`. */
   place(place: Place, delayMs: number): Promise<void>;
+  /** A record whose retry is not due counts at once; one without a place gets none. */
+  retryNow(crmCode: string): Promise<void>;
   /** Gives a place to each of these that has none. `rank`: since when it waits. */
   restore(places: readonly Place[]): Promise<void>;
 }
@@ -69,6 +71,9 @@ export function createDemand(
     take: async (crmCode) => (await take(order, [crmCode])) ?? undefined,
     async place({ crmCode, rank }, delayMs) {
       await place(order, [crmCode, rank, Math.ceil(delayMs)]);
+    },
+    async retryNow(crmCode) {
+      await place(order, [crmCode, "", 0]);
     },
     async restore(places) {
       if (places.length === 0) return;

@@ -54,6 +54,7 @@ export interface OutageView {
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #recordsKey: string;
   readonly #keys: readonly string[];
   readonly #process: string = randomUUID();
   readonly #failed: RedisScript<number>;
@@ -81,6 +82,7 @@ export class Outage {
     this.#runningProcesses = runningProcesses;
     this.#now = now;
     this.#key = keys.outage;
+    this.#recordsKey = keys.outageRecords;
     this.#keys = [keys.outage, keys.outageRecords];
     this.#failed = redisScript(redis, new URL("./lua/outage-failed.lua", import.meta.url));
     this.#try = redisScript(redis, new URL("./lua/outage-try.lua", import.meta.url));
@@ -97,22 +99,28 @@ export class Outage {
     if (NO_FAILURE.has(reason)) return false;
     this.#failing = true;
     if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return false;
-    const record = NO_CONNECTION.has(reason) ? "" : crmCode;
+    const ofRecord = NO_CONNECTION.has(reason) ? 0 : 1;
     const limits = [FAILURES, FAILURES_OF_RECORD, FIRST_PAUSE_MS, LONGEST_PAUSE_MS];
-    return (await this.#failed(this.#keys, [...limits, reason, record])) === 1;
+    return (await this.#failed(this.#keys, [...limits, reason, crmCode, ofRecord])) === 1;
   }
 
-  /** The service has given a usable reply. @returns whether an outage ends with it. */
-  async succeeded(): Promise<boolean> {
+  /**
+   * The service has given a usable reply.
+   * @returns the records whose requests failed in the outage that ends with it; undefined when none does.
+   */
+  async succeeded(): Promise<readonly string[] | undefined> {
     // One deletion per recovery of a process, not one per request.
-    if (!this.#failing) return false;
-    const [until] = await this.#redis.hmget(this.#key, "until");
+    if (!this.#failing) return undefined;
+    const [[until], failed] = await Promise.all([
+      this.#redis.hmget(this.#key, "until"),
+      this.#redis.hkeys(this.#recordsKey),
+    ]);
     await this.#redis.del(...this.#keys);
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
     this.#pausedUntil = 0;
     this.#failing = false;
-    return until !== null && until !== undefined;
+    return typeof until === "string" ? failed : undefined;
   }
 
   /** How long to wait before a request may be tried, ms; 0: this process may make the try now. */

@@ -111,11 +111,18 @@ export class PointerQueue {
    * retry of an older state. Does nothing to a job that runs or waits in the live lane.
    */
   async expedite(crmCode: string): Promise<void> {
-    const id = await this.#jobIdOf(crmCode);
-    const job = id === null ? undefined : await this.queue.getJob(id);
+    const job = await this.#jobOf(crmCode);
     if (job === undefined) return;
     if (isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
     if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
+    await this.#redis.publish(this.#keys.jobsAdded, "live");
+  }
+
+  /** Ends the wait of a record for its retry. Its lane stays. */
+  async retryNow(crmCode: string): Promise<void> {
+    const job = await this.#jobOf(crmCode);
+    if (job === undefined || !(await job.isDelayed())) return;
+    await job.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
@@ -155,8 +162,7 @@ export class PointerQueue {
 
   /** When the job of a record is due, ms (undefined: it may run now); undefined without a job. */
   async waitOf(crmCode: string): Promise<{ readonly dueAt: number | undefined } | undefined> {
-    const id = await this.#jobIdOf(crmCode);
-    const job = id === null ? undefined : await this.queue.getJob(id);
+    const job = await this.#jobOf(crmCode);
     if (job === undefined) return undefined;
     return { dueAt: (await this.#dueAt(job)) || undefined };
   }
@@ -203,6 +209,11 @@ export class PointerQueue {
 
   #jobIdOf(crmCode: string): Promise<string | null> {
     return this.queue.getDeduplicationJobId(pointerId(crmCode));
+  }
+
+  async #jobOf(crmCode: string): Promise<Job<Pointer> | undefined> {
+    const id = await this.#jobIdOf(crmCode);
+    return id === null ? undefined : this.queue.getJob(id);
   }
 
   /** When a delayed job is due; 0 when it is not delayed any more. */

@@ -6,6 +6,7 @@ import {
   waitUntilSettled,
   type SandboxProcess,
 } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envOn } from "../support/tenant-env.ts";
@@ -49,16 +50,6 @@ async function expectAll(sandbox: SandboxProcess, name: string, count: number): 
   expect(relations.filter(({ firstName }) => firstName === name).length).toBe(count);
 }
 
-async function fault(sandbox: SandboxProcess, body: object): Promise<() => Promise<unknown>> {
-  const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ times: 1_000_000, ...body }),
-  });
-  const { id } = (await armed.json()) as { id: number };
-  return () => fetch(`${sandbox.faultsUrl}/faults/${id}`, { method: "DELETE" });
-}
-
 it("filled to the brim through BullMQ before the daemon starts: it starts, and drains", async () => {
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
   await using sandbox = await startSandbox();
@@ -75,7 +66,7 @@ it("filled through BullMQ twice while the service is away: it drains each time",
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
   for (const name of ["Ada", "Eda"]) {
-    const end = await fault(sandbox, { fault: "error", status: 503 });
+    const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
     const count = await fillThroughBullmq(redis, name);
     // The service is away for longer than it takes to notice it.
     await waitFor(async () => (await daemon.status()).sendingStopped.includes("unavailable"), {
@@ -96,7 +87,7 @@ it("filled through HTTP: 503 with Retry-After well before the limit, and 202 whe
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
-  const end = await fault(sandbox, { fault: "error", status: 503 });
+  const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
   let accepted = 0;
   const answer = await waitFor(
     async () => {

@@ -1,12 +1,15 @@
 -- Gives a record a place in the order of service; of two ranks it keeps the one served first.
 --
 -- KEYS  as in demand-changed.lua
--- ARGV  1 crmCode  2 rank  3 delayMs: it counts again after that; 0 or less: at once
+-- ARGV  1 crmCode  2 rank; '' keeps the one it has  3 delayMs: it counts again after that; 0 or less: at
+--       once
 -- Returns 0.
 local crmCode, delayMs = ARGV[1], tonumber(ARGV[3])
 --- @include "../../ops/lua/now.lua"
 --- @include "postponed.lua"
-local rank = better(better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode)), ARGV[2])
+local known = better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode))
+local rank = better(known, ARGV[2] ~= '' and ARGV[2])
+if not rank then return 0 end
 if delayMs > 0 then
   redis.call('ZREM', KEYS[1], crmCode)
   redis.call('ZADD', KEYS[2], now + delayMs, crmCode)

@@ -10,14 +10,13 @@
 --
 -- KEYS  1 outage  2 outage:records
 -- ARGV  1 failures that make an outage  2 of which one record may have this many  3 firstPauseMs
---       4 longestPauseMs  5 reason  6 crmCode; '' when it cannot be the fault of one record
+--       4 longestPauseMs  5 reason  6 crmCode  7 1 when it may be the fault of this record alone
 -- Returns 1 when the outage begins with this failure, else 0.
-local threshold, record = tonumber(ARGV[1]), ARGV[6]
+local threshold = tonumber(ARGV[1])
 --- @include "../../ops/lua/now.lua"
 local hasBegun = redis.call('HEXISTS', KEYS[1], 'since') == 1
-if record ~= '' and not hasBegun then
-  if redis.call('HINCRBY', KEYS[2], record, 1) > tonumber(ARGV[2]) then return 0 end
-end
+local ofRecord = redis.call('HINCRBY', KEYS[2], ARGV[6], 1)
+if ARGV[7] == '1' and not hasBegun and ofRecord > tonumber(ARGV[2]) then return 0 end
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
 redis.call('HSET', KEYS[1], 'reason', ARGV[5])
 if failures < threshold then return 0 end

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
+import { people } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const HOUR_MS = 3_600_000;
+
+it("what failed in an outage is sent when the outage ends, not when its own retry is due", async () => {
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(sandbox, { RETRY_BASE_MS: String(HOUR_MS) }));
+  await daemon.push(people(1, "before"));
+  await waitUntilSettled(daemon);
+  const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
+  await daemon.push(people(15, "r"));
+  await waitFor(async () => (await daemon.status()).sendingStopped.includes("unavailable"), {
+    what: "the outage is noticed",
+  });
+  await end();
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).size).toBe(16);
+});
