@@ -4,7 +4,6 @@ import { readConfig } from "../src/config.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
-import { addPointers } from "../workers/report-accepted.ts";
 import { personEvent } from "../test/support/person-event.ts";
 
 /** Changes that are staged side by side. */
@@ -40,14 +39,14 @@ async function inBatches(
 }
 
 async function stageAll(stores: Stores, numbers: readonly number[]): Promise<void> {
-  const accepted = await Promise.all(
+  await Promise.all(
     numbers.map(async (n) => {
       const crmCode = `contact-${n}`;
       const lane = n % 2 === 0 ? "live" : "bulk";
       const event = personEvent(crmCode);
       const { record } = event["data"] as { record: object };
       const time = Date.now();
-      const staged = await stores.staged.stage({
+      await stores.staged.stage({
         crmCode,
         eventKey: `${event.source} ${event.id}`,
         order: `${time}-${String(n).padStart(9, "0")}`,
@@ -59,10 +58,8 @@ async function stageAll(stores: Stores, numbers: readonly number[]): Promise<voi
         time,
         event: JSON.stringify(event),
       });
-      return { ...staged, crmCode, lane } as const;
     }),
   );
-  await addPointers(stores, accepted);
 }
 
 async function reject({ deadLetters }: Stores, numbers: readonly number[]): Promise<void> {

@@ -5,13 +5,12 @@ import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
 import { gather } from "../src/ops/gather.ts";
 import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
-import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
+import type { AcceptPorts } from "../src/sync/accept-event.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 import { fetchRecord } from "./fetch.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
-import { addPointers } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
 const NO_LISTS: TenantLists = new Map();
@@ -25,11 +24,9 @@ const OTHER_FIELD = "other";
 export interface IntakePorts {
   /** By the kept fields that the mapping has now. */
   current(): Promise<AcceptPorts>;
-  /** Adds pointer jobs for what was staged. */
-  readonly point: (records: readonly Accepted[]) => Promise<void>;
 }
 
-/** Events that are processed at the same time are staged together, and so are their pointer jobs added. */
+/** Events that are processed at the same time are staged together. */
 export function openPorts(runtime: Runtime): IntakePorts {
   const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
   startWarningsAtZero(runtime);
@@ -41,7 +38,8 @@ export function openPorts(runtime: Runtime): IntakePorts {
     lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     isSeen: async (key) => (await staged.seen([key])).has(key),
-    stage: (state) => tracing.span("stage", {}, () => stage({ ...state, keeps })),
+    stage: (state) =>
+      tracing.span("stage", {}, () => stage({ ...state, keeps, trace: tracing.carried?.() })),
     storeDeadLetter: (letter) => deadLetters.store(letter),
     dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
     note(step, crmCode) {
@@ -58,10 +56,6 @@ export function openPorts(runtime: Runtime): IntakePorts {
       }
       return last.ports;
     },
-    point: gather(async (records) => {
-      await addPointers(runtime, records.flat());
-      return [];
-    }),
   };
 }
 

@@ -7,7 +7,7 @@ import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
 import { redriveDeadLetter } from "./redrive.ts";
-import { reportAccepted } from "./report-accepted.ts";
+import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { DRAIN_DELAY_S, restStalledChecks } from "./keep-rest.ts";
@@ -122,7 +122,7 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   const value = await eventIn(job, runtime);
   const arrival = await arrivalOf(job, value, runtime);
   const { event, records } = await acceptEvent(value, arrival, ports);
-  if (records.some(({ result }) => result === "staged")) await intakePorts.point(records);
+  await expediteStaged(runtime, records);
   if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });

@@ -8,7 +8,7 @@ import {
   type AcceptPorts,
 } from "../src/sync/accept-event.ts";
 import { isTenantProblem } from "../src/sync/tenant-problems.ts";
-import { addPointers, reportAccepted } from "./report-accepted.ts";
+import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** @returns `waiting` when it must be done again, once the tenant's value lists are known. */
@@ -28,7 +28,7 @@ export async function redriveDeadLetter(
     arrivalOf(letter, runtime.clock.now()),
     ports,
   );
-  await addPointers(runtime, records);
+  await expediteStaged(runtime, records);
   if (records.some(({ result }) => result === "waiting")) return "waiting";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source);

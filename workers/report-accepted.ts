@@ -1,4 +1,4 @@
-/** What follows once an event was accepted: pointer jobs, counters and log lines. */
+/** What follows once an event was accepted: the place of its job, counters and log lines. */
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import type { Accepted } from "../src/sync/accept-event.ts";
 import { IGNORE_REASONS } from "../src/sync/mapped.ts";
@@ -6,27 +6,26 @@ import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
-/**
- * Adds pointer jobs for what was staged; a state that replaced a waiting one has its job already.
- * If this process dies before, the sweep adds them.
- */
+/** Adds the jobs of what was staged without one (`job: "later"`). If this process dies before, the sweep does. */
 export async function addPointers(
-  { demand, pointers: queue }: Pick<Runtime, "demand" | "pointers">,
+  stores: Pick<Runtime, "pointers">,
   records: readonly Accepted[],
 ): Promise<void> {
-  const staged = records.flatMap(({ crmCode, lane, result, needsJob }) =>
-    crmCode !== undefined && result === "staged" ? [{ crmCode, lane, needsJob }] : [],
+  const staged = records.flatMap(({ crmCode, lane, result }) =>
+    crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
   );
-  const pointers = staged.filter(({ needsJob }) => needsJob);
-  // Demand first: a fast worker must find the entry that it is going to remove. Both are on their way
-  // at once, and Redis carries them out in this order.
-  await Promise.all([
-    staged.length > 0 && demand.changed(staged),
-    pointers.length > 0 && queue.add(pointers),
-  ]);
+  if (staged.length > 0) await stores.pointers.add(staged);
+  await expediteStaged(stores, records);
+}
+
+/** Lets the jobs of these come before those of the bulk lane, and before the retry of an older state. */
+export async function expediteStaged(
+  { pointers }: Pick<Runtime, "pointers">,
+  records: readonly Accepted[],
+): Promise<void> {
   await Promise.all(
     records.map(async ({ crmCode, expedite }) => {
-      if (expedite && crmCode !== undefined) await queue.expedite(crmCode);
+      if (expedite && crmCode !== undefined) await pointers.expedite(crmCode);
     }),
   );
 }

@@ -69,7 +69,7 @@ async function verify(
   permit: Permit,
   due: ClaimedProof,
 ): Promise<boolean> {
-  const { config, log, pointers, recordName, staged, verifications } = runtime;
+  const { config, log, recordName, staged, verifications } = runtime;
   const { crmCode } = due;
   const verified = await verifyProof(due, {
     get: () => access.send(permit, { kind: "fetch" }, crmCode),
@@ -77,7 +77,6 @@ async function verify(
     async stage(state) {
       log.warn({ record: recordName(crmCode) }, "change.overwritten");
       await staged.stage(state);
-      await pointers.add([state]);
     },
     finish: () => verifications.finish(due),
     isTooOld: (provenAt) => Date.now() - provenAt > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS,

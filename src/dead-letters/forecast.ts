@@ -129,7 +129,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     isSeen: async () => false,
     async stage(state) {
       staged.push(state);
-      return { result: "staged", coalesced: false, expedite: false, needsJob: false };
+      return { result: "staged", coalesced: false, expedite: false };
     },
     note() {},
     storeDeadLetter: async () => "stored",

@@ -74,17 +74,20 @@ export class Inbox {
     for (let start = 0; start < events.length; start += CHUNK) {
       const chunk = events.slice(start, start + CHUNK);
       const data = await Promise.all(chunk.map((event) => this.#seal(event)));
-      const newest = Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
-      const ids = await addAll(
-        this.queue,
-        chunk.map((event, index) => ({
-          name: "event",
-          data: data[index],
-          opts: { deduplication: { id: eventKey(event) } },
-        })),
-      );
+      // In one round trip: Redis answers in this order.
+      const [newest, ids] = await Promise.all([
+        this.#redis.get(this.queue.toKey("id")),
+        addAll(
+          this.queue,
+          chunk.map((event, index) => ({
+            name: "event",
+            data: data[index],
+            opts: { deduplication: { id: eventKey(event) } },
+          })),
+        ),
+      ]);
       // For a duplicate, BullMQ returns the id of the job that waits already.
-      accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
+      accepted += new Set(ids.filter((id) => Number(id) > Number(newest ?? 0))).size;
     }
     return { accepted, duplicates: events.length - accepted };
   }

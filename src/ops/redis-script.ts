@@ -3,8 +3,11 @@
  * BullMQ's syntax, on a line of its own, relative to the including file:
  *
  *     --- @include "../../ops/lua/now.lua"
+ *
+ * and a script of BullMQ by its name: `--- @bullmq "addPrioritizedJob-9"`.
  */
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis, type RedisOptions } from "ioredis";
@@ -143,17 +146,35 @@ export function scriptText(file: URL): string {
   return text;
 }
 
+/** The text of a script with its includes and BullMQ's scripts. */
+export const readScript = (file: URL): string =>
+  readIncludes(file).replaceAll(BULLMQ, (_, name: string) => bullmqScript(name));
+
 /** The text of a script with its includes expanded, each at its first mention only. */
-export function readScript(file: URL, included: Set<string> = new Set()): string {
+export function readIncludes(file: URL, included: Set<string> = new Set()): string {
   return readFileSync(file, "utf8").replaceAll(INCLUDE, (_, path: string) => {
     const other = new URL(path, file);
     if (included.has(other.href)) return "";
     included.add(other.href);
-    return readScript(other, included).trimEnd();
+    return readIncludes(other, included).trimEnd();
   });
 }
 
 const INCLUDE = /^--- @include "(.+)"$/gm;
+const BULLMQ = /^--- @bullmq "(.+)"$/gm;
+
+const require = createRequire(import.meta.url);
+
+/** BullMQ has each script in a file of its own, which exports it alone. */
+function bullmqScript(name: string): string {
+  const exported = require(`bullmq/dist/cjs/scripts/${name}.js`) as Record<
+    string,
+    { content: string }
+  >;
+  const [script] = Object.values(exported);
+  if (script === undefined) throw new Error(`BullMQ has no script ${name}`);
+  return script.content;
+}
 
 /** `src/state/lua/stage.lua` becomes `crmsync:state/stage`. */
 function commandName(file: URL): string {

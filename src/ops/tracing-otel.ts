@@ -66,6 +66,7 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
 
   return {
     bullmq: { telemetry },
+    carried: () => telemetry.contextManager.getMetadata(context.active()),
     async span(name, { carried, startedAt }, work) {
       const active = context.active();
       const parent =

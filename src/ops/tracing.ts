@@ -48,6 +48,8 @@ export interface SpanIds {
 export interface Tracing {
   /** The active span, if it is recorded. Undefined without a collector. */
   readonly spanIds?: () => SpanIds | undefined;
+  /** The active span, as BullMQ carries it to the worker of a job. Undefined without a collector. */
+  readonly carried?: () => string | undefined;
   /** To be spread into the options of BullMQ's queues and workers. */
   readonly bullmq: { readonly telemetry?: BullMQOtel };
   /** Runs the work in a span whose parent is the span that added the job (`carried`) or the active one. */

@@ -25,8 +25,17 @@ export interface Place {
   readonly rank: string;
 }
 
+/** What src/state/lua/stage.lua needs, to count the changes that it stages in the same step. */
+export interface DemandStep {
+  readonly keys: readonly [priorities: string, postponed: string, ranks: string, learnt: string];
+  readonly sliceMs: number;
+  readonly hourMs: number;
+  readonly slotOf: (crmCode: string) => string;
+}
+
 export interface Demand {
-  /** Counts staged changes, one entry per change. */
+  readonly step: DemandStep;
+  /** Counts staged changes, one entry per change: of states that were not staged in one step with it. */
   changed(records: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void>;
   /** The live record to serve next; undefined when none waits. */
   highest(): Promise<Place | undefined>;
@@ -47,7 +56,13 @@ export function createDemand(
   const keys = quotaKeys(options.prefix);
   const { hourMs } = options;
   const slice = Math.ceil(sliceMs(hourMs));
-  const order = [keys.priorities, keys.postponed, keys.postponedRanks];
+  const order = [keys.priorities, keys.postponed, keys.postponedRanks] as const;
+  const step: DemandStep = {
+    keys: [...order, keys.learnt],
+    sliceMs: slice,
+    hourMs,
+    slotOf: (crmCode) => `#${slotOf(crmCode)}`,
+  };
   const script = <Reply>(name: string) =>
     redisScript<Reply>(redis, new URL(`./lua/${name}.lua`, import.meta.url));
   const changed = script<number>("demand-changed");
@@ -56,12 +71,13 @@ export function createDemand(
   const place = script<number>("demand-place");
   const restore = script<number>("demand-restore");
   return {
+    step,
     async changed(records) {
       const live = records.filter(({ lane }) => lane === "live").map(({ crmCode }) => crmCode);
       for (let from = 0; from < live.length; from += BATCH) {
         const batch = live.slice(from, from + BATCH);
-        const changes = batch.flatMap((crmCode) => [crmCode, `#${slotOf(crmCode)}`]);
-        await changed([...order, keys.learnt], [slice, hourMs, ...changes]);
+        const changes = batch.flatMap((crmCode) => [crmCode, step.slotOf(crmCode)]);
+        await changed(step.keys, [slice, hourMs, ...changes]);
       }
     },
     async highest() {

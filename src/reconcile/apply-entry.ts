@@ -115,7 +115,6 @@ const PASSED: StageResult = {
   result: "superseded",
   coalesced: false,
   expedite: false,
-  needsJob: false,
 };
 
 async function stageIfTrue(
@@ -125,8 +124,9 @@ async function stageIfTrue(
 ): Promise<{ outcome: EntryOutcome; result: StageResult }> {
   const now = stillTrue(entry, state, await ledger.row(state.crmCode));
   if (now !== "sent") return { outcome: now, result: PASSED };
-  // Its place among the live events decides, not its identity: the plan knows what was done.
-  const result = await staged.stage({ ...state, eventKey: "" });
+  // Its place among the live events decides, not its identity: the plan knows what was done. Its job is
+  // added when it is known that the plan was not cancelled meanwhile.
+  const result = await staged.stage({ ...state, eventKey: "", job: "later" });
   return { outcome: RESULTS[result.result], result };
 }
 

@@ -52,6 +52,20 @@ export interface Pointer {
   readonly crmCode: string;
 }
 
+/** What stage.lua needs, to add the jobs of what it stages in the same step. */
+export interface PointerStep {
+  /** Of BullMQ's script addPrioritizedJob. */
+  readonly keys: readonly string[];
+  readonly prefix: string;
+  readonly livePriority: number;
+  readonly bulkPriority: number;
+  readonly jobsAdded: string;
+  readonly idOf: (crmCode: string) => string;
+}
+
+/** Keys of BullMQ's script addPrioritizedJob, in its order. */
+const KEYS_TO_ADD = "marker meta id prioritized delayed completed active events pc".split(" ");
+
 /** A job that waits, and the key that holds the token of its worker once one has it. */
 export interface FirstJob extends Pointer {
   readonly lockKey: string;
@@ -88,7 +102,18 @@ export class PointerQueue {
     this.#bringForward = redisScript(redis, new URL("./lua/bring-forward.lua", import.meta.url));
   }
 
-  /** Adds jobs. A record whose job waits gets no second one; one whose job runs gets one more. */
+  get step(): PointerStep {
+    return {
+      keys: KEYS_TO_ADD.map((name) => this.queue.toKey(name)),
+      prefix: this.queue.toKey(""),
+      livePriority: LIVE_PRIORITY,
+      bulkPriority: BULK_PRIORITY,
+      jobsAdded: this.#keys.jobsAdded,
+      idOf: pointerId,
+    };
+  }
+
+  /** Adds jobs of what was not staged in one step with its job. A record whose job waits gets no second one; one whose job runs gets one more. */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     await addAll(
       this.queue,

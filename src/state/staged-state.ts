@@ -26,7 +26,7 @@ import type { FirstJob } from "./pointer-queue.ts";
 import { keepsIn } from "./kept-fields.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 import { seenKeys } from "./seen-keys.ts";
-import { Staging } from "./staging.ts";
+import { Staging, type SameStep } from "./staging.ts";
 import { proofToVerify } from "./verifications.ts";
 
 /** Event keys in one script call; Lua's stack has room for some thousands. */
@@ -36,6 +36,8 @@ const SEEN_BATCH = 1000;
 const VERIFY_AFTER_MS = 300_000;
 
 export interface StagedStatesOptions {
+  /** Without it, the caller adds pointer jobs and counts the demand. */
+  readonly sameStep?: SameStep;
   readonly verifyAfterMs?: number;
   /** Without one, no steps are noted. */
   readonly history?: History;
@@ -77,6 +79,7 @@ export class StagedStates {
     {
       verifyAfterMs = VERIFY_AFTER_MS,
       history = new History(redis, keys, NO_DAYS),
+      sameStep,
     }: StagedStatesOptions = {},
   ) {
     this.#redis = redis;
@@ -84,7 +87,7 @@ export class StagedStates {
     this.#sealing = sealing;
     this.#verifyAfterMs = verifyAfterMs;
     this.#history = history;
-    this.#staging = new Staging(redis, keys, sealing, history);
+    this.#staging = new Staging(redis, keys, sealing, history, sameStep);
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
     this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url), "bytes");
     this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));

@@ -7,6 +7,7 @@ import { LANES } from "../sync/lane.ts";
 import type { StageResult, StateToStage } from "../sync/staged-state.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
+import type { PointerStep } from "./pointer-queue.ts";
 import type { Sealing } from "./sealing.ts";
 import { SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
 import { sealTexts } from "./staged-values.ts";
@@ -22,8 +23,24 @@ const AT_ONCE = 25;
 const AT_ONCE_BYTES = 256 * 1024;
 
 type Reply =
-  | [result: StageResult["result"], coalesced: number, expedite: number, needsJob: number]
+  | [result: StageResult["result"], coalesced: number, expedite: number]
   | [result: "error", why: string];
+
+/** What is done in the same step of Redis for each state that was staged. */
+export interface SameStep {
+  readonly pointers: PointerStep;
+  /** Of src/quota/demand.ts. */
+  readonly demand: {
+    readonly keys: readonly string[];
+    readonly sliceMs: number;
+    readonly hourMs: number;
+    readonly slotOf: (crmCode: string) => string;
+  };
+}
+
+/** Keys of the same step, where nothing is done in it. */
+const NO_KEYS: readonly string[] = Array.from({ length: 13 }, () => "");
+const NO_ARGS = ["", 0, 0, "", 0, 0];
 
 /** Keys and arguments of one state, as stage.lua takes them. */
 interface Call {
@@ -37,8 +54,16 @@ export class Staging {
   readonly #sealing: Sealing;
   readonly #history: History;
   readonly #stage: RedisScript<Reply[]>;
+  readonly #sameStep: SameStep | undefined;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing, history: History) {
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    sealing: Sealing,
+    history: History,
+    sameStep: SameStep | undefined,
+  ) {
+    this.#sameStep = sameStep;
     this.#keys = keys;
     this.#sealing = sealing;
     this.#history = history;
@@ -47,6 +72,7 @@ export class Staging {
 
   /**
    * Stages each of these, or settles it without a request, and deletes its record's older dead letter.
+   * What was staged is counted as demand and has its pointer job, unless Staging was made without.
    * @returns for each, in their order: its result, or why it was not staged.
    * @throws when Redis does not answer: any of them may be staged then.
    */
@@ -63,6 +89,7 @@ export class Staging {
 
   #run(batch: readonly Call[]): Promise<Reply[]> {
     const keys = this.#keys;
+    const same = this.#sameStep;
     return this.#stage(
       [
         keys.ledger,
@@ -73,9 +100,15 @@ export class Staging {
         keys.heldTerminations,
         keys.keptFields,
         ...seenKeys(keys),
+        ...(same === undefined ? NO_KEYS : [...same.pointers.keys, ...same.demand.keys]),
         ...batch.flatMap((call) => call.keys),
       ],
-      [SEEN_TTL_S, SEEN_MAX_PER_DAY, ...batch.flatMap((call) => call.args)],
+      [
+        SEEN_TTL_S,
+        SEEN_MAX_PER_DAY,
+        ...(same === undefined ? NO_ARGS : argsOf(same)),
+        ...batch.flatMap((call) => call.args),
+      ],
     );
   }
 
@@ -102,11 +135,23 @@ export class Staging {
         state.eventOrder ?? "",
         state.keeps === undefined ? "" : textOfKeeps(state.keeps),
         ...noted.args,
+        state.job === "later" ? "" : (this.#sameStep?.pointers.idOf(crmCode) ?? ""),
+        this.#sameStep?.demand.slotOf(crmCode) ?? "",
+        state.trace ?? "",
       ],
       bytes: p.length + ev.length,
     };
   }
 }
+
+const argsOf = ({ demand, pointers }: SameStep): (string | number)[] => [
+  pointers.prefix,
+  pointers.livePriority,
+  pointers.bulkPriority,
+  pointers.jobsAdded,
+  demand.sliceMs,
+  demand.hourMs,
+];
 
 function inBatches(calls: readonly Call[]): Call[][] {
   const batches: Call[][] = [];
@@ -126,11 +171,6 @@ function inBatches(calls: readonly Call[]): Call[][] {
 
 function resultOf(reply: Reply): StageResult | Error {
   if (reply[0] === "error") return new Error(`a state could not be staged: ${reply[1]}`);
-  const [result, coalesced, expedite, needsJob] = reply;
-  return {
-    result,
-    coalesced: coalesced === 1,
-    expedite: expedite === 1,
-    needsJob: needsJob === 1,
-  };
+  const [result, coalesced, expedite] = reply;
+  return { result, coalesced: coalesced === 1, expedite: expedite === 1 };
 }

@@ -113,6 +113,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
+  const demand = createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS });
   return {
     config,
     redis,
@@ -127,6 +128,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     staged: new StagedStates(redis, keys, sealing, {
       verifyAfterMs: config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS,
       history,
+      sameStep: { pointers: pointers.step, demand: demand.step },
     }),
     verifications: new Verifications(redis, keys, sealing),
     terminationGuard: new TerminationGuard(redis, keys, {
@@ -169,7 +171,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     comparisons: new Comparisons(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
-    demand: createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS }),
+    demand,
     quotaState: quotaReading(quotaLimits(config)),
     async close() {
       await Promise.all([inbox.close(), pointers.close(), thinEvents.close()]);

@@ -70,7 +70,6 @@ export interface Accepted {
   readonly lane: Lane;
   readonly coalesced: boolean;
   readonly expedite: boolean;
-  readonly needsJob: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
@@ -310,5 +309,4 @@ const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
   crmCode: undefined,
   coalesced: false,
   expedite: false,
-  needsJob: false,
 });

@@ -28,6 +28,10 @@ export interface StateToStage {
   readonly eventOrder?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
+  /** `later`: the caller adds the record's job, and counts the change. By default both are one step with it. */
+  readonly job?: "later";
+  /** The span in which the record's job is added, as BullMQ carries it; absent without tracing. */
+  readonly trace?: string | undefined;
   /** What the record's history says of the event; absent for a state that no event brought. */
   readonly noted?: Pick<EventStep, "event" | "ignored" | "whens"> | undefined;
 }
@@ -45,8 +49,6 @@ export interface StageResult {
   readonly coalesced: boolean;
   /** Its job waits in the bulk lane, or for the retry of an older state: longer than it should. */
   readonly expedite: boolean;
-  /** No job of the record waits. */
-  readonly needsJob: boolean;
 }
 
 /**

@@ -200,7 +200,7 @@ test("a change is one trace from HTTP intake to the service, without personal da
 
   const spans = collector.spans();
   const paths = spans.map((span) => pathTo(span, spans).join(" > "));
-  const sync = "process crm-events > add sync.sync > process sync";
+  const sync = "process crm-events > stage > process sync";
   for (const path of [
     "POST /events > add crm-events.event > process crm-events > map",
     "POST /events > add crm-events.event > process crm-events > stage",

@@ -14,6 +14,7 @@ export async function hold({ staged }: Stores, crmCode: string, subject: string,
     lane: "bulk",
     time: Date.parse("2026-11-20T09:30:11Z"),
     event: JSON.stringify(event),
+    job: "later",
   });
   const taken = await staged.take(crmCode, "test", 60_000);
   if (taken.kind !== "taken") throw new Error("it is not staged");

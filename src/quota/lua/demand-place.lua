@@ -1,8 +1,8 @@
 -- Gives a record a place in the order of service; of two ranks it keeps the one served first.
 --
 -- KEYS  as in demand-changed.lua
--- ARGV  1 crmCode  2 rank; '' keeps the one it has  3 delayMs: it counts again after that; 0 or less: at
---       once
+-- ARGV  1 crmCode  2 rank; '' keeps the one it has
+--       3 delayMs: it counts again after that; 0 or less: at once
 -- Returns 0.
 local crmCode, delayMs = ARGV[1], tonumber(ARGV[3])
 --- @include "../../ops/lua/now.lua"

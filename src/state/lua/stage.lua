@@ -4,8 +4,13 @@
 --
 -- KEYS  1 ledger  2 warm-up  3 versions  4 unsynced:live  5 unsynced:bulk  6 dead-letters
 --       7 terminations:held  8 kept-fields  9 seen:<today>  10...16 seen:<earlier day>
+--       17...25 of the queue of pointer jobs, as add-job.lua takes them
+--       26...29 of the demand, as count-changes.lua takes them
 --       and for each state: staged  erased  history  history:codes
 -- ARGV  1 time to live of the seen set, s  2 most event keys to remember in a day
+--       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
+--       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
+--       7 sliceMs  8 hourMs
 --       and for each state:
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
@@ -13,21 +18,25 @@
 --       12 order of the event that the payload is from  13 order of `event`; each '': this one
 --       14 the mapping's kept fields, written if Redis does not know any ('': not)
 --       15 for how long history is kept, ms ('': not)  16 origin, and 17 rest of its step
+--       18 id by which BullMQ knows the record's job ('': it is added later)
+--       19 slot of the record  20 trace of its job ('': none)
 -- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 }, or
 -- { 'error', why it could not be staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
 --             held: it replaced a held termination, and is one itself
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
 --             the retry of an older state
---   needsJob  1 when no job of the record waits
+--   needsJob  1 when no job of the record waited; it is added in this step
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "count-out.lua"
 --- @include "agrees.lua"
 --- @include "note-step.lua"
 --- @include "note-code.lua"
-local SEEN_DAYS, SHARED_KEYS, SHARED_ARGS = 8, 16, 2
-local KEYS_EACH, ARGS_EACH = 4, 17
+--- @include "add-job.lua"
+--- @include "../../quota/lua/count-changes.lua"
+local SEEN_DAYS, SHARED_KEYS, SHARED_ARGS = 8, 29, 8
+local KEYS_EACH, ARGS_EACH = 4, 20
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
 }
@@ -230,6 +239,38 @@ for n = 1, (#ARGV - SHARED_ARGS) / ARGS_EACH do
       fresh[#fresh + 1] = eventKey
     end
   end
+end
+
+-- A change is counted before its job is there: a fast worker must find the place that it gives up.
+local queue = ARGV[3]
+if queue ~= '' then
+  local jobs, changes, urgent = {}, { ARGV[7], ARGV[8] }, false
+  for n, result in ipairs(results) do
+    local first = SHARED_ARGS + (n - 1) * ARGS_EACH
+    local isLive = ARGV[first + 8] == 'live'
+    if result[1] == 'staged' and ARGV[first + 18] ~= '' then
+      if isLive then
+        changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 19]
+      end
+      if result[4] == 1 then jobs[#jobs + 1], urgent = first, urgent or isLive end
+    end
+  end
+  if #changes > 2 then countChanges({ unpack(KEYS, 26, 29) }, changes) end
+  local queueKeys = { unpack(KEYS, 17, 25) }
+  for _, first in ipairs(jobs) do
+    local id, trace = ARGV[first + 18], ARGV[first + 20]
+    local isLive = ARGV[first + 8] == 'live'
+    addPrioritizedJob(queueKeys, {
+      cmsgpack.pack({ queue, '', 'sync', now, [9] = queue .. 'de:' .. id }),
+      cjson.encode({ crmCode = ARGV[first + 1] }),
+      cmsgpack.pack({
+        de = { id = id, keepLastIfActive = true },
+        priority = tonumber(isLive and ARGV[4] or ARGV[5]),
+        tm = trace ~= '' and trace or nil,
+      }),
+    })
+  end
+  if #jobs > 0 then redis.call('PUBLISH', ARGV[6], urgent and 'live' or 'bulk') end
 end
 
 -- Past the limit, only the event order recognises a repeated event.

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { readScript } from "../../../src/ops/redis-script.ts";
+import { readIncludes, readScript } from "../../../src/ops/redis-script.ts";
 import { requireTool } from "../../support/requirements.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -14,8 +14,8 @@ const addressOf = (file: string): URL => pathToFileURL(join(ROOT, file));
 
 const REPORT = ["--no-config", "--no-color", "--quiet", "--max-line-length", "100"];
 
-/** Redis runs Lua 5.1, with four globals of its own. */
-const GLOBALS = ["--std", "lua51", "--read-globals", "redis", "cjson", "KEYS", "ARGV"];
+/** Redis runs Lua 5.1, with five globals of its own. */
+const GLOBALS = ["--std", "lua51", "--read-globals", "redis", "cjson", "cmsgpack", "KEYS", "ARGV"];
 
 const LUACHECK = { commands: ["luacheck"], check: ["--version"], debianPackage: "lua-check" };
 
@@ -44,7 +44,7 @@ test("luacheck finds no problem in any script with its includes", async (context
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const expanded = scripts.map((file) => join(folder, file.replaceAll("/", "-")));
   for (const [index, file] of scripts.entries()) {
-    await writeFile(expanded[index] ?? "", readScript(addressOf(file)));
+    await writeFile(expanded[index] ?? "", readIncludes(addressOf(file)));
   }
   const report = await run(luacheck, [...REPORT, ...GLOBALS, "--", ...expanded]);
   expect(report).toContain(`Total: 0 warnings / 0 errors in ${scripts.length} files`);

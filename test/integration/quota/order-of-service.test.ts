@@ -51,7 +51,7 @@ let order = 0;
 /** What intake does with one event. */
 async function accept(runtime: Runtime, crmCode: string, lane: Lane = "live"): Promise<void> {
   order += 1;
-  const { coalesced } = await runtime.staged.stage({
+  await runtime.staged.stage({
     crmCode,
     payload: JSON.stringify({ type: "Person", crmCode, firstName: "Ada", lastName: `M${order}` }),
     eventKey: `key ${order}`,
@@ -63,8 +63,6 @@ async function accept(runtime: Runtime, crmCode: string, lane: Lane = "live"): P
     time: Date.now(),
     event: "{}",
   });
-  await runtime.demand.changed([{ crmCode, lane }]);
-  if (!coalesced) await runtime.pointers.add([{ crmCode, lane }]);
 }
 
 async function acceptBacklog(runtime: Runtime, lane: Lane = "live"): Promise<void> {

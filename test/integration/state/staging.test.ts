@@ -129,7 +129,7 @@ test("what is wrong with one record does not keep the others; it is staged once 
   const again = await staged.stageAll(states);
   expect(again).toMatchObject([
     { result: "duplicate" },
-    { result: "staged", needsJob: true },
+    { result: "staged" },
     { result: "duplicate" },
   ]);
 });

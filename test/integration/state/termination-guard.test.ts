@@ -191,7 +191,7 @@ describe("a held termination", () => {
 
   it("stays held when its deletion is repeated", async () => {
     const again = await staged.stage(stateOf("1", "3", deletion));
-    expect(again).toEqual({ result: "held", coalesced: true, expedite: false, needsJob: false });
+    expect(again).toEqual({ result: "held", coalesced: true, expedite: false });
     expect(await staged.take("1", "me", 1000)).toEqual({ kind: "nothing" });
     expect(await waiting()).toEqual([]);
     expect(await heldCodes()).toEqual(["1"]);
@@ -202,7 +202,7 @@ describe("a held termination", () => {
     ["a restoration", { status: "active", payload: `{"firstName":"new"}` }],
   ] as const)("is replaced by %s that is newer, which gets a job", async ([, extra]) => {
     const newer = await staged.stage(stateOf("1", "3", extra));
-    expect(newer).toMatchObject({ result: "staged", coalesced: true, needsJob: true });
+    expect(newer).toMatchObject({ result: "staged", coalesced: true });
     expect(await heldCodes()).toEqual([]);
     expect(await waiting()).toEqual(["1"]);
     expect(await take("1")).toMatchObject({ order: "3", status: extra.status });

@@ -5,7 +5,6 @@ import { pauseBulk, resumeBulk } from "../../../src/bulk/pause.ts";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import type { Lane } from "../../../src/sync/lane.ts";
-import { addPointers } from "../../../workers/report-accepted.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
@@ -33,11 +32,11 @@ function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedS
 }
 
 let order = 0;
-/** Stages a state as intake does; `point: false`: its process dies before the pointer job. */
-async function stage(runtime: Runtime, crmCode: string, lane: Lane, point = true): Promise<void> {
+/** Stages a state as intake does; `later`: as a plan does, and its process dies before the pointer job. */
+async function stage(runtime: Runtime, crmCode: string, lane: Lane, job?: "later"): Promise<void> {
   order += 1;
   const fields = { type: "Person", crmCode, firstName: lane, lastName: "Muster" };
-  const result = await runtime.staged.stage({
+  const { expedite } = await runtime.staged.stage({
     crmCode,
     payload: JSON.stringify(fields),
     eventKey: `key ${order}`,
@@ -48,8 +47,9 @@ async function stage(runtime: Runtime, crmCode: string, lane: Lane, point = true
     lane,
     time: Date.now(),
     event: "{}",
+    ...(job !== undefined && { job }),
   });
-  if (point) await addPointers(runtime, [{ ...result, crmCode, lane }]);
+  if (expedite) await runtime.pointers.expedite(crmCode);
 }
 
 const sentBy = ({ requests }: ScriptedService) =>
@@ -113,7 +113,7 @@ test("a process that waits for a permit for bulk gives up, and one that has it s
 
   // A job that is in the live lane although its change is not: it is parked once.
   const before = service.permitRequests;
-  await stage(runtime, "b2", "bulk", false);
+  await stage(runtime, "b2", "bulk", "later");
   await runtime.pointers.add([{ crmCode: "b2", lane: "live" }]);
   await waitFor(async () => (await runtime.pointers.queue.getPrioritizedCount()) === 2, {
     what: "the job is in the bulk lane",
@@ -131,7 +131,7 @@ test("a live change whose process died before it moved the job is sent all the s
   await pauseBulk(storesOf(runtime), BY);
   const service = startLoop(runtime);
   await stage(runtime, "b1", "bulk");
-  await stage(runtime, "b1", "live", false);
+  await stage(runtime, "b1", "live", "later");
   const sweep = startSweep(runtime);
   onTestFinished(() => sweep.close());
   (await service.nth(1)).reply({ kind: "created" });

@@ -35,6 +35,7 @@ async function stage({ staged }: Runtime, crmCode: string, firstName: string): P
     lane: "live",
     time: Date.now(),
     event: "{}",
+    job: "later",
   });
 }
 

@@ -1,0 +1,105 @@
+/** A change that is staged is counted and has its pointer job, in one step of Redis. */
+import { Worker, type Job } from "bullmq";
+import { expect, onTestFinished, test } from "vitest";
+import type { Pointer } from "../../../src/state/pointer-queue.ts";
+import type { Lane } from "../../../src/sync/lane.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
+
+let order = 0;
+function change(crmCode: string, extra: Partial<StateToStage> = {}): StateToStage {
+  order += 1;
+  return {
+    crmCode,
+    eventKey: `key ${order}`,
+    order: `order ${String(order).padStart(4, "0")}`,
+    payload: JSON.stringify({ type: "Person", crmCode, firstName: "Ada", lastName: `M${order}` }),
+    fingerprint: `fingerprint ${order}`,
+    variant: "Person",
+    status: "mapped",
+    lane: "live",
+    time: Date.now(),
+    event: "{}",
+    ...extra,
+  };
+}
+
+const jobsOf = ({ pointers }: Runtime) =>
+  pointers.queue.getJobs(["wait", "prioritized", "delayed", "active"]);
+
+/** All that BullMQ keeps of the only job, without its time and its id. */
+async function storedIn(runtime: Runtime, crmCode: string) {
+  const { pointers, redis } = runtime;
+  const { queue } = pointers;
+  const id = await queue.getDeduplicationJobId(crmCode);
+  const { opts = "", timestamp, ...job } = await redis.hgetall(queue.toKey(id ?? ""));
+  expect(Math.abs(Number(timestamp) - Date.now())).toBeLessThan(60_000);
+  const stream = await redis.xrange(queue.toKey("events"), "-", "+");
+  const keys = (await redis.keys(queue.toKey("*"))).map((key) => key.slice(queue.toKey("").length));
+  return {
+    job,
+    opts: JSON.parse(opts) as unknown,
+    score: await redis.zscore(queue.toKey("prioritized"), id ?? ""),
+    marker: await redis.zrange(queue.toKey("marker"), "0", "-1", "WITHSCORES"),
+    events: stream.map(([, fields]) => fields),
+    keys: keys.toSorted(),
+  };
+}
+
+test.for<Lane>(["live", "bulk"])("its job is as BullMQ itself adds it, lane %s", async (lane) => {
+  const [own, bullmq] = [newRuntime(), newRuntime()];
+  await own.staged.stage(change("a/4711 é", { lane }));
+  await bullmq.pointers.add([{ crmCode: "a/4711 é", lane }]);
+  const stored = await storedIn(own, "a/4711 é");
+  const expected = await storedIn(bullmq, "a/4711 é");
+  // Lua writes JSON in its own way.
+  const data = (text = "") => JSON.parse(text) as unknown;
+  expect({ ...stored, job: { ...stored.job, data: data(stored.job["data"]) } }).toEqual({
+    ...expected,
+    job: { ...expected.job, data: data(expected.job["data"]) },
+  });
+  expect(stored.job["data"]).toContain("4711 é");
+  const [job] = (await jobsOf(own)) as Job<Pointer>[];
+  expect(job?.data).toEqual({ crmCode: "a/4711 é" });
+});
+
+test("a change that replaces a waiting one, or needs no request, adds no job", async () => {
+  const runtime = newRuntime();
+  const { demand, pointers, redis, staged } = runtime;
+  const heard: string[] = [];
+  const listener = redis.duplicate();
+  onTestFinished(() => listener.disconnect());
+  await listener.subscribe(runtime.keys.jobsAdded);
+  listener.on("message", (_, message) => heard.push(message));
+  const older = change("1", { lane: "bulk" });
+  await staged.stageAll([change("1", { lane: "bulk" }), change("2", { lane: "bulk" })]);
+  await staged.stageAll([change("2"), change("2"), older, change("3", { job: "later" })]);
+  const jobs = await jobsOf(runtime);
+  expect(jobs.map((job) => job.data.crmCode).toSorted()).toEqual(["1", "2"]);
+  expect(await demand.take("1")).toBeUndefined();
+  expect(await demand.take("2")).toBeDefined();
+  expect(await demand.take("3")).toBeUndefined();
+  await pointers.add([{ crmCode: "4", lane: "live" }]);
+  await expect.poll(() => heard).toEqual(["bulk", "live"]);
+});
+
+test("a change that comes while an older one is sent gets its job when that has ended", async () => {
+  const runtime = newRuntime();
+  const { pointers, redis, staged } = runtime;
+  await staged.stage(change("1"));
+  const worker = new Worker<Pointer>(pointers.queue.name, undefined, {
+    connection: redis.duplicate(),
+    prefix: runtime.config.QUEUE_PREFIX,
+    removeOnComplete: { count: 0 },
+  });
+  onTestFinished(() => worker.close());
+  const job = await worker.getNextJob("token");
+  expect(await staged.take("1", "token", 60_000)).toMatchObject({ kind: "taken" });
+  await staged.stage(change("1"));
+  expect((await jobsOf(runtime)).length).toBe(1);
+  await job?.moveToCompleted("", "token", false);
+  const next = await worker.getNextJob("token");
+  expect(next?.data).toEqual({ crmCode: "1" });
+  expect(next?.id).not.toBe(job?.id);
+});
