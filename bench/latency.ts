@@ -11,7 +11,7 @@ import { eventOf, post } from "./ingest.ts";
 import { observe, type ObservedService } from "./observed-service.ts";
 import type { Table } from "./table.ts";
 
-const PAIRS = Number(process.env["LATENCY_PAIRS"] ?? 200);
+const PAIRS = Number(process.env["LATENCY_PAIRS"] ?? 500);
 /** Changes of each that are not counted: the programs are cold. */
 const WARM_UP = 50;
 /** Between two changes, ms: both are idle again. */
