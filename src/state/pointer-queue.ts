@@ -113,7 +113,10 @@ export class PointerQueue {
     };
   }
 
-  /** Adds jobs of what was not staged in one step with its job. A record whose job waits gets no second one; one whose job runs gets one more. */
+  /**
+   * Adds the jobs of what was not staged in one step with its job. A record whose job waits gets no second
+   * one; one whose job runs gets one more.
+   */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     await addAll(
       this.queue,

@@ -38,8 +38,8 @@ export interface SameStep {
   };
 }
 
-/** Keys of the same step, where nothing is done in it. */
-const NO_KEYS: readonly string[] = Array.from({ length: 13 }, () => "");
+/** Keys and arguments of the same step, where nothing is done in it. */
+const KEYS_OF_STEP = 13;
 const NO_ARGS = ["", 0, 0, "", 0, 0];
 
 /** Keys and arguments of one state, as stage.lua takes them. */
@@ -100,7 +100,10 @@ export class Staging {
         keys.heldTerminations,
         keys.keptFields,
         ...seenKeys(keys),
-        ...(same === undefined ? NO_KEYS : [...same.pointers.keys, ...same.demand.keys]),
+        // Of a Redis Cluster, all keys of a call must be in one slot.
+        ...(same === undefined
+          ? Array.from({ length: KEYS_OF_STEP }, () => keys.ledger)
+          : [...same.pointers.keys, ...same.demand.keys]),
         ...batch.flatMap((call) => call.keys),
       ],
       [
