@@ -1,7 +1,7 @@
 /**
  * The order in which permits are spent: the lowest rank first. A record's lead (the time now minus its
  * rank) is also what pacing asks for: the more turns have been taken early, the larger a lead must be.
- * Pure: lua/demand-changed.lua is the same in Redis. Times in ms.
+ * Pure: lua/count-changes.lua is the same in Redis. Times in ms.
  */
 
 /** This part of a record's usual gap counts as waiting: holding back a rare change saves nothing. */

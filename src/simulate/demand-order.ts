@@ -11,7 +11,7 @@ import {
 import { leadOf, rankAgain, rankOf } from "../quota/rank.ts";
 import { RankedOrder, type ServiceOrder, type Waiting } from "./service-order.ts";
 
-/** The order in which crmsync serves live records, as lua/demand-changed.lua keeps it. */
+/** The order in which crmsync serves live records, as lua/count-changes.lua keeps it. */
 export class DemandOrder implements ServiceOrder {
   readonly #hourMs: number;
   readonly #ranks = new Map<Waiting, number>();

@@ -1,6 +1,6 @@
 -- Finds the live record to serve next. Records whose retry is due are in the order again.
 --
--- KEYS  as in demand-changed.lua
+-- KEYS  as in count-changes.lua
 -- Returns { crmCode, rank }, or {} when none waits.
 --- @include "../../ops/lua/now.lua"
 --- @include "postponed.lua"

@@ -1,6 +1,6 @@
 -- Gives a record a place in the order of service; of two ranks it keeps the one served first.
 --
--- KEYS  as in demand-changed.lua
+-- KEYS  as in count-changes.lua
 -- ARGV  1 crmCode  2 rank; '' keeps the one it has
 --       3 delayMs: it counts again after that; 0 or less: at once
 -- Returns 0.

@@ -1,6 +1,6 @@
 -- Gives each of these records a place in the order of service, unless it has one.
 --
--- KEYS  as in demand-changed.lua
+-- KEYS  as in count-changes.lua
 -- ARGV  crmCode, rank, crmCode, rank, ...
 -- Returns 0.
 for i = 1, #ARGV, 2 do

@@ -1,6 +1,6 @@
 -- Takes a record out of the order of service.
 --
--- KEYS  as in demand-changed.lua
+-- KEYS  as in count-changes.lua
 -- ARGV  1 crmCode
 -- Returns its rank; nil when it had no place.
 --- @include "postponed.lua"

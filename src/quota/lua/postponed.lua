@@ -1,4 +1,4 @@
--- Include: takes a record out of those that wait for a retry. Needs KEYS as in demand-changed.lua.
+-- Include: takes a record out of those that wait for a retry. Needs KEYS as in count-changes.lua.
 -- Returns its rank, or false.
 local function endWait(record)
   if redis.call('ZREM', KEYS[2], record) == 0 then return false end
