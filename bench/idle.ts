@@ -9,6 +9,7 @@ import { keysOf } from "../src/state/keys.ts";
 import { startDaemon, startSandbox } from "../test/support/crmsync.ts";
 import { ownRedis } from "../test/support/own-redis.ts";
 import { waitFor } from "../test/support/wait-for.ts";
+import { watchCommands } from "../test/support/watch-commands.ts";
 import { eventOf, post } from "./ingest.ts";
 import { observe } from "./observed-service.ts";
 import type { Table } from "./table.ts";
@@ -71,13 +72,12 @@ interface Cost {
 async function costOf(redis: Redis): Promise<Cost> {
   const commands = new Map<string, number>();
   const bytesBefore = await aofBytes(redis);
-  const watching = await redis.monitor();
-  watching.on("monitor", (_time: string, args: readonly string[], source: string) => {
-    const name = (args[0] ?? "").toLowerCase();
-    if (source !== "lua") commands.set(name, (commands.get(name) ?? 0) + 1);
-  });
-  await sleep(WINDOW_MS);
-  watching.disconnect();
+  {
+    using _watching = await watchCommands(redis, ({ name }) => {
+      commands.set(name, (commands.get(name) ?? 0) + 1);
+    });
+    await sleep(WINDOW_MS);
+  }
   return { commands, aofBytes: (await aofBytes(redis)) - bytesBefore };
 }
 

@@ -50,18 +50,25 @@ export function startSweep(runtime: Runtime): Polling {
   });
 }
 
+const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
+  restorePointers,
+  ({ history, clock }) => history.keepSince(clock.now()),
+  shortenStreams,
+  rejectStuckJobs,
+  rejectFailedFetches,
+  deleteOldRows,
+  ({ ledger }) => ledger.keepWatermarks(),
+  ({ deadLetters }) => deadLetters.recount(),
+  expireDeadLetters,
+  ({ retried }) => retried.forgetEnded(),
+  countCancelled,
+];
+
+/** A step that fails keeps none of the others from their work. @throws the error of the first. */
 async function sweep(runtime: Runtime): Promise<void> {
-  await runtime.history.keepSince(runtime.clock.now());
-  await shortenStreams(runtime);
-  await restorePointers(runtime);
-  await rejectStuckJobs(runtime);
-  await rejectFailedFetches(runtime);
-  await deleteOldRows(runtime);
-  await runtime.ledger.keepWatermarks();
-  await runtime.deadLetters.recount();
-  await expireDeadLetters(runtime);
-  await runtime.retried.forgetEnded();
-  await countCancelled(runtime);
+  const errors: unknown[] = [];
+  for (const step of STEPS) await step(runtime).catch((error: unknown) => errors.push(error));
+  if (errors.length > 0) throw errors[0];
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { redisWrite } from "../ops/redis-script.ts";
 
 /** BullMQ writes each step of a job to a stream. Only people look at it, with tools that read its end. */
 export const SHORT_STREAMS = { events: { maxLen: 100 } };
@@ -13,7 +14,7 @@ export async function keepStreamShort(redis: Redis, queue: Queue): Promise<void>
   const meta = queue.toKey("meta");
   const length = await redis.hget(meta, LENGTH_FIELD);
   if (length === null || Number(length) === maxLen) return;
-  await redis.hset(meta, LENGTH_FIELD, maxLen);
+  await redisWrite(redis)("HSET", meta, LENGTH_FIELD, maxLen);
   await redis.xtrim(queue.toKey("events"), "MAXLEN", "~", maxLen);
 }
 

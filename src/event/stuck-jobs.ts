@@ -1,6 +1,7 @@
 /** Jobs that no worker will end. They are read and removed without BullMQ, which may fail on them. */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { redisWrites } from "../ops/redis-script.ts";
 import { unreadable } from "./job-fault.ts";
 
 /** Looked at in one go. */
@@ -39,11 +40,13 @@ export async function stuckJobs(redis: Redis, queue: Queue): Promise<StuckJob[]>
 export async function removeJob(redis: Redis, queue: Queue, id: string): Promise<void> {
   const key = queue.toKey(id);
   const deduplication = queue.toKey(`de:${(await redis.hget(key, "deid")) ?? ""}`);
-  const removal = redis.multi();
   // Otherwise the same event, sent again, would count as a duplicate of this job.
-  if ((await redis.get(deduplication)) === id) removal.del(deduplication);
-  for (const list of LISTS) removal.lrem(queue.toKey(list), "0", id);
-  for (const set of SORTED_SETS) removal.zrem(queue.toKey(set), id);
-  removal.srem(queue.toKey("stalled"), id).del(key, `${key}:lock`, `${key}:logs`);
-  await removal.exec();
+  const isOwn = (await redis.get(deduplication)) === id;
+  await redisWrites(redis)([
+    ...(isOwn ? ([["DEL", deduplication]] as const) : []),
+    ...LISTS.map((list) => ["LREM", queue.toKey(list), 0, id] as const),
+    ...SORTED_SETS.map((set) => ["ZREM", queue.toKey(set), id] as const),
+    ["SREM", queue.toKey("stalled"), id],
+    ...[key, `${key}:lock`, `${key}:logs`].map((own) => ["DEL", own] as const),
+  ]);
 }

@@ -93,12 +93,27 @@ export class WorkRedis extends Redis {
   }
 }
 
-/** Runs one write command on one key. On the client above it also runs at the memory limit. */
-export function redisWrite(
-  redis: Redis,
-): (command: string, key: string, ...args: readonly (string | number)[]) => Promise<unknown> {
-  const script = redisScript<unknown>(redis, new URL("./lua/write.lua", import.meta.url));
-  return (command, key, ...args) => script([key], [command, ...args]);
+/** A command, its key, and its arguments after the key. */
+type Write = readonly [command: string, key: string, ...args: readonly (string | number)[]];
+
+/**
+ * Runs write commands as one step. On the client above they also run at the memory limit, where Redis
+ * refuses every transaction (MULTI), even one that only reads or deletes.
+ * @returns their replies.
+ */
+export function redisWrites(redis: Redis): (commands: readonly Write[]) => Promise<unknown[]> {
+  const script = redisScript<unknown[]>(redis, new URL("./lua/write.lua", import.meta.url));
+  return (commands) =>
+    script(
+      commands.map(([, key]) => key),
+      commands.flatMap(([command, , ...args]) => [args.length + 1, command, ...args]),
+    );
+}
+
+/** As `redisWrites`, for one command. */
+export function redisWrite(redis: Redis): (...command: Write) => Promise<unknown> {
+  const write = redisWrites(redis);
+  return async (...command) => (await write([command]))[0];
 }
 
 /** Script texts with their includes, by address: read once per process. */

@@ -92,7 +92,7 @@ export function learn(
 /** The usual gap of a record: its own, or what records do that have changed once. At most an hour. */
 export function gapOf(word: number, { seen, again, gaps }: FirstChanges): number {
   const gap = word % GAPS;
-  if (gap !== ONCE) return gap;
+  if (gap !== ONCE) return Math.min(TICKS_PER_HOUR, gap);
   const watched = Math.max(0, seen - again) * WATCHED + gaps;
   return Math.min(TICKS_PER_HOUR, (watched + SUPPOSED * TICKS_PER_HOUR) / (again + SUPPOSED));
 }

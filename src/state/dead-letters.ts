@@ -1,7 +1,7 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
@@ -109,11 +109,12 @@ export class DeadLetters {
     if (sum === (await this.count()) && known.every((count) => count >= 0)) return false;
     const counts: Record<string, number> = {};
     for await (const { reason } of this.details()) counts[reason] = (counts[reason] ?? 0) + 1;
-    const work = this.#redis.multi().del(this.#keys.deadReasons);
-    for (const [reason, count] of Object.entries(counts)) {
-      work.hset(this.#keys.deadReasons, reason, count);
-    }
-    await work.exec();
+    const key = this.#keys.deadReasons;
+    const entries = Object.entries(counts);
+    await redisWrites(this.#redis)([
+      ["DEL", key],
+      ...entries.map(([reason, count]) => ["HSET", key, reason, count] as const),
+    ]);
     return true;
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 /** More messages do not wait. */
@@ -54,7 +54,14 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
 
   /** Whether this process looks for what has begun and ended now; one process does in this time. */
   async claimLook(forMs: number): Promise<boolean> {
-    const reply = await this.#redis.set(this.#keys.notifyLook, "1", "PX", forMs, "NX");
+    const reply = await redisWrite(this.#redis)(
+      "SET",
+      this.#keys.notifyLook,
+      "1",
+      "PX",
+      forMs,
+      "NX",
+    );
     return reply === "OK";
   }
 

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import type { Keys } from "./keys.ts";
 
@@ -60,7 +60,7 @@ export class Outage {
   readonly #failed: RedisScript<number>;
   readonly #try: RedisScript<number>;
   readonly #hereKey: string;
-  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #writes: ReturnType<typeof redisWrites>;
   readonly #runningProcesses: () => Promise<number>;
   readonly #now: () => number;
   /** Failures of this process alone, in a row, and until when it makes no request for them, ms. */
@@ -78,7 +78,7 @@ export class Outage {
   ) {
     this.#redis = redis;
     this.#hereKey = keys.outageHere;
-    this.#write = redisWrite(redis);
+    this.#writes = redisWrites(redis);
     this.#runningProcesses = runningProcesses;
     this.#now = now;
     this.#key = keys.outage;
@@ -111,16 +111,17 @@ export class Outage {
   async succeeded(): Promise<readonly string[] | undefined> {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return undefined;
-    const [[until], failed] = await Promise.all([
-      this.#redis.hmget(this.#key, "until"),
-      this.#redis.hkeys(this.#recordsKey),
-    ]);
-    await this.#redis.del(...this.#keys);
+    // In one step: a failure between the reading and the deletion would be forgotten.
+    const [until, failed] = (await this.#writes([
+      ["HGET", this.#key, "until"],
+      ["HKEYS", this.#recordsKey],
+      ...this.#keys.map((key) => ["DEL", key] as const),
+    ])) as [string | null, string[]];
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
     this.#pausedUntil = 0;
     this.#failing = false;
-    return typeof until === "string" ? failed : undefined;
+    return until === null ? undefined : failed;
   }
 
   /** How long to wait before a request may be tried, ms; 0: this process may make the try now. */
@@ -142,8 +143,10 @@ export class Outage {
       const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tooMany, 20));
       this.#pausedUntil = this.#now() + pause;
     }
-    await this.#write("HSET", this.#hereKey, this.#process, Date.now());
-    await this.#redis.pexpire(this.#hereKey, HERE_MS);
+    await this.#writes([
+      ["HSET", this.#hereKey, this.#process, Date.now()],
+      ["PEXPIRE", this.#hereKey, HERE_MS],
+    ]);
     const times = Object.values(await this.#redis.hgetall(this.#hereKey));
     const failing = times.filter((at) => Date.now() - Number(at) < HERE_MS).length;
     return failing >= (await this.#runningProcesses());

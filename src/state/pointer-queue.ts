@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { addAll, SHORT_STREAMS } from "../event/add-all.ts";
+import { SHORT_STREAMS } from "../event/add-all.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -118,17 +118,20 @@ export class PointerQueue {
    * one; one whose job runs gets one more.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
-    await addAll(
-      this.queue,
-      pointers.map(({ crmCode, lane }) => ({
-        name: "sync",
-        data: { crmCode },
-        opts: {
-          ...SHORT_OPTIONS,
-          deduplication: { id: pointerId(crmCode), keepLastIfActive: true },
-          priority: lane === "bulk" ? BULK_PRIORITY : LIVE_PRIORITY,
-        },
-      })),
+    // Not BullMQ's addBulk: it is a transaction, and a full Redis refuses those. The sweep adds what a crash
+    // leaves out.
+    await Promise.all(
+      pointers.map(({ crmCode, lane }) =>
+        this.queue.add(
+          "sync",
+          { crmCode },
+          {
+            ...SHORT_OPTIONS,
+            deduplication: { id: pointerId(crmCode), keepLastIfActive: true },
+            priority: lane === "bulk" ? BULK_PRIORITY : LIVE_PRIORITY,
+          },
+        ),
+      ),
     );
     const urgent = pointers.some(({ lane }) => lane === "live");
     await this.#redis.publish(this.#keys.jobsAdded, urgent ? "live" : "bulk");

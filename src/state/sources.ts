@@ -17,14 +17,12 @@ export interface ClockAhead {
 }
 
 export class Sources {
-  readonly #redis: Redis;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
   readonly #noted = new Map<string, number>();
   readonly #notedAhead = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
     this.#write = redisWrite(redis);
     this.#keys = keys;
   }
@@ -45,7 +43,7 @@ export class Sources {
     if (!(aheadMs > AHEAD_MS) || at - (this.#notedAhead.get(source) ?? 0) < EVERY_MS) return;
     this.#notedAhead.set(source, at);
     const seen: ClockAhead = { aheadMs, at };
-    await this.#redis.hset(this.#keys.clocksAhead, source, JSON.stringify(seen));
+    await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
   }
 
   /** Source → how wrong its clock was when that was last seen. */

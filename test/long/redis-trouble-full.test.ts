@@ -1,9 +1,11 @@
+import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
 import {
   startDaemon,
   startSandbox,
   waitUntilSettled,
+  type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { armFault } from "../support/arm-fault.ts";
@@ -15,8 +17,8 @@ import { waitFor } from "../support/wait-for.ts";
 const LIMIT = 12 * 2 ** 20;
 const PREFIX = "{full}";
 
-/** A large record: a filling is then some hundreds of changes. */
-const LONG = "x".repeat(8000);
+/** A large record that packing does not make smaller: a filling is then some hundreds of changes. */
+const LONG = randomBytes(6000).toString("base64");
 
 const envFor = (redis: OwnRedis, sandbox: SandboxProcess) =>
   envOn(redis, sandbox, { QUEUE_PREFIX: PREFIX, QUOTA_PER_HOUR: "1000000" });
@@ -45,9 +47,16 @@ async function fillThroughBullmq(redis: OwnRedis, name: string): Promise<number>
   }
 }
 
-async function expectAll(sandbox: SandboxProcess, name: string, count: number): Promise<void> {
+async function expectAll(
+  sandbox: SandboxProcess,
+  daemon: DaemonProcess,
+  name: string,
+  count: number,
+): Promise<void> {
   const relations = [...(await sandbox.relations()).values()];
   expect(relations.filter(({ firstName }) => firstName === name).length).toBe(count);
+  // None of the daemon's own work is refused by a full Redis.
+  expect(daemon.process.stderr.filter((line) => /OOM|EXECABORT/.test(line))).toEqual([]);
 }
 
 it("filled to the brim through BullMQ before the daemon starts: it starts, and drains", async () => {
@@ -58,7 +67,7 @@ it("filled to the brim through BullMQ before the daemon starts: it starts, and d
   await using daemon = await startDaemon(envFor(redis, sandbox));
   expect((await daemon.status()).processes.length).toBe(1);
   await waitUntilSettled(daemon);
-  await expectAll(sandbox, "Ada", count);
+  await expectAll(sandbox, daemon, "Ada", count);
 });
 
 it("filled through BullMQ twice while the service is away: it drains each time", async () => {
@@ -79,7 +88,7 @@ it("filled through BullMQ twice while the service is away: it drains each time",
     );
     await end();
     await waitUntilSettled(daemon);
-    await expectAll(sandbox, name, count);
+    await expectAll(sandbox, daemon, name, count);
   }
 });
 
@@ -105,6 +114,6 @@ it("filled through HTTP: 503 with Retry-After well before the limit, and 202 whe
   expect((await fetch(`${daemon.url}/readyz`)).status).toBe(503);
   await end();
   await waitUntilSettled(daemon);
-  await expectAll(sandbox, "Ada", accepted);
+  await expectAll(sandbox, daemon, "Ada", accepted);
   expect((await daemon.push([person("later", "Eda")])).status).toBe(202);
 });

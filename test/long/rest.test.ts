@@ -6,6 +6,7 @@ import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { watchCommands } from "../support/watch-commands.ts";
 
 const keys = keysOf("{crmsync}");
 const REST_DEADLINE_MS = 180_000;
@@ -51,18 +52,16 @@ it("processes that rest cost little, are not called silent, and miss nothing", a
   await rested(redis, 2);
   // As many heartbeats of both as show the pace: each 20 s.
   const sent = new Map<string, number>();
-  const watching = await client.monitor();
-  watching.on("monitor", (_time: string, args: readonly string[], source: string) => {
-    const name = (args[0] ?? "").toLowerCase();
-    const isBeat = source !== "lua" && args.includes(keys.heartbeats);
-    if (source !== "lua") sent.set("all", (sent.get("all") ?? 0) + 1);
-    if (isBeat && name.startsWith("eval")) sent.set("beats", (sent.get("beats") ?? 0) + 1);
+  const watching = await watchCommands(client, ({ name, text }) => {
+    sent.set("all", (sent.get("all") ?? 0) + 1);
+    const isBeat = name.startsWith("eval") && text.includes(`"${keys.heartbeats}"`);
+    if (isBeat) sent.set("beats", (sent.get("beats") ?? 0) + 1);
   });
   await waitFor(() => (sent.get("beats") ?? 0) >= 4, {
     deadlineMs: REST_DEADLINE_MS,
     what: "two heartbeats of each",
   });
-  watching.disconnect();
+  watching[Symbol.dispose]();
   // Between two heartbeats of a process pass 20 s: 2 commands a second are 40 for each.
   expect(sent.get("all")).toBeLessThan(4 * 40);
   const { findings } = await first.status();

@@ -36,7 +36,7 @@ const RULES: Rules = {
       "src/ops/redis-url.ts",
       "src/ops/secret-variable.ts",
     ],
-    "src/event": [SPEC, ...SYNC_TYPES],
+    "src/event": [SPEC, ...SYNC_TYPES, "src/ops/redis-script.ts"],
     "src/mapping": [SPEC, ...SYNC_TYPES],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],

@@ -1,6 +1,14 @@
--- Runs one write command. As a script it also runs while Redis' memory is at its limit.
+-- Runs write commands, each on one key, as one step. As a script they also run while Redis' memory
+-- is at its limit, where Redis refuses every transaction.
 --
--- KEYS  1 key
--- ARGV  1 command  2... its arguments after the key, at most some thousands
--- Returns the command's reply.
-return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))
+-- KEYS  the key of each command
+-- ARGV  of each command: how many texts follow, the command, its arguments after the key; at most
+--       some thousands
+-- Returns the replies.
+local replies, at = {}, 1
+for i, key in ipairs(KEYS) do
+  local count = tonumber(ARGV[at])
+  replies[i] = redis.call(ARGV[at + 1], key, unpack(ARGV, at + 2, at + count))
+  at = at + count + 1
+end
+return replies

@@ -37,7 +37,7 @@ end
 -- The usual gap of a record, ms.
 local function gapOf(word)
   local gap = word % GAPS
-  if gap ~= ONCE then return gap * tickMs end
+  if gap ~= ONCE then return math.min(HOUR, gap) * tickMs end
   local watched = math.max(0, seen - again) * WATCHED + gaps
   return math.min(HOUR, (watched + SUPPOSED * HOUR) / (again + SUPPOSED)) * tickMs
 end

@@ -1,0 +1,37 @@
+/**
+ * The commands that a Redis carries out, as MONITOR tells them. ioredis has this too, but it fails when
+ * the first command arrives in one piece with the answer to MONITOR.
+ */
+import { once } from "node:events";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import type { Redis } from "ioredis";
+
+/** `+1795365820.874379 [0 127.0.0.1:49742] "hmget" "key"`; a script's commands come from `lua`. */
+const LINE = /^\+[\d.]+ \[\d+ (\S+)\] (.*)$/;
+
+export interface SeenCommand {
+  /** In small letters. */
+  readonly name: string;
+  /** The command and its arguments as Redis prints them: each in quotation marks. */
+  readonly text: string;
+}
+
+/** Calls back for each command of a client until it is disposed of; not for those of scripts. */
+export async function watchCommands(
+  { options }: Redis,
+  onCommand: (command: SeenCommand) => void,
+): Promise<Disposable> {
+  const socket = connect({ host: options.host ?? "127.0.0.1", port: options.port ?? 6379 });
+  await once(socket, "connect");
+  const lines = createInterface(socket);
+  const started = once(lines, "line");
+  socket.write("MONITOR\r\n");
+  await started;
+  lines.on("line", (line) => {
+    const [, source, text = ""] = LINE.exec(line) ?? [];
+    if (source === undefined || source === "lua") return;
+    onCommand({ name: /^"([^"]*)"/.exec(text)?.[1]?.toLowerCase() ?? "", text });
+  });
+  return { [Symbol.dispose]: () => void socket.destroy() };
+}
