@@ -42,6 +42,6 @@ function linesOf(story: Story): string[] {
     ...steps.map(({ at, says }) => `  ${at.slice(0, 19)}Z  ${says}`),
     historySince === null
       ? "  no history is kept (HISTORY_DAYS is 0, or no process has run yet)"
-      : `  earlier steps are not kept: the last 20, since ${historySince.slice(0, 19)}Z`,
+      : `  history is kept since ${historySince.slice(0, 19)}Z, the last 20 steps`,
   ];
 }

@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
-import type { UnavailableReason } from "../sync/service-reply.ts";
+import { NO_CONNECTION, type UnavailableReason } from "../sync/service-reply.ts";
 import type { Keys } from "./keys.ts";
 
 /** These say nothing about the service: this process was too slow, or one record has a problem. */
@@ -20,15 +20,6 @@ const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([
 
 /** The way from here to the service: another process may have another one. */
 const FAILURES_HERE: ReadonlySet<string> = new Set<UnavailableReason>(["dns", "proxy"]);
-
-/** No connection: that cannot be the fault of one record. */
-const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
-  "connection_refused",
-  "connect_timeout",
-  "dns",
-  "proxy",
-  "tls",
-]);
 
 /** For how long such a failure of one process counts, ms. */
 const HERE_MS = 120_000;

@@ -35,6 +35,15 @@ export const UNAVAILABLE_REASONS = [
 ] as const;
 export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
 
+/** There was no connection: that cannot be the fault of one record, and cost the service nothing. */
+export const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
+  "connection_refused",
+  "connect_timeout",
+  "dns",
+  "proxy",
+  "tls",
+]);
+
 export type ServiceReply =
   | {
       readonly kind:

@@ -1,6 +1,6 @@
 /** What a reply that tells nothing leads to: a retry, or a dead letter after too many. */
 import { retryDelay } from "./retry-delay.ts";
-import type { ServiceReply, UnavailableReason } from "./service-reply.ts";
+import { NO_CONNECTION, type ServiceReply, type UnavailableReason } from "./service-reply.ts";
 import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
 
@@ -36,7 +36,8 @@ export function settleUnavailable(
     const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
     return giveUp("given_up", finished, rule, "the service");
   }
-  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random);
+  const unconnected = NO_CONNECTION.has(reason);
+  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random, unconnected);
   return {
     settlement: {
       row,

@@ -214,6 +214,14 @@ describe("settleReply", () => {
     expect(settled.end.next).toEqual({ kind: "later", at: NOW + 1000 });
   });
 
+  it.each([
+    ["server_error", 15],
+    ["connection_refused", 1],
+  ] as const)("%s again and again: a retry after at most %d min", (reason, minutes) => {
+    const { end } = settle({ kind: "unavailable", reason, ambiguous: false }, { tries: 30 });
+    expect(end.next).toEqual({ kind: "later", at: NOW + minutes * 60_000 });
+  });
+
   it("unavailable and ambiguous: uncertain, and held until the request can no longer arrive", () => {
     const settled = settle({ kind: "unavailable", reason: "timeout", ambiguous: true });
     expect(settled.settlement).toMatchObject({
