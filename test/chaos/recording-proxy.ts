@@ -72,6 +72,8 @@ export class RecordingProxy {
     let ended = () => {};
     let delivery = Promise.resolve();
     const reader = new RequestReader(({ bytes, body }) => {
+      // The service has closed the connection, and its client does not know yet: this never arrives.
+      if (upstream.destroyed) return;
       ended = this.#begin(body);
       const lateMs = this.lateness();
       delivery = delivery.then(async () => {
