@@ -45,10 +45,12 @@ export class LeaseRedis extends WorkRedis {
 
   /**
    * A heartbeat ends leases, and tells those that wait: without either it is not sent. A process that
-   * Bottleneck has forgotten meanwhile registers again with its next lease.
+   * Bottleneck has forgotten meanwhile registers again with its next lease. While Redis is away, heartbeats
+   * would wait for it, two more each second.
    */
   #heartbeat(send: Script, args: unknown[]): void {
     const callback = args.at(-1) as Callback;
+    if (this.status !== "ready") return callback(null, []);
     if (this.isWaiting()) return void send(...args);
     this.#idleHeartbeats += 1;
     // Both logs in turn.
