@@ -67,7 +67,13 @@ const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
 /** A step that fails keeps none of the others from their work. @throws the error of the first. */
 async function sweep(runtime: Runtime): Promise<void> {
   const errors: unknown[] = [];
-  for (const step of STEPS) await step(runtime).catch((error: unknown) => errors.push(error));
+  for (const step of STEPS) {
+    try {
+      await step(runtime);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
   if (errors.length > 0) throw errors[0];
 }
 

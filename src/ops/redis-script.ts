@@ -93,11 +93,11 @@ export class WorkRedis extends Redis {
   }
 }
 
-/** A command, its key, and its arguments after the key. */
+/** A command that writes or reads, its key, and its arguments after the key. */
 type Write = readonly [command: string, key: string, ...args: readonly (string | number)[]];
 
 /**
- * Runs write commands as one step. On the client above they also run at the memory limit, where Redis
+ * Runs commands as one step. On the client above they also run at the memory limit, where Redis
  * refuses every transaction (MULTI), even one that only reads or deletes.
  * @returns their replies.
  */

@@ -61,8 +61,9 @@ function hashOf(text: string, key: KeyObject | undefined): string {
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. src/state/lua/agrees.lua does the same: a state is compared and staged in one step of
- * Redis, which cannot call this function. test/integration/state/agrees.test.ts compares the two.
+ * has any value. This rule stands in src/state/lua/agrees.lua once more, because stage.lua compares a
+ * state with the newest row in the step that stages it: compared here, before the step, another process
+ * could change the row in between. test/integration/state/agrees.test.ts keeps the two equal.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;

@@ -25,13 +25,12 @@ export async function watchCommands(
   const socket = connect({ host: options.host ?? "127.0.0.1", port: options.port ?? 6379 });
   await once(socket, "connect");
   const lines = createInterface(socket);
-  const started = once(lines, "line");
-  socket.write("MONITOR\r\n");
-  await started;
   lines.on("line", (line) => {
     const [, source, text = ""] = LINE.exec(line) ?? [];
     if (source === undefined || source === "lua") return;
     onCommand({ name: /^"([^"]*)"/.exec(text)?.[1]?.toLowerCase() ?? "", text });
   });
+  socket.write("MONITOR\r\n");
+  await once(lines, "line"); // +OK
   return { [Symbol.dispose]: () => void socket.destroy() };
 }

@@ -1,5 +1,5 @@
--- Runs write commands, each on one key, as one step. As a script they also run while Redis' memory
--- is at its limit, where Redis refuses every transaction.
+-- Runs commands that write or read, each on one key, as one step. As a script they also run while
+-- Redis' memory is at its limit, where Redis refuses every transaction.
 --
 -- KEYS  the key of each command
 -- ARGV  of each command: how many texts follow, the command, its arguments after the key; at most
