@@ -2,6 +2,7 @@
 import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { isJobTime, jobFault } from "../src/event/job-fault.ts";
+import { growYoungGeneration } from "../src/ops/young-generation.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
@@ -16,6 +17,7 @@ import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events processed at once in one process; each waits mostly for Redis. */
 const CONCURRENCY = 50;
+const MANY_IN_FLIGHT = CONCURRENCY / 2;
 
 /** How often BullMQ takes back a job whose worker died before it gives the job up. */
 const MAX_STALLED = 5;
@@ -47,6 +49,7 @@ export interface Intake {
 export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   const ports = openPorts(runtime);
+  let inFlight = 0;
 
   /** A job that waits must not lie in Redis as another client has added it. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
@@ -55,6 +58,8 @@ export function startIntake(runtime: Runtime): Intake {
   }
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
+    inFlight += 1;
+    growYoungGeneration(inFlight > MANY_IN_FLIGHT);
     try {
       await accept(runtime, ports, job);
     } catch (error) {
@@ -74,6 +79,9 @@ export function startIntake(runtime: Runtime): Intake {
       );
       await wait(job, RETRY_MS, token);
       throw new DelayedError();
+    } finally {
+      inFlight -= 1;
+      growYoungGeneration(inFlight > MANY_IN_FLIGHT);
     }
   }
 
