@@ -2,7 +2,7 @@
 import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { isJobTime, jobFault } from "../src/event/job-fault.ts";
-import { growYoungGeneration } from "../src/ops/young-generation.ts";
+import { growYoungGeneration } from "../src/ops/v8-memory.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";

@@ -1,8 +1,8 @@
 /** `crmsync simulate`: is the quota enough? Answered with past events, in virtual time. */
-import { setFlagsFromString } from "node:v8";
 import { Command } from "commander";
 import { readConfig, type Config } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
+import { letHeapGrow } from "../ops/v8-memory.ts";
 import { EventLoad, type Load } from "../simulate/event-load.ts";
 import { reportLines } from "../simulate/report-text.ts";
 import { reportOf } from "../simulate/report.ts";
@@ -57,8 +57,7 @@ Lines without a valid event are reported and left out, and the exit code is 1.`;
 
 async function run(name: string, options: SimulateOptions): Promise<void> {
   // main.ts keeps the heap of a daemon small. Here that would take as long as everything else.
-  setFlagsFromString("--heap-growing-percent=0");
-  setFlagsFromString("--semi-space-growth-factor=2");
+  letHeapGrow();
   const settings = settingsOf(readConfig(), options);
   const { load, invalid } = await readLoad(name);
   const report = reportOf(load, invalid, simulate(load.changes, settings), settings);
