@@ -74,7 +74,7 @@ it("while it is paused the end is unknown, of the whole backlog too, and a findi
     },
   ]);
   const idle = statusOf({ bulkPause: { since: NOW, by: "ada@host" } });
-  expect(bulkText(idle, AT)).toMatch(/^paused since \S+ \S+ by ada@host$/);
+  expect(bulkText(idle, AT)).toMatch(/^paused since [^(]* by ada@host$/);
 });
 
 it("a plan that no process carries out any more has no end, and a finding says so", () => {
