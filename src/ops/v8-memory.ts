@@ -33,12 +33,9 @@ export function preferSize(): void {
   setFlagsFromString("--optimize-for-size");
 }
 
-/**
- * A process is busy that needs so much of one processor for so long, ms. With 2 seconds, 1 % of the events at the
- * beginning of 500 a second waited for 150 ms; with half a second, for 40.
- */
+/** A process is busy that needs so much of one processor at two looks in a row. */
 const BUSY_SHARE = 0.75;
-const BUSY_MS = 500;
+const LOOK_MS = 500;
 
 /**
  * Ends `preferSize`, for good, once this process is busy: an event of a flood then needs half the processor
@@ -47,16 +44,20 @@ const BUSY_MS = 500;
 export function preferSpeedWhenBusy(): void {
   let before = process.cpuUsage();
   let at = performance.now();
+  let wasBusy = false;
   const timer = setInterval(() => {
     const { system, user } = process.cpuUsage(before);
     const share = (system + user) / 1000 / (performance.now() - at);
     before = process.cpuUsage();
     at = performance.now();
-    if (share < BUSY_SHARE) return;
+    const isBusy = share >= BUSY_SHARE;
+    const stays = isBusy && wasBusy;
+    wasBusy = isBusy;
+    if (!stays) return;
     clearInterval(timer);
     setFlagsFromString("--turbofan");
     setFlagsFromString("--no-optimize-for-size");
-  }, BUSY_MS).unref();
+  }, LOOK_MS).unref();
 }
 
 /** Both halves of the young generation; twice as much saves little more. */
