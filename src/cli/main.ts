@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line. It loads only what the command needs, to keep a daemon small. */
 import { enableCompileCache } from "node:module";
-import { preferSize, keepHeapSmall } from "../ops/v8-memory.ts";
+import { keepHeapSmall, preferSize } from "../ops/v8-memory.ts";
 
 const isDaemon = process.argv[2] === "start";
 keepHeapSmall();

@@ -60,15 +60,16 @@ export function preferSpeedWhenBusy(): void {
   }, LOOK_MS).unref();
 }
 
-/** Both halves of the young generation; twice as much saves little more. */
+/** Of both halves of the young generation together; twice as much saves little more. */
 const ENOUGH_BYTES = 8 * 2 ** 20;
 
 let growing = false;
 
 /**
  * Lets the young generation, where new objects lie until they are collected, grow up to ENOUGH_BYTES while
- * `isBusy`. It has 1 MiB, and V8's own growth takes 100 MB more. While many events are in flight, most of
- * what lies in 1 MiB is in use: each collection copies it, and 40 % of the processor's time goes there.
+ * `isBusy`. Each half has 1 MiB at first, and V8's own growth takes 100 MB more. While many events are in
+ * flight, most of what lies in 1 MiB is in use: each collection copies it, and 40 % of the processor's time
+ * goes there.
  */
 export function growYoungGeneration(isBusy: boolean): void {
   const grow = isBusy && youngBytes() < ENOUGH_BYTES;

@@ -61,9 +61,9 @@ function hashOf(text: string, key: KeyObject | undefined): string {
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. This rule stands in src/state/lua/agrees.lua once more, because stage.lua compares a
- * state with the newest row in the step that stages it: compared here, before the step, another process
- * could change the row in between. test/integration/state/agrees.test.ts keeps the two equal.
+ * has any value. For stage.lua the rule is also written in Lua (src/state/lua/agrees.lua): staging
+ * compares a state with the row that the ledger has in that step, and a row that was read before the
+ * step may be outdated. test/integration/state/agrees.test.ts compares both for random fingerprints.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;

@@ -40,7 +40,7 @@ test("the young generation grows while many events are in flight, and not withou
   expect(after).toBeLessThanOrEqual(busy);
 });
 
-/** Ten looks at a function that runs all the time: before the process may count as busy, and later. */
+/** Runs one function all the time, and says whether it was optimised before the process could count as busy. */
 const RUN_HOT = `
   const MAGLEV_OR_TURBOFAN = (1 << 5) | (1 << 6);
   memory.preferSize();
