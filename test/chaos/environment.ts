@@ -15,6 +15,9 @@ import { RecordingProxy } from "./recording-proxy.ts";
 /** Short, so that what a crashed process held is soon free again. */
 export const SERVICE_TIMEOUT_MS = 500;
 
+/** How long a taken record is held (workers/run-relation.ts). */
+const HOLD_MS = SERVICE_TIMEOUT_MS + 10_000;
+
 /** 100 requests per second: an hour takes ten seconds; bursts of 20. */
 const LIMITS: Limits = { perHour: 1000, hourMs: 10_000, burst: 20, burstMs: 200 };
 
@@ -114,7 +117,7 @@ export class Environment implements AsyncDisposable {
     const dir = await tempDir();
     const redis = await ownRedis();
     const service = await Service.start(dir.path, limits);
-    const proxy = new RecordingProxy(service.port, SERVICE_TIMEOUT_MS * 0.9);
+    const proxy = new RecordingProxy(service.port, SERVICE_TIMEOUT_MS * 0.9, HOLD_MS);
     await proxy.open();
     const environment = new Environment({ redis, service, proxy }, dir, processes, limits);
     await Promise.all(environment.daemons.map((daemon) => daemon.start()));

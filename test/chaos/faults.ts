@@ -9,8 +9,11 @@ export interface Fault {
   (environment: Environment, random: Random, over: AbortSignal): Promise<void>;
 }
 
-/** Longer than the lock of a job (SERVICE_TIMEOUT_MS + 15 s) and of a taken record (+ 10 s). */
-const LONG_FREEZE_MS = SERVICE_TIMEOUT_MS + 17_000;
+/**
+ * Another process takes the frozen one's jobs when their locks have run out (SERVICE_TIMEOUT_MS +
+ * 15 s) and one of its checks, 5 s apart, has seen it; the records' holds (+ 10 s) are past by then.
+ */
+const LONG_FREEZE_MS = SERVICE_TIMEOUT_MS + 24_000;
 
 const pause = async (ms: number, over?: AbortSignal): Promise<void> =>
   delay(ms, undefined, over && { signal: over }).catch(() => {});

@@ -24,15 +24,22 @@ export class RecordingProxy {
   lateness: () => number = () => 0;
   readonly #upstreamPort: number;
   readonly #orphanMs: number;
+  readonly #holdMs: number;
   #server: Server | undefined;
   #port = 0;
   readonly #sockets = new Set<Socket>();
   readonly #inFlight = new Map<string, number>();
 
-  /** @param orphanMs how long the service may still answer after the sender has gone, ms */
-  constructor(upstreamPort: number, orphanMs: number) {
+  /**
+   * @param orphanMs how long the service may still answer after the sender has gone, ms
+   * @param holdMs how long a process holds the record that it sends, ms. A write without a response
+   *   counts as over by then: the service has committed it or never will, but a frozen sender
+   *   cannot close its connection.
+   */
+  constructor(upstreamPort: number, orphanMs: number, holdMs: number) {
     this.#upstreamPort = upstreamPort;
     this.#orphanMs = orphanMs;
+    this.#holdMs = holdMs;
   }
 
   get url(): string {
@@ -110,10 +117,13 @@ export class RecordingProxy {
     if (others > 0) this.recording.overlaps += 1;
     this.#inFlight.set(crmCode, others + 1);
     let over = false;
-    return () => {
+    const end = () => {
       if (over) return;
       over = true;
+      clearTimeout(holdEnd);
       this.#inFlight.set(crmCode, (this.#inFlight.get(crmCode) ?? 1) - 1);
     };
+    const holdEnd = setTimeout(end, this.#holdMs).unref();
+    return end;
   }
 }
