@@ -128,11 +128,14 @@ export class Outage {
 
   /** Pauses this process, and tells whether all processes have such failures. */
   async #failsEverywhere(): Promise<boolean> {
-    this.#failuresHere += 1;
-    const tooMany = this.#failuresHere - FAILURES;
-    if (tooMany >= 0) {
-      const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tooMany, 20));
-      this.#pausedUntil = this.#now() + pause;
+    // What fails during a pause was in flight when it began: it makes the next one no longer.
+    if (this.#pausedUntil <= this.#now()) {
+      this.#failuresHere += 1;
+      const tooMany = this.#failuresHere - FAILURES;
+      if (tooMany >= 0) {
+        const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tooMany, 20));
+        this.#pausedUntil = this.#now() + pause;
+      }
     }
     await this.#writes([
       ["HSET", this.#hereKey, this.#process, Date.now()],

@@ -6,7 +6,11 @@
 --   since     when the outage began
 --   pause     time between two tries
 --   until     when the next try may be made
--- The last three are absent while there are too few failures for an outage.
+--   trying    1 while the one try is made that the last pause allowed
+-- The last four are absent while there are too few failures for an outage.
+--
+-- Only a failed try makes the pause longer. Requests that were in flight when the outage began also
+-- fail, twenty at once: counted, they would turn a blip of a second into a pause of a minute.
 --
 -- KEYS  1 outage  2 outage:records
 -- ARGV  1 failures that make an outage  2 of which one record may have this many  3 firstPauseMs
@@ -20,7 +24,12 @@ if ARGV[7] == '1' and not hasBegun and ofRecord > tonumber(ARGV[2]) then return 
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
 redis.call('HSET', KEYS[1], 'reason', ARGV[5])
 if failures < threshold then return 0 end
-local pause = math.min(ARGV[3] * 2 ^ math.min(failures - threshold, 20), tonumber(ARGV[4]))
-redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
-redis.call('HSETNX', KEYS[1], 'since', now)
-return failures == threshold and 1 or 0
+if not hasBegun then
+  redis.call('HSET', KEYS[1], 'since', now, 'pause', ARGV[3], 'until', now + ARGV[3])
+  return 1
+end
+if redis.call('HDEL', KEYS[1], 'trying') == 1 then
+  local pause = math.min(2 * redis.call('HGET', KEYS[1], 'pause'), tonumber(ARGV[4]))
+  redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
+end
+return 0

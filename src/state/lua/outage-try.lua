@@ -7,5 +7,6 @@ local untilMs = tonumber(redis.call('HGET', KEYS[1], 'until') or '0')
 if untilMs == 0 then return 0 end
 --- @include "../../ops/lua/now.lua"
 if untilMs > now then return untilMs - now end
-redis.call('HSET', KEYS[1], 'until', now + redis.call('HGET', KEYS[1], 'pause'))
+local pause = redis.call('HGET', KEYS[1], 'pause')
+redis.call('HSET', KEYS[1], 'until', now + pause, 'trying', 1)
 return -1

@@ -31,6 +31,32 @@ it("lets one process try, once per pause", async () => {
   expect(await first.waitMs()).toBeGreaterThan(0);
 });
 
+it("each failed try doubles the pause, up to a minute", async () => {
+  const outage = new Outage(redis, keys);
+  await begin(outage);
+  const pauses = [];
+  for (let tries = 0; tries < 8; tries += 1) {
+    await endPause();
+    expect(await outage.waitMs()).toBe(0);
+    await outage.failed("timeout", "r");
+    pauses.push(Math.ceil((await outage.waitMs()) / 1000));
+  }
+  expect(pauses).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
+});
+
+it("what was in flight when it began makes its pauses no longer", async () => {
+  const outage = new Outage(redis, keys);
+  await begin(outage);
+  for (let n = 0; n < 15; n += 1) await outage.failed("connection_reset", `in flight ${n}`);
+  expect(await outage.waitMs()).toBeLessThanOrEqual(1000);
+  await endPause();
+  expect(await outage.waitMs()).toBe(0);
+  for (let n = 0; n < 15; n += 1) await outage.failed("timeout", `slower ${n}`);
+  const wait = await outage.waitMs();
+  expect(wait).toBeLessThanOrEqual(2000);
+  expect(wait).toBeGreaterThan(1000);
+});
+
 it("ends with the first usable reply, even of a process that never failed itself", async () => {
   const healthy = new Outage(redis, keys);
   await healthy.succeeded();
@@ -61,13 +87,18 @@ it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (
   const failing = new Outage(redis, keys, two, () => now.ms);
   const healthy = new Outage(redis, keys, two);
   for (let n = 1; n <= 6; n += 1) {
-    expect(await failing.waitMs()).toBe(n <= 5 ? 0 : 1000);
+    expect(await failing.waitMs()).toBe(0);
     await failing.failed(reason, "r");
+    if (n === 5) {
+      for (let inFlight = 0; inFlight < 15; inFlight += 1) await failing.failed(reason, "s");
+      expect(await failing.waitMs()).toBe(1000);
+      now.ms = 1000;
+    }
   }
   expect(await failing.waitMs()).toBe(2000);
   expect(await healthy.waitMs()).toBe(0);
   expect(await healthy.current()).toBeUndefined();
-  now.ms = 2000;
+  now.ms = 3000;
   expect(await failing.waitMs()).toBe(0);
   await failing.succeeded();
   for (let n = 1; n <= 4; n += 1) await failing.failed(reason, "r");
