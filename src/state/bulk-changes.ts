@@ -9,7 +9,7 @@ import { seenKeys } from "./seen-keys.ts";
 const PAGE = 500;
 
 /** Records in one call of the script. */
-const BATCH = 100;
+const BATCH = 25;
 
 export interface Dropped {
   /** Changes that are under way, and end as they would. */
