@@ -177,6 +177,7 @@ async function endJob(
   switch (next.kind) {
     case "complete":
       await job.moveToCompleted("", token, false);
+      await pointers.restore(job.data.crmCode);
       return;
     case "again":
       await job.moveToWait(token);

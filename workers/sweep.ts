@@ -111,6 +111,8 @@ async function restoreSome(
   // Before the job: a record that has one is served by its place.
   if (lane === "live") await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
   const { inBulk, withoutJob } = await pointers.misplaced(crmCodes);
+  // What has ended and was kept would keep the new one away.
+  await pointers.removeAll(withoutJob);
   if (withoutJob.length > 0) await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));
   // Its process died before it moved the job; while bulk is paused, it would wait for the end.
   if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);

@@ -250,8 +250,9 @@ export class SyncLoop {
       if (place.crmCode === first?.crmCode) return first;
       const brought = await pointers.bringForward(place.crmCode);
       if (brought.kind === "first") return undefined;
-      if (brought.kind === "gone") await demand.take(place.crmCode);
-      else await demand.place(place, brought.afterMs);
+      if (brought.kind === "gone") {
+        if (!(await pointers.restore(place.crmCode))) await demand.take(place.crmCode);
+      } else await demand.place(place, brought.afterMs);
     }
     return undefined;
   }

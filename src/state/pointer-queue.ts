@@ -7,7 +7,7 @@ import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 
 export const SYNC_QUEUE = "sync";
@@ -26,7 +26,7 @@ const BULK_RETRY_PRIORITY = 5;
  * every job that has ended.
  */
 const SHORT_OPTIONS = { attempts: undefined } as object;
-const ID_LENGTH = 10;
+const ID_LENGTH = 9;
 
 /** BullMQ scores a job that waits by its priority × 2³², plus a running number. */
 const SCORE_PER_PRIORITY = 2 ** 32;
@@ -79,6 +79,7 @@ export class PointerQueue {
   readonly #due: RedisScript<[number, number]>;
   readonly #first: RedisScript<[id: string, data: string] | null>;
   readonly #bringForward: RedisScript<["gone" | "first" | "running" | "delayed", ...string[]]>;
+  readonly #restore: RedisScript<number>;
 
   constructor(
     redis: Redis,
@@ -100,6 +101,7 @@ export class PointerQueue {
     this.#first = redisScript(redis, new URL("./lua/first-job.lua", import.meta.url));
     this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));
     this.#bringForward = redisScript(redis, new URL("./lua/bring-forward.lua", import.meta.url));
+    this.#restore = redisScript(redis, new URL("./lua/restore-job.lua", import.meta.url));
   }
 
   get step(): PointerStep {
@@ -114,8 +116,8 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the jobs of what was not staged in one step with its job. A record whose job waits gets no second
-   * one; one whose job runs gets one more.
+   * Adds the jobs of what was not staged in one step with its job. A record that has one gets no second one;
+   * when that one runs, `restore` adds the next at its end.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     // Not BullMQ's addBulk: it is a transaction, and a full Redis refuses those. The sweep adds what a crash
@@ -127,7 +129,7 @@ export class PointerQueue {
           { crmCode },
           {
             ...SHORT_OPTIONS,
-            deduplication: { id: pointerId(crmCode), keepLastIfActive: true },
+            jobId: pointerId(crmCode),
             priority: lane === "bulk" ? BULK_PRIORITY : LIVE_PRIORITY,
           },
         ),
@@ -135,6 +137,22 @@ export class PointerQueue {
     );
     const urgent = pointers.some(({ lane }) => lane === "live");
     await this.#redis.publish(this.#keys.jobsAdded, urgent ? "live" : "bulk");
+  }
+
+  /**
+   * Adds the job of a record that waits and has none: a state that was staged while the job ran has found it
+   * there.
+   * @returns whether it was added
+   */
+  async restore(crmCode: string): Promise<boolean> {
+    const { prefix, livePriority, bulkPriority, jobsAdded, keys } = this.step;
+    const id = pointerId(crmCode);
+    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
+    const added = await this.#restore(
+      [this.queue.toKey(id), ...lanes, ...keys],
+      [crmCode, id, prefix, livePriority, bulkPriority, jobsAdded],
+    );
+    return added === 1;
   }
 
   /**
@@ -162,8 +180,8 @@ export class PointerQueue {
     const lists = ["wait", "prioritized", "delayed", "active"].map((name) =>
       this.queue.toKey(name),
     );
-    const keys = [this.#keyOf(crmCode), ...lists];
-    const [found, score, id = ""] = await this.#bringForward(keys, [this.queue.toKey("")]);
+    const id = pointerId(crmCode);
+    const [found, score] = await this.#bringForward([this.queue.toKey(id), ...lists], [id]);
     switch (found) {
       case "gone":
       case "first":
@@ -200,51 +218,37 @@ export class PointerQueue {
 
   /** How many bulk jobs go before that of a record; undefined when it is no bulk job that waits. */
   async bulkAhead(crmCode: string): Promise<number | undefined> {
-    const id = await this.#jobIdOf(crmCode);
-    if (id === null) return undefined;
     const key = this.queue.toKey("prioritized");
-    const score = await this.#redis.zscore(key, id);
+    const score = await this.#redis.zscore(key, pointerId(crmCode));
     if (score === null || Number(score) < FIRST_BULK_SCORE) return undefined;
     return this.#redis.zcount(key, FIRST_BULK_SCORE, `(${score}`);
   }
 
   /** Whether a record has a job. */
   async hasJob(crmCode: string): Promise<boolean> {
-    return (await this.#jobIdOf(crmCode)) !== null;
+    return (await this.#redis.exists(this.#keyOf(crmCode))) === 1;
   }
 
   /** Removes the job of a record, unless it runs. */
   async remove(crmCode: string): Promise<void> {
-    const id = await this.#jobIdOf(crmCode);
-    if (id === null) return;
-    const job = await this.queue.getJob(id);
-    if (job === undefined) await this.queue.removeDeduplicationKey(pointerId(crmCode));
-    else await this.queue.remove(id);
+    await this.queue.remove(pointerId(crmCode));
   }
 
   /** Removes the jobs of these records, except those that run. */
   async removeAll(crmCodes: readonly string[]): Promise<void> {
-    if (crmCodes.length === 0) return;
-    const ids = await this.#redis.mget(crmCodes.map((one) => this.#keyOf(one)));
-    const known = ids.filter((id) => id !== null);
-    for (let from = 0; from < known.length; from += REMOVED_AT_ONCE) {
-      const some = known.slice(from, from + REMOVED_AT_ONCE);
+    const ids = crmCodes.map(pointerId);
+    for (let from = 0; from < ids.length; from += REMOVED_AT_ONCE) {
+      const some = ids.slice(from, from + REMOVED_AT_ONCE);
       await Promise.all(some.map((id) => this.queue.remove(id, { removeChildren: false })));
     }
   }
 
-  /** The key under which BullMQ has the id of a record's job. */
   #keyOf(crmCode: string): string {
-    return this.queue.toKey(`de:${pointerId(crmCode)}`);
+    return this.queue.toKey(pointerId(crmCode));
   }
 
-  #jobIdOf(crmCode: string): Promise<string | null> {
-    return this.queue.getDeduplicationJobId(pointerId(crmCode));
-  }
-
-  async #jobOf(crmCode: string): Promise<Job<Pointer> | undefined> {
-    const id = await this.#jobIdOf(crmCode);
-    return id === null ? undefined : this.queue.getJob(id);
+  #jobOf(crmCode: string): Promise<Job<Pointer> | undefined> {
+    return this.queue.getJob(pointerId(crmCode));
   }
 
   /** When a delayed job is due; 0 when it is not delayed any more. */
@@ -265,7 +269,7 @@ export class PointerQueue {
   ): Promise<{ readonly withoutJob: readonly string[]; readonly inBulk: readonly string[] }> {
     if (crmCodes.length === 0) return { withoutJob: [], inBulk: [] };
     const keys = crmCodes.map((crmCode) => this.#keyOf(crmCode));
-    const args = [this.queue.toKey(""), LIVE_PRIORITY, ...crmCodes];
+    const args = [LIVE_PRIORITY, ...crmCodes];
     const [withoutJob, inBulk] = await this.#misplaced(keys, args);
     return { withoutJob, inBulk };
   }
@@ -290,13 +294,13 @@ export class PointerQueue {
 }
 
 /**
- * By what BullMQ knows the job of a record. Should two long crmCodes share one (less than once in 30,000
- * backlogs of a million), the sweep gives the second record its job when that of the first has ended.
+ * The id of a record's job: BullMQ adds no second job of an id. It takes neither numbers nor colons, so it is
+ * a hash. Should two crmCodes share one (less than once in 30,000 backlogs of a million), the sweep gives the
+ * second record its job when that of the first has ended.
  */
 function pointerId(crmCode: string): string {
-  if (Buffer.byteLength(crmCode) <= ID_LENGTH && !crmCode.startsWith("#")) return crmCode;
   const hash = createHash("sha256").update(crmCode).digest("base64url");
-  return `#${hash.slice(0, ID_LENGTH - 1)}`;
+  return `#${hash.slice(0, ID_LENGTH)}`;
 }
 
 /** The job became due, or ended, between the check and the call. */

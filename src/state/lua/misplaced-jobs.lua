@@ -1,13 +1,13 @@
--- Finds the records that have no pointer job, and those whose job is in the lane bulk.
+-- Finds the records that have no pointer job, and those whose job is in the lane bulk. A job that
+-- has ended and was kept, by somebody's tool, is none.
 --
--- KEYS  BullMQ's deduplication key of each record
--- ARGV  1 prefix of the job keys  2 the priority of live jobs, then the crmCodes as in KEYS
+-- KEYS  the job of each record
+-- ARGV  1 the priority of live jobs, then the crmCodes as in KEYS
 -- Returns { the crmCodes without a job, those with a job of the lane bulk }.
 local without, bulk = {}, {}
 for i, key in ipairs(KEYS) do
-  local id = redis.call('GET', key)
-  local priority = id and redis.call('HGET', ARGV[1] .. id, 'priority')
-  if not priority then without[#without + 1] = ARGV[i + 2]
-  elseif tonumber(priority) > tonumber(ARGV[2]) then bulk[#bulk + 1] = ARGV[i + 2] end
+  local priority, ended = unpack(redis.call('HMGET', key, 'priority', 'finishedOn'))
+  if not priority or ended then without[#without + 1] = ARGV[i + 1]
+  elseif tonumber(priority) > tonumber(ARGV[1]) then bulk[#bulk + 1] = ARGV[i + 1] end
 end
 return { without, bulk }

@@ -18,7 +18,7 @@
 --       12 order of the event that the payload is from  13 order of `event`; each '': this one
 --       14 the mapping's kept fields, written if Redis does not know any ('': not)
 --       15 for how long history is kept, ms ('': not)  16 origin, and 17 rest of its step
---       18 id by which BullMQ knows the record's job ('': it is added later)
+--       18 id of the record's job ('': it is added later)
 --       19 slot of the record  20 trace of its job ('': none)
 -- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 }, or
 -- { 'error', why it could not be staged }.
@@ -258,17 +258,9 @@ if queue ~= '' then
   if #changes > 2 then countChanges({ unpack(KEYS, 26, 29) }, changes) end
   local queueKeys = { unpack(KEYS, 17, 25) }
   for _, first in ipairs(jobs) do
-    local id, trace = ARGV[first + 18], ARGV[first + 20]
     local isLive = ARGV[first + 8] == 'live'
-    addPrioritizedJob(queueKeys, {
-      cmsgpack.pack({ queue, '', 'sync', now, [9] = queue .. 'de:' .. id }),
-      cjson.encode({ crmCode = ARGV[first + 1] }),
-      cmsgpack.pack({
-        de = { id = id, keepLastIfActive = true },
-        priority = tonumber(isLive and ARGV[4] or ARGV[5]),
-        tm = trace ~= '' and trace or nil,
-      }),
-    })
+    addPointer(queueKeys, queue, ARGV[first + 18], ARGV[first + 1],
+      isLive and ARGV[4] or ARGV[5], ARGV[first + 20])
   end
   if #jobs > 0 then redis.call('PUBLISH', ARGV[6], urgent and 'live' or 'bulk') end
 end

@@ -6,6 +6,21 @@ import { newRuntime } from "../../support/new-runtime.ts";
 /** More than one sweep looks at. */
 const RECORDS = 6000;
 
+test("a job that has ended and was kept keeps its record from nothing", async () => {
+  const runtime = newRuntime();
+  const { keys, pointers, redis } = runtime;
+  await pointers.add([{ crmCode: "kept", lane: "bulk" }]);
+  const [job] = await pointers.queue.getJobs(["prioritized"]);
+  await redis.zrem(pointers.queue.toKey("prioritized"), job?.id ?? "");
+  await redis.zadd(pointers.queue.toKey("failed"), 1, job?.id ?? "");
+  await redis.hset(pointers.queue.toKey(job?.id ?? ""), "finishedOn", 1);
+  await redis.zadd(keys.unsynced("bulk"), 1, "kept");
+  const sweep = startSweep(runtime);
+  onTestFinished(() => sweep.close());
+  await expect.poll(() => pointers.queue.getPrioritizedCount()).toBe(1);
+  expect(await pointers.queue.getFailedCount()).toBe(0);
+});
+
 test("Sweeps go on where the last one ended, and begin with the newest records", async () => {
   const runtime = newRuntime();
   const { keys, pointers, redis } = runtime;
