@@ -15,7 +15,7 @@ const TARGET = 800;
 /** Kinds of keys, by what follows the prefix; each key is of the first kind that it matches. */
 const KINDS = {
   "staged state": /^:staged:/,
-  "pointer job": /^:sync:(#|wait|prioritized)/,
+  "pointer job": /^:sync:(r[\w-]{9}$|wait|prioritized)/,
   "place in the order, and since when": /^:(unsynced:|quota:priorities)/,
   history: /^:history:/,
   "ids of events": /^:seen:/,

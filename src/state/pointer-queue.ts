@@ -26,7 +26,9 @@ const BULK_RETRY_PRIORITY = 5;
  * every job that has ended.
  */
 const SHORT_OPTIONS = { attempts: undefined } as object;
-const ID_LENGTH = 9;
+
+/** Of a record, in the id of its job: 54 bits. */
+const HASH_LENGTH = 9;
 
 /** BullMQ scores a job that waits by its priority × 2³², plus a running number. */
 const SCORE_PER_PRIORITY = 2 ** 32;
@@ -295,12 +297,12 @@ export class PointerQueue {
 
 /**
  * The id of a record's job: BullMQ adds no second job of an id. It takes neither numbers nor colons, so it is
- * a hash. Should two crmCodes share one (less than once in 30,000 backlogs of a million), the sweep gives the
- * second record its job when that of the first has ended.
+ * a letter and a hash. Should two crmCodes share one (less than once in 30,000 backlogs of a million), the
+ * sweep gives the second record its job when that of the first has ended.
  */
 function pointerId(crmCode: string): string {
   const hash = createHash("sha256").update(crmCode).digest("base64url");
-  return `#${hash.slice(0, ID_LENGTH)}`;
+  return `r${hash.slice(0, HASH_LENGTH)}`;
 }
 
 /** The job became due, or ended, between the check and the call. */
