@@ -61,9 +61,9 @@ function hashOf(text: string, key: KeyObject | undefined): string {
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. For stage.lua the rule is also written in Lua (src/state/lua/agrees.lua): staging
- * compares a state with the row that the ledger has in that step, and a row that was read before the
- * step may be outdated. test/integration/state/agrees.test.ts compares both for random fingerprints.
+ * has any value. Staging must compare inside Redis (src/state/lua/agrees.lua), with the row that the
+ * ledger has in that very step: one that was read before may be outdated. A test holds both to the same
+ * answers for random fingerprints (test/integration/state/agrees.test.ts).
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;
