@@ -151,7 +151,7 @@ export class PointerQueue {
     const id = pointerId(crmCode);
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
     const added = await this.#restore(
-      [this.queue.toKey(id), ...lanes, ...keys],
+      [this.queue.toKey(id), ...lanes, this.#keys.staged(crmCode), ...keys],
       [crmCode, id, prefix, livePriority, bulkPriority, jobsAdded],
     );
     return added === 1;

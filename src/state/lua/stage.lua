@@ -179,6 +179,7 @@ local function stage(KEYS, ARGV)
   put('ek', newLane == 'bulk' and eventKeys or '', '')
   put('of', fieldsOrder, order)
   put('oe', eventOrder, order)
+  put('tr', taken and ARGV[20] or '', '')
   if payload ~= '' then gone[#gone + 1] = 'pf' end
   addPieces(fields, 'p', held)
   addPieces(fields, 'ev', event)

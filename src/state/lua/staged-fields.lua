@@ -19,6 +19,7 @@
 --       of the newest one
 --   ev  the event itself, packed and encrypted: what a dead letter of this state would hold; '' or
 --       absent when it is packed into p
+--   tr  trace of a state that came while an older one was taken: for the job that is added then
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended
 --   h   unexpected replies (409, 404) healed since this state was staged
@@ -35,7 +36,7 @@
 --   tt  token of the worker that took it
 --   tu  until when no other worker may take the record
 --   lr  the ledger's row from before the state was taken; '' when there was none
--- stage.lua writes v to ev, of, oe, t1 and a1, take.lua writes tv to lr and removes kv, settle.lua
+-- stage.lua writes v to tr, of, oe, t1 and a1, take.lua writes tv to lr and removes kv, settle.lua
 -- writes n to d, hv and pf, release-termination.lua writes ok.
 -- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.

@@ -106,7 +106,7 @@ test("a change that comes while an older one is sent gets its job when that has 
   onTestFinished(() => worker.close());
   const job = await worker.getNextJob("token");
   expect(await staged.take("1", "token", 60_000)).toMatchObject({ kind: "taken" });
-  await staged.stage(change("1"));
+  await staged.stage(change("1", { trace: "its trace" }));
   expect((await jobsOf(runtime)).length).toBe(1);
   expect(await pointers.restore("1")).toBe(false);
   await job?.moveToCompleted("", "token", false);
@@ -114,5 +114,6 @@ test("a change that comes while an older one is sent gets its job when that has 
   expect(await pointers.restore("1")).toBe(true);
   const next = await worker.getNextJob("token");
   expect(next?.data).toEqual({ crmCode: "1" });
+  expect(next?.opts.telemetry?.metadata).toBe("its trace");
   expect(await pointers.restore("unknown")).toBe(false);
 });
