@@ -18,7 +18,8 @@ import {
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Problem } from "../src/sync/problem.ts";
 import { reportOutcome } from "./report-outcome.ts";
-import { DRAIN_DELAY_S, restStalledChecks } from "./keep-rest.ts";
+import { checkStalled } from "./check-stalled.ts";
+import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
@@ -103,6 +104,7 @@ export function startFetch(runtime: Runtime): Fetch {
     lockDuration: LOCK_MS,
     maxStalledCount: MAX_STALLED,
     stalledInterval: STALLED_CHECK_MS,
+    skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
     settings: { backoffStrategy: (tries) => fetchPauseMs(tries, Math.random) },
   });
@@ -112,7 +114,7 @@ export function startFetch(runtime: Runtime): Fetch {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  restStalledChecks(runtime.rest, worker, STALLED_CHECK_MS);
+  checkStalled(runtime, worker, STALLED_CHECK_MS);
   return {
     async close() {
       await worker.close();

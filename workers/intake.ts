@@ -7,11 +7,12 @@ import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.
 import { DamagedValue } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
+import { checkStalled } from "./check-stalled.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { reportOutcome } from "./report-outcome.ts";
-import { DRAIN_DELAY_S, restStalledChecks } from "./keep-rest.ts";
+import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
@@ -92,6 +93,7 @@ export function startIntake(runtime: Runtime): Intake {
     concurrency: CONCURRENCY,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
+    skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
     maxStalledCount: MAX_STALLED,
     removeOnComplete: { count: 0 },
@@ -103,7 +105,7 @@ export function startIntake(runtime: Runtime): Intake {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  restStalledChecks(runtime.rest, worker, STALLED_CHECK_MS);
+  checkStalled(runtime, worker, STALLED_CHECK_MS);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {

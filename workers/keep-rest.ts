@@ -1,19 +1,11 @@
-/** Begins and ends the rest of this process, and lets its BullMQ workers rest with it. */
-import type { Worker } from "bullmq";
+/** Begins and ends the rest of this process. */
 import { redisScript } from "../src/ops/redis-script.ts";
 import { LANES } from "../src/sync/lane.ts";
 import { startPolling, type Polling } from "./poll.ts";
-import type { Rest } from "./rest.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** How often it is checked whether anything waits, ms. */
 const CHECK_MS = 5000;
-
-/** How soon after a rest the checks for stalled jobs go on, ms: not while the first event is served. */
-const STALLED_AFTER_MS = 1000;
-
-/** Setting of a check that need not take place, ms. */
-const NEVER_MS = 2 ** 31 - 1;
 
 /**
  * How long a BullMQ worker blocks while there is no job, s: a job ends it at once. Below the time after
@@ -26,21 +18,6 @@ const STATES = {
   lists: ["wait", "active", "paused"],
   sets: ["prioritized", "delayed"],
 } as const;
-
-/**
- * While this process rests, no job is active anywhere, so none can be stalled.
- * @param everyMs how often a worker looks for stalled jobs otherwise, ms
- */
-export function restStalledChecks(rest: Rest, worker: Worker, everyMs: number): void {
-  const options = worker.opts as { stalledInterval: number };
-  const unlisten = rest.onChange((isOn) => {
-    options.stalledInterval = isOn ? NEVER_MS : everyMs;
-    if (isOn) return;
-    const again = () => void worker.startStalledCheckTimer().catch(() => {});
-    setTimeout(again, STALLED_AFTER_MS).unref();
-  });
-  worker.once("closing", unlisten);
-}
 
 /**
  * Begins the rest of this process, and ends it when something waits: a message about it may have been

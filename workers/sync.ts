@@ -9,7 +9,7 @@ import { SYNC_QUEUE, type FirstJob, type Pointer } from "../src/state/pointer-qu
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
 import { REST_EVERY_MS } from "./poll.ts";
-import { restStalledChecks } from "./keep-rest.ts";
+import { checkStalled } from "./check-stalled.ts";
 import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
@@ -80,7 +80,7 @@ export class SyncLoop {
   async #loop(): Promise<void> {
     const { jobNotifier, log, rest, throttle } = this.#runtime;
     await this.#worker.waitUntilReady();
-    await this.#worker.startStalledCheckTimer();
+    checkStalled(this.#runtime, this.#worker, STALLED_CHECK_MS);
     const unlisten = rest.onExpected(() => {
       if (this.#isIdle) this.#spare.expect();
     });
@@ -262,7 +262,7 @@ export class SyncLoop {
 const laneOf = ({ live, bulk }: Readonly<Record<Lane, number>>): Lane | undefined =>
   live > 0 ? "live" : bulk > 0 ? "bulk" : undefined;
 
-function createWorker({ config, log, metrics, redis, rest, throttle }: Runtime): Worker<Pointer> {
+function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worker<Pointer> {
   const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
     connection: redis,
     prefix: config.QUEUE_PREFIX,
@@ -270,6 +270,7 @@ function createWorker({ config, log, metrics, redis, rest, throttle }: Runtime):
     lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
     skipLockRenewal: true,
     stalledInterval: STALLED_CHECK_MS,
+    skipStalledCheck: true,
     maxStalledCount: MAX_STALLED,
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
@@ -280,6 +281,5 @@ function createWorker({ config, log, metrics, redis, rest, throttle }: Runtime):
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  restStalledChecks(rest, worker, STALLED_CHECK_MS);
   return worker;
 }
