@@ -1,25 +1,26 @@
 /** Looks for jobs of a BullMQ worker whose process died, so that another one takes them. */
 import type { Worker } from "bullmq";
-import { startPolling } from "./poll.ts";
+import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** While a process rests, no job is active anywhere, so none can be stalled, ms. */
 const REST_MS = 300_000;
 
 /**
- * Checks every `everyMs` until the worker closes. Not BullMQ's own timer, which cannot rest: its interval is
- * also for how long a check keeps all processes from the next one, so a longer one would outlast the rest, and
- * a process that died in it. The worker is made with `skipStalledCheck`, and with `everyMs` as its interval.
+ * Checks every `everyMs`, until it is closed: before the worker. Not BullMQ's own timer, which cannot rest:
+ * its interval is also for how long a check keeps all processes from the next one, so a longer one would
+ * outlast the rest, and a process that died in it. The worker is made with `skipStalledCheck`, and with
+ * `everyMs` as its interval.
  */
 export function checkStalled(
   { redis, rest }: Pick<Runtime, "redis" | "rest">,
   worker: Worker,
   everyMs: number,
-): void {
+): Polling {
   // Private in BullMQ's types alone; its timer does no more.
   const check = worker as unknown as { moveStalledJobsToWait(): Promise<void> };
   let isFree = false;
-  const polling = startPolling({
+  return startPolling({
     everyMs,
     rest,
     restMs: REST_MS,
@@ -31,5 +32,4 @@ export function checkStalled(
     },
     onError: (error) => worker.emit("error", error as Error),
   });
-  worker.once("closing", () => void polling.close());
 }

@@ -114,9 +114,10 @@ export function startFetch(runtime: Runtime): Fetch {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  checkStalled(runtime, worker, STALLED_CHECK_MS);
+  const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);
   return {
     async close() {
+      await checks.close();
       await worker.close();
       await api.close();
     },

@@ -105,11 +105,12 @@ export function startIntake(runtime: Runtime): Intake {
     );
   });
   worker.on("stalled", () => metrics.stalled.inc());
-  checkStalled(runtime, worker, STALLED_CHECK_MS);
+  const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
       await holding.close();
+      await checks.close();
       await worker.close();
     },
   };

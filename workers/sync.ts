@@ -8,7 +8,7 @@ import { Worker, type Job } from "bullmq";
 import { SYNC_QUEUE, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
-import { REST_EVERY_MS } from "./poll.ts";
+import { REST_EVERY_MS, type Polling } from "./poll.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
@@ -51,6 +51,7 @@ export class SyncLoop {
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
   #looping: Promise<void> = Promise.resolve();
+  #checks: Polling | undefined;
   readonly #spare = new SparePermit((signal) => this.#acquire("live", signal));
   /** Whether the loop waits because there is no job. */
   #isIdle = false;
@@ -64,6 +65,7 @@ export class SyncLoop {
   }
 
   start(): void {
+    this.#checks = checkStalled(this.#runtime, this.#worker, STALLED_CHECK_MS);
     this.#looping = this.#loop();
   }
 
@@ -74,13 +76,13 @@ export class SyncLoop {
     await this.#looping;
     this.#spare.drop();
     await Promise.allSettled(this.#running);
+    await this.#checks?.close();
     await this.#worker.close();
   }
 
   async #loop(): Promise<void> {
     const { jobNotifier, log, rest, throttle } = this.#runtime;
     await this.#worker.waitUntilReady();
-    checkStalled(this.#runtime, this.#worker, STALLED_CHECK_MS);
     const unlisten = rest.onExpected(() => {
       if (this.#isIdle) this.#spare.expect();
     });

@@ -23,6 +23,11 @@ function workerOf({ config, inbox, redis }: Runtime): Worker {
   return worker;
 }
 
+function check(runtime: Runtime): void {
+  const checks = checkStalled(runtime, workerOf(runtime), EVERY_MS);
+  onTestFinished(() => checks.close());
+}
+
 /** A worker that takes the only job and never ends it. */
 async function abandon(runtime: Runtime): Promise<void> {
   await runtime.inbox.queue.add("event", {});
@@ -35,7 +40,7 @@ const takenBack = ({ inbox }: Runtime) =>
 
 test("after a rest of this process", async () => {
   const runtime = { ...newRuntime(), rest: new Rest() };
-  checkStalled(runtime, workerOf(runtime), EVERY_MS);
+  check(runtime);
   runtime.rest.begin();
   const look = runtime.inbox.queue.toKey("stalled-check");
   // The last check before the rest is over, and no other one takes place.
@@ -49,6 +54,6 @@ test("after a process that has forbidden all checks", async () => {
   const runtime = newRuntime();
   await abandon(runtime);
   await runtime.redis.set(runtime.inbox.queue.toKey("stalled-check"), "1", "PX", 2 ** 31 - 1);
-  checkStalled(runtime, workerOf(runtime), EVERY_MS);
+  check(runtime);
   await takenBack(runtime);
 });
