@@ -14,7 +14,10 @@ export interface SandboxProcess extends AsyncDisposable {
   readonly url: string;
   readonly token: string;
   readonly faultsUrl: string;
-  /** All relations, terminated ones included, by crmCode. */
+  /**
+   * All relations, terminated ones included, by crmCode. Each call spends a request of the quota, so a
+   * test that counts answers 429 calls `requests()` first.
+   */
   relations(): Promise<Map<string, Record<string, unknown>>>;
   /** How many requests were served, by `<operation> <status>`. */
   requests(): Promise<Record<string, number>>;
