@@ -6,6 +6,9 @@ import type { Runtime } from "./runtime.ts";
 /** While a process rests, no job is active anywhere, so none can be stalled, ms. */
 const REST_MS = 300_000;
 
+/** PTTL of a key that never expires. */
+const FOR_EVER = -1;
+
 /**
  * Checks every `everyMs`, until it is closed: before the worker. Not BullMQ's own timer, which cannot rest:
  * its interval is also for how long a check keeps all processes from the next one, so a longer one would
@@ -19,15 +22,15 @@ export function checkStalled(
 ): Polling {
   // Private in BullMQ's types alone; its timer does no more.
   const check = worker as unknown as { moveStalledJobsToWait(): Promise<void> };
-  let isFree = false;
+  const noCheck = worker.toKey("stalled-check");
   return startPolling({
     everyMs,
     rest,
     restMs: REST_MS,
     async step() {
-      // A release that let BullMQ's timer rest has set it for 25 days.
-      if (!isFree) await redis.del(worker.toKey("stalled-check"));
-      isFree = true;
+      // A release that let BullMQ's timer rest sets it for 25 days, also while it runs beside this one.
+      const forMs = await redis.pttl(noCheck);
+      if (forMs > everyMs || forMs === FOR_EVER) await redis.del(noCheck);
       await check.moveStalledJobsToWait();
     },
     onError: (error) => worker.emit("error", error as Error),

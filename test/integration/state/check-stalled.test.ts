@@ -50,10 +50,15 @@ test("after a rest of this process", async () => {
   await takenBack(runtime);
 });
 
-test("after a process that has forbidden all checks", async () => {
+test("after another program has forbidden all checks, before the first one and later", async () => {
   const runtime = newRuntime();
+  const forbid = () =>
+    runtime.redis.set(runtime.inbox.queue.toKey("stalled-check"), "1", "PX", 2 ** 31 - 1);
   await abandon(runtime);
-  await runtime.redis.set(runtime.inbox.queue.toKey("stalled-check"), "1", "PX", 2 ** 31 - 1);
+  await forbid();
   check(runtime);
+  await takenBack(runtime);
+  await workerOf(runtime).getNextJob("dead too");
+  await forbid();
   await takenBack(runtime);
 });
