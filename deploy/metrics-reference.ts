@@ -54,6 +54,7 @@ export const IDLE: Readings = {
   },
   lastRetryAt: 0,
   paused: [],
+  limited: [],
   feeding: undefined,
   isFeeding: false,
   bulkPause: undefined,

@@ -208,9 +208,8 @@ export class SyncLoop {
     const job = (await getting) as Job<Pointer> | undefined;
     if (job === undefined) {
       permit.cancel();
-      // Else the loop would ask for permits without a pause, for as long as the queue is paused.
-      if (await pointers.queue.isPaused())
-        await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
+      // Else the loop would ask for permits without a pause, for as long as the queue is held back.
+      if (await pointers.isHeldBack()) await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
       return;
     }
     const { metadata: carried } = job.opts.telemetry ?? {};

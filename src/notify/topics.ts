@@ -48,7 +48,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     lastsHours: LONG,
     isStop: true,
   },
-  crmsyncqueuepaused: { ends: "The queues are no longer paused." },
+  crmsyncqueuepaused: { ends: "The queues are no longer paused or limited." },
   crmsyncrolemissing: { ends: "Each role has a running process again." },
   crmsyncauditfailed: { ends: "The audit trail is written again.", lastsHours: MINUTE },
   crmsyncredisnearlyfull: { ends: "Redis has room again." },

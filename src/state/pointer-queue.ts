@@ -282,6 +282,12 @@ export class PointerQueue {
     await job.moveToWait(token);
   }
 
+  /** Whether somebody has paused the queue through BullMQ, or limited it. */
+  async isHeldBack(): Promise<boolean> {
+    const { concurrency, max, paused } = await this.queue.getMeta();
+    return paused === true || concurrency !== undefined || max !== undefined;
+  }
+
   /** Jobs that may run now, by lane. A retry that is due counts as live. */
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));

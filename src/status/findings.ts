@@ -82,7 +82,7 @@ export function stopFindings(readings: Readings): Finding[] {
 
 /** What makes changes slower than they should be, or costs extra requests. */
 function slowdownFindings(readings: Readings): Finding[] {
-  const { quota, warmUp, fallback, fetchFailure, fetchJobs, redis } = readings;
+  const { quota, warmUp, fallback, fetchFailure, fetchJobs, limited, redis } = readings;
   const found: Finding[] = [];
   const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
   if (isClosed(redis)) {
@@ -90,6 +90,12 @@ function slowdownFindings(readings: Readings): Finding[] {
     warn(
       "crmsyncredisnearlyfull",
       `Redis uses ${percent} % of its memory: events are not accepted (503), until sync has freed some.`,
+    );
+  }
+  if (limited.length > 0) {
+    warn(
+      "crmsyncqueuepaused",
+      `Somebody has limited the queue ${limited.join(" and ")} through BullMQ; crmsync itself never does.`,
     );
   }
   if (fetchFailure !== undefined) {

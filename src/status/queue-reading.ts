@@ -1,6 +1,7 @@
 /** What is read of one BullMQ queue: by our own script, so that it shares the others' round trip. */
 import type { Queue } from "bullmq";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { duration } from "./duration.ts";
 
 export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
 
@@ -13,6 +14,8 @@ export interface QueueState {
   readonly oldestAt: number | undefined;
   /** Whether somebody has paused it through BullMQ. */
   readonly paused: boolean;
+  /** What somebody has limited it to through BullMQ, for people; undefined: nothing. */
+  readonly limit: string | undefined;
   /** When the last delayed job is due, ms; 0 when none is delayed. */
   readonly lastDueAt: number;
 }
@@ -28,14 +31,23 @@ export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueStat
     SCRIPT,
     keys,
     [toKey("")],
-    (reply: [number, string, string, ...number[]]) => {
-      const [paused, oldest, lastDue, ...counts] = reply;
+    (reply: [number, string, string, string, string, string, ...number[]]) => {
+      const [paused, oldest, lastDue, atOnce, most, inMs, ...counts] = reply;
       return {
         jobs: Object.fromEntries(QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0])),
         oldestAt: oldest === "" ? undefined : Number(oldest),
         paused: paused === 1,
+        limit: limitText(atOnce, most, inMs),
         lastDueAt: Math.floor(Number(lastDue) / SCORE_PER_MS),
       };
     },
   );
+}
+
+function limitText(atOnce: string, most: string, inMs: string): string | undefined {
+  const limits = [
+    ...(atOnce === "" ? [] : [`${atOnce} at once`]),
+    ...(most === "" ? [] : [`${most} in ${duration(Number(inMs))}`]),
+  ];
+  return limits.length === 0 ? undefined : limits.join(" and ");
 }

@@ -71,6 +71,8 @@ export interface Readings {
   readonly lastRetryAt: number;
   /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
   readonly paused: readonly string[];
+  /** Queues that somebody has limited through BullMQ, each with its limits. */
+  readonly limited: readonly string[];
   /** Why the newest record that could not be fetched from its CRM was not. */
   readonly fetchFailure: { readonly crm: string; readonly why: string } | undefined;
   /** Whether pacing is steady although it was not configured so. */
@@ -132,6 +134,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     fetchJobs: fetch.jobs,
     lastRetryAt: Math.max(inbox.lastDueAt, sync.lastDueAt, fetch.lastDueAt),
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
+    limited: queues.flatMap(([name, { limit }]) => (limit ? [`${name} to ${limit}`] : [])),
     oldest: { live: earliest([oldestLive, inbox.oldestAt, fetch.oldestAt]), bulk: oldestBulk },
     unsynced: { live: unsyncedLive, bulk: unsyncedBulk },
     terminations: {

@@ -3,8 +3,9 @@
 -- KEYS  1 meta  2 wait  3 prioritized  4 active  5 delayed  6 failed
 -- ARGV  1 prefix of the keys of its jobs
 -- Returns { 1 when somebody has paused it, when the oldest unfinished job was added (ms; '' when
--- there is none), score of the job that is delayed longest ('0' when none is), and how many jobs
--- wait, are prioritized, active, delayed and failed }.
+-- there is none), score of the job that is delayed longest ('0' when none is), the limits that
+-- somebody has set (jobs at once, jobs in a time, that time in ms; each '' when not), and how many
+-- jobs wait, are prioritized, active, delayed and failed }.
 local function count(key)
   return redis.call(redis.call('TYPE', key).ok == 'list' and 'LLEN' or 'ZCARD', key)
 end
@@ -19,8 +20,10 @@ end
 for _, set in ipairs({ KEYS[3], KEYS[5] }) do
   first(redis.call('ZRANGE', set, 0, 0)[1])
 end
+local limits = redis.call('HMGET', KEYS[1], 'concurrency', 'max', 'duration')
 return {
   redis.call('HEXISTS', KEYS[1], 'paused'), oldest and string.format('%d', oldest) or '',
   redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or '0',
+  limits[1] or '', limits[2] or '', limits[3] or '',
   count(KEYS[2]), count(KEYS[3]), count(KEYS[4]), count(KEYS[5]), count(KEYS[6]),
 }

@@ -95,7 +95,7 @@ test("two processes notify a stop once when it begins and once when it ends, sig
     },
   });
   expect(dataOf(ended as Received)["text"]).toMatch(
-    /^crmsync \{.+\}: Ended at \S+Z after \d+ s: The queues are no longer paused\.$/,
+    /^crmsync \{.+\}: Ended at \S+Z after \d+ s: The queues are no longer paused or limited\.$/,
   );
   expect(dataOf(dead as Received)["text"]).toContain("3 dead letters wait for a person");
   // Nothing of the records.

@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Permit } from "../../../src/quota/permit.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
 import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { keepLedgerWarm } from "../../../workers/warm-up.ts";
@@ -31,38 +32,56 @@ it("an unreadable job stays until its dead letter is stored", async () => {
   expect({ stores, jobs }).toEqual({ stores: 2, jobs: 2 });
 });
 
-it("a paused queue: the loop asks for a permit now and then, and continues by itself", async () => {
-  const runtime = newRuntime();
-  const { jobNotifier, pointers } = runtime;
-  let permits = 0;
-  const access = {
-    isReady: async () => true,
-    mayTry: async () => true,
-    requestOf: () => undefined,
-    quota: {
-      acquire: async (lane: "live" | "bulk") => {
-        permits += 1;
-        return new Permit(lane, {
-          fresh: () => true,
-          sending() {},
-          cancelled() {},
-          unsent() {},
-          answered: async () => {},
-        });
-      },
+const HELD_BACK = {
+  paused: {
+    hold: ({ pointers }: Runtime) => pointers.queue.pause(),
+    release: ({ pointers }: Runtime) => pointers.queue.resume(),
+  },
+  "limited to a rate": {
+    hold: async ({ pointers, redis }: Runtime) => {
+      await pointers.queue.setGlobalRateLimit(1, 3_600_000);
+      // The one of this hour is gone.
+      await redis.set(pointers.queue.toKey("limiter"), 1, "EX", 3600);
     },
-  } as unknown as ServiceAccess;
-  await pointers.queue.pause();
-  await pointers.add([{ crmCode: "4711", lane: "live" }]);
-  const pauses = vi.spyOn(jobNotifier, "pause");
-  const sync = startSync(runtime, access);
-  onTestFinished(() => sync.close());
-  await waitFor(() => pauses.mock.calls.length === 3, { deadlineMs: 10_000, what: "it pauses" });
-  expect(permits).toBe(3);
-  await pointers.queue.resume();
-  // Nothing is staged for it: the job only ends.
-  await waitFor(async () => (await pointers.queue.getWaitingCount()) === 0, { what: "it runs" });
-});
+    release: ({ pointers }: Runtime) => pointers.queue.removeGlobalRateLimit(),
+  },
+};
+
+it.each(Object.entries(HELD_BACK))(
+  "a queue that is %s: the loop asks for a permit now and then, and continues by itself",
+  async (_, { hold, release }) => {
+    const runtime = newRuntime();
+    const { jobNotifier, pointers } = runtime;
+    let permits = 0;
+    const access = {
+      isReady: async () => true,
+      mayTry: async () => true,
+      requestOf: () => undefined,
+      quota: {
+        acquire: async (lane: "live" | "bulk") => {
+          permits += 1;
+          return new Permit(lane, {
+            fresh: () => true,
+            sending() {},
+            cancelled() {},
+            unsent() {},
+            answered: async () => {},
+          });
+        },
+      },
+    } as unknown as ServiceAccess;
+    await hold(runtime);
+    await pointers.add([{ crmCode: "4711", lane: "live" }]);
+    const pauses = vi.spyOn(jobNotifier, "pause");
+    const sync = startSync(runtime, access);
+    onTestFinished(() => sync.close());
+    await waitFor(() => pauses.mock.calls.length === 3, { deadlineMs: 10_000, what: "it pauses" });
+    expect(permits).toBe(3);
+    await release(runtime);
+    // Nothing is staged for it: the job only ends.
+    await waitFor(async () => (await pointers.queue.getWaitingCount()) === 0, { what: "it runs" });
+  },
+);
 
 it("the warm-up keeps its lock while it waits for a permit", async () => {
   const runtime = newRuntime();

@@ -50,11 +50,17 @@ test("queues are read as BullMQ itself reads them", async () => {
   await inbox.queue.add("event", personEvent("2"), { delay: 60_000 });
   await inbox.queue.add("event", personEvent("3"), { priority: 5 });
   await thinEvents.queue.pause();
+  await thinEvents.queue.setGlobalConcurrency(2);
+  await inbox.queue.setGlobalRateLimit(3, 60_000);
   const readings = await takeReadings(stores);
   expect(readings.inboxJobs).toEqual(await inbox.queue.getJobCounts(...QUEUE_STATES));
   expect(readings.inboxJobs).toMatchObject({ wait: 1, delayed: 1, prioritized: 1 });
   expect(readings.oldest.live).toBe(at);
   expect(readings.paused).toEqual(["fetch"]);
+  expect(readings.limited).toEqual(["crm-events to 3 in 60 s", "fetch to 2 at once"]);
+  expect(saysOf(findingsIn(readings, CONTEXT))).toContain(
+    "Somebody has limited the queue crm-events to 3 in 60 s and fetch to 2 at once through BullMQ; crmsync itself never does.",
+  );
   const [seconds] = await redis.time();
   expect(Math.abs(readings.now - Number(seconds) * 1000)).toBeLessThan(5000);
 });
