@@ -4,10 +4,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ListReply, Relation } from "../src/service/reply.ts";
+import type { ListReply } from "../src/service/reply.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
-import type { FingerprintOf } from "../src/sync/fingerprint.ts";
-import type { LedgerRow } from "../src/sync/ledger-row.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/ledger-row.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -79,7 +77,9 @@ async function listFrom(
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
-    const rows = reply.relations.flatMap((relation) => rowsOf(relation, fingerprintOf));
+    const rows = reply.relations.map(
+      (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,
+    );
     if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
     page = reply.nextCursor;
   }
@@ -106,9 +106,4 @@ async function listingFailed(
   await ledger.listingFailed(reason);
   log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");
   return "failed";
-}
-
-function rowsOf(relation: Relation, fingerprintOf: FingerprintOf): [string, LedgerRow][] {
-  const { crmCode } = relation;
-  return typeof crmCode === "string" ? [[crmCode, rowOf(relation, Date.now(), fingerprintOf)]] : [];
 }

@@ -58,6 +58,9 @@ const LOOKS = 4;
 const BACKOFF_BASE_MS = 1000;
 const BACKOFF_CAP_MS = 300_000;
 
+/** So many 429s in a row are believed to ask for the right wait. */
+const BELIEVED_STOPS = 3;
+
 export class Pacer {
   /** Reads everything that is shared, without taking part. */
   readonly snapshot: () => Promise<QuotaSnapshot>;
@@ -180,6 +183,7 @@ export class Pacer {
       BACKOFF_BASE_MS,
       BACKOFF_CAP_MS,
       Math.random(),
+      BELIEVED_STOPS,
     ]);
     return { until: Number(until), switched: switched === 1, stopped: stopped === 1 };
   }

@@ -23,7 +23,7 @@ export interface QuotaSnapshot extends PacingView {
   readonly allReturnedAt: number;
   readonly stopUntil: number;
   readonly pacing: Pacing;
-  /** 429s in a row whose headers said nothing usable. */
+  /** Stops by a 429 since the last other reply. */
   readonly failures: number;
 }
 

@@ -136,7 +136,6 @@ async function keepPage(
   const rows = new Map<string, { relation: Relation; row: LedgerRow; body: string | undefined }>();
   for (const relation of relations) {
     const { crmCode } = relation;
-    if (typeof crmCode !== "string") continue;
     const row = rowOf(relation, askedAt, service.fingerprintOf);
     rows.set(crmCode, { relation, row, body: await service.keepBody?.(crmCode, relation) });
   }

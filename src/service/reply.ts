@@ -10,6 +10,8 @@ import type { UnavailableReason } from "../sync/service-reply.ts";
 import { scrub } from "./scrub.ts";
 
 export type Relation = Readonly<Record<string, unknown>>;
+/** Each relation is identified by its crmCode (spec, first section). */
+export type ListedRelation = Relation & { readonly crmCode: string };
 export type Operation = "create" | "update" | "get" | "list" | "schema-config";
 
 /**
@@ -70,7 +72,7 @@ export type GetReply =
   | Failure;
 export interface Page {
   readonly kind: "page";
-  readonly relations: readonly Relation[];
+  readonly relations: readonly ListedRelation[];
   /** Where the next page begins; absent on the last page. */
   readonly nextCursor?: string;
 }
@@ -205,7 +207,7 @@ function replyOf(body: Relation, sent: SentRequest): Success | undefined {
       return body["crmCode"] === sent.crmCode ? { kind: "found", body } : undefined;
     case "list": {
       const { businessRelations: relations, nextCursor } = body;
-      if (!Array.isArray(relations) || !relations.every(isObject)) return undefined;
+      if (!Array.isArray(relations) || !relations.every(isListed)) return undefined;
       if (nextCursor === undefined || nextCursor === null || nextCursor === "") {
         return { kind: "page", relations };
       }
@@ -230,4 +232,9 @@ function errorOf(response: HttpResponse, sent: SentRequest): string | undefined 
 
 function isObject(value: unknown): value is Relation {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A list of something else must not make a ledger that knows no relation. */
+function isListed(value: unknown): value is ListedRelation {
+  return isObject(value) && typeof value["crmCode"] === "string" && value["crmCode"] !== "";
 }

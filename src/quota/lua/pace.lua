@@ -2,7 +2,7 @@
 --
 -- Fields of the pace hash (times in ms):
 --   stop      until when no process sends, after a 429
---   failures  429s without a usable header since the last other reply
+--   failures  stops by a 429 since the last other reply
 --   turn      when the last turn of even spreading was due: in the future, if taken early
 --   tat       when the steady bucket is full again (the "theoretical arrival time" of GCRA)
 --   steady    until when pacing is steady

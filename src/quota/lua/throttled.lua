@@ -6,17 +6,19 @@
 --       4 steadyMs  5 depth of the steady bucket  6 for how long pacing is steady, ms
 --       7 first wait, ms, and 8 longest, ms, when the reply asks for none: it doubles with each
 --       failure, and half of it is random  9 random number, 0 to 1
+--       10 so many stops in a row are as long as the replies ask; then they are no shorter than
+--       without
 -- Returns { stopped until, pacing became steady 0 | 1, the stop is new 0 | 1 }.
 --- @include "../../ops/lua/now.lua"
 --- @include "pace.lua"
 redis.call('ZREM', KEYS[2], ARGV[1])
 local stopped = (pace.stop or 0) > now
+local failures = pace.failures or 0
+if not stopped then failures = redis.call('HINCRBY', KEYS[1], 'failures', 1) end
 local wait = tonumber(ARGV[2])
-if not wait then
-  local failures = pace.failures or 0
-  if not stopped then failures = redis.call('HINCRBY', KEYS[1], 'failures', 1) end
+if not wait or failures > tonumber(ARGV[10]) then
   local longest = math.min(tonumber(ARGV[8]), ARGV[7] * 2 ^ math.min(failures - 1, 20))
-  wait = longest * (0.5 + ARGV[9] / 2)
+  wait = math.max(wait or 0, longest * (0.5 + ARGV[9] / 2))
 end
 local stop = math.max(pace.stop or 0, math.ceil(now + wait))
 redis.call('HSET', KEYS[1], 'stop', stop)

@@ -83,6 +83,16 @@ test("429s in a row without a usable header stop for longer each time; a success
   expect((await throttle()).least).toBeLessThan(1050);
 });
 
+test("A service that asks for the same short wait again and again is not asked as often", async () => {
+  const { quota } = await openQuota({ pacing: "burst" });
+  const throttle = async () => {
+    await exchange(await quota.acquire("live"), 429, { "retry-after": "0.1" });
+    return ((await quota.state()).until ?? 0) - Date.now();
+  };
+  for (let n = 0; n < 3; n += 1) expect(await throttle()).toBeLessThan(101);
+  expect(await throttle()).toBeGreaterThan(3500);
+});
+
 test("An unexplained 429 makes pacing steady for 24 hours, in every process", async () => {
   const { quota, prefix, logged } = await openQuota({ perHour: 1000, hourMs: 20_000 });
   await exchange(await quota.acquire("live"), 429, { "retry-after": "0.1" });

@@ -154,6 +154,9 @@ test.for<[Operation, HttpResponse, string, boolean]>([
   ["create", response(201, { ...done, crmCode: "4712" }), "unexpected_body", true],
   ["get", response(200, { crmCode: "4712" }), "unexpected_body", false],
   ["list", response(200, { businessRelations: [1] }), "unexpected_body", false],
+  ["list", response(200, { businessRelations: [{ crmCode: "1" }, {}] }), "unexpected_body", false],
+  ["list", response(200, { businessRelations: [{ crmCode: 1 }] }), "unexpected_body", false],
+  ["list", response(200, { businessRelations: [{ crmCode: "" }] }), "unexpected_body", false],
   ["list", response(200, { businessRelations: [], nextCursor: 7 }), "unexpected_body", false],
   ["schema-config", response(200, { fields: [] }), "unexpected_body", false],
 ])("%s with the response %o is unavailable: %s", ([operation, raw, reason, ambiguous]) => {
