@@ -29,24 +29,31 @@ interface StoredDenial {
 /** The longest pause between two probes, in pauses. */
 const LONGEST_PAUSE = 6;
 
+/** A denial that begins within this time after the last one counts as that one, in pauses. */
+const ENDED_FOR = 2 * LONGEST_PAUSE;
+
 export class ServiceDenial {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #endedKey: string;
   readonly #askedKey: string;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #pauseMs: number;
   readonly #begin: RedisScript<number>;
   readonly #claimProbe: RedisScript<number>;
+  readonly #end: RedisScript<number>;
 
   /** @param pauseMs least time between two probes, ms. */
   constructor(redis: Redis, keys: Keys, pauseMs: number) {
     this.#redis = redis;
     this.#key = keys.denial;
+    this.#endedKey = keys.denialEnded;
     this.#askedKey = keys.probeAsked;
     this.#write = redisWrite(redis);
     this.#pauseMs = pauseMs;
     this.#begin = redisScript(redis, new URL("./lua/begin-denial.lua", import.meta.url));
     this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
+    this.#end = redisScript(redis, new URL("./lua/end-denial.lua", import.meta.url));
   }
 
   current(): Promise<Denial | undefined> {
@@ -65,7 +72,8 @@ export class ServiceDenial {
 
   /** @returns whether a denial of this cause begins with this reply. */
   async begin(cause: DenialCause, address: string): Promise<boolean> {
-    return (await this.#begin([this.#key], [cause, address, this.#pauseMs])) === 1;
+    const args = [cause, address, this.#pauseMs, this.#pauseMs * LONGEST_PAUSE];
+    return (await this.#begin([this.#key, this.#endedKey], args)) === 1;
   }
 
   /**
@@ -91,6 +99,7 @@ export class ServiceDenial {
 
   /** @returns whether there was a denial. */
   async end(): Promise<boolean> {
-    return (await this.#redis.del(this.#key)) === 1;
+    const keptMs = Math.ceil(this.#pauseMs * ENDED_FOR);
+    return (await this.#end([this.#key, this.#endedKey], [keptMs])) === 1;
   }
 }

@@ -58,6 +58,8 @@ export interface Keys {
   readonly deadTime: string;
   /** Hash with one field: cause of the denial → since when, and when the next probe is due. */
   readonly denial: string;
+  /** After how many probes the last one ended; expires. */
+  readonly denialEnded: string;
   /** Hash: unavailable replies in a row, and when to try next (fields: lua/outage-failed.lua). */
   readonly outage: string;
   /** Hash process → when its own way to the service (DNS, proxy) failed last, ms; expires. */
@@ -176,6 +178,7 @@ export function keysOf(prefix: string): Keys {
     deadAges: `${prefix}:dead-letters:ages`,
     deadTime: `${prefix}:dead-letters:time`,
     denial: `${prefix}:denial`,
+    denialEnded: `${prefix}:denial:ended`,
     outage: `${prefix}:outage`,
     outageHere: `${prefix}:outage:here`,
     outageRecords: `${prefix}:outage:records`,

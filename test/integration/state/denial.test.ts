@@ -23,3 +23,17 @@ it("one probe is made per pause, however many records are refused, and by one pr
   expect(await redis.pttl(keys.probeAsked)).toBeGreaterThan(0);
   expect(await one.current()).toBeUndefined();
 });
+
+it("a denial that begins soon after one has ended by a probe is probed as rarely", async () => {
+  const denial = new ServiceDenial(redis, keysOf(uniquePrefix()), 60_000);
+  const pauses: number[] = [];
+  for (let n = 0; n < 5; n += 1) {
+    expect(await denial.begin("token", "")).toBe(true);
+    const { nextProbeAt, since } = (await denial.current()) ?? { nextProbeAt: 0, since: 0 };
+    pauses.push((nextProbeAt - since) / 60_000);
+    expect(await denial.claimProbe(true)).toBe(true);
+    expect(await denial.end()).toBe(true);
+  }
+  expect(pauses).toEqual([1, 2, 4, 6, 6]);
+  expect(await denial.end()).toBe(false);
+});
