@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../ops/user-error.ts";
 import type { Permit } from "../quota/permit.ts";
 import type { ServiceClient } from "../service/client.ts";
+import { PageLoop } from "../service/page-loop.ts";
 import type { ListReply, Page, Relation } from "../service/reply.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Ledger } from "../state/ledger.ts";
@@ -17,6 +18,9 @@ import type { RecordRow, WorkFile } from "./work-file.ts";
 
 /** After so many failures in a row the listing ends; the next command continues it. */
 const TRIES = 5;
+
+/** How often a listing begins again because its cursor was refused: once, it may have expired. */
+const RESTARTS = 1;
 
 /** A listing that a crash left behind is continued, or used, for so long, ms. */
 const INCOMPLETE_MS = 86_400_000;
@@ -57,6 +61,8 @@ export async function listService(
 ): Promise<Listed> {
   let progress = (work.progress("listing") as Progress | undefined) ?? beginning(service.now());
   let failures = 0;
+  let restarts = 0;
+  let loop = new PageLoop();
   while (!progress.isComplete) {
     onProgress(progress);
     const askedAt = service.now();
@@ -66,7 +72,9 @@ export async function listService(
     progress = { ...progress, requests: progress.requests + 1 };
     if (reply.kind === "page") {
       failures = 0;
-      requireNewCursor(reply, cursor);
+      if (loop.isSeen(reply)) {
+        throw new UserError("the service lists the same page again and again; nothing was sent");
+      }
       progress = await keepPage(reply, progress, askedAt, service, work);
       continue;
     }
@@ -74,6 +82,9 @@ export async function listService(
     if (reply.kind === "throttled") continue;
     // The cursor may have expired: begin again.
     if (reply.kind === "rejected" && cursor !== undefined) {
+      if (restarts === RESTARTS) throw failure(reply, progress);
+      restarts += 1;
+      loop = new PageLoop();
       progress = { ...beginning(service.now()), requests: progress.requests };
       restart(progress, work);
     }
@@ -88,12 +99,6 @@ export async function listService(
 const beginning = (startedAt: number): Progress => {
   return { startedAt, relations: 0, active: 0, requests: 0, isComplete: false };
 };
-
-/** A repeated cursor would make the listing endless. */
-function requireNewCursor({ nextCursor }: Page, cursor: string | undefined): void {
-  if (nextCursor === undefined || nextCursor !== cursor) return;
-  throw new UserError("the service lists the same page again and again; nothing was sent");
-}
 
 function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryLater {
   const why =

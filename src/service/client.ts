@@ -17,6 +17,7 @@ import {
   type SchemaReply,
   type UpdateReply,
 } from "./reply.ts";
+import { PageLoop } from "./page-loop.ts";
 
 export interface ServiceClientOptions extends ExchangeOptions {
   /** Called before every request, so that a rotated token is used at once. */
@@ -137,7 +138,7 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     listPage,
 
     async *list(acquire, options = {}) {
-      const seen = new Set<string>();
+      const loop = new PageLoop();
       let { cursor } = options;
       do {
         const page: ListReply = await listPage(
@@ -146,12 +147,10 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
         );
         yield page;
         cursor = nextOf(page);
-        // A repeated cursor would make the listing endless.
-        if (cursor !== undefined && seen.has(cursor)) {
+        if (page.kind === "page" && loop.isSeen(page)) {
           yield { kind: "unavailable", reason: "unexpected_body", ambiguous: false };
           return;
         }
-        if (cursor !== undefined) seen.add(cursor);
       } while (cursor !== undefined);
     },
 

@@ -131,7 +131,7 @@ test("pages are listed one by one from a cursor on, each with its own permit", a
   const { url, seen } = await serve(({ url: path = "" }, response) => {
     const cursor = new URL(path, "http://any").searchParams.get("cursor") ?? "";
     const nextCursor = pages[pages.indexOf(cursor) + 1] ?? null;
-    json(response, 200, { businessRelations: [{ crmCode: cursor }], nextCursor });
+    json(response, 200, { businessRelations: [{ crmCode: `of ${cursor}` }], nextCursor });
   });
   const client = open(url);
   const permits: ReturnType<typeof permit>[] = [];
@@ -154,13 +154,18 @@ test("pages are listed one by one from a cursor on, each with its own permit", a
   );
 });
 
-test("a listing ends at the first reply that is no page, and at a repeated cursor", async () => {
+test("a listing ends at the first reply that is no page, at a repeated cursor, and when pages bring nothing new", async () => {
   const failing = await serve((_, response) => json(response, 500, {}));
   const looping = await serve((_, response) =>
     json(response, 200, { businessRelations: [], nextCursor: "same" }),
   );
+  let page = 0;
+  const endless = await serve((_, response) =>
+    json(response, 200, { businessRelations: [{ crmCode: "1" }], nextCursor: `${(page += 1)}` }),
+  );
   for (const [{ url }, kinds] of [
     [failing, ["unavailable"]],
+    [endless, ["page", "page", "page", "page", "unavailable"]],
     [looping, ["page", "page", "unavailable"]],
   ] as const) {
     const replies: string[] = [];
