@@ -30,6 +30,7 @@ export interface FeedbackOptions {
   readonly correcting: string;
   readonly log: QuotaLog;
   readonly onPause: ((reason: "throttled") => void) | undefined;
+  readonly onError: (error: unknown) => void;
 }
 
 /** The turn of a permit, and the time from the permit to the reply. */
@@ -81,6 +82,7 @@ export function createFeedback(options: FeedbackOptions) {
   /** Occupies the slots that another program has spent, for as long as the service counts them. */
   async function correct(remaining: number, forMs: number, granted: QuotaSnapshot): Promise<void> {
     if ((await write("SET", options.correcting, "1", "PX", LOCK_MS, "NX")) === null) return;
+    let occupying: Promise<void> = Promise.resolve();
     try {
       const now = await pacer.snapshot();
       // Every request of ours that the service may have counted is in this number.
@@ -88,9 +90,10 @@ export function createFeedback(options: FeedbackOptions) {
       const foreign = Math.min(now.limit - ours - remaining, now.remaining);
       if (foreign <= 0) return;
       log.info({ requests: foreign, for_ms: forMs }, "quota.spent_elsewhere");
-      await hour.occupy(foreign, forMs);
+      occupying = hour.occupy(foreign, forMs);
     } finally {
-      await redis.del(options.correcting);
+      // Not awaited: a slot may be free in an hour only, and the reply must be acted on now.
+      void occupying.then(() => redis.del(options.correcting)).catch(options.onError);
     }
   }
 

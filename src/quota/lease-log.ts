@@ -21,7 +21,7 @@ export interface LeaseLog {
   readonly ready: Promise<unknown>;
   /** Waits for a slot, without a time limit. */
   take(): Promise<Lease>;
-  /** Takes slots that another program has spent; resolves when all are taken. */
+  /** Takes slots that another program has spent, until `forMs` from now; resolves when all are taken. */
   occupy(weight: number, forMs: number): Promise<void>;
   /** Whether anything waits for a slot. */
   isWaiting(): boolean;
@@ -46,7 +46,10 @@ const PUT_OFF_PARTS = 4;
 /** Timers may fire this much early. */
 const TIMER_SLACK_MS = 1;
 
-/** Most slots that `occupy` waits for at once: permits queue behind it. */
+/**
+ * Most slots that `occupy` waits for at once: permits queue behind it. The last ones are taken one by one, since a
+ * request in flight may have taken one of them.
+ */
 const PIECE = 20;
 
 export function createLeaseLog(
@@ -104,11 +107,15 @@ export function createLeaseLog(
       }),
 
     async occupy(weight, forMs) {
-      for (let left = weight; left > 0; left -= PIECE) {
-        await hold(Math.min(left, PIECE), forMs + options.holdMs, (end) => {
+      const until = performance.now() + forMs;
+      let left = weight;
+      while (left > 0) {
+        const piece = left > 2 * PIECE ? PIECE : 1;
+        await hold(piece, forMs + options.holdMs, (end) => {
           redis.leaseRequestedAt(options.id);
-          endAfter(end, forMs);
+          endAfter(end, Math.max(0, until - performance.now()));
         });
+        left -= piece;
       }
     },
 

@@ -74,6 +74,7 @@ export function createQuota(options: QuotaOptions): Quota {
     correcting: keys.correcting,
     log,
     onPause: options.onPause,
+    onError,
   });
   const waiters = createWaiters();
   leases.redis.isWaiting = () => waiters.next() !== undefined || leases.isWaiting();
