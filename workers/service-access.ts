@@ -22,6 +22,8 @@ export interface ServiceAccess extends OpenService {
   mayTry(): Promise<boolean>;
   /** Whether one may be sent now, and no failure of the service is known. It claims no try. */
   isUntroubled(): Promise<boolean>;
+  /** The records that should not be that one try. */
+  unfitForTry(): Promise<ReadonlySet<string>>;
   /** What was sent with this permit; undefined when nothing was. */
   requestOf(permit: Permit): NotedRequest | undefined;
   /** Spends the permit on the request that a decision needs. */
@@ -54,6 +56,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     mayTry: async () => (await isReady()) && (await outage.waitMs()) === 0,
     isUntroubled: async () =>
       (await Promise.all([isReady(), outage.isFree()])).every((isFine) => isFine),
+    unfitForTry: () => outage.unfitForTry(),
     denied: denials.begin,
     requestOf: (permit) => requests.get(permit),
 
@@ -71,7 +74,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
           log.error({ reason: reply.reason }, "service.unavailable");
         }
       } else {
-        const failed = await outage.succeeded();
+        const failed = await outage.succeeded(crmCode);
         if (failed !== undefined) {
           log.info({}, "service.recovered");
           void retryNow(runtime, failed).catch(() => {
@@ -84,7 +87,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   };
 }
 
-/** What failed in an outage is tried now: its own retry comes as late as the outage was long. */
+/** What failed in an outage is tried again now: its own retry comes as late as the outage was long. */
 async function retryNow({ demand, pointers }: Runtime, failed: readonly string[]): Promise<void> {
   for (const crmCode of failed) {
     // In this order: a record that has a place is put off again when its job is delayed.

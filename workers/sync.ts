@@ -27,6 +27,9 @@ const STOPPED_CHECK_MS = 1000;
 /** Records of the order that one permit asks for; those that run or are gone leave it for a while. */
 const HIGHEST_TRIES = 20;
 
+/** A record that is unfit for a try is not asked for again before this, ms. */
+const UNFIT_MS = 1000;
+
 /** What was looked at before a permit is looked at again after it, if it took longer, ms. */
 const LONG_WAIT_MS = 50;
 
@@ -123,7 +126,7 @@ export class SyncLoop {
       const isLate = performance.now() - asked > LONG_WAIT_MS;
       const now =
         (isLate ? undefined : await early) ??
-        (await this.#prepare(lane, () => this.#access.mayTry()));
+        (await this.#prepare(lane, () => this.#access.mayTry(), await this.#access.unfitForTry()));
       if (now !== undefined) return await this.#startNext(granted, now.first);
       granted.permit.cancel();
       return await jobNotifier.pause(STOPPED_CHECK_MS, signal);
@@ -147,16 +150,18 @@ export class SyncLoop {
   }
 
   /**
-   * Lets the job of the highest demand come first.
+   * Lets the job of the highest demand come first. In an outage the last one comes first, without those that
+   * are unfit: else records with which the service has a fault, and which wait longest, would be each try.
    * @returns that job, if it is known; undefined when no request may be sent.
    */
   async #prepare(
     lane: Lane,
     may: () => Promise<boolean>,
+    unfit: ReadonlySet<string> = new Set(),
   ): Promise<{ readonly first: FirstJob | undefined } | undefined> {
     const [isFine, first] = await Promise.all([
       may(),
-      lane === "live" ? this.#bringHighestForward() : undefined,
+      lane === "live" ? this.#bringHighestForward(unfit) : undefined,
     ]);
     return isFine ? { first } : undefined;
   }
@@ -243,11 +248,18 @@ export class SyncLoop {
   }
 
   /** Serves the record with the highest demand first (see demand.ts). @returns its job, if it was first. */
-  async #bringHighestForward(): Promise<FirstJob | undefined> {
+  async #bringHighestForward(unfit: ReadonlySet<string>): Promise<FirstJob | undefined> {
     const { demand, pointers } = this.#runtime;
     for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {
-      const [place, first] = await Promise.all([demand.highest(), pointers.first()]);
+      const [place, first] = await Promise.all([
+        unfit.size > 0 ? demand.lowest() : demand.highest(),
+        pointers.first(),
+      ]);
       if (place === undefined) return undefined;
+      if (unfit.has(place.crmCode)) {
+        await demand.place(place, UNFIT_MS);
+        continue;
+      }
       if (place.crmCode === first?.crmCode) return first;
       const brought = await pointers.bringForward(place.crmCode);
       if (brought.kind === "first") return undefined;

@@ -39,6 +39,8 @@ export interface Demand {
   changed(records: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void>;
   /** The live record to serve next; undefined when none waits. */
   highest(): Promise<Place | undefined>;
+  /** The live record to serve last; undefined when none waits. */
+  lowest(): Promise<Place | undefined>;
   /** Takes a record out of the order. @returns its rank; undefined when it had no place */
   take(crmCode: string): Promise<string | undefined>;
   /** Gives a record a place, or its better one of two; it counts again after `delayMs`. */
@@ -70,6 +72,10 @@ export function createDemand(
   const take = script<string | null>("demand-take");
   const place = script<number>("demand-place");
   const restore = script<number>("demand-restore");
+  async function placeAt(index: number): Promise<Place | undefined> {
+    const [crmCode, rank] = await highest(order, [index]);
+    return crmCode === undefined || rank === undefined ? undefined : { crmCode, rank };
+  }
   return {
     step,
     async changed(records) {
@@ -80,10 +86,8 @@ export function createDemand(
         await changed(step.keys, [slice, hourMs, ...changes]);
       }
     },
-    async highest() {
-      const [crmCode, rank] = await highest(order);
-      return crmCode === undefined || rank === undefined ? undefined : { crmCode, rank };
-    },
+    highest: () => placeAt(0),
+    lowest: () => placeAt(-1),
     take: async (crmCode) => (await take(order, [crmCode])) ?? undefined,
     async place({ crmCode, rank }, delayMs) {
       await place(order, [crmCode, rank, Math.ceil(delayMs)]);

@@ -66,6 +66,8 @@ export interface Keys {
   readonly outageHere: string;
   /** Hash crmCode → its failures, of those that count towards an outage. */
   readonly outageRecords: string;
+  /** Sorted set crmCode → when its request failed last; of an outage that another record ended; expires. */
+  readonly outageSuspects: string;
   /** Set for one probe pause after a record was answered 403; `due` until one process probes. */
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
@@ -182,6 +184,7 @@ export function keysOf(prefix: string): Keys {
     outage: `${prefix}:outage`,
     outageHere: `${prefix}:outage:here`,
     outageRecords: `${prefix}:outage:records`,
+    outageSuspects: `${prefix}:outage:suspects`,
     probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,

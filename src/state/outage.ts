@@ -31,6 +31,11 @@ const HERE_MS = 120_000;
 const FAILURES = 5;
 const FAILURES_OF_RECORD = 2;
 
+/** For how long a record that failed in an outage which another record ended is a suspect, ms. */
+const SUSPECT_MS = 3_600_000;
+
+const NO_RECORDS: ReadonlySet<string> = new Set();
+
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -45,11 +50,11 @@ export interface OutageView {
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
-  readonly #recordsKey: string;
   readonly #keys: readonly string[];
   readonly #process: string = randomUUID();
   readonly #failed: RedisScript<number>;
   readonly #try: RedisScript<number>;
+  readonly #ended: RedisScript<string[] | null>;
   readonly #hereKey: string;
   readonly #writes: ReturnType<typeof redisWrites>;
   readonly #runningProcesses: () => Promise<number>;
@@ -73,10 +78,10 @@ export class Outage {
     this.#runningProcesses = runningProcesses;
     this.#now = now;
     this.#key = keys.outage;
-    this.#recordsKey = keys.outageRecords;
-    this.#keys = [keys.outage, keys.outageRecords];
+    this.#keys = [keys.outage, keys.outageRecords, keys.outageSuspects];
     this.#failed = redisScript(redis, new URL("./lua/outage-failed.lua", import.meta.url));
     this.#try = redisScript(redis, new URL("./lua/outage-try.lua", import.meta.url));
+    this.#ended = redisScript(redis, new URL("./lua/outage-ended.lua", import.meta.url));
   }
 
   /**
@@ -92,27 +97,36 @@ export class Outage {
     if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return false;
     const ofRecord = NO_CONNECTION.has(reason) ? 0 : 1;
     const limits = [FAILURES, FAILURES_OF_RECORD, FIRST_PAUSE_MS, LONGEST_PAUSE_MS];
-    return (await this.#failed(this.#keys, [...limits, reason, crmCode, ofRecord])) === 1;
+    const args = [...limits, reason, crmCode, ofRecord, SUSPECT_MS];
+    return (await this.#failed(this.#keys, args)) === 1;
   }
 
   /**
    * The service has given a usable reply.
-   * @returns the records whose requests failed in the outage that ends with it; undefined when none does.
+   * @param crmCode of the record whose reply it is.
+   * @returns the records to be tried again now, when an outage ends with it; undefined when none does.
    */
-  async succeeded(): Promise<readonly string[] | undefined> {
+  async succeeded(crmCode: string): Promise<readonly string[] | undefined> {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return undefined;
-    // In one step: a failure between the reading and the deletion would be forgotten.
-    const [until, failed] = (await this.#writes([
-      ["HGET", this.#key, "until"],
-      ["HKEYS", this.#recordsKey],
-      ...this.#keys.map((key) => ["DEL", key] as const),
-    ])) as [string | null, string[]];
+    const again = await this.#ended(this.#keys, [crmCode, SUSPECT_MS]);
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
     this.#pausedUntil = 0;
     this.#failing = false;
-    return until === null ? undefined : failed;
+    return again ?? undefined;
+  }
+
+  /** The records that should not be an outage's try: they have failed in it, or are suspects. */
+  async unfitForTry(): Promise<ReadonlySet<string>> {
+    if (!this.#failing) return NO_RECORDS;
+    const [outage, records, suspects] = this.#keys as [string, string, string];
+    const [has, failed, old] = await Promise.all([
+      this.#redis.hexists(outage, "until"),
+      this.#redis.hkeys(records),
+      this.#redis.zrange(suspects, "0", "-1"),
+    ]);
+    return has === 0 ? NO_RECORDS : new Set([...failed, ...old]);
   }
 
   /** How long to wait before a request may be tried, ms; 0: this process may make the try now. */

@@ -1,6 +1,7 @@
--- Finds the live record to serve next. Records whose retry is due are in the order again.
+-- Finds the live record to serve next, or last. Records whose retry is due are in the order again.
 --
 -- KEYS  as in count-changes.lua
+-- ARGV  1 0: the next one, -1: the last one
 -- Returns { crmCode, rank }, or {} when none waits.
 --- @include "../../ops/lua/now.lua"
 --- @include "postponed.lua"
@@ -9,4 +10,4 @@ for _, crmCode in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMI
   local rank = better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode))
   redis.call('ZADD', KEYS[1], rank or now, crmCode)
 end
-return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+return redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1], 'WITHSCORES')

@@ -12,13 +12,24 @@
 -- Only a failed try makes the pause longer. Requests that were in flight when the outage began also
 -- fail, twenty at once: counted, they would turn a blip of a second into a pause of a minute.
 --
--- KEYS  1 outage  2 outage:records
+-- A suspect, which has failed in an outage that the reply to another record ended, makes none: the
+-- service may have a fault with that record alone.
+--
+-- KEYS  1 outage  2 outage:records: crmCode -> failures since the last usable reply
+--       3 outage:suspects: sorted set crmCode -> when it failed last
 -- ARGV  1 failures that make an outage  2 of which one record may have this many  3 firstPauseMs
 --       4 longestPauseMs  5 reason  6 crmCode  7 1 when it may be the fault of this record alone
+--       8 for how long a suspect is one, ms
 -- Returns 1 when the outage begins with this failure, else 0.
 local threshold = tonumber(ARGV[1])
 --- @include "../../ops/lua/now.lua"
 local hasBegun = redis.call('HEXISTS', KEYS[1], 'since') == 1
+local suspectSince = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[6]) or 0)
+if suspectSince > now - ARGV[8] then
+  redis.call('ZADD', KEYS[3], now, ARGV[6])
+  redis.call('PEXPIRE', KEYS[3], ARGV[8])
+  if ARGV[7] == '1' and not hasBegun then return 0 end
+end
 local ofRecord = redis.call('HINCRBY', KEYS[2], ARGV[6], 1)
 if ARGV[7] == '1' and not hasBegun and ofRecord > tonumber(ARGV[2]) then return 0 end
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)

@@ -53,6 +53,7 @@ function startSyncing(runtime: Runtime, reply: ServiceReply): void {
     },
     isReady: async () => true,
     mayTry: async () => true,
+    unfitForTry: async () => new Set<string>(),
     requestOf: () => undefined,
     send: async () => reply,
   } as unknown as ServiceAccess;

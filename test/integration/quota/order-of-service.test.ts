@@ -27,6 +27,7 @@ function runLoop(
     quota: { acquire: async (lane: Lane) => permitOf(lane) },
     isReady: async () => true,
     mayTry: async () => true,
+    unfitForTry: async () => new Set<string>(),
     requestOf: () => undefined,
     async send(_permit: Permit, _decision: unknown, crmCode: string) {
       served.push(crmCode);

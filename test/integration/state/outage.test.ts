@@ -59,14 +59,14 @@ it("what was in flight when it began makes its pauses no longer", async () => {
 
 it("ends with the first usable reply, even of a process that never failed itself", async () => {
   const healthy = new Outage(redis, keys);
-  await healthy.succeeded();
+  await healthy.succeeded("another");
   await begin(new Outage(redis, keys));
   expect(await healthy.current()).toMatchObject({ reason: "timeout" });
   await endPause();
   expect(await healthy.waitMs()).toBe(0);
   const records = [1, 2, 3, 4, 5].map((failure) => `record ${failure}`);
-  expect((await healthy.succeeded())?.toSorted()).toEqual(records);
-  expect(await healthy.succeeded()).toBeUndefined();
+  expect((await healthy.succeeded("another"))?.toSorted()).toEqual(records);
+  expect(await healthy.succeeded("another")).toBeUndefined();
   expect(await healthy.current()).toBeUndefined();
   expect(await healthy.waitMs()).toBe(0);
 });
@@ -100,7 +100,7 @@ it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (
   expect(await healthy.current()).toBeUndefined();
   now.ms = 3000;
   expect(await failing.waitMs()).toBe(0);
-  await failing.succeeded();
+  await failing.succeeded("another");
   for (let n = 1; n <= 4; n += 1) await failing.failed(reason, "r");
   expect(await failing.waitMs()).toBe(0);
 });
@@ -115,7 +115,7 @@ it("records that fail while no other is sent are no outage; a third one shows th
   // The pauses grow from the shortest one.
   const { nextTryAt = 0, since = 0 } = (await outage.current()) ?? {};
   expect(nextTryAt - since).toBe(1000);
-  await outage.succeeded();
+  await outage.succeeded("another");
   expect(await redis.exists(keys.outage, keys.outageRecords)).toBe(0);
 });
 
@@ -134,4 +134,26 @@ it("the same trouble of every process is an outage, so that status names it", as
     expect(await second.failed("dns", "r")).toBe(failure === 5);
   }
   expect(await first.current()).toMatchObject({ reason: "dns" });
+});
+
+it("records that fail again and again beside others make no second outage, and wait for their own retries", async () => {
+  const outage = new Outage(redis, keys);
+  await begin(outage);
+  expect(await outage.unfitForTry()).toEqual(new Set([1, 2, 3, 4, 5].map((n) => `record ${n}`)));
+  expect(await outage.succeeded("another")).toHaveLength(5);
+  for (let round = 0; round < 3; round += 1) {
+    for (let n = 1; n <= 5; n += 1) {
+      expect(await outage.failed("server_error", `record ${n}`)).toBe(false);
+    }
+  }
+  expect(await outage.current()).toBeUndefined();
+  expect(await outage.unfitForTry()).toEqual(new Set());
+  // Others that fail are an outage; at its end the suspects are not sent at once any more.
+  for (let n = 1; n <= 5; n += 1) await outage.failed("server_error", `new ${n}`);
+  await outage.failed("server_error", "record 1");
+  expect(await outage.unfitForTry()).toContain("record 2");
+  const again = await outage.succeeded("record 2");
+  expect(again?.toSorted()).toEqual([1, 2, 3, 4, 5].map((n) => `new ${n}`));
+  expect(await redis.zscore(keys.outageSuspects, "record 2")).toBeNull();
+  expect(await redis.pttl(keys.outageSuspects)).toBeGreaterThan(0);
 });

@@ -56,6 +56,7 @@ it.each(Object.entries(HELD_BACK))(
     const access = {
       isReady: async () => true,
       mayTry: async () => true,
+      unfitForTry: async () => new Set<string>(),
       requestOf: () => undefined,
       quota: {
         acquire: async (lane: "live" | "bulk") => {
