@@ -48,12 +48,13 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
     if (!("served" in message)) return;
     const { served, takenAt, doneAt } = message;
     const times = pending.get(served) ?? [];
-    // Changes after the record was taken wait for its next request.
+    // Changes after the record was taken wait for its next request. In the same millisecond either may have
+    // been first: without a next request, a change that waited for one would wait for ever.
     pending.set(
       served,
-      times.filter((at) => at >= takenAt),
+      times.filter((at) => at > takenAt),
     );
-    for (const at of times) if (at < takenAt) ages.push((doneAt - at) * scale);
+    for (const at of times) if (at <= takenAt) ages.push((doneAt - at) * scale);
     settledAt = doneAt;
   }
 
