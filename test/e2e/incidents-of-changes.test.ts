@@ -69,7 +69,10 @@ it("names rejected changes, a record that fails again and again, and a slow serv
   expect(retried).toMatch(
     /^warning: 1 record has been retried \d+ times since \S+Z: 500 \(server_error\)\. The log calls it [0-9a-f]{12}\.$/,
   );
-  const logged = daemon.process.stderr.filter((line) => line.includes("change.retry_scheduled"));
+  // A busy machine adds retries for other reasons.
+  const logged = daemon.process.stderr.filter(
+    (line) => line.includes("change.retry_scheduled") && line.includes("server_error"),
+  );
   expect(logged).toHaveLength(1);
   expect(JSON.parse(logged[0] ?? "")).toMatchObject({ level: "info", status: 500, tries: 0 });
 
