@@ -73,6 +73,7 @@ export async function listService(
     if (reply.kind === "page") {
       failures = 0;
       if (loop.isSeen(reply)) {
+        restart(beginning(service.now()), work);
         throw new UserError("the service lists the same page again and again; nothing was sent");
       }
       progress = await keepPage(reply, progress, askedAt, service, work);

@@ -103,6 +103,29 @@ test("A cursor that the service does not know any more lets the listing begin ag
   work.remove();
 });
 
+test("A cursor that is refused each time ends the listing", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  const { service, asked } = serviceOf([page(0, 10, "a"), EXPIRED, page(0, 10, "a"), EXPIRED]);
+  await expect(listService(service, work, () => {})).rejects.toThrow(/answered 400.* Nothing was/);
+  expect(asked).toEqual([undefined, "a", undefined, "a"]);
+  work.remove();
+});
+
+test.for([
+  [page(0, 5, "a"), page(5, 9, "b"), page(0, 5, "a")],
+  [page(0, 5, "a"), page(0, 5, "b"), page(0, 5, "c"), page(0, 5, "d")],
+])("Pages without an end are given up, and the next listing begins again: %#", async (pages) => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  const { service } = serviceOf(pages);
+  await expect(listService(service, work, () => {})).rejects.toThrow(/same page again and again/);
+  const next = serviceOf([page(0, 9)]);
+  expect(await listService(next.service, work, () => {})).toMatchObject({ relations: 9 });
+  expect(next.asked).toEqual([undefined]);
+  work.remove();
+});
+
 test("A second process cannot work on the same comparison", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "work.sqlite");
