@@ -60,10 +60,10 @@ function hashOf(text: string, key: KeyObject | undefined): string {
 }
 
 /**
- * Whether the service has what is wanted, by the fingerprints of both: in the fields to be filled it
- * has any value. Staging must compare inside Redis (src/state/lua/agrees.lua), with the row that the
- * ledger has in that very step: one that was read before may be outdated. A test holds both to the same
- * answers for random fingerprints (test/integration/state/agrees.test.ts).
+ * Whether the service has what is wanted, by the fingerprints of both: each field that is to be filled
+ * has a value there. `stage.lua` decides the same for the ledger's row of that very step, since a row that
+ * was read before it may be outdated; test/integration/state/agrees.test.ts draws random fingerprints for
+ * both.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;
