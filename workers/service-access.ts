@@ -74,7 +74,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
           log.error({ reason: reply.reason }, "service.unavailable");
         }
       } else {
-        const failed = await outage.succeeded(crmCode);
+        const failed = await outage.succeeded();
         if (failed !== undefined) {
           log.info({}, "service.recovered");
           void retryNow(runtime, failed).catch(() => {

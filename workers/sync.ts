@@ -161,7 +161,7 @@ export class SyncLoop {
   ): Promise<{ readonly first: FirstJob | undefined } | undefined> {
     const [isFine, first] = await Promise.all([
       may(),
-      lane === "live" ? this.#bringHighestForward(unfit) : undefined,
+      lane === "live" ? this.#bringForward(unfit) : undefined,
     ]);
     return isFine ? { first } : undefined;
   }
@@ -247,8 +247,8 @@ export class SyncLoop {
     if (next.kind === "later") await pointers.retryBeforeBulk(job);
   }
 
-  /** Serves the record with the highest demand first (see demand.ts). @returns its job, if it was first. */
-  async #bringHighestForward(unfit: ReadonlySet<string>): Promise<FirstJob | undefined> {
+  /** Serves a record first (demand.ts, and #prepare). @returns its job, if it was first. */
+  async #bringForward(unfit: ReadonlySet<string>): Promise<FirstJob | undefined> {
     const { demand, pointers } = this.#runtime;
     for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {
       const [place, first] = await Promise.all([

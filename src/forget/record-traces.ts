@@ -72,6 +72,7 @@ export class Records {
       keys.terminations,
       keys.heldTerminations,
       keys.history("crmCode", crmCode),
+      keys.outageSuspects,
     ];
   }
 }

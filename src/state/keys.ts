@@ -66,7 +66,7 @@ export interface Keys {
   readonly outageHere: string;
   /** Hash crmCode → its failures, of those that count towards an outage. */
   readonly outageRecords: string;
-  /** Sorted set crmCode → when its request failed last; of an outage that another record ended; expires. */
+  /** Sorted set crmCode → when its request failed last: records of an outage that has ended; expires. */
   readonly outageSuspects: string;
   /** Set for one probe pause after a record was answered 403; `due` until one process probes. */
   readonly probeAsked: string;

@@ -31,7 +31,10 @@ const HERE_MS = 120_000;
 const FAILURES = 5;
 const FAILURES_OF_RECORD = 2;
 
-/** For how long a record that failed in an outage which another record ended is a suspect, ms. */
+/**
+ * A record that failed in an outage which has ended is a suspect until its change has ended (retried.ts), or
+ * until it has not failed for so long, ms.
+ */
 const SUSPECT_MS = 3_600_000;
 
 const NO_RECORDS: ReadonlySet<string> = new Set();
@@ -103,13 +106,12 @@ export class Outage {
 
   /**
    * The service has given a usable reply.
-   * @param crmCode of the record whose reply it is.
    * @returns the records to be tried again now, when an outage ends with it; undefined when none does.
    */
-  async succeeded(crmCode: string): Promise<readonly string[] | undefined> {
+  async succeeded(): Promise<readonly string[] | undefined> {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return undefined;
-    const again = await this.#ended(this.#keys, [crmCode, SUSPECT_MS]);
+    const again = await this.#ended(this.#keys, [SUSPECT_MS]);
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
     this.#pausedUntil = 0;

@@ -30,12 +30,14 @@ export interface MostRetried extends FailedTry {
 export class RetriedRecords {
   readonly #redis: Redis;
   readonly #keys: readonly string[];
+  readonly #suspects: string;
   readonly #waiting: readonly string[];
   readonly #failed: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = [keys.retried, keys.retriedDetails];
+    this.#suspects = keys.outageSuspects;
     this.#waiting = [keys.unsynced("live"), keys.unsynced("bulk")];
     this.#failed = redisScript(redis, new URL("./lua/retried-failed.lua", import.meta.url));
   }
@@ -44,10 +46,11 @@ export class RetriedRecords {
     await this.#failed(this.#keys, [crmCode, reason, record, MAX_RECORDS]);
   }
 
-  /** The record's change has ended. */
+  /** The record's change has ended, so the service has no fault with it (outage.ts). */
   async ended(crmCode: string): Promise<void> {
     const [tries = "", details = ""] = this.#keys;
-    await this.#redis.pipeline().zrem(tries, crmCode).hdel(details, crmCode).exec();
+    const pipeline = this.#redis.pipeline().zrem(tries, crmCode).hdel(details, crmCode);
+    await pipeline.zrem(this.#suspects, crmCode).exec();
   }
 
   /** Forgets records that do not wait any more: a newer event has ended their change. */

@@ -12,7 +12,7 @@
 -- Only a failed try makes the pause longer. Requests that were in flight when the outage began also
 -- fail, twenty at once: counted, they would turn a blip of a second into a pause of a minute.
 --
--- A suspect, which has failed in an outage that the reply to another record ended, makes none: the
+-- A suspect has failed in an outage that has ended, and is tried still. It makes no other one: the
 -- service may have a fault with that record alone.
 --
 -- KEYS  1 outage  2 outage:records: crmCode -> failures since the last usable reply

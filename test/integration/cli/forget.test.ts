@@ -86,7 +86,10 @@ async function fill(crmCode: string): Promise<void> {
   await pointers.add([{ crmCode, lane: "live" }]);
   await demand.changed([{ crmCode, lane: "live" }]);
   await retried.failed(crmCode, { reason: "server_error", record: "hash" });
-  await outage.failed("server_error", crmCode);
+  for (let n = 0; n < 5; n += 1) await outage.failed("connection_refused", crmCode);
+  expect(await outage.succeeded()).toContain(crmCode);
+  await outage.failed("connection_refused", crmCode);
+  expect(await redis.zscore(stores.keys.outageSuspects, crmCode)).not.toBeNull();
   await inbox.redrive(`c:${crmCode}`);
   await inbox.push([
     personEvent(crmCode),

@@ -2,6 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { Outage } from "../../../src/state/outage.ts";
+import { RetriedRecords } from "../../../src/state/retried-records.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -59,14 +60,14 @@ it("what was in flight when it began makes its pauses no longer", async () => {
 
 it("ends with the first usable reply, even of a process that never failed itself", async () => {
   const healthy = new Outage(redis, keys);
-  await healthy.succeeded("another");
+  await healthy.succeeded();
   await begin(new Outage(redis, keys));
   expect(await healthy.current()).toMatchObject({ reason: "timeout" });
   await endPause();
   expect(await healthy.waitMs()).toBe(0);
   const records = [1, 2, 3, 4, 5].map((failure) => `record ${failure}`);
-  expect((await healthy.succeeded("another"))?.toSorted()).toEqual(records);
-  expect(await healthy.succeeded("another")).toBeUndefined();
+  expect((await healthy.succeeded())?.toSorted()).toEqual(records);
+  expect(await healthy.succeeded()).toBeUndefined();
   expect(await healthy.current()).toBeUndefined();
   expect(await healthy.waitMs()).toBe(0);
 });
@@ -100,7 +101,7 @@ it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (
   expect(await healthy.current()).toBeUndefined();
   now.ms = 3000;
   expect(await failing.waitMs()).toBe(0);
-  await failing.succeeded("another");
+  await failing.succeeded();
   for (let n = 1; n <= 4; n += 1) await failing.failed(reason, "r");
   expect(await failing.waitMs()).toBe(0);
 });
@@ -115,7 +116,7 @@ it("records that fail while no other is sent are no outage; a third one shows th
   // The pauses grow from the shortest one.
   const { nextTryAt = 0, since = 0 } = (await outage.current()) ?? {};
   expect(nextTryAt - since).toBe(1000);
-  await outage.succeeded("another");
+  await outage.succeeded();
   expect(await redis.exists(keys.outage, keys.outageRecords)).toBe(0);
 });
 
@@ -140,7 +141,7 @@ it("records that fail again and again beside others make no second outage, and w
   const outage = new Outage(redis, keys);
   await begin(outage);
   expect(await outage.unfitForTry()).toEqual(new Set([1, 2, 3, 4, 5].map((n) => `record ${n}`)));
-  expect(await outage.succeeded("another")).toHaveLength(5);
+  expect(await outage.succeeded()).toHaveLength(5);
   for (let round = 0; round < 3; round += 1) {
     for (let n = 1; n <= 5; n += 1) {
       expect(await outage.failed("server_error", `record ${n}`)).toBe(false);
@@ -152,8 +153,17 @@ it("records that fail again and again beside others make no second outage, and w
   for (let n = 1; n <= 5; n += 1) await outage.failed("server_error", `new ${n}`);
   await outage.failed("server_error", "record 1");
   expect(await outage.unfitForTry()).toContain("record 2");
-  const again = await outage.succeeded("record 2");
+  const again = await outage.succeeded();
   expect(again?.toSorted()).toEqual([1, 2, 3, 4, 5].map((n) => `new ${n}`));
-  expect(await redis.zscore(keys.outageSuspects, "record 2")).toBeNull();
   expect(await redis.pttl(keys.outageSuspects)).toBeGreaterThan(0);
+});
+
+it("the same records make a second outage, if their changes have ended since the first", async () => {
+  const outage = new Outage(redis, keys);
+  const retried = new RetriedRecords(redis, keys);
+  await begin(outage);
+  for (const record of (await outage.succeeded()) ?? []) await retried.ended(record);
+  expect(await redis.exists(keys.outageSuspects)).toBe(0);
+  await begin(outage);
+  expect(await outage.succeeded()).toHaveLength(5);
 });
