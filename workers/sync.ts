@@ -205,6 +205,8 @@ export class SyncLoop {
   ): Promise<void> {
     const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
+    // A worker that has met a limit asks no more until it would have ended, also when somebody has removed it.
+    (this.#worker as unknown as { limitUntil: number }).limitUntil = 0;
     const getting = this.#worker.getNextJob(token, { block: false });
     getting.catch(() => {}); // awaited below
     // By then BullMQ has asked for the job.

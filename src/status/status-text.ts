@@ -96,7 +96,7 @@ function drainedText({ at, backlog, bulk, terminations }: Status): string {
   }
   if (waitingIn(backlog) > 0) {
     const isPaused = bulk.paused !== null && bulk.waiting > 0;
-    return `unknown while ${isPaused ? "bulk is paused" : "sending is stopped"}`;
+    return `unknown while ${isPaused ? "bulk is paused" : "sending is stopped or limited"}`;
   }
   return terminations.held > 0 ? "now, but for held terminations" : "now, nothing waits";
 }

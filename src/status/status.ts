@@ -8,7 +8,7 @@ import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { bulkStatusOf, type BulkStatus } from "./bulk.ts";
-import { unfinished } from "./backlog.ts";
+import { unfinished, waitingIn } from "./backlog.ts";
 import type { Finding } from "./finding.ts";
 import { findingsIn } from "./findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
@@ -42,7 +42,7 @@ export interface Status {
     readonly toFetch: number;
     /** Records that wait for a retry. */
     readonly retrying: number;
-    /** null while nothing waits, and while sending is stopped or bulk is paused: the end is unknown. */
+    /** null while nothing waits, and while sending is stopped or limited or bulk is paused: the end is unknown. */
     readonly drainedAt: string | null;
   };
   readonly bulk: BulkStatus;
@@ -209,8 +209,8 @@ function laneOf({ now, oldest, unsynced }: Readings, lane: Lane): LaneBacklog {
 }
 
 function drainTime(readings: Readings): string | null {
-  const at = drainedAt(readings);
-  return at === undefined || at === readings.now ? null : iso(at);
+  const at = waitingIn(readings) === 0 ? undefined : drainedAt(readings);
+  return at === undefined ? null : iso(at);
 }
 
 /** Every name of the closed set, 0 included, so that readers of the JSON find all of them. */

@@ -200,7 +200,8 @@ export function drainedAt(readings: Readings): number | undefined {
 
 /** When so many requests will have been sent, ms; undefined while that cannot be estimated. */
 export function sentAt(readings: Readings, requests: Waiting): number | undefined {
-  const { lastRetryAt, quota } = readings;
-  const isUnknown = !quota.hasSent || stopsIn(readings).some(({ endsByItself }) => !endsByItself);
+  const { lastRetryAt, limited, quota } = readings;
+  const stops = stopsIn(readings).some(({ endsByItself }) => !endsByItself);
+  const isUnknown = !quota.hasSent || limited.length > 0 || stops;
   return isUnknown ? undefined : Math.max(quota.drainedAt(requests), lastRetryAt);
 }

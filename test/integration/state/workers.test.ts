@@ -80,7 +80,9 @@ it.each(Object.entries(HELD_BACK))(
     expect(permits).toBe(3);
     await release(runtime);
     // Nothing is staged for it: the job only ends.
-    await waitFor(async () => (await pointers.queue.getWaitingCount()) === 0, { what: "it runs" });
+    await waitFor(async () => (await pointers.queue.getJobCountByTypes()) === 0, {
+      what: "it runs",
+    });
   },
 );
 
