@@ -92,8 +92,8 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
       body: body.toString(),
     });
     const result = classify(response);
-    if (result.kind === "missing") {
-      return { kind: "client_error", reason: "HTTP 404 from the token endpoint" };
+    if (result.kind === "not_found") {
+      return { kind: "client_error", reason: `HTTP ${result.status} from the token endpoint` };
     }
     if (result.kind !== "found") return result;
     const { access_token: issued, expires_in: life } = result.body;
@@ -153,7 +153,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
           kind: "client_error",
           reason: `HTTP ${status} with a web page; is this the address of the API?`,
         }
-      : { kind: "missing", ...(code !== undefined && { code }) };
+      : { kind: "not_found", status, body, ...(code !== undefined && { code }) };
   }
   if (status === 429 || (status === 403 && LIMIT_CODES.has(code ?? ""))) {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };

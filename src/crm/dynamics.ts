@@ -79,10 +79,7 @@ export const dynamics: CrmConnector = {
       if (!/^[0-9a-f-]{36}$/.test(recordId)) return { kind: "missing" };
       const result = await api.get(`${setAddress(api, object)}(${recordId})`, access.headers);
       // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
-      if (result.kind === "missing" && !NO_RECORD.has(result.code ?? "")) {
-        return noTable(object, result.code);
-      }
-      return toFetchedRecord(result, "modifiedon");
+      return toFetchedRecord(result, "modifiedon", ({ code = "" }) => NO_RECORD.has(code));
     },
   },
 
@@ -95,7 +92,7 @@ export const dynamics: CrmConnector = {
       const address = setAddress(api, object);
       // A query fails for a column that the table does not have: one record shows all of them.
       const one = await api.get(`${address}?$top=1`, access.headers);
-      if (one.kind === "missing") return noTable(object, one.code);
+      if (one.kind === "not_found") return noTable(object, one.code);
       if (one.kind !== "found") return one;
       const { value } = one.body;
       if (!Array.isArray(value)) return NO_LIST;

@@ -11,7 +11,14 @@ import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { NO_LIST, toPage, type ListedPage, type NotListed } from "./record-lister.ts";
-import { addressOf, toFetchedRecord, type ApiResult, type RecordApi } from "./record-reader.ts";
+import {
+  addressOf,
+  notAboutRecord,
+  toFetchedRecord,
+  type FetchedRecord,
+  type NotFound,
+  type RecordApi,
+} from "./record-reader.ts";
 import { jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -55,18 +62,14 @@ export const espocrm: CrmConnector = {
 
   reader: {
     needs: ["ESPOCRM_URL", "ESPOCRM_API_KEY"],
-    async fetchRecord(api, object, recordId) {
-      const result = await readRecord(api, object, recordId);
-      // Events of EspoCRM carry our clock's time, which its own times cannot be compared with.
-      return toFetchedRecord(result, undefined);
-    },
+    fetchRecord: readRecord,
   },
 
   lister: {
     needs: ["ESPOCRM_URL", "ESPOCRM_API_KEY"],
     pauseMs: 50,
     async open(api, object, fields) {
-      const first = await listAfter(api, object, undefined, 1);
+      const first = await listPage(api, object, { maxSize: 1 });
       if (first.kind !== "page") return first;
       const [listed] = first.records;
       const whole = listed && (await readRecord(api, object, listed.id));
@@ -74,11 +77,13 @@ export const espocrm: CrmConnector = {
       // Lists leave out fields of several values, such as emailAddressData.
       const isPart =
         whole?.kind === "found" &&
-        [...fields].some((name) => name in whole.body && !(name in (listed?.record ?? {})));
+        [...fields].some((name) => name in whole.record && !(name in (listed?.record ?? {})));
       return {
         kind: "listing",
         page: (cursor) =>
-          isPart ? readEach(api, object, cursor) : listAfter(api, object, cursor, RECORDS_A_PAGE),
+          isPart
+            ? readEach(api, object, cursor)
+            : listPage(api, object, { after: cursor, maxSize: RECORDS_A_PAGE }),
       };
     },
   },
@@ -92,24 +97,53 @@ const READ_A_PAGE = 20;
 
 const headersOf = (api: RecordApi) => ({ "x-api-key": api.setting("ESPOCRM_API_KEY") });
 
-const readRecord = (api: RecordApi, object: string, recordId: string): Promise<ApiResult> =>
-  api.get(addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object, recordId), headersOf(api));
-
-/**
- * The records with the next higher ids. Pages by offset would leave out records when one of an
- * earlier page is deleted meanwhile.
- */
-async function listAfter(
+async function readRecord(
   api: RecordApi,
   object: string,
-  after: string | undefined,
-  maxSize: number,
+  recordId: string,
+): Promise<FetchedRecord> {
+  const url = addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object, recordId);
+  const result = await api.get(url, headersOf(api));
+  if (result.kind === "not_found") return confirmMissing(api, object, recordId, result);
+  // Events of EspoCRM carry our clock's time, which its own times cannot be compared with.
+  return toFetchedRecord(result, undefined, () => false);
+}
+
+/** EspoCRM's 404 has no body, so a gateway's looks like it: an empty list is EspoCRM's own answer. */
+async function confirmMissing(
+  api: RecordApi,
+  object: string,
+  recordId: string,
+  answer: NotFound,
+): Promise<FetchedRecord> {
+  const page = await listPage(api, object, { id: recordId, maxSize: 1 });
+  switch (page.kind) {
+    case "page":
+      if (page.records.length === 0 && page.total === 0) return { kind: "missing" };
+      return notAboutRecord(answer);
+    case "not_found":
+    case "not_a_list":
+      return notAboutRecord(answer);
+    default:
+      return page;
+  }
+}
+
+/**
+ * The records with the next higher ids, or the record with one id. Pages by offset would leave out
+ * records when one of an earlier page is deleted meanwhile.
+ */
+async function listPage(
+  api: RecordApi,
+  object: string,
+  { after, id, maxSize }: { after?: string | undefined; id?: string; maxSize: number },
 ): Promise<ListedPage | NotListed> {
   const query = new URLSearchParams({ maxSize: String(maxSize), orderBy: "id", order: "asc" });
-  if (after !== undefined) {
-    query.set("where[0][type]", "greaterThan");
+  const value = after ?? id;
+  if (value !== undefined) {
+    query.set("where[0][type]", after === undefined ? "equals" : "greaterThan");
     query.set("where[0][attribute]", "id");
-    query.set("where[0][value]", after);
+    query.set("where[0][value]", value);
   }
   const url = `${addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object)}?${query.toString()}`;
   const result = await api.get(url, {
@@ -133,7 +167,7 @@ async function readEach(
   object: string,
   after: string | undefined,
 ): Promise<ListedPage | NotListed> {
-  const page = await listAfter(api, object, after, READ_A_PAGE);
+  const page = await listPage(api, object, { after, maxSize: READ_A_PAGE });
   if (page.kind !== "page") return page;
   const records: { id: string; record: Json }[] = [];
   for (const { id } of page.records) {
@@ -141,8 +175,8 @@ async function readEach(
     // It was deleted meanwhile.
     if (whole.kind === "missing") continue;
     if (whole.kind !== "found") return whole;
-    if (textOf(whole.body["id"]) !== id) return NO_LIST;
-    records.push({ id, record: whole.body });
+    if (textOf(whole.record["id"]) !== id) return NO_LIST;
+    records.push({ id, record: whole.record });
   }
   return { ...page, records };
 }

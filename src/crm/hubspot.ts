@@ -6,7 +6,7 @@ import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { toPage } from "./record-lister.ts";
-import { addressOf, toFetchedRecord } from "./record-reader.ts";
+import { addressOf, toFetchedRecord, type NotFound } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
@@ -59,7 +59,7 @@ export const hubspot: CrmConnector = {
       const result = await api.get(`${base}?${query.toString()}`, {
         authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
       });
-      return toFetchedRecord(result, "updatedAt");
+      return toFetchedRecord(result, "updatedAt", isAboutRecord);
     },
   },
 
@@ -92,6 +92,15 @@ export const hubspot: CrmConnector = {
     },
   },
 };
+
+/** Its 404 about a record that it does not have has no category, unless the id is not a number. */
+function isAboutRecord({ code, body }: NotFound): boolean {
+  if (!isObject(body) || body["status"] !== "error") return false;
+  if (code === "OBJECT_NOT_FOUND") return true;
+  return (
+    textOf(body["correlationId"]) !== "" && /^resource not found$/i.test(textOf(body["message"]))
+  );
+}
 
 const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
 

@@ -1,6 +1,12 @@
 /** Lists all records of an object through a CRM's API, page by page. */
 import { isObject, textOf, type Json } from "./json-value.ts";
-import { isReadable, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
+import {
+  isReadable,
+  type ApiResult,
+  type NotFound,
+  type NotRead,
+  type RecordApi,
+} from "./record-reader.ts";
 
 export interface RecordLister {
   /** Variables without which nothing can be listed. */
@@ -34,7 +40,10 @@ export interface ListedPage {
 }
 
 /** `not_a_list`: an answer that is not what the CRM answers; asked again, it would be the same. */
-export type NotListed = NotRead | { readonly kind: "not_a_list"; readonly reason: string };
+export type NotListed =
+  | NotFound
+  | NotRead
+  | { readonly kind: "not_a_list"; readonly reason: string };
 
 export interface ListedRecord {
   readonly id: string;

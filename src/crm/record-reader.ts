@@ -24,7 +24,18 @@ export interface RecordApi {
 
 export type ApiResult =
   | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
+  | NotFound
   | NotRead;
+
+/** HTTP 404 or 410, from the API or from something before it: a gateway without a route answers so too. */
+export interface NotFound {
+  readonly kind: "not_found";
+  readonly status: number;
+  /** The API's own name of the error, if it has one. */
+  readonly code?: string;
+  /** Parsed JSON; undefined when it is not JSON. */
+  readonly body: unknown;
+}
 
 export type FetchedRecord =
   | {
@@ -33,20 +44,35 @@ export type FetchedRecord =
       /** When it was last changed, by the CRM's clock; undefined where the CRM does not say. */
       readonly modifiedAt: string | undefined;
     }
+  /** The CRM itself says that it has no such record, or none that we may see. */
+  | { readonly kind: "missing" }
   | NotRead;
 
 export type NotRead =
-  /** Deleted, or not visible to us. `code` is the API's own name of the error, if it has one. */
-  | { readonly kind: "missing"; readonly code?: string }
   | { readonly kind: "throttled"; readonly retryAfterMs: number }
   | { readonly kind: "client_error" | "unavailable"; readonly reason: string };
 
-/** @param modifiedAt name of the field that holds the time of the record's last change. */
-export function toFetchedRecord(result: ApiResult, modifiedAt: string | undefined): FetchedRecord {
+/**
+ * @param modifiedAt name of the field that holds the time of the record's last change.
+ * @param isAboutRecord whether a 404 is the CRM's own answer about a record that it does not have.
+ */
+export function toFetchedRecord(
+  result: ApiResult,
+  modifiedAt: string | undefined,
+  isAboutRecord: (answer: NotFound) => boolean,
+): FetchedRecord {
+  if (result.kind === "not_found") {
+    return isAboutRecord(result) ? { kind: "missing" } : notAboutRecord(result);
+  }
   if (result.kind !== "found") return result;
   const time = modifiedAt === undefined ? undefined : timeOf(result.body[modifiedAt]);
   return { kind: "found", record: result.body, modifiedAt: time };
 }
+
+export const notAboutRecord = ({ status, code }: NotFound): NotRead => ({
+  kind: "client_error",
+  reason: `HTTP ${status} ${code ?? "without the CRM's error code"}, which does not say that the record is deleted`,
+});
 
 /** Whether it can be the name of an object or the id of a record in a CRM's API. */
 export const isReadable = (name: string): boolean => /^[\w-]{1,255}$/.test(name);

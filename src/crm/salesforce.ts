@@ -37,6 +37,9 @@ const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
 /** Copies of one record for all records that a change is about, bytes. */
 const MAX_COPIED = 64 * 1024 * 1024;
 
+/** Errors about a record that was deleted, or that the app may not see. */
+const NO_RECORD: ReadonlySet<string> = new Set(["NOT_FOUND", "ENTITY_IS_DELETED"]);
+
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
 
@@ -88,7 +91,8 @@ export const salesforce: CrmConnector = {
       if (!("headers" in access)) return access;
       const base = api.setting("SALESFORCE_URL");
       const url = addressOf(base, `${DATA}/sobjects`, object, recordId);
-      return toFetchedRecord(await api.get(url, access.headers), "SystemModstamp");
+      const result = await api.get(url, access.headers);
+      return toFetchedRecord(result, "SystemModstamp", ({ code = "" }) => NO_RECORD.has(code));
     },
   },
 

@@ -57,7 +57,7 @@ async function listPages(list: ObjectToList, from: ObjectProgress): Promise<Obje
       continue;
     }
     // The CRM may not know the cursor any more: the list begins again, once.
-    const isRefused = page.kind === "client_error" || page.kind === "missing";
+    const isRefused = page.kind === "client_error" || page.kind === "not_found";
     if (!isRefused || cursor === undefined || restarts > 0) throw failure(list, page);
     file.restart(object);
     progress = file.progress(object);
@@ -120,7 +120,7 @@ async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
         if (failures === TRIES) throw failure(list, answer);
         await pause(retryDelay(failures, retryBaseMs, Math.random));
         break;
-      case "missing":
+      case "not_found":
       case "client_error":
       case "not_a_list":
         refusals += 1;
@@ -138,7 +138,7 @@ function failure({ crm, file, object }: ObjectToList, answer: NotListed): TryLat
 
 function whyOf(answer: NotListed): string {
   switch (answer.kind) {
-    case "missing":
+    case "not_found":
       return "HTTP 404: it has no such object, or its credentials may not read it. --object names the one to list, if the mapping has objects of other sources";
     case "throttled":
       return `it allows no request for ${Math.ceil(answer.retryAfterMs / 60_000)} minutes (429)`;

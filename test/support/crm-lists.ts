@@ -111,8 +111,9 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     if (id !== undefined) return one && ok(one);
     const maxSize = Number(query.get("maxSize"));
     if (maxSize > 200) return { status: 403, body: {} };
-    const after = query.get("where[0][value]") ?? "";
-    const rest = all.filter((record) => String(record["id"]) > after);
+    const value = query.get("where[0][value]") ?? "";
+    const isOne = query.get("where[0][type]") === "equals";
+    const rest = all.filter(({ id: found }) => (isOne ? found === value : String(found) > value));
     const list = rest.slice(0, Math.min(pageSize, maxSize)).map((record) => {
       return pick(
         record,

@@ -204,7 +204,12 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const standIn: StandIn = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    list: { records: new Map(), pageSize: 1000, lies: {} },
+    // EspoCRM lists a record's object also when it has none of it.
+    list: {
+      records: new Map(crm.name === "espocrm" ? [["Contact", []]] : []),
+      pageSize: 1000,
+      lies: {},
+    },
     reads: [],
     tokens: 0,
     faults: [],

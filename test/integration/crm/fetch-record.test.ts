@@ -93,6 +93,25 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(other.standIn.reads).toHaveLength(0);
   });
 
+  test.for([
+    { status: 404, headers: { "content-type": "text/plain" }, body: "404 page not found\n" },
+    { status: 404, body: "" },
+    { status: 404, body: "{}" },
+    { status: 404, body: '{"message":"no Route matched with those values"}' },
+    { status: 404, body: '{"status":"error","message":"no such service"}' },
+    { status: 410, body: '{"error":"gone"}' },
+  ])("a gateway's $status $body is not a deletion", async (fault) => {
+    await using opened = await open(crm);
+    // EspoCRM's list is asked too.
+    opened.standIn.faults.push(fault, fault);
+    expect(await opened.read()).toEqual({
+      kind: "client_error",
+      reason: expect.stringMatching(
+        `^HTTP ${fault.status} .*, which does not say that the record is deleted$`,
+      ) as unknown,
+    });
+  });
+
   test("no subject leaves the API's path", async () => {
     await using opened = await open(crm);
     const names = [crm.object, ...HOSTILE_NAMES];
@@ -149,13 +168,36 @@ describe.for(CRM_APIS)("$name", (crm) => {
 });
 
 test("Dynamics: a 404 for an unknown table is an error, not a deletion", async () => {
-  const crm = CRM_APIS.find(({ name }) => name === "dynamics");
-  if (crm === undefined) throw new Error("no dynamics");
-  await using opened = await open(crm);
+  await using opened = await open(apiOf("dynamics"));
   const body = '{"error":{"code":"0x8006088a","message":"Resource not found for the segment"}}';
   opened.standIn.faults.push({ status: 404, body });
   expect(await opened.read("cw_party")).toEqual({
     kind: "client_error",
-    reason: "HTTP 404 0x8006088a for cw_parties",
+    reason: "HTTP 404 0x8006088a, which does not say that the record is deleted",
   });
 });
+
+test("HubSpot: its 404 about an unknown number has no category", async () => {
+  await using opened = await open(apiOf("hubspot"));
+  const body = '{"status":"error","message":"resource not found","correlationId":"019db0fe-7069"}';
+  opened.standIn.faults.push({ status: 404, body });
+  expect(await opened.read()).toEqual({ kind: "missing" });
+});
+
+test("EspoCRM: a record that its list has is not deleted, whatever answers 404", async () => {
+  const crm = apiOf("espocrm");
+  await using opened = await open(crm);
+  const record = JSON.parse(crm.record) as Record<string, unknown>;
+  opened.standIn.list.records.set(crm.object, [{ ...record, id: "0" }, record]);
+  opened.standIn.faults.push({ status: 404, body: "" });
+  expect(await opened.read()).toMatchObject({ kind: "client_error" });
+  opened.standIn.list.records.set(crm.object, [{ ...record, id: "0" }]);
+  opened.standIn.faults.push({ status: 404, body: "" });
+  expect(await opened.read()).toEqual({ kind: "missing" });
+});
+
+function apiOf(name: CrmApiCase["name"]): CrmApiCase {
+  const crm = CRM_APIS.find((one) => one.name === name);
+  if (crm === undefined) throw new Error(`no ${name}`);
+  return crm;
+}
