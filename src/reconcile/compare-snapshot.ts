@@ -48,6 +48,8 @@ export interface Outlook {
   /** Requests that the plan needs. */
   readonly requests: number;
   readonly terminations: number;
+  /** Those of them that TERMINATE_LIMIT would hold for a person, if the plan began now. */
+  readonly held: number;
   readonly remaining: number;
   readonly limit: number;
   /** When the plan would be carried out, if it began now, ms. */
@@ -191,10 +193,13 @@ async function outlookOf(
   const readings = await takeReadings(stores);
   const requests = requestsFor(work, terminateMissing, mapping.keeps);
   const { live, bulk } = waitingRequests(readings);
+  const terminations = terminationsIn(summary, terminateMissing);
+  const { counted, limit } = readings.terminations;
   return {
     spent,
     requests,
-    terminations: terminationsIn(summary, terminateMissing),
+    terminations,
+    held: Math.max(0, terminations - Math.max(0, limit - counted)),
     remaining: readings.quota.remaining,
     limit: readings.quota.limit,
     endsAt: requests === 0 ? undefined : readings.quota.drainedAt({ live, bulk: bulk + requests }),

@@ -4,6 +4,7 @@ import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { BulkChanges } from "../state/bulk-changes.ts";
 import type { BulkPause, BulkPauses } from "../state/bulk-pause.ts";
+import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import type { Accepted } from "../sync/accept-event.ts";
@@ -29,6 +30,7 @@ export interface FeedView {
     readonly reconciliations: Reconciliations;
     readonly bulkPauses: Pick<BulkPauses, "current">;
     readonly bulkChanges: Pick<BulkChanges, "drop">;
+    readonly heldTerminations: Pick<HeldTerminations, "among">;
   };
   /** Adds pointer jobs for what was staged. */
   readonly point: (staged: readonly Accepted[]) => Promise<void>;
@@ -46,13 +48,19 @@ export interface Applied {
   readonly waiting: number;
 }
 
+/** A change that was staged, and has not ended as far as is known. */
+interface Waiting {
+  readonly entry: PlanEntry;
+  /** It was staged by an earlier run. */
+  readonly isRecalled: boolean;
+}
+
 export class Feed {
   readonly #apply: FeedView;
   readonly #plan: OpenPlan;
   readonly #count: PlanCount;
   #batch: { entry: PlanEntry; applied: AppliedEntry }[] = [];
-  /** What was staged, and not seen on the service. */
-  #waiting: readonly PlanEntry[] = [];
+  #waiting: readonly Waiting[] = [];
   #recalled: PlanEntry[] = [];
   #isPaused = false;
   #hasBegun = false;
@@ -83,7 +91,8 @@ export class Feed {
     if (this.#recalled.length < RECALLED && !isLast) return;
     const codes = await this.#apply.stores.staged.unsynced(this.#recalled.map(({ code }) => code));
     const waiting = new Set(codes);
-    this.#waiting = [...this.#waiting, ...this.#recalled.filter(({ code }) => waiting.has(code))];
+    const recalled = this.#recalled.filter(({ code }) => waiting.has(code));
+    this.#await(recalled, { isRecalled: true });
     this.#recalled = [];
   }
 
@@ -101,11 +110,16 @@ export class Feed {
     await this.#note("done");
   }
 
+  #await(entries: readonly PlanEntry[], { isRecalled }: Pick<Waiting, "isRecalled">): void {
+    this.#waiting = [...this.#waiting, ...entries.map((entry) => ({ entry, isRecalled }))];
+  }
+
   async #flush(): Promise<void> {
     const batch = this.#batch;
     for (const { entry, applied } of batch) this.#count.carriedOut(entry, applied.outcome);
     const staged = batch.filter(({ applied }) => applied.staged !== undefined);
-    this.#waiting = [...this.#waiting, ...staged.map(({ entry }) => entry)];
+    const entries = staged.map(({ entry }) => entry);
+    this.#await(entries, { isRecalled: false });
     this.#batch = [];
     // After a crash before this line the batch is carried out again, which changes nothing; after it,
     // the sweep adds the jobs. What was staged since the plan was cancelled goes with the rest of it.
@@ -120,7 +134,7 @@ export class Feed {
   /** Waits until at most so many changes wait, and for the end of a pause of the lane bulk. */
   async #wait(most: number): Promise<void> {
     for (;;) {
-      await this.#leaveOutSent();
+      await this.#leaveOutEnded();
       await this.#requireUncancelled();
       // What was staged before the pause may have been promoted: then nothing is left to wait for.
       const isPaused = await this.#notePause();
@@ -129,12 +143,19 @@ export class Feed {
     }
   }
 
-  async #leaveOutSent(): Promise<void> {
+  async #leaveOutEnded(): Promise<void> {
     if (this.#waiting.length === 0) return;
-    const codes = await this.#apply.stores.staged.unsynced(this.#waiting.map(({ code }) => code));
+    const { heldTerminations, staged } = this.#apply.stores;
+    const codes = await staged.unsynced(this.#waiting.map(({ entry }) => entry.code));
     if (codes.length === this.#waiting.length) return;
     const unsynced = new Set(codes);
-    this.#waiting = this.#waiting.filter(({ code }) => unsynced.has(code));
+    const ended = this.#waiting.filter(({ entry }) => !unsynced.has(entry.code));
+    this.#waiting = this.#waiting.filter(({ entry }) => unsynced.has(entry.code));
+    // Whether TERMINATE_LIMIT holds a termination turns out when it would be sent.
+    const held = new Set(await heldTerminations.among(ended.map(({ entry }) => entry.code)));
+    for (const { entry, isRecalled } of ended) {
+      if (held.has(entry.code)) this.#count.held(isRecalled);
+    }
     await this.#note("running");
     this.#apply.onProgress(this.applied);
   }
@@ -153,7 +174,8 @@ export class Feed {
 
   /** False when the plan was cancelled. */
   #isNoted(state: "running" | "done"): Promise<boolean> {
-    const note = this.#count.note(this.#plan, state, this.#waiting);
+    const waiting = this.#waiting.map(({ entry }) => entry);
+    const note = this.#count.note(this.#plan, state, waiting);
     return this.#apply.stores.reconciliations.note(note);
   }
 

@@ -33,7 +33,13 @@ export class PlanCount {
     this.outcomes[outcome] += 1;
   }
 
-  /** What is to be noted now. A difference is repaired when its change does not wait any more. */
+  /** A change that was staged is held for a person instead of sent. */
+  held(isOfEarlierRun: boolean): void {
+    this.outcomes.held += 1;
+    if (!isOfEarlierRun) this.outcomes.sent -= 1;
+  }
+
+  /** What is to be noted now. A difference is repaired when its change does not wait any more, or is held. */
   note(
     { entries, header }: OpenPlan,
     state: PlanNote["state"],

@@ -51,6 +51,13 @@ export class HeldTerminations {
     );
   }
 
+  /** Those of these records that are held. */
+  async among(crmCodes: readonly string[]): Promise<string[]> {
+    if (crmCodes.length === 0) return [];
+    const scores = await this.#redis.zmscore(this.#keys.heldTerminations, ...crmCodes);
+    return crmCodes.filter((_, n) => scores[n] !== null);
+  }
+
   /** All of them, a page at a time, in no order. */
   async *all(): AsyncGenerator<HeldTermination> {
     let cursor = "0";

@@ -71,6 +71,33 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   expect(await actsOf("change")).toBe(100);
 });
 
+test("terminations beyond the limit are announced, and reported as held", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(
+    dir,
+    codes(0, 30).map((n) => person(n)),
+  );
+  const env = envFor(sandbox, { DATA_DIR: dir.path, TERMINATE_LIMIT: "2" });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(codes(0, 25).map((n) => person(n))));
+  await using daemon = await startDaemon(env);
+
+  const terminate = [file, "--terminate-missing"];
+  const found = await reconcile(env, terminate);
+  expect(found.out).toContain("3 of the 5 terminations will be held for a person");
+  const { out, err } = await reconcile(env, [...terminate, "--apply", "--yes", "--json"]);
+  const [compared, applied] = out.split("\n").map((line) => JSON.parse(line) as Fields);
+  expect(compared, err).toMatchObject({ terminations: 5, held: 3 });
+  expect(applied).toMatchObject({ applied: { sent: 2, held: 3 } });
+  await waitUntilSettled(daemon);
+  expect(await sandbox.requests()).toMatchObject({ "update 200": 2 });
+  const { findings, terminations } = await daemon.status();
+  expect(terminations).toMatchObject({ held: 3 });
+  expect(findings.map(({ says }) => says)).toContainEqual(
+    expect.stringMatching(/^3 terminations are held/),
+  );
+});
+
 const CSV_MAPPING = `version: 1
 name: kartei
 objects:

@@ -92,12 +92,17 @@ function detailsOf({ fields, reasons }: Summary): string[] {
 }
 
 function outlookLines(outlook: Outlook, { apply, planned, stop }: PrintOptions): string[] {
-  const { spent, requests, terminations, remaining, limit, endsAt } = outlook;
+  const { spent, requests, terminations, held, remaining, limit, endsAt } = outlook;
   const quota = `${counted(spent, "request")} spent; ${remaining} of ${limit} left in this hour`;
   if (requests === 0) return [`nothing to do. ${quota}`];
   const end = endsAt === undefined ? "" : `, done at ${clockTime(endsAt)} if it begins now`;
   const ending = terminations > 0 ? `, ${counted(terminations, "termination")} among them` : "";
   const lines = [`${counted(requests, "request")} needed${ending}${end}. ${quota}`];
+  if (held > 0) {
+    lines.push(
+      `${held} of the ${counted(terminations, "termination")} will be held for a person: they are beyond TERMINATE_LIMIT (crmsync held list)`,
+    );
+  }
   if (stop === undefined && planned !== undefined) {
     lines.push(`plan of ${counted(planned.entries, "change")}: ${planned.file}`);
     if (apply === undefined) {
