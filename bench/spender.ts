@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { takeTimeFrom } from "../src/ops/redis-script.ts";
 import { createServiceClient } from "../src/service/client.ts";
 import { createDemand } from "../src/quota/demand.ts";
-import { createQuota, type QuotaOptions } from "../src/quota/quota.ts";
+import { createQuota, type QuotaLimits } from "../src/quota/quota.ts";
 import { quotaKeys } from "../src/quota/quota-keys.ts";
 import { keysOf } from "../src/state/keys.ts";
 import { RedisClock } from "../src/state/redis-clock.ts";
@@ -15,7 +15,7 @@ import type { Lane } from "../src/sync/lane.ts";
 export interface Orders {
   readonly redisUrl: string;
   readonly serviceUrl: string;
-  readonly quota: Omit<QuotaOptions, "redis" | "log" | "onPause">;
+  readonly quota: QuotaLimits;
   /** `endless`: there is always something to send; `waiting`: the records that wait in Redis. */
   readonly work: "endless" | "waiting";
   readonly lane: Lane;
@@ -51,7 +51,12 @@ await clock.measure();
 setInterval(() => void clock.measure().catch(() => {}), MEASURE_MS).unref();
 takeTimeFrom(() => clock.nowIfKnown());
 const say = (_: object, message: string) => send({ log: message });
-const quota = createQuota({ ...orders.quota, redis, log: { info: say, warn: say } });
+const quota = createQuota({
+  ...orders.quota,
+  redis,
+  setsLimits: true,
+  log: { info: say, warn: say },
+});
 const client = createServiceClient({
   baseUrl: orders.serviceUrl,
   token: () => "token",

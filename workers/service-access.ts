@@ -103,6 +103,7 @@ function openObservedService(
 ): OpenService {
   const { config, log, metrics, redis, throttle } = runtime;
   return openService(config, redis, address, {
+    setsLimits: true,
     onExchange({ permit, operation, method, status, durationMs }) {
       requests.set(permit, { method, status, durationMs });
       metrics.countRequest(method, operation, status);

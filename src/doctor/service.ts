@@ -30,7 +30,7 @@ export async function checkService(
   baseUrl: string,
   token: string,
 ): Promise<Check[]> {
-  const checks: Check[] = [];
+  const checks: Check[] = await checkLimit(stores);
   let took = 0;
   const service = openService(
     stores.config,
@@ -65,6 +65,20 @@ export async function checkService(
     // Not awaited: it would wait for a request that hangs.
     void service.close().catch(() => {});
   }
+}
+
+/** The limit of all processes is that of the daemon that was started last. */
+async function checkLimit({ config, quotaState, redis }: Stores): Promise<Check[]> {
+  const { limit } = await readOne(redis, quotaState);
+  const ours = config.QUOTA_PER_HOUR;
+  if (limit === ours) return [];
+  return [
+    warn(
+      "quota",
+      `QUOTA_PER_HOUR is ${ours} here, and ${limit} where a daemon was started last: ${limit} is in force`,
+      "Run the command with the daemon's configuration, or restart the daemon with the new value.",
+    ),
+  ];
 }
 
 function lateReply(error: unknown): Check {

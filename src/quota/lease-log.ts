@@ -32,6 +32,8 @@ export interface LeaseLog {
 export interface LeaseLogOptions {
   readonly id: string;
   readonly limit: number;
+  /** False: a limit that is in Redis stays. */
+  readonly setsLimit: boolean;
   readonly windowMs: number;
   /** How long after its window a lease ends by itself, ms. */
   readonly holdMs: number;
@@ -87,7 +89,9 @@ export function createLeaseLog(
 
   return {
     // A new limiter takes over the settings in Redis; a changed limit must be written explicitly.
-    ready: limiter.ready().then(() => limiter.updateSettings({ maxConcurrent: options.limit })),
+    ready: limiter
+      .ready()
+      .then(() => options.setsLimit && limiter.updateSettings({ maxConcurrent: options.limit })),
 
     take: () =>
       hold(1, lasting, (end, id) => {

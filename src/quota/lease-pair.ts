@@ -22,6 +22,7 @@ export interface LeasePairOptions {
   readonly hourMs: number;
   readonly burst: number;
   readonly burstMs: number;
+  readonly setsLimits: boolean;
 }
 
 /** How long a slot of the burst waits for one of the hour, when both were asked for at once, ms. */
@@ -41,7 +42,7 @@ export class LeasePair {
   #trustedFrom = 0;
 
   constructor(options: LeasePairOptions, onError: (error: unknown) => void) {
-    const { perHour, hourMs, burst, burstMs } = options;
+    const { perHour, hourMs, burst, burstMs, setsLimits } = options;
     const { hourHoldMs, burstHoldMs } = holdsOf(options);
     const keys = quotaKeys(options.prefix);
     this.redis = new LeaseRedis({
@@ -68,7 +69,7 @@ export class LeasePair {
       });
       limiter.on("error", onError);
       const freshMs = holdMs * FRESH_PART;
-      const log = { id, limit, windowMs, holdMs, freshMs, onError };
+      const log = { id, limit, setsLimit: setsLimits, windowMs, holdMs, freshMs, onError };
       return createLeaseLog(limiter, this.redis, log);
     };
     this.hour = openLog(keys.hour, perHour, hourMs, hourHoldMs);

@@ -34,6 +34,8 @@ export interface QuotaLimits {
 export interface QuotaOptions extends QuotaLimits {
   /** Only its options are used: the quota opens a connection of its own. */
   readonly redis: Redis;
+  /** Whether its limits are to hold for all processes; else those do that a process has set before. */
+  readonly setsLimits: boolean;
   readonly log?: QuotaLog;
   /** Called when a reply to this process stops all processes. */
   readonly onPause?: (reason: "throttled") => void;

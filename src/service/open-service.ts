@@ -25,16 +25,22 @@ export interface ServiceObserver {
   readonly log?: QuotaOptions["log"];
 }
 
+export interface ServiceOptions extends ServiceObserver {
+  /** A daemon's limits hold for all processes; a command may have been given others. */
+  readonly setsLimits?: true;
+}
+
 /** @param redis only its options are used: the quota opens connections of its own. */
 export function openService(
   config: Config,
   redis: Redis,
   { baseUrl, token }: ServiceAddress,
-  { onExchange, onPause, log }: ServiceObserver = {},
+  { setsLimits, onExchange, onPause, log }: ServiceOptions = {},
 ): OpenService {
   const quota = createQuota({
     ...quotaLimits(config),
     redis,
+    setsLimits: setsLimits === true,
     ...(log && { log }),
     ...(onPause && { onPause }),
   });

@@ -42,6 +42,12 @@ it("finds no problem, with one request", async () => {
   expect(checks.filter(({ result }) => result === "fail")).toEqual([]);
   expect(code).toBe(0);
   expect((await total()) - before).toBe(1);
+  const other = await doctor({ ...env, QUOTA_PER_HOUR: "500" });
+  expect(other.of("quota")).toMatchObject({
+    result: "warn",
+    says: expect.stringMatching(/^QUOTA_PER_HOUR is 500 here, and 1000 where/) as string,
+  });
+  expect((await daemon.status()).quota.limit).toBe(1000);
   const names = checks.map(({ name }) => name);
   for (const name of [
     "redis version",

@@ -150,6 +150,17 @@ test("A changed limit applies from the next start on, and spent requests stay co
   expect((await larger.quota.state()).limit).toBe(60);
 });
 
+test("A command with another limit takes that of the daemon", async () => {
+  const daemon = await openQuota({ ...LONG, perHour: 20 });
+  const command = await openQuota({ ...LONG, perHour: 500, setsLimits: false }, daemon.prefix);
+  expect((await command.quota.state()).limit).toBe(20);
+  await spend(command.quota, 20);
+  expect(await daemon.quota.state()).toMatchObject({ limit: 20, remaining: 0 });
+  // Without a daemon before it, its own limit holds.
+  const alone = await openQuota({ ...LONG, perHour: 500, setsLimits: false });
+  expect((await alone.quota.state()).limit).toBe(500);
+});
+
 test("Custom limits: 5000 in an hour, 50 in ten seconds", async () => {
   const custom = { perHour: 5000, hourMs: 3_600_000, burst: 50, burstMs: 10_000 };
   const { quota } = await openQuota(custom);

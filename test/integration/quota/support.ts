@@ -4,12 +4,17 @@ import { startFleet, type Spender } from "../../../bench/fleet.ts";
 import { startReceiver, strictest, type Receiver } from "../../../bench/receiver.ts";
 import type { Message, Orders } from "../../../bench/spender.ts";
 import { createDemand } from "../../../src/quota/demand.ts";
-import { createQuota, type Quota, type QuotaOptions } from "../../../src/quota/quota.ts";
+import {
+  createQuota,
+  type Quota,
+  type QuotaLimits,
+  type QuotaOptions,
+} from "../../../src/quota/quota.ts";
 import type { Permit, ReplyHeaders } from "../../../src/quota/permit.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-export type Limits = Omit<QuotaOptions, "redis" | "log" | "onPause" | "prefix">;
+export type Limits = Omit<QuotaLimits, "prefix">;
 
 /** An hour of eight seconds. */
 export const SHORT: Limits = {
@@ -33,7 +38,7 @@ export function openRedis(url = inject("redisUrl")): Redis {
  * one: under a shorter one a permit becomes too old on a busy machine.
  */
 export async function openQuota(
-  limits: Partial<Limits> = {},
+  limits: Partial<Limits & Pick<QuotaOptions, "setsLimits">> = {},
   prefix = uniquePrefix(),
   redis = openRedis(),
 ) {
@@ -43,6 +48,7 @@ export async function openQuota(
   const quota: Quota = createQuota({
     ...SHORT,
     burstMs: 5000,
+    setsLimits: true,
     ...limits,
     prefix,
     redis,
