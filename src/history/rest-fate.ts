@@ -3,6 +3,7 @@ import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
+import { provesAbsence } from "../state/ledger.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DeadStep, EventStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
@@ -79,7 +80,7 @@ function eventFate(
 
 /** What the ledger says. */
 function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
-  const isWarm = readings.warmUp.state === "done";
+  const isWarm = provesAbsence(readings.warmUp);
   if (crmCode === undefined) {
     return { fate: "uncertain", answer: "to which crmCode it leads is not known" };
   }
@@ -88,7 +89,8 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
       ? { fate: "not_on_service", answer: "the service does not have it" }
       : {
           fate: "uncertain",
-          answer: "whether the service has it is not known: the ledger is cold",
+          answer:
+            "whether the service has it is not known: the ledger is cold, or its listing was empty",
         };
   }
   const proven = `last proven at ${clockTime(row.provedAt)}`;
