@@ -1,5 +1,7 @@
 /** The reader of a pipe may leave before the end, as in `crmsync … | head -1`. */
 
+const EXIT_FAILED = 1;
+
 /** Whether an output failed only because its reader has left. */
 export const isClosedPipe = (error: unknown): boolean =>
   (error as NodeJS.ErrnoException | undefined)?.code === "EPIPE";
@@ -12,7 +14,11 @@ export const isClosedPipe = (error: unknown): boolean =>
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: Error) => {
-      if (!isClosedPipe(error)) throw error;
+      if (isClosedPipe(error)) return;
+      if (stream === process.stdout) {
+        process.stderr.write(`crmsync: stdout cannot be written: ${error.message}\n`);
+      }
+      process.exit(EXIT_FAILED);
     });
   }
 }

@@ -1,26 +1,16 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
-import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
 import { SingleBar } from "cli-progress";
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import type { Lane } from "../sync/lane.ts";
 import { printable } from "../ops/printable.ts";
-import { UserError } from "../ops/user-error.ts";
+import { linesOf, type TextFile } from "./text-lines.ts";
 
 /** How many invalid lines are reported one by one. */
 const MAX_REPORTED = 20;
 
 /** The bar is drawn again after so many lines. */
 const LINES_PER_DRAWING = 500;
-
-export interface EventFile {
-  readonly input: Readable;
-  /** Undefined: not known. */
-  readonly bytes: number | undefined;
-}
 
 /** The event of one line, and how it was written. */
 export interface LineEvent {
@@ -39,25 +29,13 @@ export interface ReadOptions {
   readonly take: (line: LineEvent) => string | undefined | Promise<undefined>;
 }
 
-/** @throws UserError when the file cannot be read. */
-export async function openEventFile(file: string): Promise<EventFile> {
-  if (file === "-") return { input: process.stdin, bytes: undefined };
-  try {
-    const { size } = await stat(file);
-    return { input: createReadStream(file), bytes: size };
-  } catch (error) {
-    throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
-  }
-}
-
 /** Takes the event of each line; the lines without a valid one are reported on stderr. @returns their number. */
-export async function readEventLines(file: EventFile, options: ReadOptions): Promise<number> {
+export async function readEventLines(file: TextFile, options: ReadOptions): Promise<number> {
   const bar = progressBar(file, options.doing);
   let invalid = 0;
   let number = 0;
   try {
-    const lines = createInterface({ input: file.input, crlfDelay: Number.POSITIVE_INFINITY });
-    for await (const line of lines) {
+    for await (const line of linesOf(file)) {
       number += 1;
       if (number % LINES_PER_DRAWING === 0) bar.draw(number);
       if (line.trim() === "") continue;
@@ -95,7 +73,7 @@ function problemOf(
 }
 
 /** How much of the file is read, on a terminal. */
-function progressBar({ input, bytes }: EventFile, doing: string) {
+function progressBar({ input, bytes }: TextFile, doing: string) {
   if (!process.stderr.isTTY || bytes === undefined) return { draw() {}, stop() {} };
   const bar = new SingleBar({
     format: `${doing} [{bar}] {percentage}% · {lines} lines · {eta_formatted} left`,

@@ -7,8 +7,11 @@ import { Replication } from "../state/replication.ts";
 import { Sealing } from "../state/sealing.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
+import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
-import { openEventFile, readEventLines, type LineEvent } from "./event-lines.ts";
+import { readEventLines, type LineEvent } from "./event-lines.ts";
+import { openTextFile } from "./text-lines.ts";
 
 /** Events sent to Redis in one round trip. */
 const CHUNK = 500;
@@ -35,7 +38,7 @@ with its number and skips it; the other events are pushed, and the exit code is 
 
 async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const config = readConfig();
-  const file = await openEventFile(name);
+  const file = await openTextFile(name);
   const redis = await connectOnce(config);
   const clock = new RedisClock(redis, keysOf(config.QUEUE_PREFIX));
   await clock.measure();
@@ -60,6 +63,12 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     });
     await flush();
     await new Replication(redis, warnOfReplica).confirm();
+  } catch (error) {
+    if (!isRedisTrouble(error)) throw error;
+    const { says, runbook } = redisTrouble(error);
+    throw new UserError(
+      `${says} any more: ${totals.accepted} events were accepted, or some more. Push the same file again, none counts twice; see ${runbook}`,
+    );
   } finally {
     await inbox.close();
     redis.disconnect();

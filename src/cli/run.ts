@@ -4,6 +4,7 @@ import { MappingError } from "../mapping/mapping.ts";
 import { DataDirInUse } from "../ops/data-dir.ts";
 import { NoRedisServer } from "../ops/find-redis-server.ts";
 import { printableLines } from "../ops/printable.ts";
+import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { StateVersionError } from "../state/state-version.ts";
@@ -36,11 +37,14 @@ function endOnWrongUsage(command: Command): void {
 /** A second try ends the same way: the configuration or the installation must change. */
 const UNWORKABLE = [ConfigError, MappingError, StateVersionError, UnknownKey];
 
-/** Errors that a user can correct are printed without a stack. */
+/** Errors that a user can correct are printed without a stack, also those of files, ports and Redis. */
 function messageOf(error: unknown): string {
   const expected = [...UNWORKABLE, UserError, DataDirInUse, NoRedisServer];
   if (!(error instanceof Error)) return String(error);
-  return expected.some((kind) => error instanceof kind)
-    ? error.message
-    : (error.stack ?? error.message);
+  if (expected.some((kind) => error instanceof kind)) return error.message;
+  if (isRedisTrouble(error)) {
+    const { says, runbook } = redisTrouble(error);
+    return `${says} (${error.message}); see ${runbook}`;
+  }
+  return "syscall" in error ? error.message : (error.stack ?? error.message);
 }

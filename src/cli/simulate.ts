@@ -8,7 +8,8 @@ import { reportLines } from "../simulate/report-text.ts";
 import { reportOf } from "../simulate/report.ts";
 import { simulate, type Settings } from "../simulate/simulate.ts";
 import { Choice } from "./choice.ts";
-import { openEventFile, readEventLines } from "./event-lines.ts";
+import { readEventLines } from "./event-lines.ts";
+import { openTextFile } from "./text-lines.ts";
 import { wholeNumber } from "./whole-number.ts";
 
 /** Time of a request unless it is given: a service on the same continent. */
@@ -67,7 +68,7 @@ async function run(name: string, options: SimulateOptions): Promise<void> {
 }
 
 async function readLoad(name: string): Promise<{ load: Load; invalid: number }> {
-  const file = await openEventFile(name);
+  const file = await openTextFile(name);
   const source = name === "-" ? "standard input" : name;
   const events = new EventLoad();
   let valid = 0;

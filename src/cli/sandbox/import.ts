@@ -1,7 +1,6 @@
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
 import type { Command } from "commander";
 import { importRelations } from "../../sandbox/transfer.ts";
+import { linesOf, openTextFile } from "../text-lines.ts";
 import { administer } from "./administration.ts";
 import type { Work } from "./administration.ts";
 
@@ -18,8 +17,7 @@ export function addImportCommand(sandbox: Command): void {
 
 const importAll: Work = async ({ administration, tenant, store, print }, [file]) => {
   const tenantId = administration.tenantId(tenant);
-  const input = file === "-" ? process.stdin : createReadStream(file!);
-  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+  const lines = linesOf(await openTextFile(file!));
   const result = await importRelations(store, tenantId, lines, administration.values(tenant));
   for (const { line, problems } of result.invalid) {
     console.error(`line ${line}: ${problems.join("; ")}`);
