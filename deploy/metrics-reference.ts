@@ -49,7 +49,6 @@ export const IDLE: Readings = {
     state: "done",
     cursor: undefined,
     relations: 0,
-    listedAt: undefined,
     coldSince: undefined,
     failure: undefined,
   },

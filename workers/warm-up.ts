@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListReply } from "../src/service/reply.ts";
-import { provesAbsence, RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
+import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/ledger-row.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -45,12 +45,10 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
   });
 }
 
-/** A cold ledger is tried again once per hour window, and so is one whose listing was empty. */
-function isDue(warmUp: WarmUp, hourMs: number): boolean {
-  const { state, coldSince, cursor, listedAt } = warmUp;
+/** A cold ledger is tried again once per hour window. */
+function isDue({ state, coldSince }: WarmUp, hourMs: number): boolean {
   if (state === "cold") return Date.now() - (coldSince ?? 0) > hourMs;
-  if (state !== "done" || cursor !== undefined) return true;
-  return !provesAbsence(warmUp) && Date.now() - (listedAt ?? 0) > hourMs;
+  return state !== "done";
 }
 
 async function pauseOrContinueCold(

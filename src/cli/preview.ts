@@ -6,7 +6,6 @@ import { openService } from "../service/open-service.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { fingerprintWith } from "../sync/fingerprint.ts";
-import { provesAbsence } from "../state/ledger.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
@@ -155,7 +154,7 @@ async function openView(
     known: async (crmCode) =>
       (await stores.ledger.row(crmCode)) ??
       // After a complete warm-up, what is not in the ledger is not on the service.
-      rowWithoutProof(provesAbsence(await stores.ledger.warmUp())),
+      rowWithoutProof((await stores.ledger.warmUp()).state === "done"),
     ask: service && ((crmCode) => service.read(crmCode)),
     async close() {
       await service?.close();

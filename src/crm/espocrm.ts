@@ -124,9 +124,7 @@ async function confirmMissing(
     case "not_found":
     case "not_a_list":
       return notAboutRecord(answer);
-    case "throttled":
-    case "client_error":
-    case "unavailable":
+    default:
       return page;
   }
 }

@@ -12,7 +12,6 @@ import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-eve
 import type { DeadReason } from "../sync/dead-letter.ts";
 import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import { provesAbsence } from "../state/ledger.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
@@ -40,7 +39,7 @@ interface KnownRecord {
 export async function openRedriveView(stores: Stores, mapping: Mapping): Promise<RedriveView> {
   const { clock, keyring, ledger, staged, tenantLists } = stores;
   const areKnown = await tenantLists.reload();
-  const warm = provesAbsence(await ledger.warmUp());
+  const warm = (await ledger.warmUp()).state === "done";
   return {
     mapping,
     lists: areKnown ? tenantLists.current() : undefined,

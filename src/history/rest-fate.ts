@@ -3,7 +3,6 @@ import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
-import { provesAbsence } from "../state/ledger.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DeadStep, EventStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
@@ -80,7 +79,7 @@ function eventFate(
 
 /** What the ledger says. */
 function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
-  const isWarm = provesAbsence(readings.warmUp);
+  const isWarm = readings.warmUp.state === "done";
   if (crmCode === undefined) {
     return { fate: "uncertain", answer: "to which crmCode it leads is not known" };
   }
@@ -89,8 +88,7 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
       ? { fate: "not_on_service", answer: "the service does not have it" }
       : {
           fate: "uncertain",
-          answer:
-            "whether the service has it is not known: the ledger is cold, or its listing was empty",
+          answer: "whether the service has it is not known: the ledger is cold",
         };
   }
   const proven = `last proven at ${clockTime(row.provedAt)}`;

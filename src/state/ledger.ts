@@ -15,17 +15,11 @@ export interface WarmUp {
   /** Where listing continues; undefined: at the start. */
   readonly cursor: string | undefined;
   readonly relations: number;
-  /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
-  readonly listedAt: number | undefined;
   /** Since when changes are sent without it, ms. */
   readonly coldSince: number | undefined;
   /** Why the last listing failed, as the client names it; undefined when it did not fail. */
   readonly failure: string | undefined;
 }
-
-/** Whether a record without a row is absent from the service; as lua/proves-absence.lua has it. */
-export const provesAbsence = ({ state, relations, cursor }: WarmUp): boolean =>
-  state === "done" && relations > 0 && cursor === undefined;
 
 /** After this long without a sign of its process, another one may take the warm-up over, ms. */
 const LEASE_MS = 10_000;
@@ -99,7 +93,6 @@ export class Ledger {
       state: (field["state"] as WarmUp["state"] | undefined) ?? "new",
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
-      listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
       failure: field["failure"],
     }));

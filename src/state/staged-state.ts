@@ -189,13 +189,13 @@ export class StagedStates {
       ...(lockKey === undefined ? [] : [lockKey]),
     ];
     const reply = await this.#take(keys, [crmCode, token, holdMs]);
-    const [kind, second = "", isAbsent = "", kept = ""] = reply.slice(0, 4).map(String);
+    const [kind, second = "", warmUp = "", kept = ""] = reply.slice(0, 4).map(String);
     if (kind === "locked") return undefined;
     if (kind === undefined) return { kind: "nothing" };
     if (kind === "paused") return { kind };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
-    const warm = isAbsent === "1";
+    const warm = warmUp === "done";
     try {
       const keeps = keepsIn(kept);
       const fields = await this.#readFields(crmCode, reply.slice(4));

@@ -31,7 +31,7 @@ export interface EarlierFields {
 
 /**
  * The row of a relation of which nothing was ever proven.
- * @param warm whether the service has listed relations: one without a row is then not on the service.
+ * @param warm whether the service was listed: a relation without a row is then not on the service.
  */
 export const rowWithoutProof = (warm: boolean): LedgerRow => ({
   exists: warm ? false : undefined,

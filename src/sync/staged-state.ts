@@ -98,7 +98,7 @@ export interface TakenState {
   readonly late: boolean;
   /** The ledger's row before it was taken; undefined when there was none. */
   readonly row: LedgerRow | undefined;
-  /** Whether the service has listed relations: without a row, this one is then not on the service. */
+  /** Whether the ledger is warm: without a row, the relation is then not on the service. */
   readonly warm: boolean;
 }
 

@@ -26,8 +26,6 @@ import { waitFor } from "../support/wait-for.ts";
 
 type Env = Record<string, string>;
 
-const NO_RELATIONS = { status: 200, body: '{"businessRelations":[],"nextCursor":null}' };
-
 interface Setup {
   readonly sandbox: SandboxProcess;
   readonly proxy: ServiceProxy;
@@ -74,34 +72,6 @@ const countOf = ({ requests }: ServiceProxy, crmCode: string, method?: string): 
   requests.filter((one) => isAbout(crmCode, one) && (method ?? one.method) === one.method).length;
 
 const CODES = ["a", "b", "c"];
-
-it("an empty list makes no deletion superfluous, and the service is listed again", async () => {
-  await using sandbox = await startSandbox();
-  await using proxy = await startServiceProxy(sandbox.url);
-  const service = { url: proxy.url, token: sandbox.token };
-  await using before = await startDaemon(envFor(service));
-  await push(before, [personEvent("a"), personEvent("b")]);
-  await waitUntilSettled(before);
-  before.process.kill("SIGTERM");
-  await before.process.ended;
-
-  proxy.answer = ({ path }) => (path.includes("?") ? NO_RELATIONS : undefined);
-  const env = envFor(service, { QUOTA_HOUR_MS: "12000" });
-  await using daemon = await startDaemon(env);
-  await waitUntilReady(daemon);
-  await push(daemon, [deleted("a"), deleted("never there")]);
-  await waitUntilSettled(daemon);
-  expect((await sandbox.relations()).get("a")).toMatchObject({ relationStatus: "terminated" });
-  proxy.answer = () => undefined;
-  await waitFor(async () => (await daemon.status()).ledger.relations === 2, {
-    what: "the service is listed again",
-  });
-  // From now on, a deletion of what was not listed costs no request.
-  const sent = proxy.requests.length;
-  await push(daemon, [deleted("nor this")]);
-  await waitUntilSettled(daemon);
-  expect(proxy.requests).toHaveLength(sent);
-});
 
 it("a proxy's 404 pages lose no deletion and no change", () =>
   withProxy({}, async ({ sandbox, proxy, daemon, env }) => {

@@ -29,7 +29,6 @@
 --   needsJob  1 when no job of the record waited; it is added in this step
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
---- @include "proves-absence.lua"
 --- @include "count-out.lua"
 --- @include "agrees.lua"
 --- @include "note-step.lua"
@@ -119,7 +118,7 @@ local function stage(KEYS, ARGV)
 
   -- A state that the ledger proves needs no request, however long the quota is exhausted.
   local absent = (row and row.e == 0) or
-    (not row and provesAbsence(KEYS[3]))
+    (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
   -- While an earlier request may still take effect (lt), what is proven must be verified later:
   -- take.
   local known = (row and row.e ~= -1 and not row.u) or (not row and absent)

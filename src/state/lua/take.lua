@@ -6,11 +6,10 @@
 -- Returns { 'locked' } when another worker has that lock; {} when nothing is staged, or only a
 -- person may release it; { 'paused' } when it is a bulk change and an operator has paused that
 -- lane; { 'busy', until } while another worker holds the record; or { 'taken', row ('': none),
--- 1 if a record without a row is absent, kept fields of the mapping ('': none), field, value ... }.
+-- state of the warm-up ('done': warm), kept fields of the mapping ('': none), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
---- @include "proves-absence.lua"
 if KEYS[7] and redis.call('GET', KEYS[7]) ~= token then return { 'locked' } end
 if not s.v or s.hv == s.v then return {} end
 if s.l == 'bulk' and redis.call('EXISTS', KEYS[6]) == 1 then return { 'paused' } end
@@ -19,11 +18,11 @@ if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } 
 -- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This
 -- state may then be on the service, so nothing older may follow it: move the watermark too.
 local before = redis.call('HGET', KEYS[2], crmCode)
-local warm = provesAbsence(KEYS[3])
-local row = before and cjson.decode(before) or { e = warm and 0 or -1, s = now }
+local warm = redis.call('HGET', KEYS[3], 'state') or ''
+local row = before and cjson.decode(before) or { e = warm == 'done' and 0 or -1, s = now }
 -- In a cold ledger a restored "no row" would mean "absent" once the warm-up ends, even if the
 -- listing has met this relation: restore a row that says "unknown".
-local restored = before or (warm and '' or cjson.encode(row))
+local restored = before or (warm == 'done' and '' or cjson.encode(row))
 row.u = 1
 row.w = s.o
 row.wf, row.ws = nil, nil
@@ -32,7 +31,7 @@ redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
 -- What was read of the service is for this run alone: another one must not send it again later.
 redis.call('HDEL', KEYS[1], 't1', 'a1', 'kv', 'kt')
-local reply = { 'taken', before or '', warm and 1 or 0, redis.call('GET', KEYS[5]) or '' }
+local reply = { 'taken', before or '', warm, redis.call('GET', KEYS[5]) or '' }
 for name, value in pairs(s) do
   reply[#reply + 1] = name
   reply[#reply + 1] = value

@@ -6,7 +6,6 @@
 --       3 for how long the caller goes on as the only one that lists, ms
 --       4... crmCode, row, crmCode, row, ...
 -- Returns 1; 0 when the ledger was forgotten meanwhile, or another process has listed this page.
---- @include "../../ops/lua/now.lua"
 if (redis.call('HGET', KEYS[2], 'cursor') or '') ~= ARGV[1] then return 0 end
 for i = 4, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
@@ -22,7 +21,7 @@ end
 redis.call('HINCRBY', KEYS[2], 'relations', (#ARGV - 3) / 2)
 redis.call('HDEL', KEYS[2], 'failure')
 if ARGV[2] == '' then
-  redis.call('HSET', KEYS[2], 'state', 'done', 'at', now)
+  redis.call('HSET', KEYS[2], 'state', 'done')
   redis.call('HDEL', KEYS[2], 'cursor', 'cold')
 else
   redis.call('HSET', KEYS[2], 'cursor', ARGV[2])
