@@ -124,7 +124,9 @@ async function confirmMissing(
     case "not_found":
     case "not_a_list":
       return notAboutRecord(answer);
-    default:
+    case "throttled":
+    case "client_error":
+    case "unavailable":
       return page;
   }
 }

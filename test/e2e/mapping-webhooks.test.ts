@@ -17,6 +17,9 @@ import { envFor } from "../support/tenant-env.ts";
 import { fixture, fixtureText } from "../support/fixtures.ts";
 import { waitFor } from "../support/wait-for.ts";
 
+/** As HubSpot answers about an unknown number. */
+const NOT_FOUND = { status: "error", message: "resource not found", correlationId: "c-1" };
+
 interface StandIn extends AsyncDisposable {
   readonly url: string;
   readonly requests: IncomingMessage[];
@@ -43,7 +46,7 @@ async function standIn(records: Record<string, unknown>): Promise<StandIn> {
     }
     const found = Object.entries(records).find(([end]) => path.endsWith(end));
     response.statusCode = found === undefined ? 404 : 200;
-    response.end(JSON.stringify(found?.[1] ?? { error: "not found" }));
+    response.end(JSON.stringify(found?.[1] ?? NOT_FOUND));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
