@@ -49,6 +49,7 @@ export const IDLE: Readings = {
     state: "done",
     cursor: undefined,
     relations: 0,
+    listedAt: undefined,
     coldSince: undefined,
     failure: undefined,
   },

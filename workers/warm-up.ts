@@ -8,6 +8,7 @@ import type { ListReply } from "../src/service/reply.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/ledger-row.ts";
+import { addPointers } from "./report-accepted.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
@@ -45,10 +46,12 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
   });
 }
 
-/** A cold ledger is tried again once per hour window. */
-function isDue({ state, coldSince }: WarmUp, hourMs: number): boolean {
+/** A cold ledger is tried again once per hour window, and an empty list is requested again. */
+function isDue(warmUp: WarmUp, hourMs: number): boolean {
+  const { state, coldSince, cursor, listedAt = 0, relations } = warmUp;
   if (state === "cold") return Date.now() - (coldSince ?? 0) > hourMs;
-  return state !== "done";
+  if (state !== "done" || cursor !== undefined) return true;
+  return relations === 0 && Date.now() - listedAt > hourMs;
 }
 
 async function pauseOrContinueCold(
@@ -74,18 +77,38 @@ async function listFrom(
   const { keptFields, keyring, ledger, log } = runtime;
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const acquire = () => access.quota.acquire("live", signal);
+  const asOf = new Date(runtime.clock.now()).toISOString();
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
     const rows = reply.relations.map(
       (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,
     );
+    await makeUpForDeletions(runtime, reply.relations, asOf);
     if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
     page = reply.nextCursor;
   }
   const { relations } = await ledger.warmUp();
   log.info({ relations }, "ledger.warm");
   return "done";
+}
+
+/** Stages deletions that were left out because an earlier list was empty; before the page is written. */
+async function makeUpForDeletions(
+  runtime: Runtime,
+  relations: Extract<ListReply, { kind: "page" }>["relations"],
+  asOf: string,
+): Promise<void> {
+  const { ledger, log, staged } = runtime;
+  const active = relations.filter(({ relationStatus }) => relationStatus !== "terminated");
+  const leftOut = await ledger.doubtAssumed(active.map(({ crmCode }) => crmCode));
+  if (leftOut.length === 0) return;
+  log.warn({ relations: leftOut.length }, "ledger.list_was_empty");
+  const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
+  for (const code of leftOut) {
+    const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
+    await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
+  }
 }
 
 async function listingFailed(

@@ -170,6 +170,10 @@ export const LOG_EVENTS = {
   ],
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
+  "ledger.list_was_empty": [
+    "The service lists relations that an earlier, empty list lacked: the deletions that it made superfluous are sent.",
+    "`relations` are to be terminated.",
+  ],
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "reconcile.began": [

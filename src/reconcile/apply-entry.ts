@@ -79,7 +79,7 @@ export async function applyRecord(
 
 /** A relation that the CRM does not have any more: it ends with the fields that the service has. */
 export async function applyTermination(
-  { code, was }: PlanEntry,
+  { code, was }: Pick<PlanEntry, "code" | "was">,
   asOf: string,
   stores: EntryStores,
 ): Promise<AppliedEntry> {

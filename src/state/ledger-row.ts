@@ -18,6 +18,8 @@ interface StoredRow {
   /** Order of the earlier fields, and the status of the event of the watermark. */
   wf?: string;
   ws?: "terminated" | "active";
+  /** Assumed to be absent because a list was empty, when the record was deleted (stage.lua). */
+  a?: 1;
   /** When it was last proven, ms. */
   s: number;
 }

@@ -15,6 +15,8 @@ export interface WarmUp {
   /** Where listing continues; undefined: at the start. */
   readonly cursor: string | undefined;
   readonly relations: number;
+  /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
+  readonly listedAt: number | undefined;
   /** Since when changes are sent without it, ms. */
   readonly coldSince: number | undefined;
   /** Why the last listing failed, as the client names it; undefined when it did not fail. */
@@ -27,7 +29,7 @@ const LEASE_MS = 10_000;
 /** How often the process that warms the ledger must call `claimWarmUp`, ms. */
 export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 
-/** Rows in one script that heals: Redis does nothing else meanwhile. */
+/** Rows in one script that heals or doubts: Redis does nothing else meanwhile. */
 const HEAL_BATCH = 1000;
 
 export class Ledger {
@@ -40,6 +42,7 @@ export class Ledger {
   readonly #forgetRow: RedisScript<number>;
   readonly #keepWatermarks: RedisScript<number>;
   readonly #heal: RedisScript<number>;
+  readonly #doubtAssumed: RedisScript<string[]>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -54,6 +57,7 @@ export class Ledger {
       new URL("./lua/keep-watermarks.lua", import.meta.url),
     );
     this.#heal = redisScript(redis, new URL("./lua/heal-ledger.lua", import.meta.url));
+    this.#doubtAssumed = redisScript(redis, new URL("./lua/doubt-assumed.lua", import.meta.url));
   }
 
   /** Undefined when the ledger has no row of this crmCode. */
@@ -84,6 +88,19 @@ export class Ledger {
     return healed;
   }
 
+  /**
+   * Doubts what was assumed of these relations, which the service has, after an empty list.
+   * @returns those whose deletion was left out for that reason
+   */
+  async doubtAssumed(crmCodes: readonly string[]): Promise<string[]> {
+    const leftOut: string[] = [];
+    for (let from = 0; from < crmCodes.length; from += HEAL_BATCH) {
+      const batch = crmCodes.slice(from, from + HEAL_BATCH);
+      leftOut.push(...(await this.#doubtAssumed([this.#keys.ledger], batch)));
+    }
+    return leftOut;
+  }
+
   warmUp(): Promise<WarmUp> {
     return readOne(this.#redis, this.warmUpReading());
   }
@@ -93,6 +110,7 @@ export class Ledger {
       state: (field["state"] as WarmUp["state"] | undefined) ?? "new",
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
+      listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
       failure: field["failure"],
     }));

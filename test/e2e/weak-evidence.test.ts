@@ -26,6 +26,8 @@ import { waitFor } from "../support/wait-for.ts";
 
 type Env = Record<string, string>;
 
+const NO_RELATIONS = { status: 200, body: '{"businessRelations":[],"nextCursor":null}' };
+
 interface Setup {
   readonly sandbox: SandboxProcess;
   readonly proxy: ServiceProxy;
@@ -72,6 +74,42 @@ const countOf = ({ requests }: ServiceProxy, crmCode: string, method?: string): 
   requests.filter((one) => isAbout(crmCode, one) && (method ?? one.method) === one.method).length;
 
 const CODES = ["a", "b", "c"];
+
+it("deletions that an empty list made superfluous are sent once the list has the relations", async () => {
+  await using sandbox = await startSandbox();
+  await using proxy = await startServiceProxy(sandbox.url);
+  const service = { url: proxy.url, token: sandbox.token };
+  await using before = await startDaemon(envFor(service));
+  await push(
+    before,
+    [...CODES, "kept"].map((code) => personEvent(code)),
+  );
+  await waitUntilSettled(before);
+  before.process.kill("SIGTERM");
+  await before.process.ended;
+
+  proxy.answer = ({ path }) => (path.includes("?") ? NO_RELATIONS : undefined);
+  await using daemon = await startDaemon(envFor(service, { QUOTA_HOUR_MS: "12000" }));
+  await waitUntilReady(daemon);
+  const sent = proxy.requests.length;
+  await push(daemon, [...CODES, "never there"].map(deleted));
+  await push(daemon, [personEvent("c", { city: "Bern" })]);
+  await waitUntilSettled(daemon);
+  // The last one was restored: its create gets 409.
+  expect(proxy.requests.slice(sent).map(({ method }) => method)).toEqual(["POST", "PUT"]);
+  proxy.answer = () => undefined;
+  await daemon.process.line(/ledger\.list_was_empty/, 60_000);
+  await waitUntilSettled(daemon);
+  const relations = await sandbox.relations();
+  const statusOf = (code: string) => relations.get(code)?.["relationStatus"];
+  expect([...CODES, "kept"].map(statusOf)).toEqual([
+    "terminated",
+    "terminated",
+    "active",
+    "active",
+  ]);
+  expect((await daemon.status()).ledger.relations).toBe(4);
+});
 
 it("a proxy's 404 pages lose no deletion and no change", () =>
   withProxy({}, async ({ sandbox, proxy, daemon, env }) => {

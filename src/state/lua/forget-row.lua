@@ -8,6 +8,6 @@ local known = redis.call('HGET', KEYS[1], ARGV[1])
 if not known then return 0 end
 local row = cjson.decode(known)
 if row.u then return 0 end
-local kept = { e = -1, w = row.w, wf = row.wf, ws = row.ws, s = row.s }
+local kept = { e = -1, w = row.w, wf = row.wf, ws = row.ws, a = row.a, s = row.s }
 redis.call('HSET', KEYS[1], ARGV[1], cjson.encode(kept))
 return 1

@@ -10,7 +10,7 @@ for i = 1, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   local row = known and cjson.decode(known) or { e = -1, s = old.s }
   if old.w and (not row.w or older(row.w, old.w)) then
-    row.w, row.wf, row.ws = old.w, old.wf, old.ws
+    row.w, row.wf, row.ws, row.a = old.w, old.wf, old.ws, old.a
     redis.call('HSET', KEYS[1], ARGV[i], cjson.encode(row))
   end
   redis.call('HDEL', KEYS[2], ARGV[i])
