@@ -54,6 +54,8 @@ const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.pr
   error: "must be an http or https address",
 });
 
+const DATE = z.iso.datetime({ offset: true }).or(z.iso.date());
+
 const variables = {
   REDIS_URL: z
     .string()
@@ -74,9 +76,11 @@ const variables = {
       error: `must end before ${limits.API_PREFIX}, which crmsync adds itself`,
     })
     .optional(),
-  SERVICE_TOKEN_ISSUED_AT: z.iso
-    .datetime({ offset: true, error: "must be an RFC 3339 date and time" })
-    .or(z.iso.date())
+  SERVICE_TOKEN_ISSUED_AT: z
+    .string()
+    .refine((text) => DATE.safeParse(text).success, {
+      error: "must be a date, or an RFC 3339 date and time, as 2026-01-31T09:00:00Z",
+    })
     .optional(),
   QUEUE_PREFIX: z
     .string()

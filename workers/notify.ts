@@ -2,6 +2,8 @@
  * Notifies what has begun and ended (NOTIFY_URL). All processes share one state: whichever looks
  * first queues the messages, and one process at a time sends the oldest. Nothing else waits for it.
  */
+import { once } from "node:events";
+import type { Redis } from "ioredis";
 import { messagesOf, reconciledNotice, type Message } from "../src/notify/message.ts";
 import { openSender, type Sender, type Sent } from "../src/notify/send.ts";
 import { endOf, topicsIn } from "../src/notify/topics.ts";
@@ -22,6 +24,9 @@ import type { Runtime } from "./runtime.ts";
 const EVERY_HOURS = 1 / 720;
 const LEAST_MS = 50;
 
+/** Longest wait for the first connection to Redis, ms. */
+const CONNECT_MS = 2000;
+
 const NOTHING: Polling = { async close() {} };
 
 /**
@@ -31,6 +36,13 @@ const NOTHING: Polling = { async close() {} };
 export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling {
   const sender = openSender(runtime.config);
   return sender === undefined ? NOTHING : startWith(sender, runtime, workable);
+}
+
+/** The first connection takes a moment; a Redis that is away is noticed all the same. */
+async function connected(redis: Redis): Promise<void> {
+  if (redis.status === "ready") return;
+  const waiting = AbortSignal.timeout(CONNECT_MS);
+  await once(redis, "ready", { signal: waiting }).catch(() => {});
 }
 
 function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>): Polling {
@@ -53,10 +65,13 @@ function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>)
     while (!signal.aborted && (await deliver(runtime, notifications, sender, signal)));
   }
 
+  let connecting: Promise<unknown> | undefined = connected(statusRedis);
   const polling = startPolling({
     everyMs,
     rest: runtime.rest,
     async step(signal) {
+      await connecting;
+      connecting = undefined;
       try {
         await step(signal);
         watch.note(undefined);

@@ -17,6 +17,10 @@ export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord 
   const dead = facts.steps.findLast((step): step is Step & DeadStep => step.kind === "dead");
   if (dead !== undefined && (last === undefined || dead.at >= last.at))
     return deadFate(dead, known);
+  const act = facts.steps.findLast(({ kind }) => kind === "act");
+  if (act?.kind === "act" && act.act === "bulk.cancel" && act.at >= (last?.at ?? 0)) {
+    return cancelledFate(act.at, known);
+  }
   const ended = last && eventFate(last, facts, known, shared.whens);
   if (ended !== undefined) return ended;
   if (facts.row !== undefined || facts.steps.length > 0) return known;
@@ -76,6 +80,12 @@ function eventFate(
       return undefined;
   }
 }
+
+const cancelledFate = (at: number, known: FateOfRecord): FateOfRecord => ({
+  fate: known.fate,
+  answer: `its change was dropped by crmsync bulk cancel at ${clockTime(at)}; ${known.answer}`,
+  remedy: "Its next change, or crmsync reconcile, sends it.",
+});
 
 /** What the ledger says. */
 function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
@@ -174,6 +184,9 @@ export const objectOf = ({ event }: EventStep): string => event.subject.split("/
 export function rejectedText({ problems }: Pick<EventStep, "problems">): string {
   if (problems === undefined) return "the reason is not known any more";
   const { fields, reason, rule } = problems;
-  const named = fields.length === 0 ? "" : `: ${fields.join(", ")}`;
-  return `${reason}${named}${rule === undefined ? "" : ` ${rule}`}`;
+  if (rule === undefined)
+    return [reason, ...(fields.length > 0 ? [fields.join(", ")] : [])].join(": ");
+  // The rule is that of the first field.
+  const [first = "the event", ...others] = fields;
+  return `${reason}: ${first} ${rule}${others.length === 0 ? "" : `; also ${others.join(", ")}`}`;
 }

@@ -68,6 +68,7 @@ export function tellStep(step: Step, present: PresentWhens): ToldStep {
 const ACTS: Readonly<Record<string, string>> = {
   "dead.redrive": "a person redrove its dead letter",
   "dead.drop": "a person dropped its dead letter",
+  "bulk.cancel": "a person dropped its change, with the others that waited in the lane bulk",
   "held.release": "a person released its held termination",
   "held.drop": "a person dropped its held termination",
   "ledger.forget": "a person let the ledger forget what the service has of it",

@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
+import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { seenKeys } from "./seen-keys.ts";
 
@@ -18,13 +19,15 @@ export interface Dropped {
 }
 
 export class BulkChanges {
+  readonly #history: Pick<History, "note">;
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #verifyAfterMs: number;
   readonly #cancel: RedisScript<[number, string[]]>;
 
   /** @param verifyAfterMs after how long a request is verified that had no answer. */
-  constructor(redis: Redis, keys: Keys, verifyAfterMs: number) {
+  constructor(redis: Redis, keys: Keys, verifyAfterMs: number, history: Pick<History, "note">) {
+    this.#history = history;
     this.#redis = redis;
     this.#keys = keys;
     this.#verifyAfterMs = verifyAfterMs;
@@ -62,6 +65,9 @@ export class BulkChanges {
       const args = [seen.length, before, Math.ceil(this.#verifyAfterMs), ...batch];
       const [busy, dropped] = await this.#cancel(keys, args);
       found.push({ busy, crmCodes: dropped });
+    }
+    for (const crmCode of found.flatMap((one) => one.crmCodes)) {
+      this.#history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
     }
     return {
       busy: found.reduce((sum, { busy }) => sum + busy, 0),

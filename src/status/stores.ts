@@ -137,7 +137,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     heldTerminations: new HeldTerminations(redis, keys, sealing),
     bulkPauses: new BulkPauses(redis, keys),
-    bulkChanges: new BulkChanges(redis, keys, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS),
+    bulkChanges: new BulkChanges(redis, keys, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS, history),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),

@@ -49,8 +49,27 @@ test("an operator creates a client, rotates its token and removes its address wh
     { name: "acme", environment: "test", perHour: 5, activeTokens: 1 },
     { name: "default", environment: "test", perHour: null, activeTokens: 1 },
   ]);
+  // A limit that is not given stays.
+  await json(["tenant", "limits", "acme", "--burst", "2", "--db", file.path]);
+  expect(await json(["tenant", "list", "--db", file.path])).toMatchObject([
+    { name: "acme", perHour: 5, burst: 2 },
+    { name: "default" },
+  ]);
   await json(["tenant", "remove", "acme", "--db", file.path]);
   expect(await statusOf(sandbox.url, second.token)).toBe(401);
+});
+
+test("import names a folder and a file that is not UTF-8, and accepts a byte order mark", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using _sandbox = await startSandbox({ db: file.path });
+  const imported = async (input: string) => sandboxCommand(["import", input, "--db", file.path]);
+  expect((await imported(dirname(file.path))).stderr.join()).toMatch(/ is a folder: name a file$/);
+  const text = join(dirname(file.path), "relations.ndjson");
+  const relation = `{"type":"Fund","crmCode":"f","name":"F"}\n`;
+  await writeFile(text, relation, "utf16le");
+  expect((await imported(text)).stderr.join()).toMatch(/ is not UTF-8, but probably UTF-16/);
+  await writeFile(text, `\ufeff${relation}`);
+  expect(await imported(text)).toMatchObject({ code: 0, stderr: [] });
 });
 
 test("relations are exported and imported as NDJSON; invalid lines are reported by number", async () => {

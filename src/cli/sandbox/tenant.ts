@@ -17,7 +17,9 @@ export function addTenantCommands(sandbox: Command): void {
   );
   administer(sandbox, withLimits(named(tenant.command("limits"))), setLimits, {
     namesTenant: true,
-  }).description("set a client's own limits; without options, the server's limits apply again");
+  }).description(
+    "set a client's own limits, one or both; without options, the server's limits apply again",
+  );
   administer(sandbox, named(tenant.command("remove")), remove, { namesTenant: true }).description(
     "remove a client and everything of it",
   );
@@ -55,10 +57,24 @@ const list: Work = ({ administration, print }) => {
 
 const setLimits: Work = (session, [name], flags) => {
   const tenant = tenantNamed(session, name!);
-  const limits = limitsIn(flags);
+  const limits = changedLimits(session, tenant, limitsIn(flags));
   session.administration.setLimits(tenant, limits);
   session.print({ ...tenant, ...limits }, [`limits of ${tenant.name} set`]);
 };
+
+/** A limit that is not given stays as it is. */
+function changedLimits(
+  { administration }: Session,
+  { name, environment }: TenantName,
+  given: TenantLimits,
+): TenantLimits {
+  const { perHour, burst } = given;
+  if (perHour === undefined && burst === undefined) return given;
+  const now = administration
+    .tenants()
+    .find((one) => one.name === name && one.environment === environment);
+  return { perHour: perHour ?? now?.perHour ?? undefined, burst: burst ?? now?.burst ?? undefined };
+}
 
 const remove: Work = (session, [name]) => {
   const tenant = tenantNamed(session, name!);

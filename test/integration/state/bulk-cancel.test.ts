@@ -54,6 +54,15 @@ const PROVEN = {
 const cancel = async (stores: Stores) =>
   cancelBulk(stores, await viewCancel(stores), { by: "ada@test" });
 
+test("the history of a dropped change says so", async () => {
+  const stores = newStores();
+  await stage(stores, state("a", 1));
+  await cancel(stores);
+  expect(await stores.history.read({ crmCode: "a" })).toMatchObject([
+    { kind: "act", act: "bulk.cancel" },
+  ]);
+});
+
 test("what waits in the lane is dropped, and nothing else", async () => {
   const stores = newStores();
   const { keys, pointers, redis, staged } = stores;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { fateOf } from "../../../src/history/fate.ts";
+import { rejectedText } from "../../../src/history/rest-fate.ts";
 import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
@@ -189,6 +190,24 @@ describe("what was rejected", () => {
       "on_service",
     );
   });
+});
+
+it("names the rule of the first field, and the other fields", () => {
+  const problems = (fields: string[], rule?: string) => ({
+    problems: { reason: "invalid", fields, rule } as const,
+  });
+  expect(rejectedText(problems(["city", "email"], "is too long"))).toBe(
+    "invalid: city is too long; also email",
+  );
+  expect(rejectedText(problems([], "is no object"))).toBe("invalid: the event is no object");
+  expect(rejectedText(problems(["city", "email"]))).toBe("invalid: city, email");
+});
+
+it("says that a change was dropped with the lane bulk", () => {
+  const act = { kind: "act", act: "bulk.cancel", at: at("10:30:00") } as Step;
+  const { answer: says, remedy } = answer({ steps: [act] }, sharedWith());
+  expect(says).toMatch(/^its change was dropped by crmsync bulk cancel at 2026-11-22T10:30:00Z; /);
+  expect(remedy).toMatch(/reconcile/);
 });
 
 describe("what is settled", () => {
