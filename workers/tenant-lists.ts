@@ -15,8 +15,14 @@ const CHECK_MS = 5000;
 /** For how long one process may be busy requesting before another one may, ms. */
 const CLAIM_MS = 60_000;
 
-/** While no list is known, a failed request is repeated after this pause, doubled up to CLAIM_MS, ms. */
-const FIRST_PAUSE_MS = 4000;
+/**
+ * A failed request is repeated after a pause that doubles from the first to the longest, ms: each costs quota.
+ * While no list is known, events wait for it.
+ */
+const PAUSES_MS = {
+  known: { first: CLAIM_MS, longest: 900_000 },
+  unknown: { first: 4000, longest: 300_000 },
+};
 
 /** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
 const FIRST_WAIT_MS = 3000;
@@ -46,8 +52,10 @@ export function keepTenantLists(
       if (access !== undefined && !(await access.isDenied()) && (await isDue(runtime))) {
         const isFetched = await requestLists(runtime, access, signal);
         failures = isFetched ? 0 : failures + 1;
-        if (!isFetched && (await tenantLists.fetchedAt()) === undefined) {
-          await tenantLists.release(Math.min(CLAIM_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)));
+        if (!isFetched) {
+          const isKnown = (await tenantLists.fetchedAt()) !== undefined;
+          const { first, longest } = PAUSES_MS[isKnown ? "known" : "unknown"];
+          await tenantLists.release(Math.min(longest, first * 2 ** (failures - 1)));
         }
       }
       if (!(await tenantLists.reload())) return;

@@ -122,7 +122,7 @@ export class StoredTenantLists {
 
   /** Lets a process fetch the lists again after a pause. */
   async release(pauseMs: number): Promise<void> {
-    await this.#redis.pexpire(this.#keys.schemaConfigAsking, pauseMs);
+    await this.#write("SET", this.#keys.schemaConfigAsking, "1", "PX", pauseMs);
   }
 
   /**

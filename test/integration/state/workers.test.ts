@@ -4,6 +4,7 @@ import type { ServiceAccess } from "../../../workers/service-access.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
+import { keepTenantLists } from "../../../workers/tenant-lists.ts";
 import { keepLedgerWarm } from "../../../workers/warm-up.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -117,6 +118,32 @@ it("the warm-up keeps its lock while it waits for a permit", async () => {
   );
   await waitFor(async () => (await left()) > low + 500, { what: "the lock is renewed" });
   expect(await ledger.claimWarmUp("somebody else")).toBe(false);
+});
+
+it("value lists that cannot be fetched are requested more and more rarely", async () => {
+  const runtime = newRuntime();
+  const { clock, keys, redis, tenantLists } = runtime;
+  const outdated = clock.now() - 2 * runtime.config.QUOTA_HOUR_MS;
+  expect(await tenantLists.store({ fields: {} }, outdated)).toEqual([]);
+  let requests = 0;
+  const access = {
+    isDenied: async () => false,
+    quota: { acquire: async () => ({}) },
+    client: {
+      async schemaConfig() {
+        requests += 1;
+        return { kind: "unavailable" };
+      },
+    },
+  } as unknown as ServiceAccess;
+  const keeping = keepTenantLists(runtime, access);
+  onTestFinished(() => keeping.close());
+  const pause = () => redis.pttl(keys.schemaConfigAsking);
+  await waitFor(async () => requests === 1 && (await pause()) > 55_000, {
+    what: "a minute's pause",
+  });
+  await redis.del(keys.schemaConfigAsking);
+  await waitFor(async () => requests === 2 && (await pause()) > 115_000, { what: "two minutes" });
 });
 
 it("BullMQ's streams of events stay short", async () => {
