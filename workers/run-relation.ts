@@ -41,6 +41,7 @@ export async function runRelation(
 ): Promise<Next | undefined> {
   const { log, throttle } = runtime;
   try {
+    if (typeof job.data?.crmCode !== "string") return await endForeign(runtime, job, token);
     let status: number | undefined;
     const ports = syncPorts(runtime, access, {
       token,
@@ -69,6 +70,16 @@ export async function runRelation(
     // Has no effect on a permit that was used.
     permit.cancel();
   }
+}
+
+/** Somebody has added a job of another kind to the queue: it names no record, so nothing is lost. */
+async function endForeign(runtime: Runtime, job: Job<Pointer>, token: string): Promise<Next> {
+  runtime.throttle("sync.foreign", (suppressed) =>
+    runtime.log.warn({ suppressed }, "sync.foreign_job"),
+  );
+  const next = { kind: "complete" } as const;
+  await endJob(runtime, job, token, next);
+  return next;
 }
 
 /** The state cannot be opened. It stays as it is; a newer event of the record replaces it. */

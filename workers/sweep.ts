@@ -103,14 +103,16 @@ async function restorePointers(runtime: Runtime): Promise<void> {
 
 /** @returns how many of these records had no job. */
 async function restoreSome(
-  { demand, pointers }: Runtime,
+  { demand, pointers, staged }: Runtime,
   lane: Lane,
   waiting: readonly [crmCode: string, since: string][],
 ): Promise<number> {
   const crmCodes = waiting.map(([crmCode]) => crmCode);
   // Before the job: a record that has one is served by its place.
   if (lane === "live") await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
-  const { inBulk, withoutJob } = await pointers.misplaced(crmCodes);
+  const { inBulk, withoutJob: found } = await pointers.misplaced(crmCodes);
+  // Some have ended, with their jobs, since the list of records was read.
+  const withoutJob = found.length === 0 ? [] : await staged.unsynced(found);
   // What has ended and was kept would keep the new one away.
   await pointers.removeAll(withoutJob);
   if (withoutJob.length > 0) await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));

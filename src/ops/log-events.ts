@@ -47,6 +47,8 @@ export const LOG_EVENTS = {
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
     "`record` names it.",
   ],
+  "sync.foreign_job":
+    "Somebody has added a job to the queue sync that names no record. It was removed; events belong into the queue crm-events.",
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 

@@ -8,6 +8,7 @@ import { keepTenantLists } from "../../../workers/tenant-lists.ts";
 import { keepLedgerWarm } from "../../../workers/warm-up.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
+import { ScriptedService } from "../../support/scripted-service.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 it("an unreadable job stays until its dead letter is stored", async () => {
@@ -118,6 +119,19 @@ it("the warm-up keeps its lock while it waits for a permit", async () => {
   );
   await waitFor(async () => (await left()) > low + 500, { what: "the lock is renewed" });
   expect(await ledger.claimWarmUp("somebody else")).toBe(false);
+});
+
+it("a job of somebody else in the queue is removed, and costs no request", async () => {
+  const runtime = newRuntime();
+  const { pointers } = runtime;
+  await pointers.queue.add("other", { hello: 1 } as never);
+  const service = new ScriptedService();
+  const sync = startSync(runtime, service.access());
+  onTestFinished(() => sync.close());
+  await waitFor(async () => (await pointers.queue.getJobCountByTypes()) === 0, {
+    what: "the job is gone",
+  });
+  expect(service.requests).toHaveLength(0);
 });
 
 it("value lists that cannot be fetched are requested more and more rarely", async () => {
