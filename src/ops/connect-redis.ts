@@ -68,7 +68,11 @@ export async function connectOnce(settings: RedisSettings): Promise<Redis> {
   } catch (error) {
     redis.disconnect();
     const { message } = cause ?? (error as Error);
-    throw new UserError(`${where} cannot be reached: ${message}; see ${RUNBOOK}`);
+    throw new UserError(
+      /^(?:NOAUTH|WRONGPASS|NOPERM)\b/.test(message)
+        ? `${where} refuses the login: ${message}; correct user name and password in REDIS_URL`
+        : `${where} cannot be reached: ${message}; see ${RUNBOOK}`,
+    );
   }
 }
 
