@@ -77,14 +77,13 @@ async function listFrom(
   const { keptFields, keyring, ledger, log } = runtime;
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const acquire = () => access.quota.acquire("live", signal);
-  const asOf = new Date(runtime.clock.now()).toISOString();
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
     const rows = reply.relations.map(
       (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,
     );
-    await makeUpForDeletions(runtime, reply.relations, asOf);
+    await makeUpForDeletions(runtime, reply.relations);
     if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
     page = reply.nextCursor;
   }
@@ -97,15 +96,18 @@ async function listFrom(
 async function makeUpForDeletions(
   runtime: Runtime,
   relations: Extract<ListReply, { kind: "page" }>["relations"],
-  asOf: string,
 ): Promise<void> {
-  const { ledger, log, staged } = runtime;
+  const { clock, ledger, log, staged } = runtime;
   const active = relations.filter(({ relationStatus }) => relationStatus !== "terminated");
   const leftOut = await ledger.doubtAssumed(active.map(({ crmCode }) => crmCode));
   if (leftOut.length === 0) return;
   log.warn({ relations: leftOut.length }, "ledger.list_was_empty");
   const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
   for (const code of leftOut) {
+    const [deletedAt = ""] = (await ledger.row(code))?.watermark.split("\t") ?? [];
+    // After the deletion, which may have come a moment ago.
+    const time = Math.max(clock.now(), (Date.parse(deletedAt) || 0) + 1);
+    const asOf = new Date(time).toISOString();
     const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
     await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
   }

@@ -138,9 +138,10 @@ local function stage(KEYS, ARGV)
   end
   if settled then
     -- An empty list is weak evidence: the deletion is made up for if the next one has the relation.
-    local listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'relations', 'cursor'))
-    local isAssumed = not row and (listed == '0' or cursor)
-    row = row or { e = 0, a = isAssumed and 1 or nil }
+    if not row then
+      local listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'relations', 'cursor'))
+      row = { e = 0, a = (listed == '0' or cursor) and 1 or nil }
+    end
     row.w = order
     row.wf, row.ws = nil, nil
     if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end

@@ -196,6 +196,20 @@ describe("a state that the ledger proves needs no request", () => {
     expect((await stage(second)).result).toBe("nothing_to_terminate");
   });
 
+  it("no page hides a deletion that an empty list made superfluous", async () => {
+    await ledger.writePage([], undefined);
+    const deletion = change("1", { status: "terminated", payload: undefined });
+    expect((await stage(deletion)).result).toBe("nothing_to_terminate");
+    const page = [["4711", rowFor({ order: "" }, "f-0")]] as const;
+    expect(await ledger.writePage(page, undefined)).toBe(false);
+    // Also when the ledger is forgotten meanwhile.
+    expect(await ledger.forgetRow("4711")).toBe(true);
+    expect(await ledger.doubtAssumed(["4711", "4712"])).toEqual(["4711"]);
+    expect(await ledger.writePage(page, undefined)).toBe(true);
+    expect(await ledger.row("4711")).toMatchObject({ exists: true, watermark: "1" });
+    expect(await ledger.doubtAssumed(["4711"])).toEqual([]);
+  });
+
   it("settles a creation that is deleted before it was sent", async () => {
     await ledger.writePage([], undefined);
     await stage(change("1"));
