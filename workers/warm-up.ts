@@ -101,7 +101,6 @@ async function makeUpForDeletions(
   const active = relations.filter(({ relationStatus }) => relationStatus !== "terminated");
   const leftOut = await ledger.doubtAssumed(active.map(({ crmCode }) => crmCode));
   if (leftOut.length === 0) return;
-  log.warn({ relations: leftOut.length }, "ledger.list_was_empty");
   const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
   for (const code of leftOut) {
     const [deletedAt = ""] = (await ledger.row(code))?.watermark.split("\t") ?? [];
@@ -111,6 +110,7 @@ async function makeUpForDeletions(
     const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
     await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
   }
+  log.warn({ relations: leftOut.length }, "ledger.list_was_empty");
 }
 
 async function listingFailed(

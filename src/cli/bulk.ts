@@ -4,7 +4,6 @@ import { cancelBulk, viewCancel, type Cancelled, type CancelView } from "../bulk
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
 import { allPrintable, printable, printableLines } from "../ops/printable.ts";
-import { UserError } from "../ops/user-error.ts";
 import { VERSION } from "../ops/version.ts";
 import { bulkLines } from "../status/bulk-text.ts";
 import { localTime } from "../status/local-time.ts";
@@ -13,6 +12,7 @@ import { confirmed } from "./confirm.ts";
 import { operatorName } from "./operator.ts";
 import { showBar } from "./reconcile/bars.ts";
 import { withStores } from "./with-stores.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 interface JsonOption {
   readonly json?: true;
@@ -99,7 +99,7 @@ async function resume({ json }: JsonOption): Promise<void> {
 
 async function cancel({ json, yes }: JsonOption & { readonly yes?: true }): Promise<void> {
   if (!yes && !process.stdin.isTTY) {
-    throw new UserError("bulk cancel asks before it drops changes: give --yes");
+    throw new WrongUsage("bulk cancel asks before it drops changes: give --yes");
   }
   await withStores(async (stores) => {
     const view = await viewCancel(stores);

@@ -1,12 +1,12 @@
 /** `crmsync held`: lists, releases and drops terminations beyond TERMINATE_LIMIT. */
 import { Command } from "commander";
 import { printable } from "../ops/printable.ts";
-import { UserError } from "../ops/user-error.ts";
 import { choose, findAll, type Filter } from "../held/choose.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { countOf, jsonOf, nameOf } from "./held/print.ts";
 import { operatorName } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 interface ListOptions extends Filter {
   readonly json?: true;
@@ -64,7 +64,7 @@ async function act(
   options: ActOptions,
 ): Promise<void> {
   if (names.length === 0 && !options.all && options.source === undefined) {
-    throw new UserError("select held terminations: by their names, --source, or --all");
+    throw new WrongUsage("select held terminations: by their names, --source, or --all");
   }
   await withStores(async (stores) => {
     await stores.stateVersion.require();

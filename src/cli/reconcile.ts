@@ -3,7 +3,6 @@ import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { counted } from "../ops/counted.ts";
-import { UserError } from "../ops/user-error.ts";
 import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
@@ -19,6 +18,7 @@ import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
 import { Choice } from "./choice.ts";
 import { wholeNumber } from "./whole-number.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 const DEFAULT_MAX_AGE_HOURS = 24;
 
@@ -100,15 +100,15 @@ async function reconcile(name: string | undefined, options: ReconcileOptions): P
 
 function requireSense(name: string | undefined, options: ReconcileOptions): void {
   const { apply, from, report, showValues, yes } = options;
-  if (showValues && report === undefined) throw new UserError("--show-values needs --report FILE");
-  if (yes && apply === undefined) throw new UserError("--yes needs --apply");
+  if (showValues && report === undefined) throw new WrongUsage("--show-values needs --report FILE");
+  if (yes && apply === undefined) throw new WrongUsage("--yes needs --apply");
   if (apply === true && !yes && !process.stdin.isTTY) {
-    throw new UserError("--apply without a plan asks before it sends: give --yes, or a plan");
+    throw new WrongUsage("--apply without a plan asks before it sends: give --yes, or a plan");
   }
   if (options.list) requireNothingElse(name, options);
   else if (from !== undefined) requireSenseOfList(name, options);
   else if (name === undefined && typeof apply !== "string") {
-    throw new UserError("name the snapshot: a file, - for standard input, or --from CRM");
+    throw new WrongUsage("name the snapshot: a file, - for standard input, or --from CRM");
   }
 }
 
@@ -117,20 +117,20 @@ const BESIDE_LIST: ReadonlySet<string> = new Set(["json", "list", "maxAge"]);
 
 function requireNothingElse(name: string | undefined, options: ReconcileOptions): void {
   if (name === undefined && Object.keys(options).every((one) => BESIDE_LIST.has(one))) return;
-  throw new UserError("--list compares nothing: give it alone, or with --json");
+  throw new WrongUsage("--list compares nothing: give it alone, or with --json");
 }
 
 function requireSenseOfList(name: string | undefined, options: ReconcileOptions): void {
   const { asOf, idFrom, object, terminateMissing } = options;
-  if (name !== undefined) throw new UserError("give a file or --from, not both");
+  if (name !== undefined) throw new WrongUsage("give a file or --from, not both");
   if (asOf !== undefined) {
-    throw new UserError("--as-of is for files: of a list of the CRM it is known when it began");
+    throw new WrongUsage("--as-of is for files: of a list of the CRM it is known when it began");
   }
   if (idFrom !== undefined) {
-    throw new UserError("--id-from is for files: a list of the CRM says which id a record has");
+    throw new WrongUsage("--id-from is for files: a list of the CRM says which id a record has");
   }
   if (object !== undefined && terminateMissing) {
-    throw new UserError(
+    throw new WrongUsage(
       "--terminate-missing would terminate the relations of all other objects: leave out --object",
     );
   }
@@ -173,7 +173,8 @@ async function snapshotOf(
   { header: { snapshot } }: OpenPlan,
 ): Promise<OpenSnapshot> {
   const file = name ?? snapshot.file;
-  if (file === undefined) throw new UserError("name the snapshot: a file, or - for standard input");
+  if (file === undefined)
+    throw new WrongUsage("name the snapshot: a file, or - for standard input");
   return snapshot.from !== undefined && name === undefined
     ? openListing(session, snapshot.from, file)
     : openSnapshot(file, session.dir);

@@ -10,6 +10,7 @@ import { UnknownKey } from "../state/sealing.ts";
 import { StateVersionError } from "../state/state-version.ts";
 import { isClosedPipe, outliveReaders } from "./closed-pipe.ts";
 import { createProgram } from "./program.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
@@ -24,8 +25,13 @@ export async function run(argv: readonly string[]): Promise<void> {
   } catch (error) {
     if (isClosedPipe(error)) return;
     process.stderr.write(`crmsync: ${printableLines(messageOf(error))}\n`);
-    process.exit(UNWORKABLE.some((kind) => error instanceof kind) ? EXIT_CONFIG : EXIT_FAILED);
+    process.exit(exitCodeOf(error));
   }
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof WrongUsage) return EXIT_USAGE;
+  return UNWORKABLE.some((kind) => error instanceof kind) ? EXIT_CONFIG : EXIT_FAILED;
 }
 
 /** Of all commands below as well, since commander does not hand this down. */

@@ -164,7 +164,9 @@ async function findLetter(
     if (letter !== undefined) return letter;
   }
   const last = steps.findLast((step): step is Step & EventStep => step.kind === "event");
-  return last?.result === "rejected" ? deadLetters.find(`e:${eventKey(last.event)}`) : undefined;
+  if (last?.result !== "rejected") return undefined;
+  const id = `e:${eventKey(last.event)}`;
+  return (await deadLetters.find(id)) ?? (await deadLetters.find(`${id}|${last.event.subject}`));
 }
 
 async function findFetch({ keys, redis }: Stores, subject: string): Promise<string | undefined> {

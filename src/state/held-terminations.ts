@@ -8,6 +8,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import type { Sealing } from "./sealing.ts";
+import { VERIFY_AFTER_MS } from "./staged-state.ts";
 import { openTexts, readStagedFields } from "./staged-values.ts";
 
 export interface HeldTermination {
@@ -28,10 +29,13 @@ export class HeldTerminations {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
+  readonly #verifyAfterMs: number;
   readonly #release: RedisScript<Lane | "">;
   readonly #drop: RedisScript<number>;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+  /** @param verifyAfterMs as for `StagedStates`. */
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, verifyAfterMs = VERIFY_AFTER_MS) {
+    this.#verifyAfterMs = verifyAfterMs;
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
@@ -112,7 +116,8 @@ export class HeldTerminations {
 
   /** @returns false when it is not held any more. */
   async drop(crmCode: string): Promise<boolean> {
-    const keys = [this.#keys.staged(crmCode), this.#keys.heldTerminations];
-    return (await this.#drop(keys, [crmCode])) === 1;
+    const { heldTerminations, verify, verifyProofs } = this.#keys;
+    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, verifyProofs];
+    return (await this.#drop(keys, [crmCode, Math.ceil(this.#verifyAfterMs)])) === 1;
   }
 }

@@ -100,7 +100,11 @@ export class ReconcileRuns {
   async scheduledUntil(now: number): Promise<number> {
     const key = this.#keys.reconcileSchedule;
     await this.#write("HSETNX", key, "done", now);
-    return Number(await this.#redis.hget(key, "done"));
+    const done = Number(await this.#redis.hget(key, "done"));
+    if (done <= now) return done;
+    // A clock that was ahead has written it: it would keep every run away until then.
+    await this.scheduleDone(now);
+    return now;
   }
 
   async scheduleDone(until: number): Promise<void> {

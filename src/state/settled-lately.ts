@@ -5,6 +5,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { EarlierFields } from "../sync/ledger-row.ts";
+import { VERIFY_AFTER_MS } from "./staged-state.ts";
 import { LANES } from "../sync/lane.ts";
 import type { TakenState } from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
@@ -22,12 +23,15 @@ interface Settled {
 
 export class SettledLately {
   readonly #keys: Keys;
+  readonly #verifyAfterMs: number;
   readonly #restore: RedisScript<number>;
   /** crmCode → the newest that was settled, oldest first. */
   readonly #settled = new Map<string, Settled>();
 
-  constructor(redis: Redis, keys: Keys) {
+  /** @param verifyAfterMs as for `StagedStates`. */
+  constructor(redis: Redis, keys: Keys, verifyAfterMs = VERIFY_AFTER_MS) {
     this.#keys = keys;
+    this.#verifyAfterMs = verifyAfterMs;
     this.#restore = redisScript(redis, new URL("./lua/restore-watermark.lua", import.meta.url));
   }
 
@@ -53,9 +57,10 @@ export class SettledLately {
   #restoreOne(crmCode: string, { order, earlierFields }: Settled): Promise<number> {
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
     const fields = [earlierFields?.order ?? "", earlierFields?.status ?? ""];
+    const { heldTerminations, ledger, verify, verifyProofs } = this.#keys;
     return this.#restore(
-      [this.#keys.ledger, this.#keys.staged(crmCode), ...lanes, this.#keys.heldTerminations],
-      [crmCode, order, ...fields],
+      [ledger, this.#keys.staged(crmCode), ...lanes, heldTerminations, verify, verifyProofs],
+      [crmCode, order, ...fields, Math.ceil(this.#verifyAfterMs)],
     );
   }
 }

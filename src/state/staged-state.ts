@@ -33,7 +33,7 @@ import { proofToVerify } from "./verifications.ts";
 const SEEN_BATCH = 1000;
 
 /** After how long a proof is verified when an earlier request may still take effect, ms. */
-const VERIFY_AFTER_MS = 300_000;
+export const VERIFY_AFTER_MS = 300_000;
 
 export interface StagedStatesOptions {
   /** Without it, the caller adds pointer jobs and counts the demand. */

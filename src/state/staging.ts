@@ -104,6 +104,8 @@ export class Staging {
         ...(same === undefined
           ? Array.from({ length: KEYS_OF_STEP }, () => keys.ledger)
           : [...same.pointers.keys, ...same.demand.keys]),
+        keys.verify,
+        keys.ledgerForgotten,
         ...batch.flatMap((call) => call.keys),
       ],
       [

@@ -9,11 +9,10 @@ import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { DueProof, Settlement, TakenState, WantedState } from "../sync/staged-state.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
-import { readRow } from "./ledger-row.ts";
 
 /** One value of the hash. */
 interface StoredProof {
-  /** What the ledger's row said when the state was settled; see lua/proof-of-row.lua. */
+  /** What the ledger's row said when the state was settled; see `proofOf`. */
   readonly proof: string;
   /** When it was settled, ms. */
   readonly at: number;
@@ -53,7 +52,7 @@ export class Verifications {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
-  readonly #claim: RedisScript<[] | [string, string, string]>;
+  readonly #claim: RedisScript<[] | [string, string]>;
   readonly #withdraw: RedisScript<number>;
   readonly #finish: RedisScript<number>;
 
@@ -71,19 +70,19 @@ export class Verifications {
   }
 
   /**
-   * Gives one due proof to this process, and forgets those that no longer hold.
+   * Gives one due proof to this process.
    * @param leaseMs after this, another process may claim it.
    */
   async claim(leaseMs: number): Promise<ClaimedProof | undefined> {
     const keys = [this.#keys.verify, this.#keys.verifyProofs, this.#keys.ledger];
-    const [crmCode, stored, row] = await this.#claim(keys, [leaseMs, this.#keys.staged("")]);
-    if (crmCode === undefined || stored === undefined || row === undefined) return undefined;
-    const { at, wanted } = JSON.parse(stored) as StoredProof;
+    const [crmCode, stored] = await this.#claim(keys, [leaseMs, this.#keys.staged("")]);
+    if (crmCode === undefined || stored === undefined) return undefined;
+    const { at, proof, wanted } = JSON.parse(stored) as StoredProof;
     return {
       crmCode,
       stored,
       at,
-      row: readRow(row),
+      proven: readProof(proof),
       wanted: JSON.parse(await this.#sealing.open(wanted, crmCode)) as WantedState,
     };
   }
@@ -103,6 +102,11 @@ export class Verifications {
   }
 }
 
-/** The part of a row that one GET can verify; lua/proof-of-row.lua makes the same of a stored row. */
+/** The part of a row that one GET can verify. */
 const proofOf = ({ exists, fingerprint, terminated }: LedgerRow): string =>
   `${exists === undefined ? -1 : Number(exists)}|${fingerprint ?? ""}|${Number(terminated)}`;
+
+function readProof(text: string): DueProof["proven"] {
+  const [exists, fingerprint = ""] = text.split("|");
+  return { exists: exists === "1", fingerprint: fingerprint === "" ? undefined : fingerprint };
+}

@@ -110,6 +110,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const sealing = new Sealing(config.stateKeys);
   const heartbeats = new Heartbeats(redis, keys);
   const history = new History(redis, keys, config.HISTORY_DAYS);
+  const verifyAfterMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
@@ -126,7 +127,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     pointers,
     thinEvents,
     staged: new StagedStates(redis, keys, sealing, {
-      verifyAfterMs: config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS,
+      verifyAfterMs,
       history,
       sameStep: { pointers: pointers.step, demand: demand.step },
     }),
@@ -135,9 +136,9 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       limit: config.TERMINATE_LIMIT,
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
     }),
-    heldTerminations: new HeldTerminations(redis, keys, sealing),
+    heldTerminations: new HeldTerminations(redis, keys, sealing, verifyAfterMs),
     bulkPauses: new BulkPauses(redis, keys),
-    bulkChanges: new BulkChanges(redis, keys, config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS, history),
+    bulkChanges: new BulkChanges(redis, keys, verifyAfterMs, history),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
@@ -162,7 +163,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     retried: new RetriedRecords(redis, keys),
     stateAge: new StateAge(redis, keys),
-    settledLately: new SettledLately(redis, keys),
+    settledLately: new SettledLately(redis, keys, verifyAfterMs),
     stateVersion: new StateVersion(redis, keys, heartbeats),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
     history,

@@ -208,11 +208,13 @@ async function reject(
   { reason, crmCode, problems }: Rejection,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { event, order, arrival } = record;
+  const { event, order, arrival, subject } = record;
   const key = eventKey(event);
+  // Staging the event's own record deletes the letter of its event: not that of a merged record.
+  const letterKey = subject === event.subject ? key : `${key}|${subject}`;
   if (await ports.isSeen(key)) return ended("duplicate", event.lane);
   const stored = await ports.storeDeadLetter(
-    createDeadLetter(crmCode === undefined ? { eventKey: key } : { crmCode }, {
+    createDeadLetter(crmCode === undefined ? { eventKey: letterKey } : { crmCode }, {
       reason,
       problems,
       order,

@@ -141,7 +141,7 @@ export type WantedState = Pick<
 export interface DueProof {
   readonly crmCode: string;
   /** What the service must have. */
-  readonly row: LedgerRow;
+  readonly proven: Pick<LedgerRow, "exists" | "fingerprint">;
   /** When it was proven, ms. */
   readonly at: number;
   readonly wanted: WantedState;

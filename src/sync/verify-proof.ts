@@ -36,7 +36,8 @@ export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Ve
       crmCode: due.crmCode,
       eventKey: "",
       fingerprint: undefined,
-      lane: "bulk",
+      // No import is meant when somebody pauses or cancels the lane bulk.
+      lane: "live",
       time: ports.now(),
     });
   }
@@ -46,16 +47,16 @@ export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Ve
 
 function compare(
   reply: ServiceReply,
-  { row }: DueProof,
+  { proven }: DueProof,
   fingerprintOf: FingerprintOf,
 ): "same" | "something_else" | "unknown" {
   switch (reply.kind) {
     case "found":
-      return row.exists === true && agrees(row.fingerprint, fingerprintOf(reply.body))
+      return proven.exists === true && agrees(proven.fingerprint, fingerprintOf(reply.body))
         ? "same"
         : "something_else";
     case "missing":
-      return row.exists === false ? "same" : "something_else";
+      return proven.exists === false ? "same" : "something_else";
     case "created":
     case "updated":
     case "accepted":

@@ -7,6 +7,7 @@
 --       4... crmCodes, in the order of the staged hashes
 -- Returns { how many are under way, the crmCodes of what was dropped }.
 --- @include "../../ops/lua/now.lua"
+--- @include "leave-late.lua"
 local days, before, verifyMs = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 -- Its events are no longer known: the same import may be sent again.
@@ -17,18 +18,8 @@ local function forgetEvents(eventKeys)
 end
 
 local function drop(key, crmCode, s)
-  local late = s.lt or s.tv
   redis.call('DEL', key)
-  -- A request that timed out may still arrive: no worker may take the record before that.
-  if s.tu and tonumber(s.tu) > now then
-    redis.call('HSET', key, 'tt', '', 'tu', s.tu)
-    redis.call('PEXPIRE', key, math.ceil(s.tu - now))
-  end
-  -- As settle.lua does without a proof: the next state of the record knows of that request.
-  if late then
-    redis.call('ZADD', KEYS[2], now + verifyMs, crmCode)
-    redis.call('HDEL', KEYS[3], crmCode)
-  end
+  leaveLate(key, KEYS[2], KEYS[3], verifyMs, crmCode, s)
   redis.call('ZREM', KEYS[1], crmCode)
   forgetEvents(s.ek)
 end

@@ -6,6 +6,7 @@
 --       7 terminations:held  8 kept-fields  9 seen:<today>  10...16 seen:<earlier day>
 --       17...25 of the queue of pointer jobs, as add-job.lua takes them
 --       26...29 of the demand, as count-changes.lua takes them
+--       30 verify  31 ledger:forgotten
 --       and for each state: staged  erased  history  history:codes
 -- ARGV  1 time to live of the seen set, s  2 most event keys to remember in a day
 --       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
@@ -35,7 +36,7 @@
 --- @include "note-code.lua"
 --- @include "add-job.lua"
 --- @include "../../quota/lua/count-changes.lua"
-local SEEN_DAYS, SHARED_KEYS, SHARED_ARGS = 8, 29, 8
+local SEEN_DAYS, SHARED_KEYS, SHARED_ARGS = 8, 31, 8
 local KEYS_EACH, ARGS_EACH = 4, 20
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
@@ -43,6 +44,7 @@ local RESULT_CODES = {
 
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk  7 dead-letters
 --       8 erased  9 terminations:held  10 kept-fields  11 history  12 history:codes
+--       13 verify  14 ledger:forgotten
 -- ARGV  those of the state.
 local function stage(KEYS, ARGV)
   local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -68,6 +70,13 @@ local function stage(KEYS, ARGV)
     erased = cjson.decode(erased)
     row = row or { e = -1, s = erased.s }
     row.w, row.wf, row.ws = erased.w, erased.wf, erased.ws
+  end
+  -- The ledger is being forgotten: what was settled stays the newest (keep-watermarks.lua).
+  local forgotten = not (row and row.w) and redis.call('HGET', KEYS[14], crmCode)
+  if forgotten then
+    forgotten = cjson.decode(forgotten)
+    row = row or { e = -1, s = forgotten.s }
+    row.w, row.wf, row.ws = forgotten.w, forgotten.wf, forgotten.ws
   end
   local fieldsOrder = ARGV[12] ~= '' and ARGV[12] or order
   local eventOrder = ARGV[13] ~= '' and ARGV[13] or order
@@ -119,10 +128,10 @@ local function stage(KEYS, ARGV)
   -- A state that the ledger proves needs no request, however long the quota is exhausted.
   local absent = (row and row.e == 0) or
     (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
-  -- While an earlier request may still take effect (lt), what is proven must be verified later:
-  -- take.
   local known = (row and row.e ~= -1 and not row.u) or (not row and absent)
-  local certain = not s.lt and known
+  -- While a request is under way (tv), or an earlier one may still take effect (lt, or the mark of
+  -- an earlier state), what is proven must be verified later: take.
+  local certain = known and not s.lt and not s.tv and not redis.call('ZSCORE', KEYS[13], crmCode)
   local settled = nil
   if certain then
     -- A terminated relation takes newer fields, but not those of the other variant.
@@ -236,6 +245,7 @@ for n = 1, (#ARGV - SHARED_ARGS) / ARGS_EACH do
     local done, result = pcall(stage, {
       KEYS[firstKey + 1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6],
       KEYS[firstKey + 2], KEYS[7], KEYS[8], KEYS[firstKey + 3], KEYS[firstKey + 4],
+      KEYS[30], KEYS[31],
     }, { unpack(ARGV, firstArg + 1, firstArg + ARGS_EACH) })
     results[n] = done and result
       or { 'error', type(result) == 'table' and result.err or tostring(result) }

@@ -45,7 +45,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   });
 
   expect(await crmsync(prefix, "release")).toMatchObject({
-    code: 1,
+    code: 2,
     err: "crmsync: select held terminations: by their names, --source, or --all",
   });
   expect(await crmsync(prefix, "drop", "contact/5", "--apply")).toMatchObject({
