@@ -186,7 +186,7 @@ test("a command that was killed in the middle is run again, and each change is c
   const count = 3000;
   for (let from = 0; from < count; from += 500)
     await stage(stores, ...Array.from({ length: 500 }, (_, n) => state(`b${from + n}`, 1)));
-  expect((await asked.ended).code).toBe(1);
+  expect((await asked.ended).code).toBe(2);
   expect(asked.stderr.join()).toContain("give --yes");
   {
     await using network = await slowNetwork(env.REDIS_URL);
