@@ -89,6 +89,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },
 };
 
+/**
+ * No process runs, or one is silent: not for notifications. Who looks is running, even if Redis, just
+ * back, has no heartbeat of it yet.
+ */
+const DOWN = "crmsyncdown";
+
 /** A key is at most so long: names of sources come from outside. */
 const MOST_CHARACTERS = 150;
 
@@ -100,6 +106,7 @@ export function topicsIn(
 ): Topic[] {
   const topics = findings.flatMap(({ severity, says, runbook, about }): Topic[] => {
     const [, section = ""] = runbook.split("#");
+    if (section === DOWN) return [];
     const row = ROWS[section];
     const isStop = severity === "stopped";
     if (!isStop && (row === undefined || row.isStop)) return [];

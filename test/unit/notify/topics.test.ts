@@ -41,6 +41,12 @@ it("every stop is notified, also one that the table does not have; of the others
   ).toEqual(["a-new-stop", "crmsyncsourcesilent /crm/a", "crmsyncsourcesilent /crm/b"]);
 });
 
+it("that no process runs is not notified: whoever looks is running", () => {
+  expect(keysOf(finding("stopped", "crmsyncdown", "No process of crmsync is running."))).toEqual(
+    [],
+  );
+});
+
 it("dead letters are notified from a number on", () => {
   const dead = [finding("warning", "crmsyncdeadletters", "says")];
   expect(topicsIn(dead, readings({ deadLetters: 50 }), { deadLetters: 50 })).toHaveLength(1);
