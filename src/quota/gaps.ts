@@ -45,7 +45,7 @@ export interface FirstChanges {
 }
 
 /** For how long a record is watched, and how fast counts fade. */
-const WATCHED = TICKS_PER_HOUR / 12;
+const WATCHED = TICKS_PER_HOUR / 24;
 const FADING = TICKS_PER_HOUR / 2;
 
 /** Until more is known, as if so many records had changed again after an hour. */

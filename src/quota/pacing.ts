@@ -51,10 +51,13 @@ const FEW_WAITING = 0.1;
 const SPARE = 0.03;
 
 /** A turn may be taken early by this part of the lead. */
-const EARLY = 2 / 3;
+const EARLY = 3 / 4;
 
-/** Live requests are planned from this part of the hour on: slots that return sooner cannot bind. */
-const PLANNED_FROM = 2;
+/**
+ * Live requests are planned from this part of the hour on: slots that return sooner seldom bind, and turns
+ * that wait for them cost more than a short lack of slots.
+ */
+const PLANNED_FROM = 4;
 
 export function paceOf(view: PacingView, lane: Lane): Pace {
   const isLive = lane === "live";
@@ -107,15 +110,18 @@ function availableIn({ returns }: PacingView, free: number): number[] {
 const partEnd = ({ hourMs }: PacingView, part: number): number =>
   ((part + 1) * hourMs) / HOUR_PARTS;
 
-/** Slices in a row with changes that make a flow. */
-const FLOW_FROM = 3;
+/**
+ * Slices in a row with changes that make a flow. A storm of seconds may lie in two, and counts as one until
+ * half of the next is over: the leads of its new records let them go at once all the same.
+ */
+const FLOW_FROM = 2;
 
 /** A flow is at most this many times its weakest recent slice. */
 const RISE = 4;
 
 /**
  * The flow of changes per ms: the median of the newest slices without a gap. A storm,
- * however large, leaves the slices around it empty. The end of a flow shows in the current slice,
+ * however large, leaves the slices around it empty, or the next ones. The end of a flow shows in the current slice,
  * even before that slice is over.
  */
 export function flowOf(view: Pick<PacingView, "demand" | "current" | "hourMs">): number {

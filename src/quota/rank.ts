@@ -5,7 +5,7 @@
  */
 
 /** This part of a record's usual gap counts as waiting: holding back a rare change saves nothing. */
-const GAP_COUNTS = 0.15;
+const GAP_COUNTS = 0.2;
 
 /** Each further change adds this part of the largest lead: one request settles all of them. */
 const CHANGE_ADDS = 0.03;
@@ -25,5 +25,6 @@ export const rankAgain = (rank: number, lead: number): number =>
 /** Less when others have waited for longer: usual gaps are estimates, waiting is not. */
 function gapCounts(gap: number, lead: number): number {
   const counts = GAP_COUNTS * gap;
-  return counts * Math.min(1, counts / Math.max(1, lead));
+  const part = Math.min(1, counts / Math.max(1, lead));
+  return counts * part * Math.sqrt(part);
 }

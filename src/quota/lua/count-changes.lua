@@ -27,8 +27,9 @@ local function countChanges(KEYS, ARGV)
 
   -- How much of a record's usual gap counts as waiting.
   local function gapCounts(gap, lead)
-    local counts = 0.15 * gap
-    return counts * math.min(1, counts / math.max(1, lead))
+    local counts = 0.2 * gap
+    local part = math.min(1, counts / math.max(1, lead))
+    return counts * part * math.sqrt(part)
   end
 
   local lowest = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]) or now

@@ -1,7 +1,7 @@
 -- Include: learns how long records usually go without a change, as src/quota/gaps.ts does.
 -- Needs `now`, and the local `hourMs`.
 local LASTS, GAPS, ONCE, WORD, PARTS = 2 ^ 19, 2 ^ 13, 2 ^ 13 - 1, 2 ^ 32, 256
-local HOUR, WATCHED, FADING, SUPPOSED = 7200, 600, 3600, 2
+local HOUR, WATCHED, FADING, SUPPOSED = 7200, 300, 3600, 2
 local tickMs = hourMs / HOUR
 local tick = math.floor(now / tickMs)
 local firstIsNew = false
