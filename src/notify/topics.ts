@@ -49,6 +49,8 @@ const ROWS: Readonly<Record<string, Row>> = {
     isStop: true,
   },
   crmsyncqueuepaused: { ends: "The queues are no longer paused or limited." },
+  // Never: who looks is running, even if Redis, just back, has no heartbeat of it yet.
+  crmsyncdown: { holds: () => false },
   crmsyncrolemissing: { ends: "Each role has a running process again." },
   crmsyncauditfailed: { ends: "The audit trail is written again.", lastsHours: MINUTE },
   crmsyncredisnearlyfull: { ends: "Redis has room again." },
@@ -89,12 +91,6 @@ const ROWS: Readonly<Record<string, Row>> = {
   crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },
 };
 
-/**
- * No process runs, or one is silent: not for notifications. Who looks is running, even if Redis, just
- * back, has no heartbeat of it yet.
- */
-const DOWN = "crmsyncdown";
-
 /** A key is at most so long: names of sources come from outside. */
 const MOST_CHARACTERS = 150;
 
@@ -106,7 +102,6 @@ export function topicsIn(
 ): Topic[] {
   const topics = findings.flatMap(({ severity, says, runbook, about }): Topic[] => {
     const [, section = ""] = runbook.split("#");
-    if (section === DOWN) return [];
     const row = ROWS[section];
     const isStop = severity === "stopped";
     if (!isStop && (row === undefined || row.isStop)) return [];

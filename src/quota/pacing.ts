@@ -120,9 +120,9 @@ const FLOW_FROM = 2;
 const RISE = 4;
 
 /**
- * The flow of changes per ms: the median of the newest slices without a gap. A storm,
- * however large, leaves the slices around it empty, or the next ones. The end of a flow shows in the current slice,
- * even before that slice is over.
+ * The flow of changes per ms: the median of the newest slices without a gap. A storm, however
+ * large, leaves the slices after it empty. The end of a flow shows in the current slice, even before
+ * that slice is over.
  */
 export function flowOf(view: Pick<PacingView, "demand" | "current" | "hourMs">): number {
   const { current } = view;
