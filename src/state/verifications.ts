@@ -25,12 +25,13 @@ export type ClaimedProof = DueProof & { readonly stored: string };
 
 /** @returns what settle.lua keeps for a state that an earlier request may overwrite, else undefined. */
 export async function proofToVerify(
-  { crmCode, earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
+  state: TakenState,
   { finished, row }: Settlement,
   sealing: Sealing,
 ): Promise<string | undefined> {
+  const { crmCode, event, eventOrder, fieldsEvent, late, order, payload, status, variant } = state;
   if (!late || !finished || typeof row === "string" || row.uncertain) return undefined;
-  const fieldsOrder = earlierFields?.order;
+  const fieldsOrder = state.earlierFields?.order;
   const wanted: WantedState = {
     order,
     fieldsOrder,
@@ -38,6 +39,7 @@ export async function proofToVerify(
     variant,
     status,
     event,
+    fieldsEvent,
     eventOrder,
   };
   const stored: StoredProof = {

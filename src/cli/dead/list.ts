@@ -5,7 +5,7 @@ import { printable, printableLines } from "../../ops/printable.ts";
 import type { Stores } from "../../status/stores.ts";
 import { withStores } from "../with-stores.ts";
 import { find } from "./choose.ts";
-import { eventOf } from "../../dead-letters/stored-event.ts";
+import { eventsOf } from "../../dead-letters/stored-event.ts";
 import { countOf, jsonOf, linesOf } from "./print.ts";
 import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
 
@@ -52,17 +52,20 @@ export async function show(name: string, options: { json?: true }): Promise<void
   await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
     const letter = await find(dead, name);
     const leftMs = (await deadLetterExpiry.left([letter.id])).get(letter.id);
-    const event = eventOf(letter);
+    const events = eventsOf(letter);
     if (options.json) {
-      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event });
+      const [event, fieldsEvent] = events.toReversed();
+      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event, fieldsEvent });
       process.stdout.write(`${printable(line)}\n`);
       return;
     }
     process.stdout.write(linesOf(letter, leftMs));
-    process.stdout.write(
-      typeof event === "string"
-        ? `${printable(event)}\n`
-        : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
-    );
+    for (const event of events) {
+      process.stdout.write(
+        typeof event === "string"
+          ? `${printable(event)}\n`
+          : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
+      );
+    }
   });
 }

@@ -31,9 +31,14 @@ export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
 
 /** @param leftMs until it is deleted; undefined: never. */
 export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
-  const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
+  const { id, reason, problems, source, crmCode, times, at, firstAt } = letter;
   return {
-    ...rest,
+    id,
+    reason,
+    problems,
+    source,
+    crmCode,
+    times,
     subject: subjectOf(letter),
     remedy: remedyOf(letter),
     firstAt: new Date(firstAt).toISOString(),

@@ -113,6 +113,7 @@ const state: TakenState = {
   lane: "live",
   firstTime: 0,
   event: "{}",
+  fieldsEvent: undefined,
   tries: 0,
   firstTryAt: undefined,
   heals: 0,
