@@ -141,6 +141,10 @@ export interface Summary {
   readonly deadLetters: number;
   /** What would be done with those that pass; absent where no Redis tells. */
   readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
+  /** Those that pass and have a crmCode which a later one has: one relation, so one state is sent. */
+  readonly repeated: number;
+  /** Where the first of them is. */
+  readonly firstRepeated: string | undefined;
   readonly values: readonly Row[];
   readonly problems: readonly Row[];
   /** Why records are ignored, and why others leave the service. */
@@ -193,25 +197,30 @@ export function summarise(previews: readonly PlacedPreview[]): Summary {
     for (const { field, rule, kind } of found)
       add(problems, { field, reason: rule, value: kind }, place);
   }
+  const passing = previews.filter(({ result }) => result === "passes");
+  const newest = new Map(passing.map((one) => [one.crmCode, one]));
+  const repeated = passing.filter((one) => newest.get(one.crmCode) !== one);
   const sorted = (rows: Map<string, Row>) =>
     [...rows.values()].toSorted((a, b) => b.records - a.records);
   return {
     records: previews.length,
-    passing: count("passes"),
+    passing: passing.length,
     ignored: count("ignored"),
     toFetch: count("to fetch"),
     deadLetters: count("dead letter"),
-    ...decisionsOf(previews),
+    ...decisionsOf(passing.filter((one) => newest.get(one.crmCode) === one)),
+    repeated: repeated.length,
+    firstRepeated: repeated[0]?.place,
     values: sorted(values),
     problems: sorted(problems),
     ignoredBecause: sorted(reasons),
   };
 }
 
+/** @param previews those that pass. */
 function decisionsOf(previews: readonly Preview[]): Pick<Summary, "decisions"> {
   const counts = { create: 0, update: 0, skip: 0, fetch: 0 };
-  for (const { result, decision } of previews) {
-    if (result !== "passes") continue;
+  for (const { decision } of previews) {
     if (decision === undefined) return {};
     if (decision !== "reject") counts[decision] += 1;
   }
@@ -237,6 +246,11 @@ export function printSummary(summary: Summary): string {
     );
   } else if (passing > 0) {
     lines.push(`Those that pass would be created or updated; ${NO_REDIS}`);
+  }
+  if (summary.repeated > 0) {
+    lines.push(
+      `${counted(summary.repeated, "of them has", "of them have")} a crmCode that a later one has (first: ${summary.firstRepeated}): the newest of these is sent alone`,
+    );
   }
   if (summary.problems.length > 0) {
     lines.push("", "Why records would be dead letters", ...table(summary.problems));

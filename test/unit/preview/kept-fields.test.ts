@@ -51,6 +51,15 @@ test("Preview names what is carried over, and counts two requests", async () => 
     printSummary(summarise([{ ...update, place: "item 1" }])),
   );
   expect(summary).toContain("1 updated, 0 need nothing; 2 requests in all");
+  // A record that comes twice is one relation.
+  const twice = summarise([
+    { ...update, place: "item 1" },
+    { ...update, place: "item 2" },
+  ]);
+  expect(twice).toMatchObject({ passing: 2, decisions: { fetch: 1 }, repeated: 1 });
+  expect(printSummary(twice)).toContain(
+    "1 of them has a crmCode that a later one has (first: item 1)",
+  );
   // Only kept fields differ.
   expect(await preview({ ...ADA, maidenName: "King" })).toMatchObject({ decision: "skip" });
 });
