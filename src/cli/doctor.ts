@@ -2,7 +2,7 @@ import { styleText } from "node:util";
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { checkAll } from "../doctor/check-all.ts";
-import { allPrintable, printableLines } from "../ops/printable.ts";
+import { printable, printableLines } from "../ops/printable.ts";
 import type { Check } from "../doctor/check.ts";
 
 const MARKS = { ok: "✓", warn: "!", fail: "✗" } as const;
@@ -27,8 +27,7 @@ async function examine(options: { json?: true }): Promise<void> {
   for (const group of checkAll(readConfig())) {
     const done = await group;
     checks.push(...done);
-    if (!options.json)
-      process.stdout.write(done.map((check) => lineOf(allPrintable(check))).join(""));
+    if (!options.json) process.stdout.write(done.map(linesOf).join(""));
   }
   if (options.json)
     process.stdout.write(`${printableLines(JSON.stringify(checks, undefined, 2))}\n`);
@@ -37,11 +36,12 @@ async function examine(options: { json?: true }): Promise<void> {
   process.stdout.write("", () => process.exit(code));
 }
 
-function lineOf({ name, result, says, remedy }: Check): string {
+function linesOf({ name, result, says, remedy }: Check): string {
   const mark = styleText(STYLES[result], `${MARKS[result]} ${result.padEnd(4)}`, {
     stream: process.stdout,
   });
   const indent = " ".repeat(NAME_CELLS + 8);
-  const remedyLine = remedy === undefined ? "" : `${indent}→ ${remedy}\n`;
-  return `${mark} ${name.padEnd(NAME_CELLS)} ${says}\n${remedyLine}`;
+  const indented = (text: string) => printableLines(text).replaceAll("\n", `\n${indent}`);
+  const remedyLine = remedy === undefined ? "" : `${indent}→ ${indented(remedy)}\n`;
+  return `${mark} ${printable(name).padEnd(NAME_CELLS)} ${indented(says)}\n${remedyLine}`;
 }

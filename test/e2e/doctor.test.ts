@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
@@ -118,6 +120,22 @@ it("names the network problem that a request only calls unavailable", async () =
   expect(unknownName.of("redis")?.says).toContain("no daemon is running");
   const closedPort = await doctor({ ...common, SERVICE_BASE_URL: "http://127.0.0.1:1" });
   expect(closedPort.of("connection to the service")?.says).toContain("ECONNREFUSED");
+});
+
+it("prints each mistake of a mapping on a line of its own", async () => {
+  await using dir = await tempDir();
+  const MAPPING = join(dir.path, "mapping.yaml");
+  await writeFile(
+    MAPPING,
+    "version: 1\nobjects:\n  - object: contact\n    crmCode: 5\n    fields: {}\n",
+  );
+  await using command = spawnCrmsync(["doctor"], {
+    env: { MAPPING, REDIS_URL: "redis://127.0.0.1:1" },
+  });
+  expect(await command.ended).toMatchObject({ code: 1 });
+  expect(command.stdout.join("\n")).toMatch(
+    /✗ fail mapping +the mapping .* has 2 problems:\n {20,}- .*:4: contact, crmCode: must be a text\n {20,}- /,
+  );
 });
 
 it("ends a denial when the service accepts its request", async () => {

@@ -1,6 +1,7 @@
 /** Finds the dead letters that a user names. */
 import type { DeadLetters, StoredDeadLetter } from "../../state/dead-letters.ts";
 import { deadLetterId } from "../../sync/dead-letter.ts";
+import { GROUP_ID } from "../../dead-letters/group-of.ts";
 import { UserError } from "../../ops/user-error.ts";
 import { subjectOf } from "../../dead-letters/stored-event.ts";
 import { nameOf } from "./print.ts";
@@ -18,7 +19,12 @@ export async function find(dead: DeadLetters, name: string): Promise<StoredDeadL
   }
   found.sort((a, b) => a.firstAt - b.firstAt);
   const [letter] = found;
-  if (letter === undefined) throw new UserError(`there is no dead letter ${name}`);
+  if (letter === undefined) {
+    const hint = GROUP_ID.test(name)
+      ? `: it is a group, which list, redrive and drop select with --in-group ${name}`
+      : "";
+    throw new UserError(`there is no dead letter ${name}${hint}`);
+  }
   if (found.length === 1) return letter;
   throw new UserError(
     `${name} names ${found.length} dead letters; give the id of one:\n${found.map((one) => `  ${nameOf(one)}`).join("\n")}`,

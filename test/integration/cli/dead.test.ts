@@ -70,6 +70,9 @@ test("list names the records, and a dead letter is found by id, crmCode or recor
     code: 1,
     err: "crmsync: there is no dead letter contact/7",
   });
+  expect((await crmsync(prefix, "show", "g:0123456789")).err).toBe(
+    "crmsync: there is no dead letter g:0123456789: it is a group, which list, redrive and drop select with --in-group g:0123456789",
+  );
 });
 
 test("one fault is one group, which redrive selects; it says beforehand what would pass now", async () => {
