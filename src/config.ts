@@ -8,7 +8,16 @@ import { z } from "zod";
 import { cronProblem } from "./ops/cron.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
-import { isKey, keysOf, readSecret, type Env, type Secret } from "./ops/secret-variable.ts";
+import {
+  CHOSEN,
+  isKey,
+  keysOf,
+  readSecret,
+  SENT,
+  type Env,
+  type Secret,
+  type SecretRule,
+} from "./ops/secret-variable.ts";
 import * as limits from "./service-spec/limits.ts";
 
 /** Exit status for a configuration that cannot work (EX_CONFIG of sysexits). */
@@ -227,16 +236,21 @@ const SECRETS = [
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
-/** Those that the operator chooses; the others come from the service, a CRM or a collector. */
-const CHOSEN: ReadonlySet<string> = new Set<SecretName>([
-  "INGEST_TOKEN",
-  "OPERATOR_TOKEN",
-  "VIEWER_TOKEN",
-  "SALESFORCE_WEBHOOK_SECRET",
-  "DYNAMICS_WEBHOOK_SECRET",
-  "PIPEDRIVE_WEBHOOK_SECRET",
-  "TWENTY_WEBHOOK_SECRET",
-]);
+/** What those must be that the operator chooses, and those that the service or a CRM is sent. */
+const SECRET_RULES: Partial<Record<SecretName, SecretRule>> = {
+  INGEST_TOKEN: CHOSEN,
+  OPERATOR_TOKEN: CHOSEN,
+  VIEWER_TOKEN: CHOSEN,
+  SALESFORCE_WEBHOOK_SECRET: CHOSEN,
+  DYNAMICS_WEBHOOK_SECRET: CHOSEN,
+  PIPEDRIVE_WEBHOOK_SECRET: CHOSEN,
+  TWENTY_WEBHOOK_SECRET: CHOSEN,
+  SERVICE_TOKEN: SENT,
+  HUBSPOT_TOKEN: SENT,
+  PIPEDRIVE_API_TOKEN: SENT,
+  TWENTY_API_KEY: SENT,
+  ESPOCRM_API_KEY: SENT,
+};
 
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
 
@@ -272,7 +286,7 @@ export function readConfig(env: Env = process.env): Config {
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(
-    SECRETS.map((name) => [name, readSecret(env, name, problems, CHOSEN.has(name))]),
+    SECRETS.map((name) => [name, readSecret(env, name, problems, SECRET_RULES[name])]),
   ) as Record<SecretName, Secret | undefined>;
   const stateKeys = keysOf(secrets.STATE_KEY);
   if (stateKeys.length > 2 || !stateKeys.every(isKey)) {
@@ -347,7 +361,7 @@ function namedSecretsOf(env: Env): Config["namedSecret"] {
       problems.push(`${name} is a variable of crmsync: let the mapping file name another one`);
       return undefined;
     }
-    const secret = read.get(name) ?? readSecret(env, name, problems, isChosen);
+    const secret = read.get(name) ?? readSecret(env, name, problems, isChosen ? CHOSEN : undefined);
     if (secret !== undefined) read.set(name, secret);
     return secret;
   };

@@ -15,27 +15,37 @@ export interface Secret {
   value(): string;
 }
 
-/** @param problems why it cannot be used; @param isChosen whether the operator chooses it. */
+/** What a secret must be, and what is said of one that is not. */
+export interface SecretRule {
+  readonly isUsable: (secret: string) => boolean;
+  readonly problem: string;
+}
+
+/** The operator chooses it. Two of them stand with a blank between while they are rotated. */
+export const CHOSEN: SecretRule = {
+  isUsable: (secret) => secret.split(/\s+/).every((part) => part.length >= MIN_SECRET),
+  problem: `is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
+};
+
+/** It is sent in a header, as it is. */
+export const SENT: SecretRule = {
+  isUsable: (secret) => /^[\x21-\x7e]+$/.test(secret),
+  problem:
+    "contains a blank, a line break or another character that no token has: give the token alone",
+};
+
+/** @param problems why it cannot be used. */
 export function readSecret(
   env: Env,
   name: string,
   problems: string[],
-  isChosen = false,
+  rule?: SecretRule,
 ): Secret | undefined {
-  const secret = findSecret(env, name, problems, isChosen ? isLong : () => true);
-  if (secret === undefined || !isChosen || isLong(secret.value())) return secret;
-  problems.push(
-    `${name} is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
-  );
+  const secret = findSecret(env, name, problems, rule?.isUsable ?? (() => true));
+  if (secret === undefined || rule === undefined || rule.isUsable(secret.value())) return secret;
+  problems.push(`${name} ${rule.problem}`);
   return undefined;
 }
-
-/** Two of them stand with a blank between while they are rotated. */
-const isLong = (secret: string): boolean =>
-  secret
-    .trim()
-    .split(/\s+/)
-    .every((part) => part.length >= MIN_SECRET);
 
 /** @param isUsable a new value of a file for which it is false does not replace the last one. */
 function findSecret(
@@ -50,7 +60,10 @@ function findSecret(
     problems.push(`${name} and ${name}_FILE are both set: keep one of them`);
     return undefined;
   }
-  if (inline !== undefined && inline !== "") return { file: undefined, value: () => inline };
+  if (inline !== undefined && inline !== "") {
+    const text = inline.trim();
+    return { file: undefined, value: () => text };
+  }
   if (file === undefined || file === "") return undefined;
   try {
     const secret = fileSecret(file, isUsable);

@@ -48,6 +48,22 @@ describe("secrets that the operator chooses", () => {
     expect(() => readConfig(made)).not.toThrow();
   });
 
+  test("a token that no header could carry is named, and does not replace one that works", async () => {
+    for (const name of ["SERVICE_TOKEN", "HUBSPOT_TOKEN", "ESPOCRM_API_KEY"] as const) {
+      for (const token of ["one\ntwo", "one two", "Ä", " "]) {
+        const read = () => readConfig({ [name]: token });
+        expect(read, token).toThrow(`${name} contains a blank, a line break`);
+      }
+      expect(readConfig({ [name]: " one\n" }).secrets[name]?.value()).toBe("one");
+    }
+    await using dir = await tempDir();
+    const file = join(dir.path, "token");
+    await writeFile(file, "works\n");
+    const { SERVICE_TOKEN: token } = readConfig({ SERVICE_TOKEN_FILE: file }).secrets;
+    await writeFile(file, "two\ntokens");
+    expect(token?.value()).toBe("works");
+  });
+
   test("the secret of signatures has at least 24 characters of base64", () => {
     expect(() => readConfig({ INGEST_SECRET: `whsec_${"A".repeat(23)}` })).toThrow("INGEST_SECRET");
     expect(() => readConfig({ INGEST_SECRET: `whsec_${"A".repeat(24)}` })).not.toThrow();
