@@ -37,7 +37,8 @@ export async function runStaging(redisUrl: string): Promise<Table> {
         row("accepted/s, nothing else runs: BullMQ's own bound", plain.accepted, ""),
         row("accepted/s while the daemon stages", own.accepted, 20_000),
         row("ended/s by a BullMQ worker that does nothing: the bound", plain.ended, ""),
-        row("staged/s by one daemon", own.staged, 4000),
+        row("staged/s by one daemon, while they are added", own.staged, 4000),
+        row("staged/s by one daemon, once they lie in the inbox", own.stagedAlone, 4000),
         row("processor time of the daemon, µs an event", own.daemonUs, ""),
         row("processor time of Redis, µs an event", own.redisUs, ""),
       ],
@@ -90,8 +91,21 @@ async function measureOwn(redis: Redis, redisUrl: string) {
   const eachUs = (seconds: number) => (seconds * 1e6) / EVENTS;
   const daemonUs = eachUs((await daemonSeconds()) - daemonBefore);
   const redisUs = eachUs((await redisSeconds(redis)) - redisBefore);
+  const stagedAlone = await measureAlone();
   await queue.close();
-  return { accepted, staged, daemonUs, redisUs };
+  return { accepted, staged, stagedAlone, daemonUs, redisUs };
+
+  /** The machine that adds them is another one, as a rule. */
+  async function measureAlone(): Promise<number> {
+    daemon.process.kill("SIGSTOP");
+    await addAll(queue, "a", EVENTS);
+    const before = await redis.zcard(`${prefix}:unsynced:live`);
+    const startedAlone = performance.now();
+    daemon.process.kill("SIGCONT");
+    const all = WARM_UP + 2 * EVENTS;
+    await allStaged(all);
+    return perSecond(all - before, startedAlone);
+  }
 }
 
 /** Makes the events before it measures. @returns events per second */
