@@ -119,6 +119,8 @@ async function send(
       origin,
       path: pathname + search,
       ...request,
+      // Without it a gateway may compress what it returns.
+      headers: { "accept-encoding": "identity", ...request.headers },
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
     const chunks: Buffer[] = [];

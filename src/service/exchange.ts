@@ -72,6 +72,8 @@ export function createExchange(options: ExchangeOptions) {
         headers: {
           authorization: `Bearer ${request.token()}`,
           accept: "application/json",
+          // Without it a gateway may compress what it returns.
+          "accept-encoding": "identity",
           ...(request.body !== undefined && { "content-type": "application/json" }),
         },
         ...(request.body !== undefined && { body: request.body }),

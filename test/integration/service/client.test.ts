@@ -90,6 +90,7 @@ test("the four operations reach their paths, with the token and JSON", async () 
   ]);
   expect(JSON.parse(seen[1]?.body ?? "")).toEqual(PERSON);
   expect(seen.every(({ headers }) => headers.authorization === "Bearer token-1")).toBe(true);
+  expect(seen.every(({ headers }) => headers["accept-encoding"] === "identity")).toBe(true);
   expect(seen[0]?.headers["content-type"]).toBe("application/json");
 });
 
