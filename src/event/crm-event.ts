@@ -31,6 +31,8 @@ const attribute = (max: number) =>
     .max(max)
     .regex(/^\P{Cc}*$/u, { error: "must not contain control characters" });
 
+const subject = attribute(ID_MAX).regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>" });
+
 const record = z.record(z.string(), z.unknown());
 
 export const crmEventSchema = z
@@ -39,7 +41,7 @@ export const crmEventSchema = z
     id: attribute(ID_MAX),
     source: attribute(ID_MAX),
     type: z.enum(EVENT_TYPES),
-    subject: attribute(ID_MAX).regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>" }),
+    subject,
     time: z
       .string()
       .refine((text) => normalTime(text) !== undefined, {
@@ -54,10 +56,7 @@ export const crmEventSchema = z
         /** Instead of the record: the CRM from which it is fetched. */
         fetch: attribute(50).optional(),
         /** For a merge: subjects of the records that were merged into this one. */
-        merged: z
-          .array(attribute(ID_MAX).regex(/^[^/]+\/.+$/))
-          .max(100)
-          .optional(),
+        merged: z.array(subject).max(100).optional(),
       })
       .optional(),
   })

@@ -48,8 +48,11 @@ const valueAt = (root: unknown, path: readonly PropertyKey[]): unknown =>
 function ruleText(issue: z.core.$ZodIssue, value: unknown): string {
   if (value === undefined && issue.code !== "custom") return "is required";
   switch (issue.code) {
-    case "invalid_type":
-      return `must be ${/^[aeiou]/.test(issue.expected) ? "an" : "a"} ${issue.expected}`;
+    case "invalid_type": {
+      // JSON knows no records.
+      const expected = issue.expected === "record" ? "object" : issue.expected;
+      return `must be ${/^[aeiou]/.test(expected) ? "an" : "a"} ${expected}`;
+    }
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
     case "too_small":

@@ -44,6 +44,19 @@ describe("parseEvent", () => {
     expect(problemFields({ ...event, ...change })).toEqual([field]);
   });
 
+  it("says in words of the event what is wrong", () => {
+    const rulesOf = (data: unknown) => {
+      const parsed = parseEvent({ ...event, type: "crm.record.merged", data }, NOW);
+      return parsed.ok ? [] : parsed.problems.map(({ field, rule }) => `${field} ${rule}`);
+    };
+    expect(rulesOf({ record: {}, merged: ["4711"] })).toEqual([
+      "data.merged[0] must be <object>/<recordId>",
+    ]);
+    expect(rulesOf({ record: 5, merged: ["contact/1"] })).toEqual([
+      "data.record must be an object",
+    ]);
+  });
+
   it.each([null, [], "event", 7])("rejects %o", (value) => {
     expect(problemFields(value)).toEqual([""]);
   });
