@@ -9,11 +9,10 @@ import { cronProblem } from "./ops/cron.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
 import {
-  CHOSEN,
   isKey,
   keysOf,
   readSecret,
-  SENT,
+  secretRules,
   type Env,
   type Secret,
   type SecretRule,
@@ -237,19 +236,19 @@ const SECRETS = [
 type SecretName = (typeof SECRETS)[number];
 
 /** What those must be that the operator chooses, and those that the service or a CRM is sent. */
-const SECRET_RULES: Partial<Record<SecretName, SecretRule>> = {
-  INGEST_TOKEN: CHOSEN,
-  OPERATOR_TOKEN: CHOSEN,
-  VIEWER_TOKEN: CHOSEN,
-  SALESFORCE_WEBHOOK_SECRET: CHOSEN,
-  DYNAMICS_WEBHOOK_SECRET: CHOSEN,
-  PIPEDRIVE_WEBHOOK_SECRET: CHOSEN,
-  TWENTY_WEBHOOK_SECRET: CHOSEN,
-  SERVICE_TOKEN: SENT,
-  HUBSPOT_TOKEN: SENT,
-  PIPEDRIVE_API_TOKEN: SENT,
-  TWENTY_API_KEY: SENT,
-  ESPOCRM_API_KEY: SENT,
+const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
+  INGEST_TOKEN: secretRules.chosen,
+  OPERATOR_TOKEN: secretRules.chosen,
+  VIEWER_TOKEN: secretRules.chosen,
+  SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
+  DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
+  PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
+  TWENTY_WEBHOOK_SECRET: secretRules.chosen,
+  SERVICE_TOKEN: secretRules.sent,
+  HUBSPOT_TOKEN: secretRules.sent,
+  PIPEDRIVE_API_TOKEN: secretRules.sent,
+  TWENTY_API_KEY: secretRules.sent,
+  ESPOCRM_API_KEY: secretRules.sent,
 };
 
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
@@ -286,7 +285,7 @@ export function readConfig(env: Env = process.env): Config {
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(
-    SECRETS.map((name) => [name, readSecret(env, name, problems, SECRET_RULES[name])]),
+    SECRETS.map((name) => [name, readSecret(env, name, problems, RULES_OF[name])]),
   ) as Record<SecretName, Secret | undefined>;
   const stateKeys = keysOf(secrets.STATE_KEY);
   if (stateKeys.length > 2 || !stateKeys.every(isKey)) {
@@ -361,7 +360,8 @@ function namedSecretsOf(env: Env): Config["namedSecret"] {
       problems.push(`${name} is a variable of crmsync: let the mapping file name another one`);
       return undefined;
     }
-    const secret = read.get(name) ?? readSecret(env, name, problems, isChosen ? CHOSEN : undefined);
+    const secret =
+      read.get(name) ?? readSecret(env, name, problems, isChosen ? secretRules.chosen : undefined);
     if (secret !== undefined) read.set(name, secret);
     return secret;
   };

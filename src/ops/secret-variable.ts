@@ -21,18 +21,19 @@ export interface SecretRule {
   readonly problem: string;
 }
 
-/** The operator chooses it. Two of them stand with a blank between while they are rotated. */
-export const CHOSEN: SecretRule = {
-  isUsable: (secret) => secret.split(/\s+/).every((part) => part.length >= MIN_SECRET),
-  problem: `is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
-};
-
-/** It is sent in a header, as it is. */
-export const SENT: SecretRule = {
-  isUsable: (secret) => /^[\x21-\x7e]+$/.test(secret),
-  problem:
-    "contains a blank, a line break or another character that no token has: give the token alone",
-};
+export const secretRules = {
+  /** The operator chooses it. Two of them stand with a blank between while they are rotated. */
+  chosen: {
+    isUsable: (secret) => secret.split(/\s+/).every((part) => part.length >= MIN_SECRET),
+    problem: `is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
+  },
+  /** It is sent in a header, as it is. */
+  sent: {
+    isUsable: (secret) => /^[\x21-\x7e]+$/.test(secret),
+    problem:
+      "contains a blank, a line break or another character that no token has: give the token alone",
+  },
+} as const satisfies Readonly<Record<string, SecretRule>>;
 
 /** @param problems why it cannot be used. */
 export function readSecret(
