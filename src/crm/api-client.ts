@@ -52,6 +52,9 @@ interface NoResponse {
   readonly failure: string;
 }
 
+/** Without the second, a gateway may compress what it returns. */
+const ACCEPTED = { accept: "application/json", "accept-encoding": "identity" } as const;
+
 export function createCrmApi(options: CrmApiOptions): CrmApi {
   const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy;
   const agent = new EnvHttpProxyAgent({
@@ -67,7 +70,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
   async function get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult> {
     const response = await exchange(url, {
       method: "GET",
-      headers: { accept: "application/json", ...headers },
+      headers: { ...ACCEPTED, ...headers },
     });
     const result = classify(response);
     // The token may have been revoked: get a new one next time.
@@ -86,7 +89,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     const response = await exchange(url, {
       method: "POST",
       headers: {
-        accept: "application/json",
+        ...ACCEPTED,
         "content-type": "application/x-www-form-urlencoded",
       },
       body: body.toString(),
@@ -119,8 +122,6 @@ async function send(
       origin,
       path: pathname + search,
       ...request,
-      // Without it a gateway may compress what it returns.
-      headers: { "accept-encoding": "identity", ...request.headers },
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
     const chunks: Buffer[] = [];
