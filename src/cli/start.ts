@@ -50,14 +50,15 @@ export function startCommand(): Command {
 async function start(options: StartOptions): Promise<void> {
   const config = readConfig();
   const { roles } = options;
-  requireService(config, roles, options.sandbox === true);
-  requireStdout(config, options);
-  await requireCrm(config, roles);
+  refuse([
+    ...serviceProblems(config, roles, options.sandbox === true),
+    ...stdoutProblems(config, options),
+    ...(await crmProblems(config, roles)),
+    ...(roles.has("http") ? authenticationProblems(config) : []),
+  ]);
   const mapping = await loadMapping(config.MAPPING);
-  if (roles.has("http")) {
-    requireAuthentication(config);
-    requireWebhooks(config, mapping);
-  }
+  // Otherwise only the senders would notice, by a 401 for each request.
+  if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
   let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
@@ -152,40 +153,39 @@ function explainPorts(error: unknown, { HTTP_HOST, OPS_HOST = HTTP_HOST, OPS_POR
     : explainPort(error, "HTTP_PORT", HTTP_HOST);
 }
 
-/** Without authentication, anybody on the network could terminate relations. */
-function requireAuthentication({ HTTP_HOST, INGEST_AUTH }: Config): void {
-  if (INGEST_AUTH !== "none" || isLoopback(HTTP_HOST)) return;
-  throw new ConfigError([
-    `INGEST_AUTH is none and HTTP_HOST is ${HTTP_HOST}, so anybody on its network could send events: set INGEST_TOKEN_FILE instead of INGEST_AUTH, or HTTP_HOST=127.0.0.1; or, if something else keeps strangers away, INGEST_AUTH=none-from-anywhere`,
-  ]);
-}
-
-/** Otherwise only the senders would notice, by a 401 for each request. */
-function requireWebhooks(config: Config, { webhooks }: Mapping): void {
-  const problems = webhookProblems(webhooks, config);
+function refuse(problems: readonly string[]): void {
   if (problems.length > 0) throw new ConfigError(problems);
 }
 
-/** Otherwise it would be noticed at night, by a run that has failed. */
-async function requireCrm(config: Config, roles: ReadonlySet<Role>): Promise<void> {
-  if (config.RECONCILE_FROM === undefined || !roles.has("sync")) return;
+/** Without authentication, anybody on the network could terminate relations. */
+function authenticationProblems({ HTTP_HOST, INGEST_AUTH }: Config): string[] {
+  if (INGEST_AUTH !== "none" || isLoopback(HTTP_HOST)) return [];
+  return [
+    `INGEST_AUTH is none and HTTP_HOST is ${HTTP_HOST}, so anybody on its network could send events: set INGEST_TOKEN_FILE instead of INGEST_AUTH, or HTTP_HOST=127.0.0.1; or, if something else keeps strangers away, INGEST_AUTH=none-from-anywhere`,
+  ];
+}
+
+/** Otherwise they would be noticed at night, by a run that has failed. */
+async function crmProblems(config: Config, roles: ReadonlySet<Role>): Promise<string[]> {
+  if (config.RECONCILE_FROM === undefined || !roles.has("sync")) return [];
   const { listerOf } = await import("../reconcile/crm-snapshot.ts");
   try {
     listerOf(config, config.RECONCILE_FROM);
+    return [];
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    throw new ConfigError([`RECONCILE_FROM: ${error.message}`]);
+    return [`RECONCILE_FROM: ${error.message}`];
   }
 }
 
-function requireStdout({ AUDIT_LOG }: Config, { json }: StartOptions): void {
-  if (AUDIT_LOG !== "stdout" || json === undefined) return;
-  throw new ConfigError(["AUDIT_LOG=stdout needs stdout for itself: leave out --json"]);
-}
+const stdoutProblems = ({ AUDIT_LOG }: Config, { json }: StartOptions): string[] =>
+  AUDIT_LOG === "stdout" && json !== undefined
+    ? ["AUDIT_LOG=stdout needs stdout for itself: leave out --json"]
+    : [];
 
 /** `start` never falls back to the sandbox by itself: that would look like success. */
-function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boolean): void {
-  if (sandbox || !roles.has("sync")) return;
+function serviceProblems(config: Config, roles: ReadonlySet<Role>, isSandbox: boolean): string[] {
+  if (isSandbox || !roles.has("sync")) return [];
   const problems: string[] = [];
   if (config.SERVICE_BASE_URL === undefined) {
     problems.push(
@@ -197,5 +197,5 @@ function requireService(config: Config, roles: ReadonlySet<Role>, sandbox: boole
       "SERVICE_TOKEN or SERVICE_TOKEN_FILE is missing: the bearer token of the service",
     );
   }
-  if (problems.length > 0) throw new ConfigError(problems);
+  return problems;
 }

@@ -120,3 +120,23 @@ test("events need credentials beyond loopback, unless that is said in as many wo
     `crmsync: port ${taken.port} is in use on 127.0.0.1: set OPS_PORT to another one, or end the program that uses it`,
   ]);
 });
+
+test("everything that is missing or wrong is said at once", async () => {
+  const env = {
+    RECONCILE_FROM: "salesfarce",
+    RECONCILE_CRON: "0 3 * * *",
+    INGEST_AUTH: "none",
+    HTTP_HOST: "0.0.0.0",
+    AUDIT_LOG: "stdout",
+  };
+  await using refused = spawnCrmsync(["start", "--json"], { env });
+  expect(await refused.ended).toMatchObject({ code: 78 });
+  expect(refused.stderr.slice(0, 6).map((line) => line.slice(0, 32))).toEqual([
+    "crmsync: the configuration has p",
+    "  - SERVICE_BASE_URL is missing:",
+    "  - SERVICE_TOKEN or SERVICE_TOK",
+    "  - AUDIT_LOG=stdout needs stdou",
+    "  - RECONCILE_FROM: salesfarce c",
+    "  - INGEST_AUTH is none and HTTP",
+  ]);
+});
