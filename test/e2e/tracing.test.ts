@@ -42,7 +42,7 @@ objects:
 
 /** The only headers that the service and the CRM may receive. */
 const PLAIN_HEADERS = new Set(
-  "accept authorization connection content-length content-type host".split(" "),
+  "accept accept-encoding authorization connection content-length content-type host".split(" "),
 );
 
 /**
