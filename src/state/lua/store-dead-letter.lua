@@ -3,7 +3,8 @@
 -- KEYS  1 dead-letters  2 ledger  3 staged
 -- ARGV  1 id  2 crmCode  3 order ('': unknown)  4 at, ms  5 details, JSON  6 event, encrypted
 --       7 reason  8 '1': compare with the newest fields, not with the newest event
---       9 '1': the event brings fields; else 10 the event that did, encrypted ('': none), 11 its order
+--       9 '1': the event brings fields; else 10 the event that did, encrypted ('': none), and 11
+--       its order
 -- Returns 'stored' | 'superseded'.
 local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
 --- @include "older.lua"
