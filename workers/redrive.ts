@@ -1,8 +1,6 @@
 /** Accepts the events of dead letters again, each in the place that it had among those of its record. */
-import { eventsAgain } from "../src/dead-letters/stored-event.ts";
-import type { CrmEvent } from "../src/event/crm-event.ts";
+import { arrivalOf, parsedEvent } from "../src/dead-letters/stored-event.ts";
 import { openRedriveView, forecastsOf } from "../src/dead-letters/forecast.ts";
-import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import {
   acceptEvent,
   identityOf,
@@ -21,41 +19,26 @@ export async function redriveDeadLetter(
 ): Promise<"done" | "waiting"> {
   const { deadLetters, log, metrics, recordName, staged } = runtime;
   const letter = await deadLetters.find(id);
-  const events = letter && eventsAgain(letter, runtime.clock.now());
-  if (letter === undefined || events === undefined) return "done";
-  const ended: Accepted[] = [];
-  let last: { readonly event: CrmEvent | undefined; readonly source: string } | undefined;
-  for (const [index, { value, arrival }] of events.entries()) {
-    const isLast = index === events.length - 1;
-    // It was seen when it came.
-    await staged.forgetEvent(identityOf(value, "").key);
-    const its = isLast ? ports : portsOfFields(ports, letter);
-    const { event, records } = await acceptEvent(value, arrival, its);
-    await expediteStaged(runtime, records);
-    if (records.some(({ result }) => result === "waiting")) return "waiting";
-    const source = metrics.sourceLabel(event?.source ?? "unknown");
-    for (const record of records) reportAccepted(runtime, record, event, source);
-    ended.push(...records);
-    last = { event, source };
-  }
+  const value = letter && parsedEvent(letter);
+  if (letter === undefined || value === undefined) return "done";
+  // It was seen when it came.
+  await staged.forgetEvent(identityOf(value, "").key);
+  const { event, records } = await acceptEvent(
+    value,
+    arrivalOf(letter, runtime.clock.now()),
+    ports,
+  );
+  await expediteStaged(runtime, records);
+  if (records.some(({ result }) => result === "waiting")) return "waiting";
+  const source = metrics.sourceLabel(event?.source ?? "unknown");
+  for (const record of records) reportAccepted(runtime, record, event, source);
   // What was rejected again was stored again, and has changed.
   if (await deadLetters.dropRead(letter)) {
-    const record = recordName(letter.crmCode ?? last?.event?.subject);
-    log.info({ record, source: last?.source, why: outcomeOf(ended) }, "dead_letter.dropped");
+    const record = recordName(letter.crmCode ?? event?.subject);
+    log.info({ record, source, why: outcomeOf(records) }, "dead_letter.dropped");
   }
   return "done";
 }
-
-/** The event that only brought the fields has no dead letter of its own: what is wrong with it is wrong with this one. */
-const portsOfFields = (ports: AcceptPorts, letter: StoredDeadLetter): AcceptPorts => ({
-  ...ports,
-  async storeDeadLetter(found) {
-    if (found.id !== letter.id) return ports.storeDeadLetter(found);
-    const { event, order, source } = letter;
-    const fieldsFrom = { event: found.event, order: found.order ?? "" };
-    return ports.storeDeadLetter({ ...found, event, order, source, fieldsFrom });
-  },
-});
 
 /** Redrives the dead letters that the tenant's value lists were relaxed for. */
 export async function redriveAllowed(runtime: Runtime): Promise<void> {

@@ -3,6 +3,7 @@ import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import type { FirstJob, Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
+import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { runStep } from "../src/sync/noted.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { Take, TakenState } from "../src/sync/staged-state.ts";
@@ -153,9 +154,12 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       return result;
     },
     audit: (state, change) => auditChange(runtime.trail, state, change),
-    async storeDeadLetter(state, reason, problems) {
+    async storeDeadLetter({ crmCode, event, eventOrder, order }, reason, problems) {
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
-      await runtime.deadLetters.storeOf(state, { reason, problems });
+      const { source } = JSON.parse(event) as { source?: string };
+      const letter = { reason, problems, event, order: eventOrder, source, at: Date.now() };
+      const asOf = eventOrder === order ? "event" : "fields";
+      await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter), asOf);
     },
     now: Date.now,
     fingerprintsWithout,

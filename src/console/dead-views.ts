@@ -2,7 +2,7 @@
 import type { Forecast, UnknownWhy } from "../dead-letters/forecast.ts";
 import type { DeadGroup } from "../dead-letters/group.ts";
 import type { RedrivePreview } from "../dead-letters/preview-redrive.ts";
-import { eventsOf, subjectOf } from "../dead-letters/stored-event.ts";
+import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { faultOf, forecastText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
 import { counted } from "../ops/counted.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
@@ -232,9 +232,8 @@ export function letterView(
 }
 
 export function eventView(letter: StoredDeadLetter): Html {
-  const text = eventsOf(letter)
-    .map((event) => (typeof event === "string" ? event : JSON.stringify(event, undefined, 2)))
-    .join("\n");
+  const event = eventOf(letter);
+  const text = typeof event === "string" ? event : JSON.stringify(event, undefined, 2);
   return html`<p>
       <a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">Back to the dead letter</a>
     </p>

@@ -16,7 +16,7 @@ import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
-import { eventsAgain } from "./stored-event.ts";
+import { arrivalOf, parsedEvent } from "./stored-event.ts";
 
 /** What is known without a request. */
 export interface RedriveView {
@@ -110,17 +110,12 @@ interface LetterPlan {
 
 async function planOf(letter: StoredDeadLetter, view: RedriveView): Promise<LetterPlan> {
   const { reason, problems } = letter;
-  const events = eventsAgain(letter, view.now());
+  const value = parsedEvent(letter);
   const staged: StateToStage[] = [];
-  if (events === undefined) return { forecasts: [{ kind: "fails", reason, problems }], staged };
+  if (value === undefined) return { forecasts: [{ kind: "fails", reason, problems }], staged };
   const ports = dryPorts(view, staged);
-  const accepted = await Promise.all(
-    events.map(({ value, arrival }) => acceptEvent(value, arrival, ports)),
-  );
-  return {
-    forecasts: accepted.flatMap(({ records }) => records.flatMap(forecastOfRecord)),
-    staged,
-  };
+  const { records } = await acceptEvent(value, arrivalOf(letter, view.now()), ports);
+  return { forecasts: records.flatMap(forecastOfRecord), staged };
 }
 
 /** @param staged takes the states that would be staged. */

@@ -2,15 +2,12 @@
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
-import { createDeadLetter, deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
-import type { TakenState } from "../sync/staged-state.ts";
+import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
-type Details = Omit<DeadLetter, "event" | "fieldsFrom">;
-
-/** A dead letter without its events. */
-export interface LetterDetails extends Details {
+/** A dead letter without its event. */
+export interface LetterDetails extends Omit<DeadLetter, "event"> {
   readonly firstAt: number;
   /** How often one was stored under this id. */
   readonly times: number;
@@ -27,10 +24,6 @@ interface StoredValue {
   details: string;
   /** Encrypted. */
   event: string;
-  /** Of the event that brought the fields, where that is another one: encrypted; "": none did. */
-  fields?: string;
-  /** Its order. */
-  of?: string;
   order: string;
   first: number;
   times: number;
@@ -64,17 +57,15 @@ export class DeadLetters {
   }
 
   /**
-   * An event without fields leaves those of the record's earlier dead letter in this one.
    * @param asOf what must not be newer than it: the newest event of its record, or only the newest
-   *   event that brought fields. The latter also where the newest one only restores the record.
+   *   event that brought fields.
    * @returns `superseded` when that is newer: it is not stored then.
    */
   async store(
     deadLetter: DeadLetter,
     asOf: "event" | "fields" = "event",
   ): Promise<"stored" | "superseded"> {
-    const { event, fieldsFrom, ...details } = deadLetter;
-    const fields = typeof fieldsFrom === "object" ? fieldsFrom : { event: "", order: "" };
+    const { event, ...details } = deadLetter;
     const crmCode = deadLetter.crmCode ?? "";
     return this.#store(
       [this.#keys.deadLetters, this.#keys.ledger, this.#keys.staged(crmCode)],
@@ -90,37 +81,8 @@ export class DeadLetters {
         await this.#sealing.seal(event, deadLetter.id),
         deadLetter.reason,
         asOf === "fields" ? "1" : "",
-        fieldsFrom === undefined ? "1" : "",
-        await this.#sealing.seal(fields.event, deadLetter.id),
-        fields.order,
       ],
     );
-  }
-
-  /** Stores that of a state which cannot be sent. @returns as `store` */
-  storeOf(
-    { crmCode, earlierFields, event, eventOrder, fieldsEvent, order }: TakenState,
-    why: Pick<DeadLetter, "reason" | "problems">,
-  ): Promise<"stored" | "superseded"> {
-    const { source } = JSON.parse(event) as { source?: string };
-    // The event brought the fields, and a newer one that is settled the status.
-    const ofFields = eventOrder !== order;
-    const earlier =
-      fieldsEvent === undefined
-        ? "none"
-        : { event: fieldsEvent, order: earlierFields?.order ?? "" };
-    const letter = createDeadLetter(
-      { crmCode },
-      {
-        ...why,
-        event,
-        order: eventOrder,
-        source,
-        at: Date.now(),
-        fieldsFrom: earlierFields === undefined || ofFields ? undefined : earlier,
-      },
-    );
-    return this.store(letter, ofFields ? "fields" : "event");
   }
 
   count(): Promise<number> {
@@ -179,7 +141,7 @@ export class DeadLetters {
       const [next, bytes, ...flat] = await this.#details([this.#keys.deadLetters], [cursor, most]);
       cursor = next;
       for (let i = 0; i + 2 < flat.length; i += 3) {
-        const details = JSON.parse(String(flat[i])) as Details;
+        const details = JSON.parse(String(flat[i])) as Omit<DeadLetter, "event">;
         // A scan may return a letter twice.
         if (seen.has(details.id)) continue;
         seen.add(details.id);
@@ -217,18 +179,8 @@ export class DeadLetters {
 
   async #read(text: string): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
-    const details = JSON.parse(stored.details) as Details;
+    const details = JSON.parse(stored.details) as Omit<DeadLetter, "event">;
     const event = await this.#sealing.open(stored.event, details.id);
-    const fieldsFrom = await this.#fieldsFrom(stored, details.id);
-    const { first: firstAt, times } = stored;
-    return { ...details, event, fieldsFrom, firstAt, times, raw: text };
-  }
-
-  async #fieldsFrom(
-    { fields, of = "" }: StoredValue,
-    id: string,
-  ): Promise<DeadLetter["fieldsFrom"]> {
-    if (fields === undefined) return undefined;
-    return fields === "" ? "none" : { event: await this.#sealing.open(fields, id), order: of };
+    return { ...details, event, firstAt: stored.first, times: stored.times, raw: text };
   }
 }

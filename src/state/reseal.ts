@@ -118,7 +118,6 @@ export class Resealing {
     const own = (field: string) => field;
     return [
       { key: this.#keys.deadLetters, about: own, within: "event" },
-      { key: this.#keys.deadLetters, about: own, within: "fields" },
       { key: this.#keys.verifyProofs, about: own, within: "wanted" },
       { key: this.#keys.thinEvents, about: own, within: "event" },
     ];

@@ -262,7 +262,7 @@ export class StagedStates {
   ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
     const fields = new Map<string, Buffer>();
     for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
-    const { payload, event, fieldsEvent } = await openTexts(fields, crmCode, this.#sealing);
+    const { payload, event } = await openTexts(fields, crmCode, this.#sealing);
     const field: Record<string, string> = {};
     for (const [name, value] of fields) field[name] = String(value);
     const kept = await this.#sealing.open(keptOf(field), crmCode);
@@ -280,7 +280,6 @@ export class StagedStates {
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
       event,
-      fieldsEvent,
       eventOrder: field["oe"] ?? order,
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),

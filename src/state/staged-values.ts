@@ -34,23 +34,14 @@ export interface StagedArguments {
   readonly ev: Buffer | "";
 }
 
-export interface StagedTexts extends PackedTexts {
-  /** The event that the payload is from, when that is not `event`. */
-  readonly fieldsEvent?: string | undefined;
-}
-
 export async function sealTexts(
-  { payload, event, fieldsEvent }: StagedTexts,
+  texts: PackedTexts,
   crmCode: string,
   sealing: Sealing,
 ): Promise<StagedArguments> {
-  const seal = async (texts: PackedTexts) => sealing.sealBytes(await pack(texts), crmCode);
-  const alone = { payload: "", event };
-  if (fieldsEvent !== undefined) {
-    return { p: await seal({ payload, event: fieldsEvent }), ev: await seal(alone) };
-  }
-  if (payload !== "") return { p: await seal({ payload, event }), ev: "" };
-  return { p: "", ev: event === "" ? "" : await seal(alone) };
+  if (texts.payload === "" && texts.event === "") return { p: "", ev: "" };
+  const sealed = sealing.sealBytes(await pack(texts), crmCode);
+  return texts.payload === "" ? { p: "", ev: sealed } : { p: sealed, ev: "" };
 }
 
 /** @throws UnknownKey, DamagedValue */
@@ -58,16 +49,14 @@ export async function openTexts(
   fields: StagedFields,
   crmCode: string,
   sealing: Sealing,
-): Promise<StagedTexts> {
+): Promise<PackedTexts> {
   const p = fields.get("p") ?? NOTHING;
   const ev = fields.get("ev") ?? NOTHING;
   const [first, second] = await Promise.all([
     openValue(p, "payload", crmCode, sealing),
     ev.length === 0 ? undefined : openValue(ev, "event", crmCode, sealing),
   ]);
-  if (second === undefined) return first;
-  const { payload, event } = first;
-  return { payload, event: second.event, fieldsEvent: event === "" ? undefined : event };
+  return { payload: first.payload, event: (second ?? first).event };
 }
 
 /** @param name what a value is that an older release has written: one text. */

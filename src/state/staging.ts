@@ -120,8 +120,7 @@ export class Staging {
   async #callOf(state: StateToStage): Promise<Call> {
     const { crmCode } = state;
     const noted = this.#history.ofEvent(crmCode, state.noted);
-    const { payload = "", event, fieldsEvent } = state;
-    const texts = { payload, event, fieldsEvent };
+    const texts = { payload: state.payload ?? "", event: state.event };
     const { p, ev } = await sealTexts(texts, crmCode, this.#sealing);
     return {
       keys: [this.#keys.staged(crmCode), this.#keys.erased(crmCode), ...noted.keys],

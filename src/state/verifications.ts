@@ -25,13 +25,12 @@ export type ClaimedProof = DueProof & { readonly stored: string };
 
 /** @returns what settle.lua keeps for a state that an earlier request may overwrite, else undefined. */
 export async function proofToVerify(
-  state: TakenState,
+  { crmCode, earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
   { finished, row }: Settlement,
   sealing: Sealing,
 ): Promise<string | undefined> {
-  const { crmCode, event, eventOrder, fieldsEvent, late, order, payload, status, variant } = state;
   if (!late || !finished || typeof row === "string" || row.uncertain) return undefined;
-  const fieldsOrder = state.earlierFields?.order;
+  const fieldsOrder = earlierFields?.order;
   const wanted: WantedState = {
     order,
     fieldsOrder,
@@ -39,7 +38,6 @@ export async function proofToVerify(
     variant,
     status,
     event,
-    fieldsEvent,
     eventOrder,
   };
   const stored: StoredProof = {

@@ -213,7 +213,6 @@ async function reject(
   // Staging the event's own record deletes the letter of its event: not that of a merged record.
   const letterKey = subject === event.subject ? key : `${key}|${subject}`;
   if (await ports.isSeen(key)) return ended("duplicate", event.lane);
-  const hasFields = subject === event.subject && event.data?.record !== undefined;
   const stored = await ports.storeDeadLetter(
     createDeadLetter(crmCode === undefined ? { eventKey: letterKey } : { crmCode }, {
       reason,
@@ -222,7 +221,6 @@ async function reject(
       event: JSON.stringify(event),
       source: event.source,
       at: presentOf(arrival),
-      fieldsFrom: hasFields ? undefined : "none",
     }),
   );
   const why = notedProblems(reason, problems);

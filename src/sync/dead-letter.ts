@@ -34,13 +34,6 @@ export const REJECTED_BY_SYNC: ReadonlySet<DeadReason> = new Set([
   "given_up",
 ]);
 
-/** An event in its place among those of its record. */
-export interface PlacedEvent {
-  /** Serialised. Personal data: encrypted at rest. */
-  readonly event: string;
-  readonly order: string;
-}
-
 export interface DeadLetter {
   /** One dead letter per record, or per event where no record is known. */
   readonly id: string;
@@ -50,8 +43,6 @@ export interface DeadLetter {
   readonly event: string;
   readonly source: string | undefined;
   readonly crmCode: string | undefined;
-  /** Where the record's fields come from, if not from `event`: an earlier one, or none brought any. */
-  readonly fieldsFrom?: PlacedEvent | "none" | undefined;
   /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
   /** How the event arrived, for a redrive; only where its order is unknown. */
@@ -69,7 +60,6 @@ export function createDeadLetter(
   letter: Pick<DeadLetter, "reason" | "problems" | "event" | "at"> & {
     readonly source?: string | undefined;
     readonly order?: string | undefined;
-    readonly fieldsFrom?: DeadLetter["fieldsFrom"];
     readonly arrival?: DeadLetter["arrival"];
   },
 ): DeadLetter {

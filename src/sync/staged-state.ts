@@ -23,8 +23,6 @@ export interface StateToStage {
   readonly time: number;
   /** The event, serialised; kept in case it becomes a dead letter. */
   readonly event: string;
-  /** The event that `payload` is from, serialised, when that is not `event`. */
-  readonly fieldsEvent?: string | undefined;
   /** Orders of the events that `payload` and `event` are from, when that is an earlier one. */
   readonly fieldsOrder?: string | undefined;
   readonly eventOrder?: string | undefined;
@@ -80,8 +78,6 @@ export interface TakenState {
   /** Time of the first event that is not yet proven on the service, ms. */
   readonly firstTime: number;
   readonly event: string;
-  /** The event that `payload` is from, when that is not `event`. */
-  readonly fieldsEvent: string | undefined;
   /** Order of `event`. */
   readonly eventOrder: string;
   /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
@@ -138,14 +134,7 @@ export interface Settlement {
 /** What is needed to stage a state once more. */
 export type WantedState = Pick<
   StateToStage,
-  | "order"
-  | "payload"
-  | "variant"
-  | "status"
-  | "event"
-  | "fieldsEvent"
-  | "fieldsOrder"
-  | "eventOrder"
+  "order" | "payload" | "variant" | "status" | "event" | "fieldsOrder" | "eventOrder"
 >;
 
 /** A proof that one process verifies: an earlier request may have taken effect after it. */

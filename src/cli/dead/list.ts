@@ -5,7 +5,7 @@ import { printable, printableLines } from "../../ops/printable.ts";
 import type { Stores } from "../../status/stores.ts";
 import { withStores } from "../with-stores.ts";
 import { find } from "./choose.ts";
-import { eventsOf } from "../../dead-letters/stored-event.ts";
+import { eventOf } from "../../dead-letters/stored-event.ts";
 import { countOf, jsonOf, linesOf } from "./print.ts";
 import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
 
@@ -52,20 +52,17 @@ export async function show(name: string, options: { json?: true }): Promise<void
   await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
     const letter = await find(dead, name);
     const leftMs = (await deadLetterExpiry.left([letter.id])).get(letter.id);
-    const events = eventsOf(letter);
+    const event = eventOf(letter);
     if (options.json) {
-      const [event, fieldsEvent] = events.toReversed();
-      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event, fieldsEvent });
+      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event });
       process.stdout.write(`${printable(line)}\n`);
       return;
     }
     process.stdout.write(linesOf(letter, leftMs));
-    for (const event of events) {
-      process.stdout.write(
-        typeof event === "string"
-          ? `${printable(event)}\n`
-          : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
-      );
-    }
+    process.stdout.write(
+      typeof event === "string"
+        ? `${printable(event)}\n`
+        : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
+    );
   });
 }

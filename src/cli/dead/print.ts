@@ -31,14 +31,9 @@ export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
 
 /** @param leftMs until it is deleted; undefined: never. */
 export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
-  const { id, reason, problems, source, crmCode, times, at, firstAt } = letter;
+  const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
   return {
-    id,
-    reason,
-    problems,
-    source,
-    crmCode,
-    times,
+    ...rest,
     subject: subjectOf(letter),
     remedy: remedyOf(letter),
     firstAt: new Date(firstAt).toISOString(),

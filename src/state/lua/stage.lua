@@ -109,12 +109,9 @@ local function stage(KEYS, ARGV)
     redis.call('DEL', KEYS[8])
   end
 
-  -- The dead letter of a newer event describes what is wrong with the record now: keep it. So does
-  -- one with fields, if this event only restores the record.
+  -- The dead letter of a newer event describes what is wrong with the record now: keep it.
   local deadLetter, ofEvent = unpack(redis.call('HMGET', KEYS[7], ARGV[11], 'e:' .. eventKey))
-  local letter = deadLetter and cjson.decode(deadLetter)
-  local restores = payload == '' and status == 'active'
-  if letter and not older(ownOrder, letter.order) and not (restores and letter.fields ~= '') then
+  if deadLetter and not older(ownOrder, cjson.decode(deadLetter).order) then
     redis.call('HDEL', KEYS[7], ARGV[11])
     countOut(KEYS[7], deadLetter)
   end

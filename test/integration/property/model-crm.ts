@@ -1,5 +1,4 @@
 /** A model of the CRM: it collects the events, and knows what each record must be in the end. */
-import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { deadLetterId } from "../../../src/sync/dead-letter.ts";
 import { agrees } from "../../../src/sync/fingerprint.ts";
 import { bodyOf, eventOf, hasRecord, otherRecord, type Change, type Code } from "./records.ts";
@@ -19,8 +18,6 @@ export class ModelCrm {
   readonly #newest = new Map<Code, Newest>();
   /** The newest change that brought the record. */
   readonly #newestFields = new Map<Code, Newest>();
-  /** The newest change that ended it. */
-  readonly #newestEnd = new Map<Code, Newest>();
 
   add(change: Change): Record<string, unknown> {
     const number = this.events.length;
@@ -31,8 +28,6 @@ export class ModelCrm {
     note(this.#newest, change.record, false);
     if (hasRecord(change)) note(this.#newestFields, change.record, false);
     if (change.kind === "merge") note(this.#newest, otherRecord(change.record), true);
-    if (change.kind === "merge") note(this.#newestEnd, otherRecord(change.record), true);
-    if (isDeletion(change)) note(this.#newestEnd, change.record, false);
     const event = eventOf(change, number);
     this.events.push(event);
     return event;
@@ -44,14 +39,11 @@ export class ModelCrm {
     for (const [code, newest] of this.#newest) {
       const fields = this.#newestFields.get(code);
       const deadLetter = await simulation.deadLetters.find(deadLetterId(code));
-      const end = this.#newestEnd.get(code);
-      const hasEnded = end !== undefined && end.rank >= (fields?.rank ?? "");
-      const isKept = deadLetter !== undefined && fields !== undefined && holds(deadLetter, fields);
       const difference =
-        (deadLetter === undefined
-          ? statusDifference(simulation, code, newest)
-          : ageOf(deadLetter, newest, fields)) ??
-        (fields && !isKept ? fieldsDifference(simulation, code, fields, hasEnded) : undefined);
+        deadLetter === undefined
+          ? (statusDifference(simulation, code, newest) ??
+            (fields && fieldsDifference(simulation, code, fields)))
+          : ageOf(deadLetter, newest, fields);
       if (difference !== undefined) found.push(`${code}: ${difference}`);
     }
     return found;
@@ -65,7 +57,7 @@ function statusDifference(
 ): string | undefined {
   const body = simulation.service.relations.get(code)?.body;
   const isActive = body !== undefined && body["relationStatus"] !== "terminated";
-  if (merged || isDeletion(change)) {
+  if (merged || change.kind === "delete" || change.kind === "full_delete") {
     return isActive ? "is still active" : undefined;
   }
   return isActive ? undefined : "is not active";
@@ -75,13 +67,12 @@ function fieldsDifference(
   simulation: Simulation,
   code: Code,
   { change }: Newest,
-  hasEnded: boolean,
 ): string | undefined {
   const body = simulation.service.relations.get(code)?.body;
   const wanted = simulation.complete(bodyOf(code, change.content));
   // The service cannot change the variant; a termination does without these fields then.
   if (body === undefined || body["type"] !== wanted["type"]) return undefined;
-  if (!simulation.mustHave(code, wanted, hasEnded)) return undefined;
+  if (!simulation.mustHave(code, wanted)) return undefined;
   const meaningOf = (of: typeof body) =>
     simulation.fingerprintOf({ ...of, relationStatus: "active" });
   return agrees(meaningOf(wanted), meaningOf(body))
@@ -89,24 +80,13 @@ function fieldsDifference(
     : `does not have the newest content, ${JSON.stringify(body)}`;
 }
 
-const isDeletion = ({ kind }: Change): boolean => kind === "delete" || kind === "full_delete";
-
-const numberOf = ({ event }: { event: string }): number =>
-  Number((JSON.parse(event) as { id: string }).id);
-
-/** Whether a redrive would bring these fields. */
-const holds = (deadLetter: StoredDeadLetter, fields: Newest): boolean =>
-  [deadLetter, deadLetter.fieldsFrom].some(
-    (one) => typeof one === "object" && numberOf(one) === fields.number,
-  );
-
 function ageOf(
-  deadLetter: StoredDeadLetter,
+  deadLetter: { event: string },
   { number }: Newest,
   fields: Newest | undefined,
 ): string | undefined {
-  const id = numberOf(deadLetter);
-  return id === number || (fields !== undefined && holds(deadLetter, fields))
+  const { id } = JSON.parse(deadLetter.event) as { id: string };
+  return Number(id) === number || Number(id) === fields?.number
     ? undefined
     : `has a dead letter of event ${id}, instead of event ${number}`;
 }

@@ -134,55 +134,6 @@ const fieldsOfTerminated: Action[] = [
   ...attempt("r0"),
 ];
 
-/** One whole run that ends as a dead letter. */
-const rejection = (record: Code): Action[] =>
-  run(record, step(), step("rejected"), step(), step(), step());
-
-/** A dead letter went with its fields when an event without fields restored the record. */
-const restoredAfterRejection: Action[] = [
-  change("r0", "upsert", 1, 1),
-  ...rejection("r0"),
-  change("r0", "bare_restore", 2),
-];
-
-/** A dead letter of two events kept the one without fields. */
-const restoredBeforeRejection: Action[] = [
-  change("r0", "upsert", 1, 1),
-  change("r0", "bare_restore", 2),
-  ...rejection("r0"),
-];
-
-/** A dead letter without fields took the place of one with fields. */
-const restorationRejected: Action[] = [
-  // Two runs: a change without fields reads those of the service first.
-  change("r0", "delete", 0),
-  ...attempt("r0"),
-  ...attempt("r0"),
-  change("r0", "upsert", 1, 1),
-  ...rejection("r0"),
-  change("r0", "bare_restore", 2),
-  ...attempt("r0"),
-  ...rejection("r0"),
-];
-
-/** Fields and a deletion were given up together, and an event without fields restored the record. */
-const restoredAfterGivenUp: Action[] = [
-  change("r0", "delete", 1),
-  change("r0", "upsert", 0, 1),
-  ...run("r0", step(), step("forbidden"), step("ok", true), step(), step()),
-  change("r0", "bare_restore", 2),
-];
-
-/** A dead letter was stored although newer fields had come meanwhile, and stayed. */
-const newerFieldsMeanwhile: Action[] = [
-  change("r0", "bare_restore", 1),
-  change("r0", "upsert", 0, 1),
-  ...run("r0", step(), step("rejected"), step()),
-  change("r0", "upsert", 0, 2),
-  step(),
-  change("r0", "bare_restore", 1),
-];
-
 const WARM = { existsBefore: true, warm: true };
 
 export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][] = [
@@ -199,11 +150,6 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [lateFields, WARM],
   [lateFieldsBeforeSending, WARM],
   [fieldsOfTerminated, WARM],
-  [restoredAfterRejection, WARM],
-  [restoredBeforeRejection, WARM],
-  [restorationRejected, WARM],
-  [restoredAfterGivenUp, WARM],
-  [newerFieldsMeanwhile, WARM],
 ];
 
 /** A worker died after it had sent what was read; then somebody edited it, and it was sent again. */

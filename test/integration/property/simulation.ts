@@ -15,6 +15,7 @@ import { StagedStates } from "../../../src/state/staged-state.ts";
 import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { Verifications } from "../../../src/state/verifications.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import {
   fingerprintOf,
   fingerprintWith,
@@ -106,7 +107,7 @@ export class Simulation {
     this.#tokens += 1;
     const run = new SteppedRun(crmCode, `token-${this.#tokens}`);
     this.#runs.set(worker, run);
-    await run.begin(() => syncRelation(crmCode, this.#portsOf(run)));
+    await run.begin(() => syncRelation(crmCode, this.#portsOf(worker, run)));
   }
 
   async step(worker: number, choice: StepChoice): Promise<void> {
@@ -234,13 +235,9 @@ export class Simulation {
     return wrong;
   }
 
-  /**
-   * Whether the service must have this content, if it is the newest and no dead letter has it.
-   * @param hasEnded the record was ended since: its dead letter went then, and with it the content.
-   */
-  mustHave(crmCode: Code, content: Record<string, unknown>, hasEnded: boolean): boolean {
-    const isLost = hasEnded && this.#lost.has(contentKey(content));
-    return !this.service.everForeign.has(crmCode) && !isLost;
+  /** Whether the service must have this content, if it is the newest. */
+  mustHave(crmCode: Code, content: Record<string, unknown>): boolean {
+    return !this.service.everForeign.has(crmCode) && !this.#lost.has(contentKey(content));
   }
 
   #lose({ payload }: TakenState): void {
@@ -306,7 +303,7 @@ export class Simulation {
     }
   }
 
-  #portsOf(run: SteppedRun): SyncPorts {
+  #portsOf(worker: number, run: SteppedRun): SyncPorts {
     const { crmCode, token } = run;
     return {
       take: async () => {
@@ -338,7 +335,11 @@ export class Simulation {
       storeDeadLetter: async (state, reason, problems) => {
         await run.checkpoint();
         this.#lose(state);
-        await this.deadLetters.storeOf(state, { reason, problems });
+        const { event, eventOrder, order } = state;
+        const source = `worker ${worker}`;
+        const content = { reason, problems, order: eventOrder, event, source, at: Date.now() };
+        const asOf = eventOrder === order ? "event" : "fields";
+        await this.deadLetters.store(createDeadLetter({ crmCode }, content), asOf);
       },
       now: Date.now,
       fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps),

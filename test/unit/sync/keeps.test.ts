@@ -113,7 +113,6 @@ const state: TakenState = {
   lane: "live",
   firstTime: 0,
   event: "{}",
-  fieldsEvent: undefined,
   tries: 0,
   firstTryAt: undefined,
   heals: 0,
