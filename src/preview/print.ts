@@ -208,7 +208,7 @@ export function summarise(previews: readonly PlacedPreview[]): Summary {
     ignored: count("ignored"),
     toFetch: count("to fetch"),
     deadLetters: count("dead letter"),
-    ...decisionsOf(passing.filter((one) => newest.get(one.crmCode) === one)),
+    ...decisionsOf([...newest.values()]),
     repeated: repeated.length,
     firstRepeated: repeated[0]?.place,
     values: sorted(values),
