@@ -1,12 +1,7 @@
-/** Accepts the events of dead letters again, each in the place that it had among those of its record. */
-import { arrivalOf, parsedEvent } from "../src/dead-letters/stored-event.ts";
+/** Redrives dead letters: those that a person asks for, and those that the tenant's lists allow now. */
 import { openRedriveView, forecastsOf } from "../src/dead-letters/forecast.ts";
-import {
-  acceptEvent,
-  identityOf,
-  type Accepted,
-  type AcceptPorts,
-} from "../src/sync/accept-event.ts";
+import { redrive } from "../src/dead-letters/redrive.ts";
+import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
 import { isTenantProblem } from "../src/sync/tenant-problems.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
@@ -17,24 +12,17 @@ export async function redriveDeadLetter(
   id: string,
   ports: AcceptPorts,
 ): Promise<"done" | "waiting"> {
-  const { deadLetters, log, metrics, recordName, staged } = runtime;
+  const { clock, deadLetters, log, metrics, recordName } = runtime;
   const letter = await deadLetters.find(id);
-  const value = letter && parsedEvent(letter);
-  if (letter === undefined || value === undefined) return "done";
-  // It was seen when it came.
-  await staged.forgetEvent(identityOf(value, "").key);
-  const { event, records } = await acceptEvent(
-    value,
-    arrivalOf(letter, runtime.clock.now()),
-    ports,
-  );
+  const redriven = letter && (await redrive(letter, clock.now(), ports, runtime));
+  if (redriven === undefined) return "done";
+  const { dropped, event, records } = redriven;
   await expediteStaged(runtime, records);
   if (records.some(({ result }) => result === "waiting")) return "waiting";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source);
-  // What was rejected again was stored again, and has changed.
-  if (await deadLetters.dropRead(letter)) {
-    const record = recordName(letter.crmCode ?? event?.subject);
+  if (dropped) {
+    const record = recordName(letter?.crmCode ?? event?.subject);
     log.info({ record, source, why: outcomeOf(records) }, "dead_letter.dropped");
   }
   return "done";

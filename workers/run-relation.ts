@@ -3,7 +3,7 @@ import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import type { FirstJob, Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { Take, TakenState } from "../src/sync/staged-state.ts";
@@ -154,12 +154,9 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       return result;
     },
     audit: (state, change) => auditChange(runtime.trail, state, change),
-    async storeDeadLetter({ crmCode, event, eventOrder, order }, reason, problems) {
+    async storeDeadLetter(state, reason, problems) {
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
-      const { source } = JSON.parse(event) as { source?: string };
-      const letter = { reason, problems, event, order: eventOrder, source, at: Date.now() };
-      const asOf = eventOrder === order ? "event" : "fields";
-      await runtime.deadLetters.store(createDeadLetter({ crmCode }, letter), asOf);
+      await runtime.deadLetters.store(deadLetterOf(state, { reason, problems, at: Date.now() }));
     },
     now: Date.now,
     fingerprintsWithout,

@@ -3,7 +3,7 @@ import type { Forecast, UnknownWhy } from "../dead-letters/forecast.ts";
 import type { DeadGroup } from "../dead-letters/group.ts";
 import type { RedrivePreview } from "../dead-letters/preview-redrive.ts";
 import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
-import { faultOf, forecastText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
+import { faultOf, forecastText, laterText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
 import { counted } from "../ops/counted.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
@@ -170,6 +170,7 @@ export function letterView(
   leftMs: number | undefined,
 ): Html {
   const { at, crmCode, firstAt, id, problems, reason, source, times } = letter;
+  const later = laterText(letter);
   const confirm = (act: ActName) =>
     html`<a class="button" href="${pathTo(`${PATH}/confirm`, { act, id, at: firstAt })}"
       >${DEAD_ACTS[act].verb}…</a
@@ -192,6 +193,11 @@ export function letterView(
       <dd>
         ${leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless it is redriven or dropped`}
       </dd>
+      ${
+        later !== undefined &&
+        html`<dt>Later</dt>
+          <dd>${later}</dd>`
+      }
       <dt>What to do</dt>
       <dd>${remedyOf(letter)}</dd>
       <dt>A redrive now</dt>

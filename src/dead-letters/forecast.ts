@@ -172,9 +172,12 @@ function forecastOfState(
   view: RedriveView,
 ): Forecast {
   const { row, staged } = known ?? { row: rowWithoutProof(false), staged: "" };
-  const settled =
-    state.payload === undefined ? row.watermark : (row.earlierFields?.order ?? row.watermark);
-  if (state.order < settled || state.order < staged) return SETTLED;
+  const { fieldsOrder = state.order } = state;
+  const isOlder =
+    state.payload === undefined
+      ? state.order < row.watermark
+      : fieldsOrder < (row.earlierFields?.order ?? row.watermark);
+  if (isOlder || state.order < staged) return SETTLED;
   const payload =
     state.payload === undefined
       ? undefined

@@ -1,6 +1,6 @@
 /** The event of a dead letter, as it is accepted again. */
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import type { Arrival } from "../sync/accept-event.ts";
+import type { Arrival, LaterEvent } from "../sync/accept-event.ts";
 
 /** Undefined for what another client wrote, and is not JSON. */
 export function parsedEvent({ event }: Pick<StoredDeadLetter, "event">): unknown {
@@ -26,5 +26,16 @@ export function subjectOf(letter: Pick<StoredDeadLetter, "event">): string | und
 /** It keeps the place that it had among the events of its record. */
 export function arrivalOf(letter: StoredDeadLetter, now: number): Arrival {
   const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;
-  return { ...arrival, at: Math.min(arrival.at, now), order, redrivenAt: now };
+  const later = laterOf(letter);
+  return { ...arrival, at: Math.min(arrival.at, now), order, redrivenAt: now, later };
+}
+
+/** The later event of its record, which brought no fields; undefined where the letter's own is the newest. */
+export function laterOf({
+  newest,
+  order,
+}: Pick<StoredDeadLetter, "newest" | "order">): LaterEvent | undefined {
+  if (newest === undefined || newest.order === order || newest.status === "mapped")
+    return undefined;
+  return { order: newest.order, status: newest.status };
 }

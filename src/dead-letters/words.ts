@@ -4,6 +4,7 @@ import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { Forecast, UnknownWhy } from "./forecast.ts";
 import type { GroupKey } from "./group-of.ts";
+import { laterOf } from "./stored-event.ts";
 
 /** The fault of a group: field and rule. */
 export const faultOf = ({ field, rule }: Pick<GroupKey, "field" | "rule">): string =>
@@ -12,6 +13,14 @@ export const faultOf = ({ field, rule }: Pick<GroupKey, "field" | "rule">): stri
 export const remedyOf = ({ reason }: Pick<StoredDeadLetter, "reason">): string =>
   // Another version of crmsync may have stored it.
   REMEDIES[reason] ?? "See the documentation of this version.";
+
+/** What a redrive does beside accepting the event; undefined: nothing. */
+export function laterText(letter: StoredDeadLetter): string | undefined {
+  const later = laterOf(letter);
+  if (later === undefined) return undefined;
+  const done = later.status === "terminated" ? "ended" : "restored";
+  return `A later event without fields has ${done} the record: a redrive carries out both.`;
+}
 
 export const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
   fetch: "the record must be fetched from its CRM first",

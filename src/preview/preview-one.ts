@@ -11,7 +11,7 @@ import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
-import type { WantedStatus } from "../sync/staged-state.ts";
+import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;

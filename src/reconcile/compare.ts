@@ -7,7 +7,7 @@ import type { Known } from "../sync/decide.ts";
 import { agrees, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { WantedStatus } from "../sync/staged-state.ts";
+import type { WantedStatus } from "../sync/wanted-status.ts";
 
 /** What the CRM says that a relation must be. */
 export interface Wanted {

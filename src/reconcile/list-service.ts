@@ -11,7 +11,7 @@ import type { FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
-import type { WantedStatus } from "../sync/staged-state.ts";
+import type { WantedStatus } from "../sync/wanted-status.ts";
 import { changedFields, compare, digestsOf } from "./compare.ts";
 import { TryLater } from "./try-later.ts";
 import type { RecordRow, WorkFile } from "./work-file.ts";

@@ -6,8 +6,10 @@ import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
-/** A dead letter without its event. */
-export interface LetterDetails extends Omit<DeadLetter, "event"> {
+type Details = Omit<DeadLetter, "event" | "hasFields" | "newest" | "order">;
+
+/** A dead letter without its event and its place among the events of its record. */
+export interface LetterDetails extends Details {
   readonly firstAt: number;
   /** How often one was stored under this id. */
   readonly times: number;
@@ -18,13 +20,14 @@ export interface StoredDeadLetter extends LetterDetails, DeadLetter {
   readonly raw: string;
 }
 
-/** One value of the hash, as store-dead-letter.lua writes it. */
+/** One value of the hash: store-dead-letter.lua says what its fields mean. */
 interface StoredValue {
-  /** JSON of everything but the event. */
   details: string;
-  /** Encrypted. */
   event: string;
   order: string;
+  eo?: string;
+  of?: string;
+  st?: "terminated" | "active";
   first: number;
   times: number;
 }
@@ -57,22 +60,18 @@ export class DeadLetters {
   }
 
   /**
-   * @param asOf what must not be newer than it: the newest event of its record, or only the newest
-   *   event that brought fields.
-   * @returns `superseded` when that is newer: it is not stored then.
+   * The letter that the record has already becomes part of it where its fields, or its status, are newer.
+   * @returns `superseded` when newer fields and a newer status are known: it is not stored then.
    */
-  async store(
-    deadLetter: DeadLetter,
-    asOf: "event" | "fields" = "event",
-  ): Promise<"stored" | "superseded"> {
-    const { event, ...details } = deadLetter;
+  async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
+    const { event, hasFields, newest, order = "", ...details } = deadLetter;
     const crmCode = deadLetter.crmCode ?? "";
     return this.#store(
       [this.#keys.deadLetters, this.#keys.ledger, this.#keys.staged(crmCode)],
       [
         deadLetter.id,
         crmCode,
-        deadLetter.order ?? "",
+        newest?.order ?? order,
         deadLetter.at,
         // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
         JSON.stringify(details, (_name, value: unknown) =>
@@ -80,7 +79,9 @@ export class DeadLetters {
         ),
         await this.#sealing.seal(event, deadLetter.id),
         deadLetter.reason,
-        asOf === "fields" ? "1" : "",
+        order,
+        hasFields === undefined ? "" : hasFields ? "1" : "0",
+        newest?.status ?? "",
       ],
     );
   }
@@ -141,7 +142,7 @@ export class DeadLetters {
       const [next, bytes, ...flat] = await this.#details([this.#keys.deadLetters], [cursor, most]);
       cursor = next;
       for (let i = 0; i + 2 < flat.length; i += 3) {
-        const details = JSON.parse(String(flat[i])) as Omit<DeadLetter, "event">;
+        const details = JSON.parse(String(flat[i])) as Details;
         // A scan may return a letter twice.
         if (seen.has(details.id)) continue;
         seen.add(details.id);
@@ -179,8 +180,18 @@ export class DeadLetters {
 
   async #read(text: string): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
-    const details = JSON.parse(stored.details) as Omit<DeadLetter, "event">;
+    const details = JSON.parse(stored.details) as Details;
     const event = await this.#sealing.open(stored.event, details.id);
-    return { ...details, event, firstAt: stored.first, times: stored.times, raw: text };
+    const { eo, first, of, order, st, times } = stored;
+    return {
+      ...details,
+      event,
+      order: order === "" ? undefined : (eo ?? order),
+      hasFields: of === undefined ? undefined : of !== "",
+      newest: of === undefined ? undefined : { order, status: st ?? "mapped" },
+      firstAt: first,
+      times,
+      raw: text,
+    };
   }
 }

@@ -5,6 +5,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type {
   Doubt,
@@ -15,9 +16,9 @@ import type {
   StateToStage,
   Take,
   TakenState,
-  WantedStatus,
 } from "../sync/staged-state.ts";
 import type { RunStep } from "../sync/step.ts";
+import type { WantedStatus } from "../sync/wanted-status.ts";
 import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
 import { openTexts, readStagedFields, sealTexts } from "./staged-values.ts";
@@ -93,7 +94,7 @@ export class StagedStates {
     this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));
   }
 
-  /** Stages a state, or settles it without a request. Deletes the record's older dead letter. */
+  /** Stages a state, or settles it without a request. Deletes the record's older dead letter; see stage.lua. */
   async stage(state: StateToStage): Promise<StageResult> {
     const [result] = await this.#staging.stage([state]);
     if (result instanceof Error) throw result;
@@ -230,6 +231,7 @@ export class StagedStates {
       Math.ceil(this.#verifyAfterMs),
       how.held === true ? "1" : "",
       await this.#sealing.seal(how.kept ?? "", taken.crmCode),
+      hasEnded(taken, how) ? deadLetterId(taken.crmCode) : "",
       ...noted.args,
     ]);
   }
@@ -237,7 +239,7 @@ export class StagedStates {
   /** As if it had not been taken. */
   async #giveBack(crmCode: string, token: string): Promise<void> {
     const { keys, args } = this.#history.ofRun(crmCode, undefined);
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", ...args];
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", "", ...args];
     const how = [crmCode, token, "before", "", 0, ...nothing];
     await this.#settle(this.#settleKeys(crmCode, keys), how);
   }
@@ -251,6 +253,7 @@ export class StagedStates {
       this.#keys.verifyProofs,
       this.#keys.terminations,
       this.#keys.heldTerminations,
+      this.#keys.deadLetters,
       ...historyKeys,
     ];
   }
@@ -292,6 +295,10 @@ export class StagedStates {
     };
   }
 }
+
+/** Whether the service proves that the relation is terminated, or absent. */
+const hasEnded = ({ status }: TakenState, { dead, finished, row }: Settlement): boolean =>
+  status === "terminated" && finished && typeof row === "object" && dead !== true;
 
 /** What was read of the service, sealed; "": nothing, or too long ago. */
 function keptOf({ kv = "", kt, g }: Record<string, string>): string {

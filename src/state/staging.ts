@@ -136,7 +136,7 @@ export class Staging {
         state.time,
         ev,
         deadLetterId(crmCode),
-        state.fieldsOrder ?? "",
+        state.fieldsOrder === "" ? "-" : (state.fieldsOrder ?? ""),
         state.eventOrder ?? "",
         state.keeps === undefined ? "" : textOfKeeps(state.keeps),
         ...noted.args,

@@ -6,11 +6,22 @@ import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import { createDeadLetter, type DeadLetter, type DeadReason } from "./dead-letter.ts";
+import {
+  createDeadLetter,
+  type DeadLetter,
+  type DeadReason,
+  type NewestEvent,
+} from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Lane } from "./lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
-import { crmToFetchFrom, planChange, type Plan, type RecordChange } from "./plan-change.ts";
+import {
+  crmToFetchFrom,
+  planChange,
+  statusOf,
+  type Plan,
+  type RecordChange,
+} from "./plan-change.ts";
 import type { Problem } from "./problem.ts";
 import { notedEvent, notedProblems, notedText } from "./noted.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
@@ -59,6 +70,12 @@ export interface Arrival {
   /** Of a redriven event: the order that it had when it came, and the present time, ms. */
   readonly order?: string | undefined;
   readonly redrivenAt?: number;
+  /** Of a redriven event: a later one of its own record, which brought no fields. */
+  readonly later?: LaterEvent | undefined;
+}
+
+export interface LaterEvent extends NewestEvent {
+  readonly status: "terminated" | "active";
 }
 
 const presentOf = ({ at, redrivenAt }: Arrival): number => redrivenAt ?? at;
@@ -113,6 +130,7 @@ interface RecordToAccept extends RecordChange {
   readonly time: string;
   readonly order: string;
   readonly arrival: Arrival;
+  readonly later: LaterEvent | undefined;
   /** Of its mapping. */
   readonly warnings?: Extract<Mapped, { kind: "mapped" }>["warned"];
 }
@@ -126,7 +144,9 @@ async function acceptRecord(
 ): Promise<Accepted> {
   const time = believableTime(event.time, arrival.sentAt ?? arrival.at, arrival.at);
   const order = arrival.order ?? eventOrder({ time, sequence: event.sequence }, arrival.number);
-  const record: RecordToAccept = { event, subject, key, time, order, arrival };
+  const later = subject === event.subject ? arrival.later : undefined;
+  const status = later?.status;
+  const record: RecordToAccept = { event, subject, key, time, order, arrival, later, status };
   const crm = crmToFetchFrom(record);
   if (crm !== undefined) {
     const problem = await ports.fetch(event, crm, order);
@@ -169,13 +189,15 @@ async function stage(
   plan: Extract<Plan, { kind: "stage" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { event, key, order, time } = record;
+  const { event, key, later, order, time } = record;
   const { kind: _, payload, leaves, whens, ...state } = plan;
   const staged = await ports.stage({
     ...state,
     payload: payload && JSON.stringify(payload),
     eventKey: key,
-    order,
+    order: later?.order ?? order,
+    fieldsOrder: later && payload && order,
+    eventOrder: later && order,
     lane: event.lane,
     time: Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
@@ -191,9 +213,10 @@ async function ignore(
   { reason, crmCode, whens }: Extract<Plan, { kind: "ignore" }>,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { event, order } = record;
+  const { event, later, order } = record;
   note(record, { result: "ignored", crmCode, ignored: reason, whens }, ports);
-  const dropped = crmCode !== undefined && (await ports.dropDeadLetter(crmCode, order));
+  const dropped =
+    crmCode !== undefined && (await ports.dropDeadLetter(crmCode, later?.order ?? order));
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
 
@@ -208,7 +231,8 @@ async function reject(
   { reason, crmCode, problems }: Rejection,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { event, order, arrival, subject } = record;
+  const { event, order, arrival, later, subject } = record;
+  const hasFields = subject === event.subject && event.data?.record !== undefined;
   const key = eventKey(event);
   // Staging the event's own record deletes the letter of its event: not that of a merged record.
   const letterKey = subject === event.subject ? key : `${key}|${subject}`;
@@ -218,6 +242,8 @@ async function reject(
       reason,
       problems,
       order,
+      hasFields,
+      newest: later ?? { order, status: statusOf(record, hasFields) },
       event: JSON.stringify(event),
       source: event.source,
       at: presentOf(arrival),

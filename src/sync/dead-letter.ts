@@ -1,4 +1,5 @@
 import type { Problem } from "./problem.ts";
+import type { WantedStatus } from "./wanted-status.ts";
 
 /** Why a change cannot continue by itself, and what a person does about it. */
 export const REMEDIES = {
@@ -34,6 +35,12 @@ export const REJECTED_BY_SYNC: ReadonlySet<DeadReason> = new Set([
   "given_up",
 ]);
 
+/** The newest event of a record: what counts of it beside the fields, which it may not have brought. */
+export interface NewestEvent {
+  readonly order: string;
+  readonly status: WantedStatus;
+}
+
 export interface DeadLetter {
   /** One dead letter per record, or per event where no record is known. */
   readonly id: string;
@@ -45,6 +52,10 @@ export interface DeadLetter {
   readonly crmCode: string | undefined;
   /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
+  /** Whether the event brought the record's fields; undefined where no record is known. */
+  readonly hasFields?: boolean | undefined;
+  /** Another one than `event` where it brought no fields: a redrive carries out both then. */
+  readonly newest?: NewestEvent | undefined;
   /** How the event arrived, for a redrive; only where its order is unknown. */
   readonly arrival?: { readonly at: number; readonly number: number } | undefined;
   /** When the event arrived or the change was given up, ms. */
@@ -60,6 +71,8 @@ export function createDeadLetter(
   letter: Pick<DeadLetter, "reason" | "problems" | "event" | "at"> & {
     readonly source?: string | undefined;
     readonly order?: string | undefined;
+    readonly hasFields?: boolean;
+    readonly newest?: NewestEvent | undefined;
     readonly arrival?: DeadLetter["arrival"];
   },
 ): DeadLetter {

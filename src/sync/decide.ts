@@ -7,7 +7,8 @@ import { variantOf } from "../service-spec/business-relation.ts";
 import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import { carryOver, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
-import type { Doubt, WantedStatus } from "./staged-state.ts";
+import type { Doubt } from "./staged-state.ts";
+import type { WantedStatus } from "./wanted-status.ts";
 
 /** What the ledger knows of the record. */
 export type Known = Omit<LedgerRow, "watermark" | "earlierFields" | "provedAt">;

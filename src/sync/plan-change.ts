@@ -13,7 +13,7 @@ import { bodyOf } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import type { Problem } from "./problem.ts";
-import type { WantedStatus } from "./staged-state.ts";
+import type { WantedStatus } from "./wanted-status.ts";
 import { validatePayload } from "./validate.ts";
 
 /** One record that an event is about: its own subject, or one that was merged into it. */
@@ -24,6 +24,8 @@ export interface RecordChange {
     readonly data?: Pick<NonNullable<CrmEvent["data"]>, "record" | "fetch"> | undefined;
   };
   readonly subject: string;
+  /** What a later event of the record demands, which brought no fields. */
+  readonly status?: Exclude<WantedStatus, "mapped"> | undefined;
 }
 
 export type Plan =
@@ -79,7 +81,7 @@ export function planChange(
     return { kind: "reject", reason: "invalid", crmCode, problems: validated.problems };
   }
   const payload = validated?.ok === true ? validated.payload : undefined;
-  const status = terminates ? "terminated" : wantedStatus(change, payload);
+  const status = statusOf(change, payload !== undefined);
   return {
     kind: "stage",
     crmCode,
@@ -104,12 +106,15 @@ function planIgnored({
 }
 
 /** A record that was deleted, or merged into another one, ends as a terminated relation. */
-const isTermination = ({ event, subject }: RecordChange): boolean =>
-  event.type === "crm.record.deleted" || subject !== event.subject;
+const isTermination = ({ event, status, subject }: RecordChange): boolean =>
+  status === undefined
+    ? event.type === "crm.record.deleted" || subject !== event.subject
+    : status === "terminated";
 
 /** A restored record without fields only gets its status back. */
-const wantedStatus = (
-  { event }: RecordChange,
-  payload: BusinessRelation | undefined,
-): WantedStatus =>
-  event.type === "crm.record.restored" && payload === undefined ? "active" : "mapped";
+export function statusOf(change: RecordChange, hasFields: boolean): WantedStatus {
+  const { event, status } = change;
+  if (status !== undefined) return status;
+  if (isTermination(change)) return "terminated";
+  return event.type === "crm.record.restored" && !hasFields ? "active" : "mapped";
+}

@@ -45,7 +45,7 @@ export function giveUp(
 ): Settled {
   const problems = [{ field: "", rule, kind }];
   return {
-    settlement,
+    settlement: { ...settlement, dead: true },
     end: { next: COMPLETE, outcome: "rejected", reason, problems },
     dead: { reason, problems },
   };

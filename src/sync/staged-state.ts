@@ -4,9 +4,7 @@ import type { Keeps } from "./keeps.ts";
 import type { Lane } from "./lane.ts";
 import type { EventStep } from "./step.ts";
 import type { EarlierFields, LedgerRow } from "./ledger-row.ts";
-
-/** The status that the relation must have: the payload's own (`mapped`), or one that an event forces. */
-export type WantedStatus = "mapped" | "terminated" | "active";
+import type { WantedStatus } from "./wanted-status.ts";
 
 export interface StateToStage {
   readonly crmCode: string;
@@ -23,7 +21,7 @@ export interface StateToStage {
   readonly time: number;
   /** The event, serialised; kept in case it becomes a dead letter. */
   readonly event: string;
-  /** Orders of the events that `payload` and `event` are from, when that is an earlier one. */
+  /** Orders of the events that `payload` and `event` are from, when that is an earlier one; `""`: none. */
   readonly fieldsOrder?: string | undefined;
   readonly eventOrder?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */
@@ -77,6 +75,7 @@ export interface TakenState {
   readonly lane: Lane;
   /** Time of the first event that is not yet proven on the service, ms. */
   readonly firstTime: number;
+  /** The event that brought the fields, or the newest one where these are not an event's. */
   readonly event: string;
   /** Order of `event`. */
   readonly eventOrder: string;
@@ -129,6 +128,8 @@ export interface Settlement {
   readonly late?: boolean;
   /** It is a termination beyond the limit: it waits until a person releases it. */
   readonly held?: boolean;
+  /** The change has become a dead letter. */
+  readonly dead?: boolean;
 }
 
 /** What is needed to stage a state once more. */

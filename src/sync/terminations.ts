@@ -3,7 +3,7 @@
  * way the change came: a deletion, a merge, a record that left its rule, or a mapped status. Pure.
  */
 import type { Known, Sendable } from "./decide.ts";
-import type { WantedStatus } from "./staged-state.ts";
+import type { WantedStatus } from "./wanted-status.ts";
 
 /**
  * When a request terminates a relation: `now`, or `next`, once the relation was read. Undefined: it

@@ -18,6 +18,7 @@ const SYNC_TYPES = [
   "src/sync/service-reply.ts",
   "src/sync/staged-state.ts",
   "src/sync/step.ts",
+  "src/sync/wanted-status.ts",
 ];
 
 const SPEC = "src/service-spec";

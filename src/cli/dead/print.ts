@@ -1,7 +1,7 @@
 /** How dead letters are printed, for people and as JSON. */
 import { styleText } from "node:util";
-import { subjectOf } from "../../dead-letters/stored-event.ts";
-import { remedyOf } from "../../dead-letters/words.ts";
+import { laterOf, subjectOf } from "../../dead-letters/stored-event.ts";
+import { laterText, remedyOf } from "../../dead-letters/words.ts";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable, printable } from "../../ops/printable.ts";
@@ -25,15 +25,27 @@ export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
   );
   const end = leftMs === undefined ? "" : ` It is deleted in ${duration(leftMs)}.`;
   const remedy = styleText("dim", `${remedyOf(letter)}${end}`);
+  const later = laterText(letter);
   const name = nameOf(letter, (id) => styleText("bold", id));
-  return [`${name}\n`, ...problems, `    ${remedy}\n`].join("");
+  return [
+    `${name}\n`,
+    ...problems,
+    later === undefined ? "" : `    ${later}\n`,
+    `    ${remedy}\n`,
+  ].join("");
 }
 
 /** @param leftMs until it is deleted; undefined: never. */
 export function jsonOf(letter: StoredDeadLetter, leftMs: number | undefined) {
-  const { event: _, order: __, arrival: ___, raw: ____, at, firstAt, ...rest } = letter;
+  const { id, reason, problems, source, crmCode, times, at, firstAt } = letter;
   return {
-    ...rest,
+    id,
+    reason,
+    problems,
+    source,
+    crmCode,
+    times,
+    laterStatus: laterOf(letter)?.status,
     subject: subjectOf(letter),
     remedy: remedyOf(letter),
     firstAt: new Date(firstAt).toISOString(),

@@ -1,10 +1,10 @@
 -- Gives a taken state back.
 --
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
---       7 terminations  8 terminations:held  9 history
+--       7 terminations  8 terminations:held  9 dead-letters  10 history
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs  12 held  13 kept  14 historyMs  15 extra, and 16 body of its step
---       (note-step.lua)
+--       10 proof  11 verifyMs  12 held  13 kept  14 dead letter  15 historyMs  16 extra, and
+--       17 body of its step (note-step.lua)
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
@@ -16,6 +16,7 @@
 --   verifyMs  after how long it is verified
 --   held      '1' when this state is a termination that a person must release
 --   kept      what the service has in the kept fields, for the next run; '' not read
+--   dead letter  id of the record's, which goes because the record has ended; '' it stays
 --   historyMs for how long history is kept; '' not
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
@@ -24,8 +25,10 @@ local holdMs = tonumber(ARGV[5])
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
 --- @include "staged-pieces.lua"
+--- @include "older.lua"
+--- @include "count-out.lua"
 --- @include "note-step.lua"
-noteStep(KEYS[9], ARGV[14], '', 'R', ARGV[15], ARGV[16])
+noteStep(KEYS[10], ARGV[15], '', 'R', ARGV[16], ARGV[17])
 if s.tt ~= token then return 'lost' end
 
 if row ~= 'before' and row ~= '' then
@@ -53,6 +56,11 @@ if finished and not newer then
     -- Without a proof only the mark is kept, for the next state of the record.
     if ARGV[10] == '' then redis.call('HDEL', KEYS[6], crmCode)
     else redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
+  end
+  local letter = ARGV[14] ~= '' and redis.call('HGET', KEYS[9], ARGV[14])
+  if letter and not older(s.o, cjson.decode(letter).order) then
+    redis.call('HDEL', KEYS[9], ARGV[14])
+    countOut(KEYS[9], letter)
   end
   redis.call('DEL', KEYS[1])
   if holdMs > 0 then

@@ -16,7 +16,8 @@
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
 --       11 id of the record's dead letter
---       12 order of the event that the payload is from  13 order of `event`; each '': this one
+--       12 order of the event that the payload is from ('': this one; '-': none, it was fetched)
+--       13 order of `event` ('': this one)
 --       14 the mapping's kept fields, written if Redis does not know any ('': not)
 --       15 for how long history is kept, ms ('': not)  16 origin, and 17 rest of its step
 --       18 id of the record's job ('': it is added later)
@@ -78,42 +79,55 @@ local function stage(KEYS, ARGV)
     row = row or { e = -1, s = forgotten.s }
     row.w, row.wf, row.ws = forgotten.w, forgotten.wf, forgotten.ws
   end
-  local fieldsOrder = ARGV[12] ~= '' and ARGV[12] or order
-  local eventOrder = ARGV[13] ~= '' and ARGV[13] or order
-  local ownOrder = order
-  local settledFields = row and (row.wf or row.w)
-  local stagedFields = s.of or s.o
-  if (row and row.w and older(order, row.w)) or (s.o and older(order, s.o)) then
-    if payload == '' or (settledFields and older(order, settledFields)) or
-      (stagedFields and older(order, stagedFields)) then
+--- @include "known-orders.lua"
+  local ownOrder, eventOrder = order, ARGV[13] ~= '' and ARGV[13] or order
+  -- Order of the fields that this event brings; '': it brings none.
+  local ownFields = ''
+  if payload ~= '' and ARGV[12] ~= '-' then ownFields = ARGV[12] ~= '' and ARGV[12] or order end
+  local hasFields = payload ~= '' and not older(ownFields, newestFields)
+  if older(order, newest) or (order == newest and payload ~= '') then
+    if not hasFields then
       -- An erased record that is still erased afterwards keeps no history.
       return erased and { 'superseded', 0, 0 } or finish('superseded')
     end
+  elseif payload ~= '' and not hasFields then
+    -- Only its status is the newest. The event lies in the payload.
+    payload, event, fingerprint, variant = '', payload, '', ''
+  end
+  if older(order, newest) then
     -- The newest event brought no record: the fields of this one are the newest, its status is not.
     fingerprint = ''
-    if s.o and not (row and row.w and older(s.o, row.w)) then
-      order, status = s.o, s.st
-      -- As a dead letter, the event of the status tells more.
-      if not s.oe then
-        event, eventOrder, time = s.ev ~= '' and s.ev or s.p, s.o, s.t
-      end
-    else
-      order, status = row.w, row.ws
-    end
-  elseif payload == '' then
-    fieldsOrder = s.v and stagedFields or settledFields or ''
+    if s.o == newest then order, status, time = s.o, s.st, s.t
+    else order, status = row.w, row.ws end
   end
+  local fieldsOrder = ownFields
+  if payload == '' then fieldsOrder = s.v and (s.of or s.o) or newestFields end
 
   if erased then
     redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
     redis.call('DEL', KEYS[8])
   end
 
-  -- The dead letter of a newer event describes what is wrong with the record now: keep it.
   local deadLetter, ofEvent = unpack(redis.call('HMGET', KEYS[7], ARGV[11], 'e:' .. eventKey))
-  if deadLetter and not older(ownOrder, cjson.decode(deadLetter).order) then
+  local dead = deadLetter and cjson.decode(deadLetter) or nil
+  local function dropLetter()
     redis.call('HDEL', KEYS[7], ARGV[11])
     countOut(KEYS[7], deadLetter)
+    deadLetter = nil
+  end
+  if dead then
+    -- The fields of this event are the newest, and the status is that of the dead letter.
+    if payload ~= '' and dead.of and dead.st and not older(ownFields, dead.of) and
+      older(order, dead.order) then
+      order, status, fingerprint = dead.order, dead.st, ''
+    end
+    -- A newer one describes what is wrong with the record now, and one with newer fields has the
+    -- only copy of them: keep it. (One without `of`, of an older release, goes with any event.)
+    local fields = dead.of or ''
+    if not older(order, dead.order) and
+      not (older(ownFields, fields) and not older(fields, newestFields)) then
+      dropLetter()
+    end
   end
   if ofEvent then
     redis.call('HDEL', KEYS[7], 'e:' .. eventKey)
@@ -123,7 +137,13 @@ local function stage(KEYS, ARGV)
   local taken = s.tv ~= nil
   local pending = s.v ~= nil and s.v ~= s.tv
   local held = payload
-  if held == '' and s.v then held = s.p end
+  if held == '' and s.v then
+    held = s.p
+    -- The event that brought these fields stays with them.
+    if held ~= '' and (s.oe or s.o) == (s.of or s.o) then
+      event, eventOrder = s.ev, s.oe or s.o
+    end
+  end
 
   -- A state that the ledger proves needs no request, however long the quota is exhausted.
   local absent = (row and row.e == 0) or
@@ -146,6 +166,10 @@ local function stage(KEYS, ARGV)
     end
   end
   if settled then
+    -- The record has ended: what was wrong with its fields does not matter now.
+    if settled == 'nothing_to_terminate' and deadLetter and not older(order, dead.order) then
+      dropLetter()
+    end
     -- An empty list is weak evidence: the deletion is made up for if the next one has the relation.
     if not row then
       local listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'relations', 'cursor'))

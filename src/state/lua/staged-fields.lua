@@ -9,7 +9,7 @@
 --   k   variant of the payload: Person | Company; '' when unknown
 --   o   order of the newest event
 --   of  order of the newest event that brought a record, when that is not the newest one; '' none
---   oe  order of ev, when that is not the newest event
+--   oe  order of ev, when that is not the newest event: it brought the fields then
 --   l   lane: bulk; absent: live
 --   t   time of the newest event
 --   t0  time of the first unsynced event; absent: t
@@ -17,8 +17,8 @@
 --   a1  when that event arrived
 --   ek  of a bulk change: keys of the events that made this state, of the one with its fields and
 --       of the newest one
---   ev  the event itself, packed and encrypted: what a dead letter of this state would hold; '' or
---       absent when it is packed into p
+--   ev  the event that brought p, or the newest one where no event did, packed and encrypted: what
+--       a dead letter of this state would hold; '' or absent when it is packed into p
 --   tr  trace of a state that came while an older one was taken: for the job that is added then
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended

@@ -1,30 +1,67 @@
--- Stores a dead letter, unless it is older than what is known of its record: it would mislead then.
+-- Stores a dead letter, unless what is known of its record is newer: it would mislead then. It
+-- becomes one with the letter that the record has: the newest status, and the event with the newest
+-- fields.
+--
+-- A stored letter, as JSON:
+--   details  the rest of the letter, JSON        event  encrypted
+--   order    of the newest event ('': unknown)
+--   eo       order of `event`, when that is an earlier one
+--   of       order of the newest event that brought fields, which is `event`; '': it brought none;
+--            absent: unknown
+--   st       status that the newest event demands: terminated | active; absent: that of the fields
+--   first    when one was stored first, ms        times  how often
 --
 -- KEYS  1 dead-letters  2 ledger  3 staged
--- ARGV  1 id  2 crmCode  3 order ('': unknown)  4 at, ms  5 details, JSON  6 event, encrypted
---       7 reason  8 '1': compare with the newest fields, not with the newest event
+-- ARGV  1 id  2 crmCode  3 order of the newest event ('': unknown)  4 at, ms  5 details, JSON
+--       6 event, encrypted  7 reason  8 order of this event
+--       9 whether it brought fields: '1' | '0' ('': unknown)  10 status of the newest event
 -- Returns 'stored' | 'superseded'.
-local id, crmCode, order = ARGV[1], ARGV[2], ARGV[3]
 --- @include "older.lua"
 --- @include "count-out.lua"
+local id, crmCode, order, eventOrder = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
+local details, event, reason, status = ARGV[5], ARGV[6], ARGV[7], ARGV[10]
+local isForced = status == 'terminated' or status == 'active'
+local fields = ARGV[9] == '1' and eventOrder or ''
 local before = redis.call('HGET', KEYS[1], id)
 local kept = before and cjson.decode(before) or nil
 if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
-  row = row and cjson.decode(row) or {}
-  local watermark = ARGV[8] == '1' and row.wf or row.w
-  local staged = ARGV[8] == '1' and redis.call('HGET', KEYS[3], 'of')
-    or redis.call('HGET', KEYS[3], 'o')
-  if (watermark and older(order, watermark)) or (staged and older(order, staged)) or
-    (kept and kept.order ~= '' and older(order, kept.order)) then
+  row = row and cjson.decode(row) or nil
+  local f = redis.call('HMGET', KEYS[3], 'v', 'tv', 'o', 'of')
+  local s = { v = f[1], tv = f[2], o = f[3], of = f[4] or nil }
+--- @include "known-orders.lua"
+  -- Another state waits that has its status and its fields, or newer ones.
+  if s.v and s.v ~= s.tv and not older(s.o, order) and not older(s.of or s.o, fields) then
     return 'superseded'
+  end
+  local hasFields = fields ~= '' and not older(fields, newestFields)
+  if older(order, newest) then
+    if not hasFields then return 'superseded' end
+    -- Its fields are the newest, its status is not.
+    order, isForced = eventOrder, false
+  elseif order == newest and fields ~= '' and not hasFields then
+    return 'superseded'
+  end
+  if kept and kept.order ~= '' and older(order, kept.order) then
+    if not (hasFields and kept.of and kept.st and older(kept.of, fields)) then
+      return 'superseded'
+    end
+    order, status, isForced = kept.order, kept.st, true
+  elseif kept and kept.of and isForced and older(fields, kept.of) and
+    not older(kept.of, newestFields) then
+    event, eventOrder, fields = kept.event, kept.eo or kept.order, kept.of
+    -- What is wrong with the fields is still wrong, but keeps no relation from being terminated.
+    if status ~= 'terminated' then
+      details, reason = kept.details, cjson.decode(kept.details).reason
+    end
   end
 end
 redis.call('HSET', KEYS[1], id, cjson.encode({
-  details = ARGV[5], event = ARGV[6], order = order,
+  details = details, event = event, order = order, eo = eventOrder ~= order and eventOrder or nil,
+  of = ARGV[9] ~= '' and fields or nil, st = isForced and status or nil,
   first = kept and kept.first or tonumber(ARGV[4]), times = (kept and kept.times or 0) + 1,
 }))
 countOut(KEYS[1], before)
-redis.call('HINCRBY', KEYS[1] .. ':reasons', ARGV[7], 1)
+redis.call('HINCRBY', KEYS[1] .. ':reasons', reason, 1)
 redis.call('ZADD', KEYS[1] .. ':ages', redis.call('HGET', KEYS[1] .. ':time', 'counted') or 0, id)
 return 'stored'

@@ -72,7 +72,7 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
     case "event":
       return simulation.accept(crm.add(action.change));
     case "repeat": {
-      const event = crm.events[action.earlier];
+      const event = crm.sentAgain(action.earlier);
       return event && simulation.accept(event);
     }
     case "start":
@@ -87,6 +87,10 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
       return simulation.verify(action.worker);
     case "release":
       return simulation.release(action.record);
+    case "redrive":
+      return simulation.redrive(action.worker, action.record);
+    case "correct":
+      return simulation.correct();
     case "list":
       return simulation.list();
     case "warm":

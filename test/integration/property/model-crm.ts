@@ -1,7 +1,16 @@
 /** A model of the CRM: it collects the events, and knows what each record must be in the end. */
+import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { deadLetterId } from "../../../src/sync/dead-letter.ts";
 import { agrees } from "../../../src/sync/fingerprint.ts";
-import { bodyOf, eventOf, hasRecord, otherRecord, type Change, type Code } from "./records.ts";
+import {
+  bodyOf,
+  eventOf,
+  hasRecord,
+  otherRecord,
+  UNUSABLE,
+  type Change,
+  type Code,
+} from "./records.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** The newest change of one record. */
@@ -15,6 +24,7 @@ interface Newest {
 
 export class ModelCrm {
   readonly events: Record<string, unknown>[] = [];
+  readonly #changes: Change[] = [];
   readonly #newest = new Map<Code, Newest>();
   /** The newest change that brought the record. */
   readonly #newestFields = new Map<Code, Newest>();
@@ -30,7 +40,14 @@ export class ModelCrm {
     if (change.kind === "merge") note(this.#newest, otherRecord(change.record), true);
     const event = eventOf(change, number);
     this.events.push(event);
+    this.#changes.push(change);
     return event;
+  }
+
+  /** Undefined for one that was rejected perhaps: it would arrive as a new event. */
+  sentAgain(number: number): Record<string, unknown> | undefined {
+    const isUnusable = this.#changes[number]?.content === UNUSABLE;
+    return isUnusable ? undefined : this.events[number];
   }
 
   /** How the service differs from the newest events, one text each. Nothing may be under way. */
@@ -40,39 +57,41 @@ export class ModelCrm {
       const fields = this.#newestFields.get(code);
       const deadLetter = await simulation.deadLetters.find(deadLetterId(code));
       const difference =
-        deadLetter === undefined
-          ? (statusDifference(simulation, code, newest) ??
-            (fields && fieldsDifference(simulation, code, fields)))
-          : ageOf(deadLetter, newest, fields);
+        (deadLetter && demands(deadLetter, newest)
+          ? undefined
+          : statusDifference(simulation, code, newest)) ??
+        (fields === undefined || (deadLetter && brings(deadLetter, fields))
+          ? undefined
+          : fieldsDifference(simulation, code, fields, newest));
       if (difference !== undefined) found.push(`${code}: ${difference}`);
     }
     return found;
   }
 }
 
-function statusDifference(
-  simulation: Simulation,
-  code: Code,
-  { change, merged }: Newest,
-): string | undefined {
+function statusDifference(simulation: Simulation, code: Code, newest: Newest): string | undefined {
   const body = simulation.service.relations.get(code)?.body;
   const isActive = body !== undefined && body["relationStatus"] !== "terminated";
-  if (merged || change.kind === "delete" || change.kind === "full_delete") {
-    return isActive ? "is still active" : undefined;
-  }
+  if (isEnd(newest)) return isActive ? "is still active" : undefined;
   return isActive ? undefined : "is not active";
 }
 
 function fieldsDifference(
   simulation: Simulation,
   code: Code,
-  { change }: Newest,
+  { change, number }: Newest,
+  newest: Newest,
 ): string | undefined {
   const body = simulation.service.relations.get(code)?.body;
   const wanted = simulation.complete(bodyOf(code, change.content));
+  if (!simulation.mustHave(code, String(number))) return undefined;
+  // The fields of a record that was ended before it was on the service are not kept.
+  if (body === undefined) {
+    const isLost = simulation.wasDead(code, String(number)) && !isEnd(newest);
+    return isLost ? "has neither a dead letter of the newest content nor a relation" : undefined;
+  }
   // The service cannot change the variant; a termination does without these fields then.
-  if (body === undefined || body["type"] !== wanted["type"]) return undefined;
-  if (!simulation.mustHave(code, wanted)) return undefined;
+  if (body["type"] !== wanted["type"]) return undefined;
   const meaningOf = (of: typeof body) =>
     simulation.fingerprintOf({ ...of, relationStatus: "active" });
   return agrees(meaningOf(wanted), meaningOf(body))
@@ -80,13 +99,17 @@ function fieldsDifference(
     : `does not have the newest content, ${JSON.stringify(body)}`;
 }
 
-function ageOf(
-  deadLetter: { event: string },
-  { number }: Newest,
-  fields: Newest | undefined,
-): string | undefined {
-  const { id } = JSON.parse(deadLetter.event) as { id: string };
-  return Number(id) === number || Number(id) === fields?.number
-    ? undefined
-    : `has a dead letter of event ${id}, instead of event ${number}`;
-}
+const isEnd = ({ change, merged }: Newest): boolean =>
+  merged || change.kind === "delete" || change.kind === "full_delete";
+
+/** How the order of a change begins (src/event/event-order.ts); its arrival follows. */
+const placeOf = ({ sequence, time }: Change): string =>
+  `2026-01-01T00:00:0${time}.000000000Z\t${sequence}\t`;
+
+/** Whether a redrive would bring the status of this change. */
+const demands = ({ newest, order }: StoredDeadLetter, { change }: Newest): boolean =>
+  (newest?.order ?? order ?? "").startsWith(placeOf(change));
+
+/** Whether a redrive would bring the fields of this change. */
+const brings = ({ event }: StoredDeadLetter, { number }: Newest): boolean =>
+  Number((JSON.parse(event) as { id: string }).id) === number;

@@ -16,14 +16,20 @@ export const KINDS = [
 export interface Change {
   readonly record: Code;
   readonly kind: (typeof KINDS)[number];
-  /** There are few contents, so that two changes may be equal; COMPANY has the other variant. */
+  /** There are few contents, so that two changes may be equal. See COMPANY and UNUSABLE. */
   readonly content: number;
   /** Second of the change; changes of the same second differ in sequence, or in arrival. */
   readonly time: number;
   readonly sequence: number;
 }
 
+/** A content of the other variant. */
 export const COMPANY = 3;
+
+/** A content that the mapping makes an invalid payload of, until it is corrected. */
+export const UNUSABLE = 4;
+export const isUnusable = ({ firstName }: Readonly<Record<string, unknown>>): boolean =>
+  firstName === `version ${UNUSABLE}`;
 
 const TYPES = {
   upsert: "crm.record.updated",

@@ -1,6 +1,6 @@
 /** Schedules that broke the code once, or would without one of its guards. Every search runs them. */
 import type { ScriptedReply } from "./model-service.ts";
-import type { Change, Code } from "./records.ts";
+import { UNUSABLE, type Change, type Code } from "./records.ts";
 import type { Action } from "./schedules.ts";
 
 const change = (record: Code, kind: Change["kind"], time: number, content = 0): Action => ({
@@ -134,6 +134,100 @@ const fieldsOfTerminated: Action[] = [
   ...attempt("r0"),
 ];
 
+/** One whole run that ends as a dead letter. */
+const rejection = (record: Code): Action[] =>
+  run(record, step(), step("rejected"), step(), step(), step());
+const givenUp = (record: Code): Action[] =>
+  run(record, step(), step("forbidden"), step("ok", true), step(), step());
+const redriven = (record: Code): Action[] => [
+  { do: "redrive", worker: 1, record },
+  step(),
+  step(),
+  step(),
+];
+
+/** A dead letter went with its fields when an event without fields restored the record. */
+const restoredAfterRejection: Action[] = [
+  change("r0", "upsert", 1, 1),
+  ...rejection("r0"),
+  change("r0", "bare_restore", 2),
+];
+
+/** A dead letter of two events kept the one without fields. */
+const restoredBeforeRejection: Action[] = [
+  change("r0", "upsert", 1, 1),
+  change("r0", "bare_restore", 2),
+  ...rejection("r0"),
+];
+
+/** A dead letter without fields took the place of one with fields. */
+const restorationRejected: Action[] = [
+  // Two runs: a change without fields reads those of the service first.
+  change("r0", "delete", 0),
+  ...attempt("r0"),
+  ...attempt("r0"),
+  change("r0", "upsert", 1, 1),
+  ...rejection("r0"),
+  change("r0", "bare_restore", 2),
+  ...attempt("r0"),
+  ...rejection("r0"),
+];
+
+/** The same, of a relation that is not there. */
+const nothingToRestore: Action[] = [
+  change("r0", "upsert", 1, UNUSABLE),
+  change("r0", "bare_restore", 2),
+  ...attempt("r0"),
+];
+
+/** Fields and a deletion were given up together, and an event without fields restored the record. */
+const restoredAfterGivenUp: Action[] = [
+  change("r0", "delete", 1),
+  change("r0", "upsert", 0, 1),
+  ...givenUp("r0"),
+  change("r0", "bare_restore", 2),
+];
+
+/** A dead letter was stored although newer fields had come meanwhile, and stayed. */
+const newerFieldsMeanwhile: Action[] = [
+  change("r0", "bare_restore", 1),
+  change("r0", "upsert", 0, 1),
+  ...run("r0", step(), step("rejected"), step()),
+  change("r0", "upsert", 0, 2),
+  step(),
+  change("r0", "bare_restore", 1),
+];
+
+/** Fields that came late were lost, because the dead letter had a newer event without fields. */
+const unusableAfterGivenUp: Action[] = [
+  change("r0", "delete", 2),
+  ...givenUp("r0"),
+  change("r0", "upsert", 1, UNUSABLE),
+];
+
+/** A redrive of fields and a deletion sent the record as active, or lost its fields. */
+const redrivenAfterGivenUp: Action[] = [
+  change("r0", "upsert", 1, 1),
+  change("r0", "delete", 2),
+  ...givenUp("r0"),
+  ...redriven("r0"),
+];
+
+/** Fields that were rejected again after the record had been restored were dropped. */
+const rejectedAgain: Action[] = [
+  change("r0", "upsert", 1, UNUSABLE),
+  change("r0", "bare_restore", 2),
+  ...attempt("r0"),
+  ...redriven("r0"),
+];
+
+/** A deletion that was accepted took the dead letter away, and was given up. */
+const deletionGivenUp: Action[] = [
+  change("r0", "upsert", 1, UNUSABLE),
+  change("r0", "delete", 2),
+  ...givenUp("r0"),
+];
+
 const WARM = { existsBefore: true, warm: true };
 
 export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][] = [
@@ -150,6 +244,16 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [lateFields, WARM],
   [lateFieldsBeforeSending, WARM],
   [fieldsOfTerminated, WARM],
+  [restoredAfterRejection, WARM],
+  [restoredBeforeRejection, WARM],
+  [restorationRejected, WARM],
+  [nothingToRestore, { existsBefore: false, warm: true }],
+  [restoredAfterGivenUp, WARM],
+  [newerFieldsMeanwhile, WARM],
+  [unusableAfterGivenUp, WARM],
+  [redrivenAfterGivenUp, WARM],
+  [rejectedAgain, WARM],
+  [deletionGivenUp, WARM],
 ];
 
 /** A worker died after it had sent what was read; then somebody edited it, and it was sent again. */

@@ -11,7 +11,7 @@ import {
   type WeightedArbitrary,
 } from "fast-check";
 import type { Arrival, ScriptedReply } from "./model-service.ts";
-import { CODES, COMPANY, KINDS, type Change, type Code } from "./records.ts";
+import { CODES, COMPANY, KINDS, UNUSABLE, type Change, type Code } from "./records.ts";
 
 export type Action =
   | { readonly do: "event"; readonly change: Change }
@@ -25,6 +25,10 @@ export type Action =
       readonly giveUp: boolean;
     }
   | { readonly do: "crash"; readonly worker: number }
+  /** A person redrives the record's dead letter. */
+  | { readonly do: "redrive"; readonly worker: number; readonly record: Code }
+  /** A person corrects the mapping: no content is unusable from now on. */
+  | { readonly do: "correct" }
   /** So much time passes that every hold on the record expires. */
   | { readonly do: "pass_time"; readonly record: Code; readonly arrives: Arrival }
   /** A due proof is verified; before that, every very late request arrives. */
@@ -65,7 +69,16 @@ const ordinary: Weighted[] = [
   { weight: 1, arbitrary: record({ do: constant("release" as const), record: code }) },
 ];
 const arrival = constantFrom<Arrival[]>("yes", "no", "very_late");
+/** The fields of a deleted record need not be usable: they count as none. */
+const unusable = change.map((one): Change => ({
+  ...one,
+  content: UNUSABLE,
+  kind: one.kind === "full_delete" ? "delete" : one.kind,
+}));
 const faults: Weighted[] = [
+  { weight: 1, arbitrary: record({ do: constant("event" as const), change: unusable }) },
+  { weight: 1, arbitrary: constant({ do: "correct" as const }) },
+  { weight: 2, arbitrary: record({ do: constant("redrive" as const), worker, record: code }) },
   { weight: 2, arbitrary: record({ do: constant("crash" as const), worker }) },
   {
     weight: 2,

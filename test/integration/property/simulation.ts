@@ -14,23 +14,21 @@ import { HeldTerminations } from "../../../src/state/held-terminations.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { Verifications } from "../../../src/state/verifications.ts";
+import { redrive } from "../../../src/dead-letters/redrive.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import {
-  fingerprintOf,
-  fingerprintWith,
-  type FingerprintOf,
-} from "../../../src/sync/fingerprint.ts";
+import { deadLetterOf } from "../../../src/sync/dead-letter-of.ts";
+import { deadLetterId, type DeadLetter } from "../../../src/sync/dead-letter.ts";
+import { fingerprintWith, type FingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
 import { LANES } from "../../../src/sync/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { ModelService, type Arrival, type ScriptedReply } from "./model-service.ts";
-import { CODES, withKept, type Code } from "./records.ts";
+import { CODES, isUnusable, withKept, type Code } from "./records.ts";
 import { NO_FAULT, SteppedRun, type StepChoice } from "./stepped-run.ts";
 
 /** No hold expires by itself: the schedule says when time passes. */
@@ -55,8 +53,11 @@ export class Simulation {
   readonly #intake: AcceptPorts;
   readonly #runs = new Map<number, SteppedRun>();
   #listed: (readonly [string, LedgerRow])[] | undefined;
-  /** Contents that a dead letter took away, or that the service rejected in a termination. */
+  /** Ids of events whose fields need not be on the service: it rejected them, or the record ended since. */
   readonly #lost = new Set<string>();
+  /** crmCode → ids of the events that its dead letters had so far. */
+  readonly #buried = new Map<string, Set<string>>();
+  #isCorrected = false;
   #arrivals = 0;
   #tokens = 0;
 
@@ -84,9 +85,9 @@ export class Simulation {
       map: (event, subject) => this.#map(event, subject),
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
-      stage: (state) => this.#staged.stage({ ...state, keeps }),
+      stage: (state) => this.#stage(state),
       note() {},
-      storeDeadLetter: (deadLetter) => this.deadLetters.store(deadLetter),
+      storeDeadLetter: (letter) => this.#storeDeadLetter(letter),
       askListsAgain: async () => false,
       dropDeadLetter: async () => false,
     };
@@ -101,13 +102,62 @@ export class Simulation {
     }
   }
 
+  async #stage(state: StateToStage): ReturnType<StagedStates["stage"]> {
+    const staged = await this.#staged.stage({ ...state, keeps: this.#keeps });
+    if (staged.result === "nothing_to_terminate") this.#end(state);
+    return staged;
+  }
+
+  /** The relation has proven to be terminated or absent: a dead letter of its fields goes. */
+  #end({ crmCode }: Pick<TakenState, "crmCode">): void {
+    for (const id of this.#buried.get(crmCode) ?? []) this.#lost.add(id);
+  }
+
+  #storeDeadLetter(letter: DeadLetter): ReturnType<DeadLetters["store"]> {
+    const buried = this.#buried.get(letter.crmCode ?? "") ?? new Set();
+    this.#buried.set(letter.crmCode ?? "", buried.add(idOf(letter)));
+    return this.deadLetters.store(letter);
+  }
+
+  /** Has no effect on a worker that is busy, or without a dead letter. */
+  async redrive(worker: number, crmCode: Code): Promise<void> {
+    const letter = await this.deadLetters.find(deadLetterId(crmCode));
+    if (this.#runs.has(worker) || letter === undefined) return;
+    const run = new SteppedRun(crmCode, "redrive");
+    this.#runs.set(worker, run);
+    const ports: AcceptPorts = {
+      ...this.#intake,
+      stage: async (state) => {
+        await run.checkpoint();
+        return this.#stage(state);
+      },
+      storeDeadLetter: async (found) => {
+        await run.checkpoint();
+        return this.#storeDeadLetter(found);
+      },
+    };
+    const deadLetters = {
+      dropRead: async (read: typeof letter) => {
+        await run.checkpoint();
+        return this.deadLetters.dropRead(read);
+      },
+    };
+    const stores = { deadLetters, staged: this.#staged };
+    await run.begin(() => redrive(letter, Date.now(), ports, stores));
+    if (run.isOver) this.#runs.delete(worker);
+  }
+
+  correct(): void {
+    this.#isCorrected = true;
+  }
+
   /** Has no effect on a worker that is busy. */
   async start(worker: number, crmCode: Code): Promise<void> {
     if (this.#runs.has(worker)) return;
     this.#tokens += 1;
     const run = new SteppedRun(crmCode, `token-${this.#tokens}`);
     this.#runs.set(worker, run);
-    await run.begin(() => syncRelation(crmCode, this.#portsOf(worker, run)));
+    await run.begin(() => syncRelation(crmCode, this.#portsOf(run)));
   }
 
   async step(worker: number, choice: StepChoice): Promise<void> {
@@ -235,14 +285,14 @@ export class Simulation {
     return wrong;
   }
 
-  /** Whether the service must have this content, if it is the newest. */
-  mustHave(crmCode: Code, content: Record<string, unknown>): boolean {
-    return !this.service.everForeign.has(crmCode) && !this.#lost.has(contentKey(content));
+  /** Whether the service must have the fields of this event, if they are the newest and no dead letter has them. */
+  mustHave(crmCode: Code, eventId: string): boolean {
+    return !this.service.everForeign.has(crmCode) && !this.#lost.has(eventId);
   }
 
-  #lose({ payload }: TakenState): void {
-    if (payload === undefined) return;
-    this.#lost.add(contentKey(JSON.parse(payload) as Record<string, unknown>));
+  /** Whether a dead letter of the record has had this event. */
+  wasDead(crmCode: Code, eventId: string): boolean {
+    return this.#buried.get(crmCode)?.has(eventId) === true;
   }
 
   /** What the CRM has of a record. */
@@ -252,7 +302,11 @@ export class Simulation {
 
   async #map(event: CrmEvent, subject: string) {
     const record = subject === event.subject ? event.data?.record : undefined;
-    const candidate = record && this.complete(record);
+    const complete = record && this.complete(record);
+    const candidate =
+      complete && isUnusable(complete) && !this.#isCorrected
+        ? { ...complete, lastName: "" }
+        : complete;
     return { kind: "mapped", crmCode: splitSubject(subject).recordId, candidate } as const;
   }
 
@@ -303,7 +357,7 @@ export class Simulation {
     }
   }
 
-  #portsOf(worker: number, run: SteppedRun): SyncPorts {
+  #portsOf(run: SteppedRun): SyncPorts {
     const { crmCode, token } = run;
     return {
       take: async () => {
@@ -328,18 +382,17 @@ export class Simulation {
       },
       settle: async (state, how) => {
         await run.checkpoint();
-        if (how.doubt === "variant") this.#lose(state);
-        return this.#staged.settle(state, how.holdMs ? { ...how, holdMs: HOLD_MS } : how);
+        if (how.doubt === "variant") this.#lost.add(idOf(state));
+        const withHold = how.holdMs ? { ...how, holdMs: HOLD_MS } : how;
+        const result = await this.#staged.settle(state, withHold);
+        const isProven = how.finished && how.dead !== true && typeof how.row === "object";
+        if (result === "settled" && isProven && state.status === "terminated") this.#end(state);
+        return result;
       },
       audit: async () => {},
       storeDeadLetter: async (state, reason, problems) => {
         await run.checkpoint();
-        this.#lose(state);
-        const { event, eventOrder, order } = state;
-        const source = `worker ${worker}`;
-        const content = { reason, problems, order: eventOrder, event, source, at: Date.now() };
-        const asOf = eventOrder === order ? "event" : "fields";
-        await this.deadLetters.store(createDeadLetter({ crmCode }, content), asOf);
+        await this.#storeDeadLetter(deadLetterOf(state, { reason, problems, at: Date.now() }));
       },
       now: Date.now,
       fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps),
@@ -355,9 +408,8 @@ export class Simulation {
   }
 }
 
-/** A content, whatever its status. */
-const contentKey = (body: Record<string, unknown>): string =>
-  String(fingerprintOf({ ...body, relationStatus: "active" }));
+const idOf = ({ event }: Pick<DeadLetter, "event">): string =>
+  (JSON.parse(event) as { id: string }).id;
 
 /** A false 404 is believed if the ledger does not know better, or if it is repeated. */
 function possible(reply: ScriptedReply, { doubt, row }: TakenState): ScriptedReply {

@@ -20,7 +20,8 @@ import { fingerprintWith } from "../../../src/sync/fingerprint.ts";
 import type { Keeps } from "../../../src/sync/keeps.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
-import type { StateToStage, WantedStatus } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { WantedStatus } from "../../../src/sync/wanted-status.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });

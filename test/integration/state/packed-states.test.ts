@@ -70,26 +70,25 @@ describe.each([
     await pointers.close();
   });
 
-  it("a deletion keeps the payload of the state before it, and has its own event", async () => {
+  it("a deletion keeps the payload of the state before it, with its event", async () => {
     const states = statesWith(sealing);
     const updated = change("1");
     await states.stage(updated);
     const deleted = change("2", { payload: undefined, status: "terminated" });
     await states.stage(deleted);
     const { payload, event } = await take(states);
-    expect({ payload, event }).toEqual({ payload: updated.payload, event: deleted.event });
+    expect({ payload, event }).toEqual({ payload: updated.payload, event: updated.event });
   });
 
-  it("older fields that are the newest come with the newest event", async () => {
+  it("older fields that are the newest come with their own event", async () => {
     const states = statesWith(sealing);
     const deleted = change("2", { payload: undefined, status: "terminated" });
     await states.stage(deleted);
     const late = change("1");
     await states.stage(late);
     const { payload, event, status } = await take(states);
-    expect({ payload, event }).toEqual({ payload: late.payload, event: deleted.event });
+    expect({ payload, event }).toEqual({ payload: late.payload, event: late.event });
     expect(status).toBe("terminated");
-    // Both again, now that one lies apart from the other.
     const next = change("3");
     await states.stage(next);
     expect(await take(states)).toMatchObject({ payload: next.payload, event: next.event });
@@ -150,7 +149,7 @@ describe.each([
     const deleted = change("2", { payload: undefined, status: "terminated" });
     await states.stage(deleted);
     const after = await take(states);
-    expect(after).toMatchObject({ payload: old.payload, event: deleted.event, firstTime: 900 });
+    expect(after).toMatchObject({ payload: old.payload, event: old.event, firstTime: 900 });
     const next = change("3");
     await states.stage(next);
     expect(await take(states)).toMatchObject({ payload: next.payload, event: next.event });

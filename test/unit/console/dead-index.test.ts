@@ -12,7 +12,6 @@ const letterOf = (n: number): LetterDetails => ({
   at: 10_000 - n,
   firstAt: 10_000 - n,
   times: 1,
-  order: undefined,
   source: undefined,
 });
 

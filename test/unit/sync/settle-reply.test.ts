@@ -95,7 +95,7 @@ describe("settleReply", () => {
       const { dead, settlement } = settle({ kind }, { heals: 6, doubt: "missing" });
       expect(dead?.reason).toBe("contradiction");
       expect(dead?.problems[0]?.rule).toMatch(/exists \(409\) and that it does not \(404\)/);
-      expect(settlement).toEqual({ row: "before", finished: true });
+      expect(settlement).toEqual({ row: "before", finished: true, dead: true });
     }
   });
 
@@ -194,7 +194,7 @@ describe("settleReply", () => {
     const settled = settle({ kind: "rejected", status: 400, error: "bad name" });
     expect(settled.dead?.reason).toBe("service_rejected");
     expect(settled.dead?.problems[0]?.rule).toBe("the service answered 400: bad name");
-    expect(settled.settlement).toEqual({ row: "before", finished: true });
+    expect(settled.settlement).toEqual({ row: "before", finished: true, dead: true });
   });
 
   it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Known, Sendable } from "../../../src/sync/decide.ts";
-import type { WantedStatus } from "../../../src/sync/staged-state.ts";
+import type { WantedStatus } from "../../../src/sync/wanted-status.ts";
 import { terminationIn } from "../../../src/sync/terminations.ts";
 
 const ACTIVE: Known = {

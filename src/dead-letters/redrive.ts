@@ -1,0 +1,45 @@
+/** Accepts the event of a dead letter again, in the place that it had among those of its record. */
+import type { DeadLetters, StoredDeadLetter } from "../state/dead-letters.ts";
+import type { StagedStates } from "../state/staged-state.ts";
+import { acceptEvent, identityOf, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
+import type { CrmEvent } from "../event/crm-event.ts";
+import { arrivalOf, parsedEvent } from "./stored-event.ts";
+
+export interface RedriveStores {
+  readonly deadLetters: Pick<DeadLetters, "dropRead">;
+  readonly staged: Pick<StagedStates, "forgetEvent">;
+}
+
+export interface Redriven {
+  readonly event: CrmEvent | undefined;
+  readonly records: readonly Accepted[];
+  /** The letter was dropped, though nothing was staged for its record. */
+  readonly dropped: boolean;
+}
+
+/**
+ * @param now by the clock of Redis, ms
+ * @returns undefined for what another client wrote, and is not JSON.
+ */
+export async function redrive(
+  letter: StoredDeadLetter,
+  now: number,
+  ports: AcceptPorts,
+  { deadLetters, staged }: RedriveStores,
+): Promise<Redriven | undefined> {
+  const value = parsedEvent(letter);
+  if (value === undefined) return undefined;
+  // It was seen when it came.
+  await staged.forgetEvent(identityOf(value, "").key);
+  const { event, records } = await acceptEvent(value, arrivalOf(letter, now), ports);
+  const staysForNow = records.some(
+    ({ crmCode, result }) =>
+      result === "waiting" ||
+      // Staging has dropped it, or keeps it until the record has ended (stage.lua).
+      (crmCode !== undefined &&
+        crmCode === letter.crmCode &&
+        (result === "staged" || result === "held")),
+  );
+  // What was rejected again was stored again, and has changed.
+  return { event, records, dropped: !staysForNow && (await deadLetters.dropRead(letter)) };
+}
