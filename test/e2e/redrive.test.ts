@@ -143,3 +143,95 @@ test("the id of an event that was rejected may be sent again, but not of one tha
   await arrives(sandbox, "at-sync", "Eda");
   await isDead(0);
 });
+
+/** Of a record with a name only: what the mapping of a Person cannot use, and `byName` can. */
+const named = (crmCode: string, type: string, name: string) => ({
+  data: { record: { type, crmCode, name, ...(type === "Person" && { lastName: "" }) } },
+});
+const byName = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: name
+      lastName: name
+`;
+
+test("an event without fields does not take those of a dead letter away", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  await writeFile(file, byName);
+  const env = envFor(sandbox, { LOG_LEVEL: "info" });
+  const restored = { type: "crm.record.restored", data: {} };
+  const isDead = (daemon: Awaited<ReturnType<typeof startDaemon>>, count: number) =>
+    waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === count, {
+      what: `${count} dead letters`,
+    });
+  {
+    await using daemon = await startDaemon(env);
+    await daemon.push(["at-sync", "at-intake", "deleted", "twice"].map((id) => personEvent(id)));
+    await Promise.all(
+      ["at-sync", "at-intake", "deleted", "twice"].map((id) => arrives(sandbox, id, "Ada")),
+    );
+    // Two events of a record that wait together: the newer one has a status alone.
+    await using paused = spawnCrmsync(["bulk", "pause"], { env });
+    expect(await paused.ended).toMatchObject({ code: 0 });
+    await daemon.push([
+      personEvent("at-sync", {}, { lane: "bulk", ...named("at-sync", "Company", "Blue") }),
+    ]);
+    await daemon.push([personEvent("at-sync", {}, { lane: "bulk", ...restored })]);
+    const received = { source: "/crm/test" };
+    await waitFor(
+      async () => (await daemon.metric("crmsync_events_received_total", received)) === 6,
+      {
+        what: "both events are staged",
+      },
+    );
+    await using resumed = spawnCrmsync(["bulk", "resume"], { env });
+    expect(await resumed.ended).toMatchObject({ code: 0 });
+    await isDead(daemon, 1);
+    const shown = JSON.parse(await dead(env, "show", "at-sync", "--json")) as Record<
+      string,
+      unknown
+    >;
+    expect(shown).toMatchObject({
+      reason: "variant_changed",
+      laterStatus: "active",
+      event: { type: "crm.record.updated", data: { record: { name: "Blue" } } },
+    });
+    expect(await dead(env, "list", "--json")).not.toContain("Blue");
+
+    // The fields are rejected before the newer event comes.
+    await daemon.push(
+      ["at-intake", "deleted", "twice"].map((id) => personEvent(id, {}, named(id, "Person", id))),
+    );
+    await isDead(daemon, 4);
+    await daemon.push([
+      personEvent("at-intake", {}, restored),
+      personEvent("twice", {}, restored),
+      personEvent("deleted", {}, { type: "crm.record.deleted", data: {} }),
+    ]);
+    await waitFor(
+      async () => (await sandbox.relations()).get("deleted")?.["relationStatus"] === "terminated",
+      { what: "the deleted one is terminated" },
+    );
+    await isDead(daemon, 3);
+    // They fail again, and have lost nothing.
+    await dead(env, "redrive", "--all", "--apply");
+    await waitFor(
+      async () => (await daemon.metric("crmsync_changes_total", { outcome: "rejected" })) === 7,
+      { what: "all have failed a second time" },
+    );
+    await isDead(daemon, 3);
+  }
+  const corrected = { ...env, MAPPING: file };
+  await using daemon = await startDaemon(corrected);
+  expect(await dead(corrected, "redrive", "--all")).toContain("3  would be sent");
+  expect(await dead(corrected, "redrive", "--all", "--apply")).toContain("3 redriven");
+  await arrives(sandbox, "at-sync", "Blue");
+  await arrives(sandbox, "at-intake", "at-intake");
+  await arrives(sandbox, "twice", "twice");
+  await isDead(daemon, 0);
+});

@@ -85,12 +85,11 @@ local function stage(KEYS, ARGV)
   local ownFields = ''
   if payload ~= '' and ARGV[12] ~= '-' then ownFields = ARGV[12] ~= '' and ARGV[12] or order end
   local hasFields = payload ~= '' and not older(ownFields, newestFields)
-  if older(order, newest) or (order == newest and payload ~= '') then
-    if not hasFields then
-      -- An erased record that is still erased afterwards keeps no history.
-      return erased and { 'superseded', 0, 0 } or finish('superseded')
-    end
-  elseif payload ~= '' and not hasFields then
+  if not hasFields and (older(order, newest) or (order == newest and payload ~= '')) then
+    -- An erased record that is still erased afterwards keeps no history.
+    return erased and { 'superseded', 0, 0 } or finish('superseded')
+  end
+  if payload ~= '' and not hasFields then
     -- Only its status is the newest. The event lies in the payload.
     payload, event, fingerprint, variant = '', payload, '', ''
   end

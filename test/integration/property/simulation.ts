@@ -40,6 +40,7 @@ const MAX_RUNS_TO_END = 8;
 export class Simulation {
   readonly service: ModelService;
   readonly deadLetters: DeadLetters;
+  readonly keys: Keys;
   /** As the ledger's are made. */
   readonly fingerprintOf: FingerprintOf;
   readonly #keeps: Keeps;
@@ -48,7 +49,6 @@ export class Simulation {
   readonly #guard: TerminationGuard;
   readonly #held: HeldTerminations;
   readonly #ledger: Ledger;
-  readonly #keys: Keys;
   readonly #redis: Redis;
   readonly #intake: AcceptPorts;
   readonly #runs = new Map<number, SteppedRun>();
@@ -70,15 +70,15 @@ export class Simulation {
     this.#keeps = keeps;
     this.fingerprintOf = fingerprintWith(undefined, keeps);
     this.#redis = redis;
-    this.#keys = keysOf(uniquePrefix());
+    this.keys = keysOf(uniquePrefix());
     const sealing = new Sealing([]);
-    this.#staged = new StagedStates(redis, this.#keys, sealing, { verifyAfterMs: 0 });
-    this.#verifications = new Verifications(redis, this.#keys, sealing);
+    this.#staged = new StagedStates(redis, this.keys, sealing, { verifyAfterMs: 0 });
+    this.#verifications = new Verifications(redis, this.keys, sealing);
     const window = { limit: terminateLimit, windowMs: HOLD_MS };
-    this.#guard = new TerminationGuard(redis, this.#keys, window);
-    this.#held = new HeldTerminations(redis, this.#keys, sealing);
-    this.deadLetters = new DeadLetters(redis, this.#keys, sealing);
-    this.#ledger = new Ledger(redis, this.#keys);
+    this.#guard = new TerminationGuard(redis, this.keys, window);
+    this.#held = new HeldTerminations(redis, this.keys, sealing);
+    this.deadLetters = new DeadLetters(redis, this.keys, sealing);
+    this.#ledger = new Ledger(redis, this.keys);
     this.#intake = {
       fetch: async () => undefined,
       fingerprintOf: this.fingerprintOf,
@@ -181,7 +181,7 @@ export class Simulation {
     for (const run of this.#runs.values()) {
       if (run.crmCode === crmCode && run.hasTaken) run.slept = true;
     }
-    const key = this.#keys.staged(crmCode);
+    const key = this.keys.staged(crmCode);
     if (await this.#redis.hexists(key, "tu")) await this.#redis.hset(key, "tu", 0);
     // A key without a state exists only for its hold, and expires with it.
     if (!(await this.#redis.hexists(key, "v"))) await this.#redis.del(key);
@@ -273,7 +273,7 @@ export class Simulation {
   /** Rows that claim to be certain and are wrong. Nothing may be under way. */
   async wrongRows(): Promise<string[]> {
     const wrong: string[] = [];
-    for (const [crmCode, text] of Object.entries(await this.#redis.hgetall(this.#keys.ledger))) {
+    for (const [crmCode, text] of Object.entries(await this.#redis.hgetall(this.keys.ledger))) {
       const row = readRow(text);
       const body = this.service.relations.get(crmCode as Code)?.body;
       if (row.uncertain || row.exists === undefined) continue;
@@ -311,7 +311,7 @@ export class Simulation {
   }
 
   async deleteKeys(): Promise<void> {
-    const keys = this.#keys;
+    const keys = this.keys;
     const today = Math.floor(Date.now() / 86_400_000);
     await this.#redis.unlink(
       keys.ledger,
@@ -330,7 +330,7 @@ export class Simulation {
   }
 
   async #waiting(): Promise<Code[]> {
-    const lanes = LANES.map((lane) => this.#redis.zrange(this.#keys.unsynced(lane), "0", "-1"));
+    const lanes = LANES.map((lane) => this.#redis.zrange(this.keys.unsynced(lane), "0", "-1"));
     return (await Promise.all(lanes)).flat() as Code[];
   }
 
@@ -339,9 +339,9 @@ export class Simulation {
    * exactly one of the two lists has it.
    */
   async #checkFindable(crmCode: string): Promise<void> {
-    const key = this.#keys.staged(crmCode);
+    const key = this.keys.staged(crmCode);
     const isHeld = (await this.#held.find(crmCode)) !== undefined;
-    const isListed = (await this.#redis.zscore(this.#keys.heldTerminations, crmCode)) !== null;
+    const isListed = (await this.#redis.zscore(this.keys.heldTerminations, crmCode)) !== null;
     if (isListed !== isHeld) {
       this.service.violations.push(`${crmCode} is held ${isHeld}, and in the list ${isListed}`);
     }
