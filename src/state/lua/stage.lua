@@ -85,7 +85,8 @@ local function stage(KEYS, ARGV)
   local ownFields = ''
   if payload ~= '' and ARGV[12] ~= '-' then ownFields = ARGV[12] ~= '' and ARGV[12] or order end
   local hasFields = payload ~= '' and not older(ownFields, newestFields)
-  if not hasFields and (older(order, newest) or (order == newest and payload ~= '')) then
+  local isOlder = older(order, newest)
+  if not hasFields and (isOlder or (order == newest and payload ~= '')) then
     -- An erased record that is still erased afterwards keeps no history.
     return erased and { 'superseded', 0, 0 } or finish('superseded')
   end
@@ -93,7 +94,7 @@ local function stage(KEYS, ARGV)
     -- Only its status is the newest. The event lies in the payload.
     payload, event, fingerprint, variant = '', payload, '', ''
   end
-  if older(order, newest) then
+  if isOlder then
     -- The newest event brought no record: the fields of this one are the newest, its status is not.
     fingerprint = ''
     if s.o == newest then order, status, time = s.o, s.st, s.t
