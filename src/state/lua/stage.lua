@@ -124,9 +124,14 @@ local function stage(KEYS, ARGV)
     -- A newer one describes what is wrong with the record now, and one with newer fields has the
     -- only copy of them: keep it. (One without `of`, of an older release, goes with any event.)
     local fields = dead.of or ''
-    if not older(order, dead.order) and
-      not (older(ownFields, fields) and not older(fields, newestFields)) then
-      dropLetter()
+    if not older(order, dead.order) then
+      if not older(ownFields, fields) or older(fields, newestFields) then
+        dropLetter()
+      elseif dead.eo and older(dead.order, order) then
+        -- Its status is that of an older event now.
+        dead.order, dead.eo, dead.st = dead.of, nil, nil
+        redis.call('HSET', KEYS[7], ARGV[11], cjson.encode(dead))
+      end
     end
   end
   if ofEvent then

@@ -43,7 +43,7 @@ if order ~= '' then
     return 'superseded'
   end
   if kept and kept.order ~= '' and older(order, kept.order) then
-    if not (hasFields and kept.of and kept.st and older(kept.of, fields)) then
+    if not (hasFields and kept.of and kept.st) or older(fields, kept.of) then
       return 'superseded'
     end
     order, status, isForced = kept.order, kept.st, true

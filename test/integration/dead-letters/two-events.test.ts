@@ -66,8 +66,8 @@ async function startRecord({ exists = true, limit = Number.POSITIVE_INFINITY } =
   };
 }
 
-/** The record's deletion, which the service rejects: it is read first, since the event has no fields. */
-async function rejectDeletion(record: Awaited<ReturnType<typeof startRecord>>): Promise<void> {
+/** The service rejects an event without fields: the record is read first. */
+async function rejectBare(record: Awaited<ReturnType<typeof startRecord>>): Promise<void> {
   await record.run();
   await record.run("rejected");
 }
@@ -138,7 +138,7 @@ test("a deletion that fails takes its place in the dead letter, and its reason",
   const record = await startRecord();
   await record.accept("upsert", 1, UNUSABLE);
   await record.accept("delete", 2);
-  await rejectDeletion(record);
+  await rejectBare(record);
   const letter = {
     event: 0,
     reason: "service_rejected",
@@ -155,10 +155,30 @@ test("a deletion that fails takes its place in the dead letter, and its reason",
   expect(await record.letter()).toBeUndefined();
 });
 
+test("a later event takes the status of a dead letter over, and leaves its fields", async () => {
+  const record = await startRecord();
+  await record.accept("delete", 0);
+  await record.run();
+  await record.run();
+  await record.accept("upsert", 1, UNUSABLE);
+  await record.accept("bare_restore", 2);
+  await rejectBare(record);
+  const letter = { event: 1, reason: "invalid", hasFields: true };
+  expect(await record.letter()).toEqual({ ...letter, later: "active" });
+  await record.redrive();
+  expect(await record.letter()).toEqual({ ...letter, later: "active" });
+  await record.accept("bare_restore", 3);
+  expect(await record.letter()).toEqual({ ...letter, later: undefined });
+  await record.finish();
+  await record.redrive();
+  expect(await record.letter()).toEqual({ ...letter, later: undefined });
+  expect(await record.reasons()).toEqual({ invalid: 1 });
+});
+
 test("fields that come after the dead letter of a newer deletion are not sent as active", async () => {
   const record = await startRecord();
   await record.accept("delete", 2);
-  await rejectDeletion(record);
+  await rejectBare(record);
   expect(await record.letter()).toMatchObject({ event: 0, hasFields: false });
   await record.accept("upsert", 1, 1);
   expect(await record.letter()).toBeUndefined();
@@ -170,7 +190,7 @@ test("fields that come after the dead letter of a newer deletion are not sent as
 test("fields that cannot be used join the dead letter of a newer deletion", async () => {
   const record = await startRecord();
   await record.accept("delete", 2);
-  await rejectDeletion(record);
+  await rejectBare(record);
   await record.accept("upsert", 1, UNUSABLE);
   expect(await record.letter()).toEqual({
     event: 1,

@@ -221,6 +221,21 @@ const rejectedAgain: Action[] = [
   ...redriven("r0"),
 ];
 
+/** The same after a second restoration had been carried out. */
+const rejectedAgainLater: Action[] = [
+  change("r0", "delete", 0),
+  ...attempt("r0"),
+  ...attempt("r0"),
+  change("r0", "upsert", 1, UNUSABLE),
+  change("r0", "bare_restore", 2),
+  ...attempt("r0"),
+  ...rejection("r0"),
+  change("r0", "bare_restore", 3),
+  ...attempt("r0"),
+  ...attempt("r0"),
+  ...redriven("r0"),
+];
+
 /** A deletion that was accepted took the dead letter away, and was given up. */
 const deletionGivenUp: Action[] = [
   change("r0", "upsert", 1, UNUSABLE),
@@ -253,6 +268,7 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [unusableAfterGivenUp, WARM],
   [redrivenAfterGivenUp, WARM],
   [rejectedAgain, WARM],
+  [rejectedAgainLater, WARM],
   [deletionGivenUp, WARM],
 ];
 
