@@ -95,9 +95,11 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
   for (const list of lists) {
     for await (const waiting of scan((cursor) => redis.zscan(list, cursor))) {
       const codes = waiting.map(([crmCode]) => crmCode);
-      for (const [index, event] of (await staged.events(codes)).entries()) {
+      for (const [index, events] of (await staged.events(codes)).entries()) {
         const crmCode = codes[index] ?? "";
-        yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
+        for (const event of events) {
+          yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
+        }
       }
     }
   }

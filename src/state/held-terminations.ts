@@ -94,13 +94,13 @@ export class HeldTerminations {
     );
     // An older program may have replaced it without knowing of it.
     if (heldAt === null || !version || version !== heldVersion) return undefined;
-    const { event } = await openTexts(fields, crmCode, this.#sealing);
+    const { event, laterEvent } = await openTexts(fields, crmCode, this.#sealing);
     return {
       crmCode,
       heldAt: Number(heldAt),
       time: Number(time),
       lane: (lane ?? "live") as Lane,
-      event,
+      event: laterEvent ?? event,
     };
   }
 

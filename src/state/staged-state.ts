@@ -7,15 +7,16 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
-import type {
-  Doubt,
-  RunCount,
-  SettleResult,
-  Settlement,
-  StageResult,
-  StateToStage,
-  Take,
-  TakenState,
+import {
+  bringsFields,
+  type Doubt,
+  type RunCount,
+  type SettleResult,
+  type Settlement,
+  type StageResult,
+  type StateToStage,
+  type Take,
+  type TakenState,
 } from "../sync/staged-state.ts";
 import type { RunStep } from "../sync/step.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
@@ -134,12 +135,13 @@ export class StagedStates {
     });
   }
 
-  /** The event of what waits of each of these records, serialised; "" where nothing does. */
-  events(crmCodes: readonly string[]): Promise<string[]> {
+  /** The events of what waits of each of these records, serialised; none where nothing does. */
+  events(crmCodes: readonly string[]): Promise<string[][]> {
     return Promise.all(
       crmCodes.map(async (crmCode) => {
         const fields = await readStagedFields(this.#redis, this.#keys.staged(crmCode));
-        return (await openTexts(fields, crmCode, this.#sealing)).event;
+        const { event, laterEvent = "" } = await openTexts(fields, crmCode, this.#sealing);
+        return [event, laterEvent].filter((text) => text !== "");
       }),
     );
   }
@@ -215,7 +217,9 @@ export class StagedStates {
    */
   async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
     const noted = this.#history.ofRun(taken.crmCode, step);
-    const fetched = { payload: how.payload ?? "", event: "" };
+    const { payload = "" } = how;
+    // The event of the fields stays, also when the service's own are sent.
+    const fetched = { payload, event: payload !== "" && bringsFields(taken) ? taken.event : "" };
     const { p } = await sealTexts(fetched, taken.crmCode, this.#sealing);
     return this.#settle(this.#settleKeys(taken.crmCode, noted.keys), [
       taken.crmCode,
@@ -265,7 +269,7 @@ export class StagedStates {
   ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
     const fields = new Map<string, Buffer>();
     for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
-    const { payload, event } = await openTexts(fields, crmCode, this.#sealing);
+    const { payload, event, laterEvent } = await openTexts(fields, crmCode, this.#sealing);
     const field: Record<string, string> = {};
     for (const [name, value] of fields) field[name] = String(value);
     const kept = await this.#sealing.open(keptOf(field), crmCode);
@@ -283,7 +287,7 @@ export class StagedStates {
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
       event,
-      eventOrder: field["oe"] ?? order,
+      eventOrder: field["oe"] ?? (laterEvent === undefined ? order : (field["of"] ?? order)),
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
       heals: Number(field["h"] ?? 0),

@@ -34,14 +34,25 @@ export interface StagedArguments {
   readonly ev: Buffer | "";
 }
 
+/** @param isPackedApart the event did not bring the payload, which was fetched. */
 export async function sealTexts(
   texts: PackedTexts,
   crmCode: string,
   sealing: Sealing,
+  isPackedApart = false,
 ): Promise<StagedArguments> {
-  if (texts.payload === "" && texts.event === "") return { p: "", ev: "" };
-  const sealed = sealing.sealBytes(await pack(texts), crmCode);
-  return texts.payload === "" ? { p: "", ev: sealed } : { p: sealed, ev: "" };
+  const { event, payload } = texts;
+  const seal = async (packed: PackedTexts) => sealing.sealBytes(await pack(packed), crmCode);
+  if (payload !== "" && !isPackedApart) return { p: await seal(texts), ev: "" };
+  return {
+    p: payload === "" ? "" : await seal({ payload, event: "" }),
+    ev: event === "" ? "" : await seal({ payload: "", event }),
+  };
+}
+
+export interface StagedTexts extends PackedTexts {
+  /** The newest event, which brought no fields, where `event` is the one that brought them. */
+  readonly laterEvent: string | undefined;
 }
 
 /** @throws UnknownKey, DamagedValue */
@@ -49,14 +60,17 @@ export async function openTexts(
   fields: StagedFields,
   crmCode: string,
   sealing: Sealing,
-): Promise<PackedTexts> {
+): Promise<StagedTexts> {
   const p = fields.get("p") ?? NOTHING;
   const ev = fields.get("ev") ?? NOTHING;
   const [first, second] = await Promise.all([
     openValue(p, "payload", crmCode, sealing),
     ev.length === 0 ? undefined : openValue(ev, "event", crmCode, sealing),
   ]);
-  return { payload: first.payload, event: (second ?? first).event };
+  const { payload, event } = first;
+  return event === ""
+    ? { payload, event: second?.event ?? "", laterEvent: undefined }
+    : { payload, event, laterEvent: second?.event };
 }
 
 /** @param name what a value is that an older release has written: one text. */

@@ -121,7 +121,9 @@ export class Staging {
     const { crmCode } = state;
     const noted = this.#history.ofEvent(crmCode, state.noted);
     const texts = { payload: state.payload ?? "", event: state.event };
-    const { p, ev } = await sealTexts(texts, crmCode, this.#sealing);
+    const { eventOrder = state.order, fieldsOrder = state.order } = state;
+    const isApart = eventOrder !== fieldsOrder;
+    const { p, ev } = await sealTexts(texts, crmCode, this.#sealing, isApart);
     return {
       keys: [this.#keys.staged(crmCode), this.#keys.erased(crmCode), ...noted.keys],
       args: [

@@ -1,11 +1,12 @@
 import { createDeadLetter, type DeadLetter } from "./dead-letter.ts";
-import type { TakenState } from "./staged-state.ts";
+import { bringsFields, type TakenState } from "./staged-state.ts";
 
 /** Of a state that sync cannot bring to the service. */
 export function deadLetterOf(
-  { crmCode, earlierFields, event, eventOrder, order, status }: TakenState,
+  state: TakenState,
   why: Pick<DeadLetter, "reason" | "problems" | "at">,
 ): DeadLetter {
+  const { crmCode, event, eventOrder, order, status } = state;
   const { source } = JSON.parse(event) as { source?: string };
   return createDeadLetter(
     { crmCode },
@@ -14,7 +15,7 @@ export function deadLetterOf(
       event,
       source,
       order: eventOrder,
-      hasFields: eventOrder === (earlierFields?.order ?? order),
+      hasFields: bringsFields(state),
       newest: { order, status },
     },
   );

@@ -101,6 +101,14 @@ export interface TakenState {
   readonly warm: boolean;
 }
 
+/** Whether the event of a state is the one of its fields. */
+export const bringsFields = ({
+  earlierFields,
+  eventOrder,
+  order,
+}: Pick<TakenState, "earlierFields" | "eventOrder" | "order">): boolean =>
+  eventOrder === (earlierFields?.order ?? order);
+
 export type Take =
   | { readonly kind: "taken"; readonly state: TakenState }
   | { readonly kind: "nothing" }

@@ -50,8 +50,8 @@ async function unpacked(redis: Redis, key: string): Promise<string[]> {
   if (crmCode === undefined) return [];
   try {
     const fields = await readStagedFields(redis, key);
-    const { payload, event } = await openTexts(fields, crmCode, new Sealing([]));
-    return [payload, event];
+    const { payload, event, laterEvent = "" } = await openTexts(fields, crmCode, new Sealing([]));
+    return [payload, event, laterEvent];
   } catch (error) {
     if (error instanceof UnknownKey) return [];
     throw error;

@@ -96,7 +96,8 @@ if finished then
 end
 if ARGV[6] ~= '' and (s.p == '' or not newer) then
   local fields = { 'pf', '1' }
-  if s.ev == '' then addPieces(fields, 'ev', s.p) end -- the event is packed into it
+  -- An older program may have packed into it an event that did not bring it.
+  if s.ev == '' then addPieces(fields, 'ev', s.p) end
   addPieces(fields, 'p', ARGV[6])
   redis.call('HSET', KEYS[1], unpack(fields))
 end

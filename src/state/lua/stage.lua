@@ -97,7 +97,7 @@ local function stage(KEYS, ARGV)
   if isOlder then
     -- The newest event brought no record: the fields of this one are the newest, its status is not.
     fingerprint = ''
-    if s.o == newest then order, status, time = s.o, s.st, s.t
+    if s.o == newest then order, status, event, time = s.o, s.st, s.ev, s.t
     else order, status = row.w, row.ws end
   end
   local fieldsOrder = ownFields
@@ -144,10 +144,8 @@ local function stage(KEYS, ARGV)
   local held = payload
   if held == '' and s.v then
     held = s.p
-    -- The event that brought these fields stays with them.
-    if held ~= '' and (s.oe or s.o) == (s.of or s.o) then
-      event, eventOrder = s.ev, s.oe or s.o
-    end
+    -- The event that brought these fields stays with them, in p.
+    if held ~= '' and (s.oe or s.o) == (s.of or s.o) then eventOrder = s.oe or s.o end
   end
 
   -- A state that the ledger proves needs no request, however long the quota is exhausted.

@@ -2,14 +2,15 @@
 --
 -- Fields of a staged hash (times in ms):
 --   v   number of this state, never used twice
---   p   payload, packed and encrypted; '' or absent when the event had none
+--   p   payload with the event that brought it, packed and encrypted; '' or absent when the event
+--       had none
 --   pf  '1': the payload was fetched from the service
 --   fp  fingerprint of the payload; '' when unknown
 --   st  wanted status: terminated | active; absent: mapped
 --   k   variant of the payload: Person | Company; '' when unknown
 --   o   order of the newest event
 --   of  order of the newest event that brought a record, when that is not the newest one; '' none
---   oe  order of ev, when that is not the newest event: it brought the fields then
+--   oe  order of the event in p, when that is not the newest event
 --   l   lane: bulk; absent: live
 --   t   time of the newest event
 --   t0  time of the first unsynced event; absent: t
@@ -17,8 +18,7 @@
 --   a1  when that event arrived
 --   ek  of a bulk change: keys of the events that made this state, of the one with its fields and
 --       of the newest one
---   ev  the event that brought p, or the newest one where no event did, packed and encrypted: what
---       a dead letter of this state would hold; '' or absent when it is packed into p
+--   ev  the newest event, packed and encrypted, when it is not the one in p
 --   tr  trace of a state that came while an older one was taken: for the job that is added then
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended

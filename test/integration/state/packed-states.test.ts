@@ -78,6 +78,7 @@ describe.each([
     await states.stage(deleted);
     const { payload, event } = await take(states);
     expect({ payload, event }).toEqual({ payload: updated.payload, event: updated.event });
+    expect(await states.events(["4711", "none"])).toEqual([[updated.event, deleted.event], []]);
   });
 
   it("older fields that are the newest come with their own event", async () => {
@@ -149,7 +150,7 @@ describe.each([
     const deleted = change("2", { payload: undefined, status: "terminated" });
     await states.stage(deleted);
     const after = await take(states);
-    expect(after).toMatchObject({ payload: old.payload, event: old.event, firstTime: 900 });
+    expect(after).toMatchObject({ payload: old.payload, event: deleted.event, firstTime: 900 });
     const next = change("3");
     await states.stage(next);
     expect(await take(states)).toMatchObject({ payload: next.payload, event: next.event });

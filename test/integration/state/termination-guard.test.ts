@@ -218,13 +218,17 @@ describe("a held termination", () => {
   });
 
   it("takes the fields of an older event, and supersedes older ones", async () => {
-    expect(await staged.stage(stateOf("1", "1.5"))).toMatchObject({ result: "held" });
+    const event = `{"subject":"contact/1","type":"crm.record.updated"}`;
+    expect(await staged.stage(stateOf("1", "1.5", { event }))).toMatchObject({ result: "held" });
     expect(await staged.stage(stateOf("1", "1.4"))).toMatchObject({ result: "superseded" });
+    // A person decides about the deletion.
+    expect(await held.find("1")).toMatchObject({ event: `{"subject":"contact/1"}` });
     await held.release("1");
     expect(await take("1")).toMatchObject({
       order: "2",
       status: "terminated",
       payload: `{"firstName":"1.5"}`,
+      event,
     });
   });
 
