@@ -45,11 +45,11 @@ export function createTrail(
 /** One line: what a request has done at the service. */
 export async function auditChange(
   trail: AuditTrail | undefined,
-  { crmCode, event, late, tries }: TakenState,
+  { crmCode, late, newestEvent, tries }: TakenState,
   { fieldsSent, outcome }: AuditedChange,
 ): Promise<void> {
   if (trail === undefined) return;
-  const { id, source } = JSON.parse(event) as { id?: unknown; source?: unknown };
+  const { id, source } = JSON.parse(newestEvent) as { id?: unknown; source?: unknown };
   await trail.append({
     at: timeNow(),
     act: "change",

@@ -7,6 +7,7 @@ import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import type { WaitingOrder } from "../state/staged-state.ts";
 import type { Stores } from "../status/stores.ts";
 import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
@@ -31,8 +32,8 @@ export interface RedriveView {
 
 interface KnownRecord {
   readonly row: LedgerRow;
-  /** Order of the state that waits; "": none does. */
-  readonly staged: string;
+  /** Of the state that waits, if one does. */
+  readonly staged: Pick<WaitingOrder, "order" | "fieldsOrder"> | undefined;
 }
 
 /** @param mapping the one that the events are mapped by; the caller closes it. */
@@ -52,7 +53,7 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
       ]);
       return rows.map((row, index) => ({
         row: row ?? rowWithoutProof(warm),
-        staged: waiting[index]?.order ?? "",
+        staged: waiting[index],
       }));
     },
   };
@@ -171,18 +172,25 @@ function forecastOfState(
   known: KnownRecord | undefined,
   view: RedriveView,
 ): Forecast {
-  const { row, staged } = known ?? { row: rowWithoutProof(false), staged: "" };
-  const { fieldsOrder = state.order } = state;
+  const { row, staged } = known ?? { row: rowWithoutProof(false), staged: undefined };
+  const { order, fieldsOrder = order } = state;
   const isOlder =
     state.payload === undefined
-      ? state.order < row.watermark
-      : fieldsOrder < (row.earlierFields?.order ?? row.watermark);
-  if (isOlder || state.order < staged) return SETTLED;
+      ? order < row.watermark || order < (staged?.order ?? "")
+      : fieldsOrder < (row.earlierFields?.order ?? row.watermark) ||
+        fieldsOrder < (staged?.fieldsOrder ?? "");
+  if (isOlder) return SETTLED;
+  // A newer event without fields decides the status.
+  const settledStatus = order < row.watermark ? row.earlierFields?.status : undefined;
   const payload =
     state.payload === undefined
       ? undefined
       : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
-  const decision = decide({ payload, status: state.status }, row, view.fingerprintOf);
+  const decision = decide(
+    { payload, status: settledStatus ?? state.status },
+    row,
+    view.fingerprintOf,
+  );
   switch (decision.kind) {
     case "create":
     case "update":

@@ -14,20 +14,37 @@ const NOW_MS = 2000;
 
 export function fateOf(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   const { fetchFrom, letter, waiting } = facts;
+  if (waiting !== undefined && letter !== undefined && waiting.order > orderOf(letter)) {
+    return withOlderLetter(waitingFate(waiting, facts, shared), rejectedFate(letter, facts));
+  }
   if (letter !== undefined) return rejectedFate(letter, facts);
   if (waiting !== undefined) return waitingFate(waiting, facts, shared);
   if (fetchFrom !== undefined) return fetchingFate(fetchFrom, shared);
   return restFate(facts, shared);
 }
 
-/** A letter is never older than a state that waits: staging deletes those. */
-function rejectedFate({ at, id, problems, reason }: Letter, facts: RecordFacts): FateOfRecord {
+const orderOf = ({ newest, order = "" }: Pick<Letter, "newest" | "order">): string =>
+  newest?.order ?? order;
+
+/** What waits brings no fields: the older ones in the dead letter are still the newest. */
+const withOlderLetter = (waiting: FateOfRecord, rejected: FateOfRecord): FateOfRecord => ({
+  ...waiting,
+  answer: `${waiting.answer}; its fields are in a dead letter: the record ${rejected.answer}`,
+  remedy: [waiting.remedy, rejected.remedy].filter((text) => text !== undefined).join(" "),
+});
+
+function rejectedFate(
+  { at, id, newest, order, problems, reason }: Letter,
+  facts: RecordFacts,
+): FateOfRecord {
   const act = facts.steps.findLast((step) => step.kind === "act" && step.act === "dead.redrive");
   const redriven =
     act !== undefined && act.at > at
       ? `; redriven at ${clockTime(act.at)}, and not accepted again yet`
       : "";
-  const older = facts.waiting === undefined ? "" : "; an older change of it waits to be sent";
+  const { waiting } = facts;
+  const isOlder = waiting !== undefined && waiting.order <= orderOf({ newest, order });
+  const older = isOlder ? "; an older change of it waits to be sent" : "";
   const name = shellWord(facts.crmCode ?? id);
   return {
     fate: "rejected",

@@ -24,6 +24,8 @@ export interface SharedFacts {
 
 /** A state that waits to be sent. Times in ms. */
 export interface WaitingState {
+  /** Of its newest event. */
+  readonly order: string;
   readonly lane: Lane;
   readonly status: WantedStatus;
   /** When its newest change happened in the CRM. */
@@ -44,8 +46,11 @@ export interface WaitingState {
   readonly ahead: Readonly<Record<Lane, number>>;
 }
 
-/** Name, fields and remedy of a dead letter; never its event. */
-export type Letter = Pick<StoredDeadLetter, "id" | "reason" | "problems" | "at" | "crmCode">;
+/** Name, fields, place and remedy of a dead letter; never its event. */
+export type Letter = Pick<
+  StoredDeadLetter,
+  "id" | "reason" | "problems" | "at" | "crmCode" | "order" | "newest"
+>;
 
 export interface RecordFacts {
   readonly name: string;
@@ -121,6 +126,7 @@ async function readWaiting(
   ]);
   const until = Number(field["tu"] ?? 0);
   return {
+    order: field["o"] ?? "",
     lane,
     status: (field["st"] ?? "mapped") as WantedStatus,
     time: Number(field["t"]),

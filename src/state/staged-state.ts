@@ -37,6 +37,15 @@ const SEEN_BATCH = 1000;
 /** After how long a proof is verified when an earlier request may still take effect, ms. */
 export const VERIFY_AFTER_MS = 300_000;
 
+/** What waits of a record. */
+export interface WaitingOrder {
+  readonly order: string;
+  /** Order of the newest event that brought fields; "" when none did. */
+  readonly fieldsOrder: string;
+  readonly fingerprint: string;
+  readonly status: string;
+}
+
 export interface StagedStatesOptions {
   /** Without it, the caller adds pointer jobs and counts the demand. */
   readonly sameStep?: SameStep;
@@ -120,18 +129,21 @@ export class StagedStates {
   }
 
   /** What waits of each of these records, in their order; undefined where nothing does. */
-  async waiting(
-    crmCodes: readonly string[],
-  ): Promise<({ order: string; fingerprint: string; status: string } | undefined)[]> {
+  async waiting(crmCodes: readonly string[]): Promise<(WaitingOrder | undefined)[]> {
     const pipeline = this.#redis.pipeline();
     for (const crmCode of crmCodes)
-      pipeline.hmget(this.#keys.staged(crmCode), "v", "o", "fp", "st");
+      pipeline.hmget(this.#keys.staged(crmCode), "v", "o", "fp", "st", "of");
     const replies = (await pipeline.exec()) ?? [];
     return replies.map(([error, fields]) => {
       if (error !== null) throw error;
-      const [version, order, fingerprint, status] = fields as (string | null)[];
+      const [version, order, fingerprint, status, fieldsOrder] = fields as (string | null)[];
       if (version === null || version === undefined) return undefined;
-      return { order: order ?? "", fingerprint: fingerprint ?? "", status: status ?? "mapped" };
+      return {
+        order: order ?? "",
+        fieldsOrder: fieldsOrder ?? order ?? "",
+        fingerprint: fingerprint ?? "",
+        status: status ?? "mapped",
+      };
     });
   }
 
@@ -235,7 +247,7 @@ export class StagedStates {
       Math.ceil(this.#verifyAfterMs),
       how.held === true ? "1" : "",
       await this.#sealing.seal(how.kept ?? "", taken.crmCode),
-      hasEnded(taken, how) ? deadLetterId(taken.crmCode) : "",
+      ...letterArguments(taken, how),
       ...noted.args,
     ]);
   }
@@ -243,7 +255,7 @@ export class StagedStates {
   /** As if it had not been taken. */
   async #giveBack(crmCode: string, token: string): Promise<void> {
     const { keys, args } = this.#history.ofRun(crmCode, undefined);
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", "", ...args];
+    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", "", "", ...args];
     const how = [crmCode, token, "before", "", 0, ...nothing];
     await this.#settle(this.#settleKeys(crmCode, keys), how);
   }
@@ -269,7 +281,8 @@ export class StagedStates {
   ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
     const fields = new Map<string, Buffer>();
     for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
-    const { payload, event, laterEvent } = await openTexts(fields, crmCode, this.#sealing);
+    const texts = await openTexts(fields, crmCode, this.#sealing);
+    const { payload, laterEvent } = texts;
     const field: Record<string, string> = {};
     for (const [name, value] of fields) field[name] = String(value);
     const kept = await this.#sealing.open(keptOf(field), crmCode);
@@ -286,8 +299,10 @@ export class StagedStates {
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
-      event,
-      eventOrder: field["oe"] ?? (laterEvent === undefined ? order : (field["of"] ?? order)),
+      // Without `oe` the newest event counts: it has a record, or an older program has staged it.
+      event: field["oe"] === undefined ? (laterEvent ?? texts.event) : texts.event,
+      eventOrder: field["oe"] ?? order,
+      newestEvent: laterEvent ?? texts.event,
       tries: Number(field["n"] ?? 0),
       firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
       heals: Number(field["h"] ?? 0),
@@ -300,9 +315,16 @@ export class StagedStates {
   }
 }
 
-/** Whether the service proves that the relation is terminated, or absent. */
-const hasEnded = ({ status }: TakenState, { dead, finished, row }: Settlement): boolean =>
-  status === "terminated" && finished && typeof row === "object" && dead !== true;
+/** Which dead letter goes because the service has proven that it has this state, and its fields (settle.lua). */
+function letterArguments(
+  state: TakenState,
+  { dead, finished, row }: Settlement,
+): [id: string, fields: string] {
+  if (!finished || typeof row !== "object" || dead === true) return ["", ""];
+  const id = deadLetterId(state.crmCode);
+  if (state.status === "terminated") return [id, "ended"];
+  return [id, state.payload !== undefined && bringsFields(state) ? state.eventOrder : ""];
+}
 
 /** What was read of the service, sealed; "": nothing, or too long ago. */
 function keptOf({ kv = "", kt, g }: Record<string, string>): string {

@@ -138,7 +138,7 @@ export class Staging {
         state.time,
         ev,
         deadLetterId(crmCode),
-        state.fieldsOrder === "" ? "-" : (state.fieldsOrder ?? ""),
+        fieldsArgument(state),
         state.eventOrder ?? "",
         state.keeps === undefined ? "" : textOfKeeps(state.keeps),
         ...noted.args,
@@ -149,6 +149,11 @@ export class Staging {
       bytes: p.length + ev.length,
     };
   }
+}
+
+function fieldsArgument({ fieldsOrder, hasUnusedRecord, payload }: StateToStage): string {
+  if (payload === undefined) return hasUnusedRecord === true ? "+" : "";
+  return fieldsOrder === "" ? "-" : (fieldsOrder ?? "");
 }
 
 const argsOf = ({ demand, pointers }: SameStep): (string | number)[] => [

@@ -191,6 +191,8 @@ async function stage(
 ): Promise<Accepted> {
   const { event, key, later, order, time } = record;
   const { kind: _, payload, leaves, whens, ...state } = plan;
+  // A person asks for both: that the fields came as a bulk change does not matter then.
+  const lane = later === undefined ? event.lane : "live";
   const staged = await ports.stage({
     ...state,
     payload: payload && JSON.stringify(payload),
@@ -198,12 +200,13 @@ async function stage(
     order: later?.order ?? order,
     fieldsOrder: later && payload && order,
     eventOrder: later && order,
-    lane: event.lane,
+    hasUnusedRecord: payload === undefined && hasRecord(record),
+    lane,
     time: Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
     noted: { event: eventOf(record), ignored: leaves, whens },
   });
-  const accepted = { ...staged, crmCode: plan.crmCode, lane: event.lane };
+  const accepted = { ...staged, crmCode: plan.crmCode, lane };
   return leaves === undefined ? accepted : { ...accepted, ignored: leaves };
 }
 
@@ -220,6 +223,9 @@ async function ignore(
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
 
+const hasRecord = ({ event, subject }: RecordToAccept): boolean =>
+  subject === event.subject && event.data?.record !== undefined;
+
 interface Rejection {
   readonly reason: DeadReason;
   readonly crmCode: string | undefined;
@@ -232,7 +238,7 @@ async function reject(
   ports: AcceptPorts,
 ): Promise<Accepted> {
   const { event, order, arrival, later, subject } = record;
-  const hasFields = subject === event.subject && event.data?.record !== undefined;
+  const hasFields = hasRecord(record);
   const key = eventKey(event);
   // Staging the event's own record deletes the letter of its event: not that of a merged record.
   const letterKey = subject === event.subject ? key : `${key}|${subject}`;

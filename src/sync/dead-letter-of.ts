@@ -1,3 +1,4 @@
+import type { CrmEvent } from "../event/crm-event.ts";
 import { createDeadLetter, type DeadLetter } from "./dead-letter.ts";
 import { bringsFields, type TakenState } from "./staged-state.ts";
 
@@ -7,7 +8,9 @@ export function deadLetterOf(
   why: Pick<DeadLetter, "reason" | "problems" | "at">,
 ): DeadLetter {
   const { crmCode, event, eventOrder, order, status } = state;
-  const { source } = JSON.parse(event) as { source?: string };
+  const { data, source, type } = JSON.parse(event) as Partial<CrmEvent>;
+  // The record of a merge is not that of a record which was merged away.
+  const hasUnusedRecord = data?.record !== undefined && type !== "crm.record.merged";
   return createDeadLetter(
     { crmCode },
     {
@@ -15,7 +18,7 @@ export function deadLetterOf(
       event,
       source,
       order: eventOrder,
-      hasFields: bringsFields(state),
+      hasFields: bringsFields(state) || hasUnusedRecord,
       newest: { order, status },
     },
   );

@@ -67,7 +67,12 @@ export function planChange(
   lists: TenantLists,
   fingerprintOf: FingerprintOf,
 ): Plan {
-  if (mapped.kind === "ignored") return planIgnored(mapped);
+  if (mapped.kind === "ignored") {
+    const { crmCode } = mapped;
+    // It is ignored for its fields: a later event without them ends its relation all the same.
+    if (change.status === "terminated" && crmCode !== undefined) return termination(crmCode);
+    return planIgnored(mapped);
+  }
   const { crmCode } = mapped;
   const terminates = isTermination(change);
   const problems = mapped.kind === "unmappable" ? mapped.problems : [];
@@ -101,9 +106,17 @@ function planIgnored({
 }: Extract<Mapped, { kind: "ignored" }>): Plan {
   if (onLeave !== "terminate" || crmCode === undefined)
     return { kind: "ignore", reason, crmCode, whens };
-  const nothing = { payload: undefined, fingerprint: undefined, variant: undefined };
-  return { kind: "stage", crmCode, status: "terminated", leaves: reason, whens, ...nothing };
+  return { ...termination(crmCode), leaves: reason, whens };
 }
+
+const termination = (crmCode: string): Extract<Plan, { kind: "stage" }> => ({
+  kind: "stage",
+  crmCode,
+  status: "terminated",
+  payload: undefined,
+  fingerprint: undefined,
+  variant: undefined,
+});
 
 /** A record that was deleted, or merged into another one, ends as a terminated relation. */
 const isTermination = ({ event, status, subject }: RecordChange): boolean =>

@@ -24,6 +24,8 @@ export interface StateToStage {
   /** Orders of the events that `payload` and `event` are from, when that is an earlier one; `""`: none. */
   readonly fieldsOrder?: string | undefined;
   readonly eventOrder?: string | undefined;
+  /** The event brought a record, of which there is no payload: as a dead letter, it tells the most. */
+  readonly hasUnusedRecord?: boolean;
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
   /** `later`: the caller adds the record's job, and counts the change. By default both are one step with it. */
@@ -79,6 +81,8 @@ export interface TakenState {
   readonly event: string;
   /** Order of `event`. */
   readonly eventOrder: string;
+  /** The newest event, as far as it is known: it led to this change. */
+  readonly newestEvent: string;
   /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
   readonly tries: number;
   readonly firstTryAt: number | undefined;

@@ -3,8 +3,8 @@
 -- KEYS  1 staged  2 ledger  3 unsynced:live  4 unsynced:bulk  5 verify  6 verify:proofs
 --       7 terminations  8 terminations:held  9 dead-letters  10 history
 -- ARGV  1 crmCode  2 token  3 row  4 finished  5 holdMs  6 payload  7 counts  8 doubt  9 late
---       10 proof  11 verifyMs  12 held  13 kept  14 dead letter  15 historyMs  16 extra, and
---       17 body of its step (note-step.lua)
+--       10 proof  11 verifyMs  12 held  13 kept  14 dead letter  15 fields  16 historyMs
+--       17 extra, and 18 body of its step (note-step.lua)
 --   row       the new ledger row; 'before' restores the old one; '' leaves it uncertain
 --   finished  '1' when this state is sent or given up
 --   holdMs    for how long no worker may take the record, because a request may still arrive
@@ -16,7 +16,9 @@
 --   verifyMs  after how long it is verified
 --   held      '1' when this state is a termination that a person must release
 --   kept      what the service has in the kept fields, for the next run; '' not read
---   dead letter  id of the record's, which goes because the record has ended; '' it stays
+--   dead letter  id of the record's, which goes if the service has what it says; '' it stays
+--   fields    'ended': the relation has ended, so what the letter's fields are does not matter;
+--             otherwise order of the event whose fields the service has, '' none
 --   historyMs for how long history is kept; '' not
 -- Returns 'lost' when another worker has taken the record over, 'more' when a newer state waits,
 -- else 'settled'.
@@ -28,7 +30,7 @@ local holdMs = tonumber(ARGV[5])
 --- @include "older.lua"
 --- @include "count-out.lua"
 --- @include "note-step.lua"
-noteStep(KEYS[10], ARGV[15], '', 'R', ARGV[16], ARGV[17])
+noteStep(KEYS[10], ARGV[16], '', 'R', ARGV[17], ARGV[18])
 if s.tt ~= token then return 'lost' end
 
 if row ~= 'before' and row ~= '' then
@@ -58,7 +60,9 @@ if finished and not newer then
     else redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
   end
   local letter = ARGV[14] ~= '' and redis.call('HGET', KEYS[9], ARGV[14])
-  if letter and not older(s.o, cjson.decode(letter).order) then
+  local dead = letter and cjson.decode(letter)
+  if dead and not older(s.o, dead.order) and
+    (ARGV[15] == 'ended' or not older(ARGV[15], dead.of or dead.order)) then
     redis.call('HDEL', KEYS[9], ARGV[14])
     countOut(KEYS[9], letter)
   end

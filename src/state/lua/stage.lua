@@ -16,7 +16,8 @@
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
 --       11 id of the record's dead letter
---       12 order of the event that the payload is from ('': this one; '-': none, it was fetched)
+--       12 order of the event that the payload is from ('': this one; '-': none, it was fetched);
+--          without a payload '+' if the event brought a record, which was not usable
 --       13 order of `event` ('': this one)
 --       14 the mapping's kept fields, written if Redis does not know any ('': not)
 --       15 for how long history is kept, ms ('': not)  16 origin, and 17 rest of its step
@@ -81,10 +82,11 @@ local function stage(KEYS, ARGV)
   end
 --- @include "known-orders.lua"
   local ownOrder, eventOrder = order, ARGV[13] ~= '' and ARGV[13] or order
-  -- Order of the fields that this event brings; '': it brings none.
-  local ownFields = ''
-  if payload ~= '' and ARGV[12] ~= '-' then ownFields = ARGV[12] ~= '' and ARGV[12] or order end
-  local hasFields = payload ~= '' and not older(ownFields, newestFields)
+  local fieldsOrder = ''
+  if payload ~= '' and ARGV[12] ~= '-' then fieldsOrder = ARGV[12] ~= '' and ARGV[12] or order end
+  local hasFields = payload ~= '' and not older(fieldsOrder, newestFields)
+  -- Order of the fields that the event brings itself; '': it brings none.
+  local ownFields = fieldsOrder == eventOrder and fieldsOrder or ''
   local isOlder = older(order, newest)
   if not hasFields and (isOlder or (order == newest and payload ~= '')) then
     -- An erased record that is still erased afterwards keeps no history.
@@ -100,7 +102,6 @@ local function stage(KEYS, ARGV)
     if s.o == newest then order, status, event, time = s.o, s.st, s.ev, s.t
     else order, status = row.w, row.ws end
   end
-  local fieldsOrder = ownFields
   if payload == '' then fieldsOrder = s.v and (s.of or s.o) or newestFields end
 
   if erased then
@@ -116,9 +117,8 @@ local function stage(KEYS, ARGV)
     deadLetter = nil
   end
   if dead then
-    -- The fields of this event are the newest, and the status is that of the dead letter.
-    if payload ~= '' and dead.of and dead.st and not older(ownFields, dead.of) and
-      older(order, dead.order) then
+    -- The newest event, which the dead letter is of, decides the status: not an older one.
+    if payload ~= '' and dead.st and older(order, dead.order) then
       order, status, fingerprint = dead.order, dead.st, ''
     end
     -- A newer one describes what is wrong with the record now, and one with newer fields has the
@@ -127,7 +127,7 @@ local function stage(KEYS, ARGV)
     if not older(order, dead.order) then
       if not older(ownFields, fields) or older(fields, newestFields) then
         dropLetter()
-      elseif dead.eo and older(dead.order, order) then
+      elseif dead.eo and dead.st ~= status and older(dead.order, order) then
         -- Its status is that of an older event now.
         dead.order, dead.eo, dead.st = dead.of, nil, nil
         redis.call('HSET', KEYS[7], ARGV[11], cjson.encode(dead))
@@ -142,10 +142,13 @@ local function stage(KEYS, ARGV)
   local taken = s.tv ~= nil
   local pending = s.v ~= nil and s.v ~= s.tv
   local held = payload
-  if held == '' and s.v then
+  -- Fields that wait are older than those of a redriven event, which are not usable.
+  if held == '' and s.v and not (ARGV[12] == '+' and ARGV[13] ~= '') then
     held = s.p
-    -- The event that brought these fields stays with them, in p.
-    if held ~= '' and (s.oe or s.o) == (s.of or s.o) then eventOrder = s.oe or s.o end
+    -- The event that brought these fields stays with them, in p, unless the newer one has a record.
+    if held ~= '' and ARGV[12] ~= '+' and (s.oe or s.o) == (s.of or s.o) then
+      eventOrder = s.oe or s.o
+    end
   end
 
   -- A state that the ledger proves needs no request, however long the quota is exhausted.

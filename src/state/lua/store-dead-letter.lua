@@ -27,12 +27,16 @@ local kept = before and cjson.decode(before) or nil
 if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
   row = row and cjson.decode(row) or nil
-  local f = redis.call('HMGET', KEYS[3], 'v', 'tv', 'o', 'of')
-  local s = { v = f[1], tv = f[2], o = f[3], of = f[4] or nil }
+  local f = redis.call('HMGET', KEYS[3], 'v', 'tv', 'o', 'of', 'oe')
+  local s = { v = f[1], tv = f[2], o = f[3], of = f[4] or nil, oe = f[5] or nil }
 --- @include "known-orders.lua"
   -- Another state waits that has its status and its fields, or newer ones.
-  if s.v and s.v ~= s.tv and not older(s.o, order) and not older(s.of or s.o, fields) then
-    return 'superseded'
+  if s.v and s.v ~= s.tv and not older(s.o, order) then
+    local waiting = s.of or s.o
+    local bringsThem = (s.oe or s.o) == waiting and redis.call('HEXISTS', KEYS[3], 'p') == 1
+    if fields == '' or older(fields, waiting) or (fields == waiting and bringsThem) then
+      return 'superseded'
+    end
   end
   local hasFields = fields ~= '' and not older(fields, newestFields)
   if older(order, newest) then

@@ -38,6 +38,11 @@ async function startRecord({ exists = true, limit = Number.POSITIVE_INFINITY } =
       await simulation.start(1, "r0");
       await steps(reply);
     },
+    /** The same, and the change is given up if it had no usable reply. */
+    async giveUp(reply: ScriptedReply) {
+      await simulation.start(1, "r0");
+      for (let n = 0; n < STEPS; n += 1) await simulation.step(1, { reply, giveUp: true });
+    },
     async redrive() {
       await simulation.redrive(1, "r0");
       await steps();
@@ -168,11 +173,14 @@ test("a later event takes the status of a dead letter over, and leaves its field
   await record.redrive();
   expect(await record.letter()).toEqual({ ...letter, later: "active" });
   await record.accept("bare_restore", 3);
-  expect(await record.letter()).toEqual({ ...letter, later: undefined });
   await record.finish();
   await record.redrive();
-  expect(await record.letter()).toEqual({ ...letter, later: undefined });
-  expect(await record.reasons()).toEqual({ invalid: 1 });
+  expect(await record.letter()).toEqual({ ...letter, later: "active" });
+  await record.accept("delete", 4);
+  await rejectBare(record);
+  expect(await record.letter()).toMatchObject({ event: 1, later: "terminated" });
+  await record.accept("bare_restore", 5);
+  expect(await record.letter()).toMatchObject({ event: 1, later: undefined });
 });
 
 test("fields that come after the dead letter of a newer deletion are not sent as active", async () => {
@@ -284,4 +292,97 @@ test("a restoration that is verified does not count as one with fields", async (
   await record.finish();
   expect(record.body()).toMatchObject({ relationStatus: "active" });
   expect(await record.letter()).toMatchObject({ event: 1, hasFields: true });
+});
+
+test("fields that were given up stay when a restoration is verified", async () => {
+  const record = await startRecord();
+  await record.accept("upsert", 1, 1);
+  await record.giveUp("late");
+  await record.simulation.passTime("r0", "very_late");
+  await record.accept("bare_restore", 2);
+  await record.run();
+  await record.run();
+  // The service has them after the restoration, which is sent again with the fields of before.
+  await record.finish();
+  expect(record.body()).toMatchObject({ firstName: "version 0" });
+  expect(await record.letter()).toMatchObject({ event: 0, hasFields: true });
+});
+
+test("a redrive that is rejected keeps the fields while a state without them waits", async () => {
+  const record = await startRecord();
+  record.simulation.correct();
+  await record.accept("upsert", 1, UNUSABLE);
+  await record.giveUp("error_before");
+  await record.simulation.passTime("r0", "no");
+  await record.accept("bare_restore", 2);
+  record.simulation.correct(false);
+  await record.redrive();
+  await record.finish();
+  expect(await record.letter()).toMatchObject({ event: 0, reason: "invalid" });
+});
+
+test("an older update does not end a deletion that is a dead letter with newer fields", async () => {
+  const record = await startRecord();
+  await record.accept("delete", 0);
+  await record.run();
+  await record.run();
+  await record.accept("upsert", 2, 1);
+  await record.accept("delete", 3);
+  await record.run("rejected");
+  await record.accept("upsert", 1, 2);
+  await record.finish();
+  expect(record.body()).toMatchObject({ relationStatus: "terminated" });
+});
+
+test("a deletion in a dead letter is carried out though the mapping ignores the record by now", async () => {
+  const record = await startRecord();
+  await record.accept("upsert", 1, 1);
+  await record.accept("delete", 2);
+  await record.run("rejected");
+  record.simulation.ignores = () => "keep";
+  await record.redrive();
+  await record.finish();
+  expect(record.body()).toMatchObject({ relationStatus: "terminated" });
+  expect(await record.letter()).toBeUndefined();
+});
+
+test.each([
+  ["that waited", 1],
+  ["of a dead letter", UNUSABLE],
+])("the record of an update that left its rule is newer than one %s", async (_which, content) => {
+  const record = await startRecord();
+  await record.accept("upsert", 1, content);
+  record.simulation.ignores = ({ id }) => (id === "1" ? "terminate" : undefined);
+  await record.accept("upsert", 2, 2);
+  // Without fields, those of the service are read first.
+  if (content === UNUSABLE) await record.run();
+  await record.run("rejected");
+  record.simulation.ignores = () => undefined;
+  record.simulation.correct();
+  expect(await record.letter()).toMatchObject({ event: 1 });
+  await record.redrive();
+  await record.finish();
+  expect(record.body()).toMatchObject({ firstName: "version 2", relationStatus: "active" });
+});
+
+test("a dead letter goes when the change succeeds after a crash", async () => {
+  const record = await startRecord();
+  await record.accept("upsert", 1, 1);
+  await record.simulation.start(1, "r0");
+  for (const reply of ["ok", "rejected", "ok", "ok"] as const) await record.step(reply);
+  expect(await record.letter()).toMatchObject({ event: 0 });
+  record.simulation.crash(1);
+  await record.simulation.passTime("r0", "no");
+  await record.finish();
+  expect(record.body()).toMatchObject({ firstName: "version 1" });
+  expect(await record.letter()).toBeUndefined();
+});
+
+test("the deletion of a dead letter stays when a newer one of an import is cancelled", async () => {
+  const record = await startRecord();
+  await record.accept("upsert", 1, UNUSABLE);
+  await record.accept("delete", 2);
+  await rejectBare(record);
+  await record.accept("delete", 3);
+  expect(await record.letter()).toMatchObject({ event: 0, later: "terminated" });
 });

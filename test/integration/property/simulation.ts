@@ -58,6 +58,8 @@ export class Simulation {
   /** crmCode → ids of the events that its dead letters had so far. */
   readonly #buried = new Map<string, Set<string>>();
   #isCorrected = false;
+  /** Whether the mapping ignores the record of an event, and how its relation ends then. */
+  ignores: (event: CrmEvent) => "keep" | "terminate" | undefined = () => undefined;
   #arrivals = 0;
   #tokens = 0;
 
@@ -147,8 +149,9 @@ export class Simulation {
     if (run.isOver) this.#runs.delete(worker);
   }
 
-  correct(): void {
-    this.#isCorrected = true;
+  /** @param isCorrected false: it is changed again, and the content is unusable. */
+  correct(isCorrected = true): void {
+    this.#isCorrected = isCorrected;
   }
 
   /** Has no effect on a worker that is busy. */
@@ -302,12 +305,17 @@ export class Simulation {
 
   async #map(event: CrmEvent, subject: string) {
     const record = subject === event.subject ? event.data?.record : undefined;
+    const { recordId: crmCode } = splitSubject(subject);
+    const onLeave = record && this.ignores(event);
+    if (onLeave !== undefined) {
+      return { kind: "ignored", reason: "when", crmCode, onLeave } as const;
+    }
     const complete = record && this.complete(record);
     const candidate =
       complete && isUnusable(complete) && !this.#isCorrected
         ? { ...complete, lastName: "" }
         : complete;
-    return { kind: "mapped", crmCode: splitSubject(subject).recordId, candidate } as const;
+    return { kind: "mapped", crmCode, candidate } as const;
   }
 
   async deleteKeys(): Promise<void> {

@@ -46,6 +46,7 @@ const ROW: LedgerRow = {
 };
 
 const WAITING: WaitingState = {
+  order: "1",
   lane: "live",
   status: "mapped",
   time: at("10:41:00"),
@@ -155,6 +156,7 @@ describe("what was rejected", () => {
     problems: [{ field: "birthDate", rule: "must be a date", kind: "an empty string" }],
     at: at("10:41:00"),
     crmCode: "o'x",
+    order: "2",
   } as const;
 
   it("names field, rule and remedy, and types the name so that a shell takes it", () => {
@@ -168,6 +170,16 @@ describe("what was rejected", () => {
     expect(answer({ letter, waiting: WAITING, steps: [redriven] }).answer).toMatch(
       /; redriven at 2026-11-22T10:44:00Z, and not accepted again yet; an older change of it waits to be sent$/,
     );
+  });
+
+  it("says of a newer change without fields that it waits, and where the fields are", () => {
+    const waiting = { ...WAITING, order: "3", heldSince: at("10:42:00") };
+    const told = answer({ letter, waiting });
+    expect(told.fate).toBe("held");
+    expect(told.answer).toMatch(
+      /is held since 2026-11-22T10:42:00Z: .*; its fields are in a dead letter: the record was rejected at 2026-11-22T10:41:00Z: birthDate must be a date$/,
+    );
+    expect(told.remedy).toMatch(/crmsync held release .*crmsync dead show/);
   });
 
   it("remembers the reason when the letter is gone", () => {

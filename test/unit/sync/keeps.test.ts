@@ -107,6 +107,7 @@ const state: TakenState = {
   variant: "Person",
   earlierFields: undefined,
   eventOrder: "o2",
+  newestEvent: "{}",
   order: "o2",
   payload: JSON.stringify(withPhone),
   status: "mapped",

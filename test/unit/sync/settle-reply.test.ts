@@ -14,6 +14,7 @@ const state: TakenState = {
   variant: "Person",
   earlierFields: undefined,
   eventOrder: "o2",
+  newestEvent: "{}",
   order: "o2",
   payload: JSON.stringify(body),
   status: "mapped",
