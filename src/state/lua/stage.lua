@@ -84,9 +84,11 @@ local function stage(KEYS, ARGV)
   local ownOrder, eventOrder = order, ARGV[13] ~= '' and ARGV[13] or order
   local fieldsOrder = ''
   if payload ~= '' and ARGV[12] ~= '-' then fieldsOrder = ARGV[12] ~= '' and ARGV[12] or order end
-  local hasFields = payload ~= '' and not older(fieldsOrder, newestFields)
   -- Order of the fields that the event brings itself; '': it brings none.
   local ownFields = fieldsOrder == eventOrder and fieldsOrder or ''
+  local hasFields = payload ~= '' and not older(fieldsOrder, newestFields) and
+    -- What was fetched does not replace fields that wait.
+    (ownFields ~= '' or s.p == '')
   local isOlder = older(order, newest)
   if not hasFields and (isOlder or (order == newest and payload ~= '')) then
     -- An erased record that is still erased afterwards keeps no history.
@@ -99,7 +101,9 @@ local function stage(KEYS, ARGV)
   if isOlder then
     -- The newest event brought no record: the fields of this one are the newest, its status is not.
     fingerprint = ''
-    if s.o == newest then order, status, event, time = s.o, s.st, s.ev, s.t
+    if s.o == newest then
+      order, status, time = s.o, s.st, s.t
+      if s.ev ~= '' then event = s.ev end
     else order, status = row.w, row.ws end
   end
   if payload == '' then fieldsOrder = s.v and (s.of or s.o) or newestFields end
