@@ -77,6 +77,15 @@ async function rejectBare(record: Awaited<ReturnType<typeof startRecord>>): Prom
   await record.run("rejected");
 }
 
+/** The mapping is corrected: a redrive brings the fields of the dead letter to the service. */
+async function correctAndRedrive(record: Awaited<ReturnType<typeof startRecord>>): Promise<void> {
+  record.simulation.correct();
+  await record.redrive();
+  await record.finish();
+  expect(await record.letter()).toBeUndefined();
+  expect(record.body()).toMatchObject({ firstName: `version ${UNUSABLE}` });
+}
+
 test("a change of two events is redriven as one state", async () => {
   const record = await startRecord();
   await record.accept("upsert", 1, 1);
@@ -105,11 +114,7 @@ test("a dead letter of fields outlives a restoration, and says when it is reject
   await record.redrive();
   expect(await record.letter()).toEqual(letter);
   expect(await record.reasons()).toEqual({ invalid: 1 });
-  record.simulation.correct();
-  await record.redrive();
-  await record.finish();
-  expect(await record.letter()).toBeUndefined();
-  expect(record.body()).toMatchObject({ firstName: `version ${UNUSABLE}` });
+  await correctAndRedrive(record);
 });
 
 test("a restoration that fails takes its place in the dead letter of the fields", async () => {
@@ -120,11 +125,7 @@ test("a restoration that fails takes its place in the dead letter of the fields"
   const letter = { event: 0, reason: "invalid", hasFields: true, later: "active" };
   expect(await record.letter()).toEqual(letter);
   expect(await record.reasons()).toEqual({ invalid: 1 });
-  record.simulation.correct();
-  await record.redrive();
-  await record.finish();
-  expect(await record.letter()).toBeUndefined();
-  expect(record.body()).toMatchObject({ firstName: `version ${UNUSABLE}` });
+  await correctAndRedrive(record);
 });
 
 test("a deletion drops the dead letter of the fields once the service proves it", async () => {
