@@ -5,7 +5,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Stores } from "../status/stores.ts";
 import { LANES } from "../sync/lane.ts";
 
-/** As long as ids of events are remembered: then no sender sends an older event again. */
+/** A day longer than ids of events are surely remembered: then no sender sends an older event again. */
 const ORDER_KEPT_S = 8 * 86_400;
 
 const KINDS = ["staged", "ledger", "verify", "tries", "place", "history"] as const;

@@ -62,7 +62,7 @@ export class BulkChanges {
     for (let from = 0; from < crmCodes.length; from += BATCH) {
       const batch = crmCodes.slice(from, from + BATCH);
       const keys = [...fixed, ...batch.map((crmCode) => this.#keys.staged(crmCode))];
-      const args = [seen.length, before, Math.ceil(this.#verifyAfterMs), ...batch];
+      const args = [before, Math.ceil(this.#verifyAfterMs), ...batch];
       const [busy, dropped] = await this.#cancel(keys, args);
       found.push({ busy, crmCodes: dropped });
     }

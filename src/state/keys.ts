@@ -47,8 +47,8 @@ export interface Keys {
   readonly terminations: string;
   /** Sorted set crmCode → since when its termination is held for a person, ms. */
   readonly heldTerminations: string;
-  /** Set of event keys seen on one day (days since the epoch); expires as a whole. */
-  seen(day: number): string;
+  /** Before a bucket's number: set of the events seen in one week since the epoch; expires (lua/seen-place.lua). */
+  seen(week: number): string;
   /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
   /** Hash reason → number of dead letters; the scripts make this name from that of `deadLetters`. */
@@ -174,7 +174,7 @@ export function keysOf(prefix: string): Keys {
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     terminations: `${prefix}:terminations`,
     heldTerminations: `${prefix}:terminations:held`,
-    seen: (day) => `${prefix}:seen:${day}`,
+    seen: (week) => `${prefix}:seen:${week}`,
     deadLetters: `${prefix}:dead-letters`,
     deadReasons: `${prefix}:dead-letters:reasons`,
     deadAges: `${prefix}:dead-letters:ages`,

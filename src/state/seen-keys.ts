@@ -1,13 +1,21 @@
 import type { Keys } from "./keys.ts";
 
-const DAY_MS = 86_400_000;
+const WEEK_S = 7 * 86_400;
 
-/** Days for which (`source`, `id`) is remembered; today counts as an eighth. */
-const SEEN_DAYS = 7;
-export const SEEN_TTL_S = (SEEN_DAYS + 1) * 86_400;
+/** Weeks that are looked at: the present one and the last, so an event is remembered for seven to fourteen days. */
+const WEEKS = 2;
 
-/** The sets of event keys that were seen: today's, then the earlier ones. */
-export function seenKeys(keys: Keys): string[] {
-  const today = Math.floor(Date.now() / DAY_MS);
-  return Array.from({ length: SEEN_DAYS + 1 }, (_, ago) => keys.seen(today - ago));
+/** From the first event of a bucket on: a day longer than needed, for clocks that differ. */
+export const SEEN_TTL_S = WEEKS * WEEK_S + 86_400;
+
+/**
+ * Most events in a bucket; there are 1024 a week (lua/seen-place.lua), so this is about 500,000 a day. Of
+ * more, only the event order recognises one that comes again.
+ */
+export const SEEN_MAX_PER_BUCKET = 3500;
+
+/** Before the number of a bucket: this week's sets of seen events, then last week's. */
+export function seenKeys(keys: Keys): [thisWeek: string, lastWeek: string] {
+  const week = Math.floor(Date.now() / 1000 / WEEK_S);
+  return [keys.seen(week), keys.seen(week - 1)];
 }

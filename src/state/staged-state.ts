@@ -31,8 +31,8 @@ import { seenKeys } from "./seen-keys.ts";
 import { Staging, type SameStep } from "./staging.ts";
 import { proofToVerify } from "./verifications.ts";
 
-/** Event keys in one script call; Lua's stack has room for some thousands. */
-const SEEN_BATCH = 1000;
+/** Event keys in one script call: Redis serves no other client meanwhile. */
+const SEEN_BATCH = 500;
 
 /** After how long a proof is verified when an earlier request may still take effect, ms. */
 export const VERIFY_AFTER_MS = 300_000;
@@ -80,6 +80,7 @@ export class StagedStates {
   readonly #history: History;
   readonly #staging: Staging;
   readonly #seen: RedisScript<number[]>;
+  readonly #forgetEvent: RedisScript<unknown>;
   readonly #take: RedisScript<Buffer[]>;
   readonly #settle: RedisScript<SettleResult>;
 
@@ -100,6 +101,7 @@ export class StagedStates {
     this.#history = history;
     this.#staging = new Staging(redis, keys, sealing, history, sameStep);
     this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
+    this.#forgetEvent = redisScript(redis, new URL("./lua/forget-event.lua", import.meta.url));
     this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url), "bytes");
     this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));
   }
@@ -116,13 +118,13 @@ export class StagedStates {
     return this.#staging.stage(states);
   }
 
-  /** Which of these event keys were seen within the last seven days. */
+  /** Which of these event keys were seen within the last seven days, or a little longer ago. */
   async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    const days = seenKeys(this.#keys);
+    const weeks = seenKeys(this.#keys);
     const found = new Set<string>();
     for (let from = 0; from < eventKeys.length; from += SEEN_BATCH) {
       const batch = eventKeys.slice(from, from + SEEN_BATCH);
-      const flags = await this.#seen(days, batch);
+      const flags = await this.#seen(weeks, batch);
       for (const [index, key] of batch.entries()) if (flags[index] === 1) found.add(key);
     }
     return found;
@@ -169,9 +171,7 @@ export class StagedStates {
 
   /** Lets an event be accepted once more, so that its dead letter can be redriven. */
   async forgetEvent(eventKey: string): Promise<void> {
-    const pipeline = this.#redis.pipeline();
-    for (const day of seenKeys(this.#keys)) pipeline.srem(day, eventKey);
-    await pipeline.exec();
+    await this.#forgetEvent(seenKeys(this.#keys), [eventKey]);
   }
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */

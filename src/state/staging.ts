@@ -9,11 +9,8 @@ import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import type { PointerStep } from "./pointer-queue.ts";
 import type { Sealing } from "./sealing.ts";
-import { SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
+import { SEEN_MAX_PER_BUCKET, SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
 import { sealTexts } from "./staged-values.ts";
-
-/** Most events of one day that are remembered: 64 bytes each make 32 MB. */
-const SEEN_MAX_PER_DAY = 500_000;
 
 /**
  * States in one script call, and what they may hold together, bytes: Redis serves no other client
@@ -37,6 +34,9 @@ export interface SameStep {
     readonly slotOf: (crmCode: string) => string;
   };
 }
+
+/** Keys of stage.lua that are not used. */
+const UNUSED_KEYS = 6;
 
 /** Keys and arguments of the same step, where nothing is done in it. */
 const KEYS_OF_STEP = 13;
@@ -101,6 +101,7 @@ export class Staging {
         keys.keptFields,
         ...seenKeys(keys),
         // Of a Redis Cluster, all keys of a call must be in one slot.
+        ...Array.from({ length: UNUSED_KEYS }, () => keys.ledger),
         ...(same === undefined
           ? Array.from({ length: KEYS_OF_STEP }, () => keys.ledger)
           : [...same.pointers.keys, ...same.demand.keys]),
@@ -110,7 +111,7 @@ export class Staging {
       ],
       [
         SEEN_TTL_S,
-        SEEN_MAX_PER_DAY,
+        SEEN_MAX_PER_BUCKET,
         ...(same === undefined ? NO_ARGS : argsOf(same)),
         ...batch.flatMap((call) => call.args),
       ],

@@ -34,23 +34,26 @@ export async function sample(
     readdir(`/proc/${daemon.process.pid}/fd`),
     redis.client.dbsize(),
     redis.client.info("memory"),
-    seenBytes(redis.client),
+    seenEvents(redis.client),
     daemon.metric("crmsync_oldest_unsynced_age_seconds"),
   ]);
   const number = (pattern: RegExp, text: string) => Number(pattern.exec(text)?.[1]);
   return {
     rss: (number(/^VmRSS:\s+(\d+)/m, status) * 1024) / MB,
     files: files.length,
-    keys,
-    redis: (number(/^used_memory_dataset:(\d+)/m, info) - seen) / MB,
+    keys: keys - seen.keys,
+    redis: (number(/^used_memory_dataset:(\d+)/m, info) - seen.bytes) / MB,
     waiting: (age * 1000) / hourMs,
   };
 }
 
-async function seenBytes(client: Environment["redis"]["client"]): Promise<number> {
+/** They are remembered for longer than a run takes. */
+async function seenEvents(
+  client: Environment["redis"]["client"],
+): Promise<{ readonly keys: number; readonly bytes: number }> {
   const keys = await client.keys("*:seen:*");
   const sizes = await Promise.all(keys.map((key) => client.memory("USAGE", key, "SAMPLES", 0)));
-  return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
+  return { keys: keys.length, bytes: sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) };
 }
 
 /** Medians of the samples of one hour, and the longest wait. */

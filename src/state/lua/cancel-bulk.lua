@@ -1,19 +1,21 @@
 -- Drops bulk changes that wait. A record whose change is under way is left alone, and so is one
 -- that a live event has promoted.
 --
--- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled  5... seen:<day>
---       then the staged hash of each record
--- ARGV  1 how many days  2 drop what has waited since this time or longer, ms  3 verifyMs
---       4... crmCodes, in the order of the staged hashes
+-- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled
+--       5 seen:<this week>  6 seen:<last week>  then the staged hash of each record
+-- ARGV  1 drop what has waited since this time or longer, ms  2 verifyMs
+--       3... crmCodes, in the order of the staged hashes
 -- Returns { how many are under way, the crmCodes of what was dropped }.
 --- @include "../../ops/lua/now.lua"
 --- @include "leave-late.lua"
-local days, before, verifyMs = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+--- @include "seen-place.lua"
+local before, verifyMs = tonumber(ARGV[1]), ARGV[2]
 
 -- Its events are no longer known: the same import may be sent again.
 local function forgetEvents(eventKeys)
   for eventKey in string.gmatch(eventKeys or '', '%S+') do
-    for day = 5, 4 + days do redis.call('SREM', KEYS[day], eventKey) end
+    local bucket, member = seenPlace(eventKey)
+    for week = 5, 6 do redis.call('SREM', KEYS[week] .. bucket, member) end
   end
 end
 
@@ -25,8 +27,8 @@ local function drop(key, crmCode, s)
 end
 
 local busy, dropped = 0, {}
-for i = 4, #ARGV do
-  local key, crmCode = KEYS[days + 1 + i], ARGV[i]
+for i = 3, #ARGV do
+  local key, crmCode = KEYS[i + 4], ARGV[i]
   local since = tonumber(redis.call('ZSCORE', KEYS[1], crmCode) or nil)
   if since and since <= before then
     local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek')

@@ -3,12 +3,13 @@
 -- wrong with one record does not keep the others from being staged.
 --
 -- KEYS  1 ledger  2 warm-up  3 versions  4 unsynced:live  5 unsynced:bulk  6 dead-letters
---       7 terminations:held  8 kept-fields  9 seen:<today>  10...16 seen:<earlier day>
+--       7 terminations:held  8 kept-fields  9 seen:<this week>  10 seen:<last week>
+--       11...16 not used
 --       17...25 of the queue of pointer jobs, as add-job.lua takes them
 --       26...29 of the demand, as count-changes.lua takes them
 --       30 verify  31 ledger:forgotten
 --       and for each state: staged  erased  history  history:codes
--- ARGV  1 time to live of the seen set, s  2 most event keys to remember in a day
+-- ARGV  1 time to live of a bucket of seen events, s  2 most events in one
 --       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
 --       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
 --       7 sliceMs  8 hourMs
@@ -36,9 +37,10 @@
 --- @include "agrees.lua"
 --- @include "note-step.lua"
 --- @include "note-code.lua"
+--- @include "seen-place.lua"
 --- @include "add-job.lua"
 --- @include "../../quota/lua/count-changes.lua"
-local SEEN_DAYS, SHARED_KEYS, SHARED_ARGS = 8, 31, 8
+local SHARED_KEYS, SHARED_ARGS = 31, 8
 local KEYS_EACH, ARGS_EACH = 4, 20
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
@@ -256,19 +258,15 @@ local function stage(KEYS, ARGV)
 end
 
 -- Of the states' event keys, those that were seen before; then also those of this call.
-local seen, keysOfStates = {}, {}
+local seen, results, fresh = {}, {}, {}
 for i = SHARED_ARGS + 2, #ARGV, ARGS_EACH do
-  if ARGV[i] ~= '' then keysOfStates[#keysOfStates + 1] = ARGV[i] end
-end
-for day = 9, 8 + SEEN_DAYS do
-  if #keysOfStates == 0 then break end
-  local flags = redis.call('SMISMEMBER', KEYS[day], unpack(keysOfStates))
-  for i, flag in ipairs(flags) do
-    if flag == 1 then seen[keysOfStates[i]] = true end
+  local bucket, member = seenPlace(ARGV[i])
+  if ARGV[i] ~= '' then
+    seen[ARGV[i]] = redis.call('SISMEMBER', KEYS[9] .. bucket, member) == 1 or
+      redis.call('SISMEMBER', KEYS[10] .. bucket, member) == 1
   end
 end
 
-local results, fresh = {}, {}
 for n = 1, (#ARGV - SHARED_ARGS) / ARGS_EACH do
   local firstKey = SHARED_KEYS + (n - 1) * KEYS_EACH
   local firstArg = SHARED_ARGS + (n - 1) * ARGS_EACH
@@ -315,8 +313,10 @@ if queue ~= '' then
 end
 
 -- Past the limit, only the event order recognises a repeated event.
-if #fresh > 0 and redis.call('SCARD', KEYS[9]) < tonumber(ARGV[2]) then
-  redis.call('SADD', KEYS[9], unpack(fresh))
-  redis.call('EXPIRE', KEYS[9], ARGV[1])
+for _, eventKey in ipairs(fresh) do
+  local bucket, member = seenPlace(eventKey)
+  local size = redis.call('SCARD', KEYS[9] .. bucket)
+  if size < tonumber(ARGV[2]) then redis.call('SADD', KEYS[9] .. bucket, member) end
+  if size == 0 then redis.call('EXPIRE', KEYS[9] .. bucket, ARGV[1]) end
 end
 return results
