@@ -18,15 +18,17 @@ export interface Dropped {
   readonly crmCodes: readonly string[];
 }
 
+type NotedHistory = Pick<History, "note" | "notedMs">;
+
 export class BulkChanges {
-  readonly #history: Pick<History, "note">;
+  readonly #history: NotedHistory;
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #verifyAfterMs: number;
   readonly #cancel: RedisScript<[number, string[]]>;
 
   /** @param verifyAfterMs after how long a request is verified that had no answer. */
-  constructor(redis: Redis, keys: Keys, verifyAfterMs: number, history: Pick<History, "note">) {
+  constructor(redis: Redis, keys: Keys, verifyAfterMs: number, history: NotedHistory) {
     this.#history = history;
     this.#redis = redis;
     this.#keys = keys;
@@ -61,9 +63,12 @@ export class BulkChanges {
     const found: Dropped[] = [];
     for (let from = 0; from < crmCodes.length; from += BATCH) {
       const batch = crmCodes.slice(from, from + BATCH);
-      const keys = [...fixed, ...batch.map((crmCode) => this.#keys.staged(crmCode))];
-      const args = [before, Math.ceil(this.#verifyAfterMs), ...batch];
-      const [busy, dropped] = await this.#cancel(keys, args);
+      const ofEach = batch.flatMap((crmCode) => [
+        this.#keys.staged(crmCode),
+        this.#keys.history("crmCode", crmCode),
+      ]);
+      const args = [before, Math.ceil(this.#verifyAfterMs), this.#history.notedMs, ...batch];
+      const [busy, dropped] = await this.#cancel([...fixed, ...ofEach], args);
       found.push({ busy, crmCodes: dropped });
     }
     for (const crmCode of found.flatMap((one) => one.crmCodes)) {

@@ -6,6 +6,7 @@ import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
+import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import type { Sealing } from "./sealing.ts";
 import { VERIFY_AFTER_MS } from "./staged-state.ts";
@@ -30,11 +31,19 @@ export class HeldTerminations {
   readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #verifyAfterMs: number;
+  readonly #history: Pick<History, "notedMs"> | undefined;
   readonly #release: RedisScript<Lane | "">;
   readonly #drop: RedisScript<number>;
 
   /** @param verifyAfterMs as for `StagedStates`. */
-  constructor(redis: Redis, keys: Keys, sealing: Sealing, verifyAfterMs = VERIFY_AFTER_MS) {
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    sealing: Sealing,
+    verifyAfterMs = VERIFY_AFTER_MS,
+    history?: Pick<History, "notedMs">,
+  ) {
+    this.#history = history;
     this.#verifyAfterMs = verifyAfterMs;
     this.#redis = redis;
     this.#keys = keys;
@@ -117,7 +126,9 @@ export class HeldTerminations {
   /** @returns false when it is not held any more. */
   async drop(crmCode: string): Promise<boolean> {
     const { heldTerminations, verify, verifyProofs } = this.#keys;
-    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, verifyProofs];
-    return (await this.#drop(keys, [crmCode, Math.ceil(this.#verifyAfterMs)])) === 1;
+    const history = this.#keys.history("crmCode", crmCode);
+    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, verifyProofs, history];
+    const args = [crmCode, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? ""];
+    return (await this.#drop(keys, args)) === 1;
   }
 }

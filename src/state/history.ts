@@ -1,7 +1,8 @@
 /**
  * The last steps of each record that changed lately, for `crmsync why`. Scripts that run for a change
  * anyway append its step (lua/note-step.lua); what has no script is appended without being waited for.
- * A history never fails a change, and none is kept while Redis is nearly full.
+ * A history never fails a change, and none is kept while Redis is nearly full. The first step of a relation
+ * lies in the staged hash while its change waits (lua/hold-step.lua): a key costs more than its text.
  */
 import type { Redis } from "ioredis";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
@@ -19,6 +20,7 @@ export class History {
   readonly #keys: Keys;
   readonly #keptMs: number;
   readonly #append: RedisScript<unknown>;
+  readonly #read: RedisScript<string>;
   #isLeftOut = false;
 
   /** @param days for how long it is kept; 0: not at all. */
@@ -27,11 +29,17 @@ export class History {
     this.#keys = keys;
     this.#keptMs = days * DAY_MS;
     this.#append = redisScript(redis, new URL("./lua/append-step.lua", import.meta.url));
+    this.#read = redisScript(redis, new URL("./lua/read-history.lua", import.meta.url));
   }
 
   /** For how long a step is kept, ms; 0: no history is kept. */
   get keptMs(): number {
     return this.#keptMs;
+  }
+
+  /** For how long scripts keep steps, ms; "": they note none now. */
+  get notedMs(): number | "" {
+    return this.#isOff ? "" : this.#keptMs;
   }
 
   /** While Redis is nearly full, no steps are noted. */
@@ -67,12 +75,14 @@ export class History {
     if (this.#isOff) return;
     const { origin, kind, extra, body } = lineOf(step);
     const args = [this.#keptMs, origin, kind, extra, body];
-    void this.#append([this.#keyOf(name)], args).catch(() => {});
+    void this.#append(this.#placesOf(name), args).catch(() => {});
   }
 
   /** Oldest first. */
   async read(name: HistoryName): Promise<Step[]> {
-    return readSteps((await this.#redis.get(this.#keyOf(name))) ?? "");
+    const [key, staged] = this.#placesOf(name);
+    if (staged === undefined) return readSteps((await this.#redis.get(key)) ?? "");
+    return readSteps(await this.#read([key, staged], [this.#keptMs]));
   }
 
   /** crmCodes to which a record of the CRM led, newest first. */
@@ -125,10 +135,11 @@ export class History {
     return this.#keptMs === 0 || this.#isLeftOut;
   }
 
-  #keyOf(name: HistoryName): string {
-    return "crmCode" in name
-      ? this.#keys.history("crmCode", name.crmCode)
-      : this.#keys.history("subject", name.subject);
+  /** Its key; the first step of a relation may lie in the staged hash. */
+  #placesOf(name: HistoryName): [key: string, ...staged: string[]] {
+    if ("subject" in name) return [this.#keys.history("subject", name.subject)];
+    const { crmCode } = name;
+    return [this.#keys.history("crmCode", crmCode), this.#keys.staged(crmCode)];
   }
 }
 

@@ -132,7 +132,10 @@ export interface Keys {
   readonly reconcileFolders: string;
   /** Sorted set hash of a kind of export → as of when its newest one was, ms. */
   readonly reconcileNewest: string;
-  /** Steps of a record by its crmCode, or by its subject while no crmCode is known; expires. */
+  /**
+   * Steps of a record by its crmCode, or by its subject while no crmCode is known; expires. A first step
+   * may lie in the staged hash.
+   */
   history(of: "crmCode" | "subject", name: string): string;
   /** crmCodes to which the record of a CRM led lately; expires with its history. */
   historyCodes(subject: string): string;

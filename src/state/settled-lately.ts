@@ -8,6 +8,7 @@ import type { EarlierFields } from "../sync/ledger-row.ts";
 import { VERIFY_AFTER_MS } from "./staged-state.ts";
 import { LANES } from "../sync/lane.ts";
 import type { TakenState } from "../sync/staged-state.ts";
+import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 
 /** A replica lacks seconds, at most minutes: as many records are sent in ten hours at the most. */
@@ -24,12 +25,19 @@ interface Settled {
 export class SettledLately {
   readonly #keys: Keys;
   readonly #verifyAfterMs: number;
+  readonly #history: Pick<History, "notedMs"> | undefined;
   readonly #restore: RedisScript<number>;
   /** crmCode → the newest that was settled, oldest first. */
   readonly #settled = new Map<string, Settled>();
 
   /** @param verifyAfterMs as for `StagedStates`. */
-  constructor(redis: Redis, keys: Keys, verifyAfterMs = VERIFY_AFTER_MS) {
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    verifyAfterMs = VERIFY_AFTER_MS,
+    history?: Pick<History, "notedMs">,
+  ) {
+    this.#history = history;
     this.#keys = keys;
     this.#verifyAfterMs = verifyAfterMs;
     this.#restore = redisScript(redis, new URL("./lua/restore-watermark.lua", import.meta.url));
@@ -58,9 +66,10 @@ export class SettledLately {
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
     const fields = [earlierFields?.order ?? "", earlierFields?.status ?? ""];
     const { heldTerminations, ledger, verify, verifyProofs } = this.#keys;
+    const proofs = [verify, verifyProofs, this.#keys.history("crmCode", crmCode)];
     return this.#restore(
-      [ledger, this.#keys.staged(crmCode), ...lanes, heldTerminations, verify, verifyProofs],
-      [crmCode, order, ...fields, Math.ceil(this.#verifyAfterMs)],
+      [ledger, this.#keys.staged(crmCode), ...lanes, heldTerminations, ...proofs],
+      [crmCode, order, ...fields, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? ""],
     );
   }
 }

@@ -23,7 +23,7 @@ local place = math.max(has('ZSCORE', KEYS[11]), has('ZSCORE', KEYS[12]), has('HG
 local waits = math.max(s.v and 1 or 0, has('ZSCORE', KEYS[4]), has('ZSCORE', KEYS[5]))
 local verifies = math.max(has('ZSCORE', KEYS[6]), has('HGET', KEYS[7]))
 local isHeld = s.tu and tonumber(s.tu) > now
-local past = redis.call('EXISTS', KEYS[17])
+local past = s.hi and 1 or redis.call('EXISTS', KEYS[17])
 local found = { isHeld and 1 or 0, waits, text and 1 or 0, verifies, tries, place, past }
 if isHeld or ARGV[2] == 'look' then return found end
 

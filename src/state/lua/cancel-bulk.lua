@@ -2,14 +2,15 @@
 -- that a live event has promoted.
 --
 -- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled
---       5 seen:<this week>  6 seen:<last week>  then the staged hash of each record
+--       5 seen:<this week>  6 seen:<last week>  then staged and history of each record
 -- ARGV  1 drop what has waited since this time or longer, ms  2 verifyMs
---       3... crmCodes, in the order of the staged hashes
+--       3 for how long history is kept, ms ('': not)  4... crmCodes, in the order of the keys
 -- Returns { how many are under way, the crmCodes of what was dropped }.
 --- @include "../../ops/lua/now.lua"
 --- @include "leave-late.lua"
 --- @include "seen-place.lua"
-local before, verifyMs = tonumber(ARGV[1]), ARGV[2]
+--- @include "move-history.lua"
+local before, verifyMs, historyMs = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- Its events are no longer known: the same import may be sent again.
 local function forgetEvents(eventKeys)
@@ -19,7 +20,8 @@ local function forgetEvents(eventKeys)
   end
 end
 
-local function drop(key, crmCode, s)
+local function drop(key, history, crmCode, s)
+  moveHistory(key, history, historyMs)
   redis.call('DEL', key)
   leaveLate(key, KEYS[2], KEYS[3], verifyMs, crmCode, s)
   redis.call('ZREM', KEYS[1], crmCode)
@@ -27,8 +29,8 @@ local function drop(key, crmCode, s)
 end
 
 local busy, dropped = 0, {}
-for i = 3, #ARGV do
-  local key, crmCode = KEYS[i + 4], ARGV[i]
+for i = 4, #ARGV do
+  local key, history, crmCode = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
   local since = tonumber(redis.call('ZSCORE', KEYS[1], crmCode) or nil)
   if since and since <= before then
     local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek')
@@ -36,7 +38,7 @@ for i = 3, #ARGV do
     if not s.v then redis.call('ZREM', KEYS[1], crmCode)
     elseif s.tv and s.tu and tonumber(s.tu) > now then busy = busy + 1
     elseif s.l == 'bulk' and s.hv ~= s.v then
-      drop(key, crmCode, s)
+      drop(key, history, crmCode, s)
       dropped[#dropped + 1] = crmCode
     end
   end

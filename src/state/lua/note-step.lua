@@ -25,6 +25,11 @@ local function cutFront(text, steps, oldest)
   return string.sub(text, 1, 1) == 'O' and text or origin .. text
 end
 
+local function stepLine(kind, times, extra, body)
+  local head = kind .. string.format('%x', now) .. (times > 1 and '*' .. times or '')
+  return head .. (extra ~= '' and ',' .. extra or '') .. '\t' .. body .. '\n'
+end
+
 -- Appends one step. `origin`: the line of its event ('': no event). `keptMs`: '' keeps no history.
 local function noteStep(key, keptMs, origin, kind, extra, body)
   if keptMs == '' then return end
@@ -41,8 +46,7 @@ local function noteStep(key, keptMs, origin, kind, extra, body)
     times = (tonumber(before) or 1) + 1
     text = string.sub(text, 1, #text - #last - 1)
   end
-  local head = kind .. string.format('%x', now) .. (times > 1 and '*' .. times or '')
-  text = text .. head .. (extra ~= '' and ',' .. extra or '') .. '\t' .. body .. '\n'
+  text = text .. stepLine(kind, times, extra, body)
   local _, steps = string.gsub(text, '\n', '\n')
   local _, origins = string.gsub('\n' .. text, '\nO', '')
   text = cutFront(text, steps - origins, now - keptMs)

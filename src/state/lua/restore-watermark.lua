@@ -2,13 +2,15 @@
 -- relation itself the row says nothing: the ledger is warmed again.
 --
 -- KEYS  1 ledger  2 staged  3 unsynced:live  4 unsynced:bulk  5 terminations:held  6 verify
---       7 verify:proofs
+--       7 verify:proofs  8 history
 -- ARGV  1 crmCode  2 order that was settled  3 order of its fields, and 4 the wanted status, if the
 --       newest event brought no record (4 is '' if it did)  5 verifyMs
+--       6 for how long history is kept, ms ('': not)
 -- Returns 1 when an older state waited and was dropped, else 0.
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "leave-late.lua"
+--- @include "move-history.lua"
 local crmCode, order = ARGV[1], ARGV[2]
 local known = redis.call('HGET', KEYS[1], crmCode)
 local row = known and cjson.decode(known) or { e = -1, s = 0 }
@@ -20,6 +22,7 @@ end
 local f = redis.call('HMGET', KEYS[2], 'o', 'tv', 'tu', 'lt')
 local s = { o = f[1], tv = f[2], tu = f[3], lt = f[4] }
 if not s.o or not older(s.o, order) then return 0 end
+moveHistory(KEYS[2], KEYS[8], ARGV[6])
 redis.call('DEL', KEYS[2])
 leaveLate(KEYS[2], KEYS[6], KEYS[7], ARGV[5], crmCode, s)
 -- Its request may take effect after the service is listed.

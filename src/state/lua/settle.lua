@@ -30,6 +30,8 @@ local holdMs = tonumber(ARGV[5])
 --- @include "older.lua"
 --- @include "count-out.lua"
 --- @include "note-step.lua"
+--- @include "move-history.lua"
+moveHistory(KEYS[1], KEYS[10], ARGV[16])
 noteStep(KEYS[10], ARGV[16], '', 'R', ARGV[17], ARGV[18])
 if s.tt ~= token then return 'lost' end
 

@@ -37,6 +37,8 @@
 --- @include "agrees.lua"
 --- @include "note-step.lua"
 --- @include "note-code.lua"
+--- @include "move-history.lua"
+--- @include "hold-step.lua"
 --- @include "seen-place.lua"
 --- @include "add-job.lua"
 --- @include "../../quota/lua/count-changes.lua"
@@ -54,9 +56,12 @@ local function stage(KEYS, ARGV)
   local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
   local heldList, keptFields, history, historyCodes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-  local function finish(result, coalesced, expedite, needsJob)
-    noteStep(history, ARGV[15], ARGV[16], 'E', '',
-      RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[17])
+  local function finish(result, coalesced, expedite, needsJob, isNew)
+    local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[17]
+    if not isNew or not holdStep(KEYS[1], history, ARGV[15], ARGV[16], body) then
+      moveHistory(KEYS[1], history, ARGV[15])
+      noteStep(history, ARGV[15], ARGV[16], 'E', '', body)
+    end
     noteCode(historyCodes, ARGV[15], crmCode, ARGV[16])
     return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob and 1 or 0 }
   end
@@ -192,6 +197,7 @@ local function stage(KEYS, ARGV)
     if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end
     row.s = now
     redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
+    moveHistory(KEYS[1], history, ARGV[15])
     redis.call('DEL', KEYS[1])
     redis.call('ZREM', KEYS[5], crmCode)
     redis.call('ZREM', KEYS[6], crmCode)
@@ -254,7 +260,7 @@ local function stage(KEYS, ARGV)
     (redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode))
   if promoted then redis.call('ZREM', KEYS[6], crmCode) end
   redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-  return finish('staged', pending, expedite, not pending or forPerson)
+  return finish('staged', pending, expedite, not pending or forPerson, not isKnown)
 end
 
 -- Of the states' event keys, those that were seen before; then also those of this call.

@@ -19,6 +19,7 @@
 --   ek  of a bulk change: keys of the events that made this state, of the one with its fields and
 --       of the newest one
 --   ev  the newest event, packed and encrypted, when it is not the one in p
+--   hi  the first step of the record's history, while it is the only one
 --   tr  trace of a state that came while an older one was taken: for the job that is added then
 --   n   tries that ended in `unavailable`
 --   n0  when the first of these tries ended
@@ -42,7 +43,8 @@
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 --
 -- Redis keeps a hash in a third of the room while no value is longer than 64 bytes. So p and ev lie
--- in pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them.
+-- in pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them. hi to hi3 are as
+-- they are: hold-step.lua writes them, move-history.lua moves them to the history's own key.
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do s[flat[i]] = flat[i + 1] end

@@ -181,7 +181,7 @@ it.each(["rejected", "cancelled"])(
     await settleNext(TIMED_OUT);
     // What was read before the late request took effect.
     await settleNext({ row: row("0", "O"), finished: false, kept: "{}", counts: ["reads"] });
-    const bulk = new BulkChanges(redis, keys, 1, { note() {} });
+    const bulk = new BulkChanges(redis, keys, 1, { note() {}, notedMs: "" });
     if (end === "cancelled") await bulk.drop([CODE]);
     else await settleNext({ row: "before", finished: true });
     expect(await verify("A")).toBeUndefined();
@@ -193,7 +193,7 @@ it.each(["rejected", "cancelled"])(
 it("what is sent again is no bulk change", async () => {
   await sendLateAThenB();
   await verify("A");
-  const bulk = new BulkChanges(redis, keys, 1, { note() {} });
+  const bulk = new BulkChanges(redis, keys, 1, { note() {}, notedMs: "" });
   expect(await bulk.drop([CODE])).toMatchObject({ crmCodes: [] });
   expect(await waits()).toBe(true);
 });

@@ -130,7 +130,7 @@ test("what is redriven or cancelled may be sent again, also of the last week", a
   expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set([keyOf(1), keyOf(2)]));
   await staged.forgetEvent(keyOf(1));
   expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set([keyOf(2)]));
-  await new BulkChanges(redis, keys, 1000, { note: () => {} }).drop(["c2"]);
+  await new BulkChanges(redis, keys, 1000, { note() {}, notedMs: "" }).drop(["c2"]);
   expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set());
 });
 

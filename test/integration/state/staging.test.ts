@@ -82,8 +82,9 @@ async function endOf({ keys, staged }: ReturnType<typeof newTenant>): Promise<un
   const lanes = [keys.unsynced("live"), keys.unsynced("bulk")];
   const records = codes.map(async (code) => {
     const { a1: _, v: __, ...hash } = await redis.hgetall(keys.staged(code));
-    const steps = (await redis.get(keys.history("crmCode", code))) ?? "";
-    return [code, hash, steps.replace(/^E[0-9a-f]+/gm, "E")];
+    const fields = Object.entries(hash).filter(([name]) => !name.startsWith("hi"));
+    const steps = await new History(redis, keys, 30).read({ crmCode: code });
+    return [code, fields, steps.map((step) => ({ ...step, at: 0 }))];
   });
   return {
     records: await Promise.all(records),
