@@ -44,8 +44,10 @@ export type Pace =
 const AT_ONCE = { intervalMs: 0, early: 0 };
 
 /**
- * While fewer records wait than this part of the limit, pacing leaves the spare part unspent: a
- * slightly longer wait costs little then, and the changes that coalesce meanwhile save requests.
+ * While fewer records wait than this part of the limit, pacing leaves the spare part unspent, less
+ * what returns within the first part of the hour: a slightly longer wait costs little then, and the
+ * changes that coalesce meanwhile save requests. Slots that return all the time replace it; kept for
+ * hours, it would take that part off each of them.
  */
 const FEW_WAITING = 0.1;
 const SPARE = 0.03;
@@ -93,8 +95,8 @@ function surplusOf(view: PacingView, free: number, flow: number): number {
 
 /** The requests per ms that the slots last for, over every stretch that ends in these parts. */
 function evenRate(view: PacingView, free: number, fromPart: number): number {
-  const spare =
-    view.waiting < FEW_WAITING * view.limit ? Math.min(SPARE * view.limit, free - 1) : 0;
+  const unreturned = Math.max(0, SPARE * view.limit - (view.returns[0] ?? 0));
+  const spare = view.waiting < FEW_WAITING * view.limit ? Math.min(unreturned, free - 1) : 0;
   const rates = availableIn(view, free).map(
     (available, part) => (available - spare) / partEnd(view, part),
   );

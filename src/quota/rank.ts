@@ -7,8 +7,12 @@
 /** This part of a record's usual gap counts as waiting: holding back a rare change saves nothing. */
 const GAP_COUNTS = 0.2;
 
-/** Each further change adds this part of the largest lead: one request settles all of them. */
+/**
+ * Each further change adds this part of the largest lead: one request settles all of them. It adds at
+ * most this part of the hour, or else hot records would keep passing those that have waited for long.
+ */
 const CHANGE_ADDS = 0.03;
+const ADDS_AT_MOST = 1 / 90;
 
 /** The largest lead of the records that wait; 0 when none waits. */
 export const leadOf = (now: number, lowestRank: number | undefined): number =>
@@ -19,8 +23,8 @@ export const rankOf = (now: number, gap: number, lead: number): number =>
   Math.floor(now - gapCounts(gap, lead));
 
 /** The rank of a record that waits and has changed again: it only ever moves forward. */
-export const rankAgain = (rank: number, lead: number): number =>
-  Math.floor(rank - CHANGE_ADDS * lead);
+export const rankAgain = (rank: number, lead: number, hourMs: number): number =>
+  Math.floor(rank - Math.min(CHANGE_ADDS * lead, ADDS_AT_MOST * hourMs));
 
 /** Less when others have waited for longer: usual gaps are estimates, waiting is not. */
 function gapCounts(gap: number, lead: number): number {

@@ -41,7 +41,7 @@ export class DemandOrder implements ServiceOrder {
     const lead = leadOf(entry.newest, this.lowestRank);
     const rank = this.#ranks.get(entry) ?? entry.first;
     this.#learn(entry);
-    this.#ranks.set(entry, rankAgain(rank, lead));
+    this.#ranks.set(entry, rankAgain(rank, lead, this.#hourMs));
     this.#order.changed(entry);
   }
 

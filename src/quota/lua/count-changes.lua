@@ -48,7 +48,8 @@ local function countChanges(KEYS, ARGV)
     rank = tonumber(rank or nil)
     lowest = math.min(lowest, rank or now)
     local lead, word = now - lowest, learn(words[slot] or read[5 + i])
-    rank = math.floor(rank and rank - 0.03 * lead or now - gapCounts(gapOf(word), lead))
+    rank = rank and rank - math.min(0.03 * lead, 1 / 90 * hourMs)
+    rank = math.floor(rank or now - gapCounts(gapOf(word), lead))
     lowest = math.min(lowest, rank)
     ranks[crmCode], words[slot] = rank, word
     places[2 * i + 1], places[2 * i + 2] = string.format('%d', rank), crmCode

@@ -59,6 +59,19 @@ test("While few records wait, a few requests stay unspent", () => {
   expect(pace?.intervalMs).toBeCloseTo(EVEN_MS / 0.97, 0);
 });
 
+test("Slots that return in the first part of the hour replace those that stay unspent", () => {
+  const partMs = HOUR_MS / HOUR_PARTS;
+  /** Requests within the ten parts before most slots return; thirty slots are free. */
+  const spent = (soon: number) => {
+    const returns = [soon, ...Array.from({ length: 9 }, () => 0), 970 - soon];
+    const view = viewOf({ remaining: 30, demand: flow(15), waiting: 30, returns });
+    return (10 * partMs) / (paceOf(view, "live")?.intervalMs ?? 0);
+  };
+  expect(spent(0)).toBeCloseTo(1, 6);
+  expect(spent(10)).toBeCloseTo(20, 6);
+  expect(spent(30)).toBeCloseTo(60, 6);
+});
+
 test("Slots that return soon may be spent soon", () => {
   const returns = Array.from({ length: HOUR_PARTS }, (_, part) => (part < 3 ? 300 : 0));
   const soon = viewOf({ remaining: 100, demand: flow(15), waiting: 200, returns });

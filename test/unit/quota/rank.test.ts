@@ -116,11 +116,17 @@ test("A gap counts for at most twelve minutes of an hour, so no record waits for
   );
 });
 
+test("A further change moves a record by 3 % of the largest lead, and by at most 40 s of an hour", () => {
+  expect(rankAgain(NOW, 600_000, HOUR_MS)).toBe(NOW - 18_000);
+  expect(rankAgain(NOW, 2 * HOUR_MS, HOUR_MS)).toBe(NOW - 40_000);
+});
+
 test("A further change only moves a record forward, the farther the more others have waited", () => {
   fc.assert(
     fc.property(leads, fc.nat(HOUR_MS), (lead, more) => {
       const rank = NOW - 1000;
-      return rankAgain(rank, lead) <= rank && rankAgain(rank, lead + more) <= rankAgain(rank, lead);
+      const again = rankAgain(rank, lead, HOUR_MS);
+      return again <= rank && rankAgain(rank, lead + more, HOUR_MS) <= again;
     }),
   );
 });
