@@ -1,6 +1,6 @@
 /**
  * Part of the chapter "ingest": events that a plain BullMQ client has added with `addBulk`, until the
- * state of each is staged and has its pointer job. Beside it, in the same run on the same Redis: a BullMQ
+ * state of each is staged. Beside it, in the same run on the same Redis: a BullMQ
  * worker that does nothing with the same jobs, which no intake on BullMQ can beat.
  */
 import { Queue, Worker } from "bullmq";

@@ -11,14 +11,21 @@ import { checkStalled } from "./check-stalled.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
+import { openAlong } from "./handle-along.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 import { storeDeadLetter } from "./store-dead-letter.ts";
 
-/** Events processed at once in one process; each waits mostly for Redis. */
+/** Events processed at once in one process with traces; each waits mostly for Redis. */
 const CONCURRENCY = 50;
 const MANY_IN_FLIGHT = CONCURRENCY / 2;
+
+/** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
+const PLACES = 4;
+
+/** An event that comes so long after the last one has no others behind it, ms. */
+const PAUSE_MS = 5;
 
 /** How often BullMQ takes back a job whose worker died before it gives the job up. */
 const MAX_STALLED = 5;
@@ -51,6 +58,8 @@ export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   const ports = openPorts(runtime);
   let inFlight = 0;
+  /** When the last job ended. */
+  let endedAt = 0;
 
   /** A job that waits must not lie in Redis as another client has added it. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
@@ -58,9 +67,9 @@ export function startIntake(runtime: Runtime): Intake {
     await job.moveToDelayed(Date.now() + waitMs, token);
   }
 
-  async function handle(job: Job, token: string | undefined): Promise<void> {
+  /** Accepts one event. @throws DelayedError when it waits for another try. */
+  async function handleOne(job: Job, token: string | undefined): Promise<void> {
     inFlight += 1;
-    growYoungGeneration(inFlight > MANY_IN_FLIGHT);
     try {
       await accept(runtime, ports, job);
     } catch (error) {
@@ -82,15 +91,29 @@ export function startIntake(runtime: Runtime): Intake {
       throw new DelayedError();
     } finally {
       inFlight -= 1;
-      growYoungGeneration(inFlight > MANY_IN_FLIGHT);
     }
   }
 
+  async function handle(job: Job, token: string | undefined): Promise<void> {
+    const isAlone = inFlight === 0 && performance.now() - endedAt > PAUSE_MS;
+    const others = takesAlong && !isAlone ? handleAlong() : undefined;
+    others?.catch((error: unknown) => worker.emit("error", error as Error));
+    try {
+      await handleOne(job, token);
+    } finally {
+      growYoungGeneration(inFlight > MANY_IN_FLIGHT);
+      await others?.catch(() => {});
+      endedAt = performance.now();
+    }
+  }
+
+  // BullMQ's spans know nothing of jobs that are taken along.
+  const takesAlong = tracing.bullmq.telemetry === undefined;
   const worker = new Worker(INBOX_QUEUE, handle, {
     ...tracing.bullmq,
     connection: runtime.redis,
     prefix: runtime.config.QUEUE_PREFIX,
-    concurrency: CONCURRENCY,
+    concurrency: takesAlong ? PLACES : CONCURRENCY,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     skipStalledCheck: true,
@@ -99,6 +122,7 @@ export function startIntake(runtime: Runtime): Intake {
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 10_000 },
   });
+  const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   worker.on("error", (error) => {
     throttle("intake.error", (suppressed) =>
       log.warn({ err: error, suppressed }, "intake.worker_error"),

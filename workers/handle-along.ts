@@ -1,0 +1,46 @@
+/** Handles, beside each job that BullMQ has given to intake, others that wait behind it. */
+import { randomUUID } from "node:crypto";
+import { DelayedError, type Job, type Worker } from "bullmq";
+import { AlongJobs } from "../src/event/along-jobs.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Jobs that are taken along with one, and what their events may hold together. */
+const JOBS = 24;
+const BYTES = 256 * 1024;
+
+/** What BullMQ does with the jobs that it has given out; private in its types alone. */
+interface LockManager {
+  trackJob(id: string, token: string, since: number, hasSignal: boolean): unknown;
+  untrackJob(id: string): void;
+}
+
+/**
+ * @param handle as the worker's own: a job for which it throws is not ended.
+ * @returns handles what waits now. @throws when some of it cannot be taken, handled or ended: then BullMQ
+ *   takes it back once its lock has expired.
+ */
+export function openAlong(
+  { inbox, redis }: Pick<Runtime, "inbox" | "redis">,
+  worker: Worker,
+  lockMs: number,
+  handle: (job: Job, token: string) => Promise<void>,
+): () => Promise<void> {
+  const along = new AlongJobs(redis, inbox.queue);
+  const { lockManager: locks } = worker as unknown as { lockManager: LockManager };
+
+  return async () => {
+    const token = randomUUID();
+    const jobs = await along.take(token, { lockMs, jobs: JOBS, bytes: BYTES });
+    for (const { id = "" } of jobs) locks.trackJob(id, token, Date.now(), false);
+    try {
+      const ends = await Promise.allSettled(jobs.map((job) => handle(job, token)));
+      const handled = jobs.filter((_, index) => ends[index]?.status === "fulfilled");
+      await along.end(handled, token);
+      for (const end of ends) {
+        if (end.status === "rejected" && !(end.reason instanceof DelayedError)) throw end.reason;
+      }
+    } finally {
+      for (const { id = "" } of jobs) locks.untrackJob(id);
+    }
+  };
+}
