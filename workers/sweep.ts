@@ -78,9 +78,9 @@ async function sweep(runtime: Runtime): Promise<void> {
 }
 
 /**
- * Adds a pointer job for staged records without one (BullMQ never adds one twice), and gives live
- * records a place in the order of service and a job of its lane. One sweep looks at the newest records, which a
- * crash leaves so, and goes on through the others where the last sweep of any process has ended.
+ * Adds pointer jobs that were lost, and gives live records a place in the order of service and a job of their
+ * lane. One sweep looks at the newest records, which a crash leaves so, and goes on through the others where the
+ * last sweep of any process has ended.
  */
 async function restorePointers(runtime: Runtime): Promise<void> {
   const { redis, keys, log } = runtime;
@@ -101,24 +101,22 @@ async function restorePointers(runtime: Runtime): Promise<void> {
   if (restored > 0) log.info({ records: restored }, "sweep.pointers_restored");
 }
 
-/** @returns how many of these records had no job. */
+/** @returns how many of these records had lost their job. */
 async function restoreSome(
-  { demand, pointers, staged }: Runtime,
+  { demand, pointers }: Runtime,
   lane: Lane,
   waiting: readonly [crmCode: string, since: string][],
 ): Promise<number> {
   const crmCodes = waiting.map(([crmCode]) => crmCode);
   // Before the job: a record that has one is served by its place.
   if (lane === "live") await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
-  const { inBulk, withoutJob: found } = await pointers.misplaced(crmCodes);
-  // Some have ended, with their jobs, since the list of records was read.
-  const withoutJob = found.length === 0 ? [] : await staged.unsynced(found);
-  // What has ended and was kept would keep the new one away.
-  await pointers.removeAll(withoutJob);
-  if (withoutJob.length > 0) await pointers.add(withoutJob.map((crmCode) => ({ crmCode, lane })));
+  const { ended, inBulk, withoutJob } = await pointers.misplaced(crmCodes);
+  // What has ended and was kept would keep a new one away.
+  await pointers.removeAll(ended);
+  const restored = await pointers.restoreLost([...withoutJob, ...ended], lane);
   // Its process died before it moved the job; while bulk is paused, it would wait for the end.
   if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
-  return withoutJob.length;
+  return restored;
 }
 
 /** Member and score of each entry of a scanned sorted set. */

@@ -118,7 +118,7 @@ function retryFate({ failure, tries }: WaitingState, dueAt: number): FateOfRecor
 
 /** Nothing keeps it back but the quota, and the records before it. */
 function turnFate(
-  { ahead, hasJob, lane }: WaitingState,
+  { ahead, lane }: WaitingState,
   { readings: { now, quota } }: SharedFacts,
 ): FateOfRecord {
   const others = ahead.live + ahead.bulk;
@@ -132,10 +132,9 @@ function turnFate(
   const behind =
     others === 0 ? "before all others" : `behind ${others} ${others === 1 ? "other" : "others"}`;
   const bulk = lane === "bulk" ? ", in the lane bulk" : "";
-  const job = hasJob ? "" : "; its job is missing, which the sweep repairs within 10 s";
   return {
     fate: "waits_for_quota",
-    answer: `waits for quota${when}, ${behind}${bulk}${job}`,
+    answer: `waits for quota${when}, ${behind}${bulk}`,
     remedy: "It is sent by itself when its turn comes; crmsync status shows the quota.",
     runbook: "crmsyncquotaexhausted",
   };

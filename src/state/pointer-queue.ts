@@ -1,8 +1,12 @@
 /**
  * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
  * beside it, so a job never carries an old state.
+ *
+ * The queue holds the jobs of the records that come next: at most JOBS_AHEAD wait in each
+ * lane. A record beyond that waits in `unsynced` alone, and gets its job when few are
+ * left, or when the order of service chooses it. So a backlog of a million needs no million jobs.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
@@ -37,6 +41,27 @@ const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
 /** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
 const SCORE_PER_MS = 4096;
 
+/**
+ * So many jobs wait in each lane, as many as an hour of the quota has requests. The other records get theirs when
+ * their turn is near.
+ */
+const JOBS_AHEAD = 1000;
+
+/** While fewer jobs than this wait in a lane, records that wait without one get theirs. */
+const FEW_JOBS = 100;
+
+/** So many at once. */
+const REFILLED = 100;
+
+/** Records that are looked at for that, in the order in which they are served. */
+const REFILL_LOOKS = 10_000;
+
+/** After a look that found none, the next one follows so much later, ms. */
+const REFILL_PAUSE_MS = 1000;
+
+/** Records in one script call. */
+const RESTORED_AT_ONCE = 100;
+
 /** Redis carries out so many commands of one connection before it serves the others. */
 const REMOVED_AT_ONCE = 50;
 
@@ -62,6 +87,8 @@ export interface PointerStep {
   readonly livePriority: number;
   readonly bulkPriority: number;
   readonly jobsAdded: string;
+  /** Most jobs that wait in a lane. */
+  readonly jobsAhead: number;
   readonly idOf: (crmCode: string) => string;
 }
 
@@ -73,12 +100,19 @@ export interface FirstJob extends Pointer {
   readonly lockKey: string;
 }
 
+interface PointerQueueOptions extends Pick<QueueOptions, "telemetry"> {
+  /** Sorted set of live records in the order in which they are served; by default, since when they wait. */
+  readonly liveOrder?: string;
+}
+
 export class PointerQueue {
   readonly queue: Queue<Pointer>;
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #misplaced: RedisScript<[string[], string[]]>;
-  readonly #due: RedisScript<[number, number]>;
+  readonly #liveOrder: string;
+  readonly #refillFrom: Record<Lane, number> = { live: 0, bulk: 0 };
+  readonly #misplaced: RedisScript<[string[], string[], string[]]>;
+  readonly #due: RedisScript<[number, number, number, number]>;
   readonly #first: RedisScript<[id: string, data: string] | null>;
   readonly #bringForward: RedisScript<["gone" | "first" | "running" | "delayed", ...string[]]>;
   readonly #restore: RedisScript<number>;
@@ -87,10 +121,11 @@ export class PointerQueue {
     redis: Redis,
     prefix: string,
     keys: Keys,
-    tracing: Pick<QueueOptions, "telemetry"> = {},
+    { liveOrder = keys.unsynced("live"), ...tracing }: PointerQueueOptions = {},
   ) {
     this.#redis = redis;
     this.#keys = keys;
+    this.#liveOrder = liveOrder;
     this.queue = new Queue(SYNC_QUEUE, {
       ...tracing,
       connection: redis,
@@ -103,7 +138,7 @@ export class PointerQueue {
     this.#first = redisScript(redis, new URL("./lua/first-job.lua", import.meta.url));
     this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));
     this.#bringForward = redisScript(redis, new URL("./lua/bring-forward.lua", import.meta.url));
-    this.#restore = redisScript(redis, new URL("./lua/restore-job.lua", import.meta.url));
+    this.#restore = redisScript(redis, new URL("./lua/restore-jobs.lua", import.meta.url));
   }
 
   get step(): PointerStep {
@@ -113,19 +148,22 @@ export class PointerQueue {
       livePriority: LIVE_PRIORITY,
       bulkPriority: BULK_PRIORITY,
       jobsAdded: this.#keys.jobsAdded,
+      jobsAhead: JOBS_AHEAD,
       idOf: pointerId,
     };
   }
 
   /**
-   * Adds the jobs of what was not staged in one step with its job. A record that has one gets no second one;
-   * when that one runs, `restore` adds the next at its end.
+   * Adds the jobs of what was not staged in one step with its job, as far as there is room. A record that
+   * has one gets no second one; when that one runs, `restore` adds the next at its end.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
-    // Not BullMQ's addBulk: it is a transaction, and a full Redis refuses those. The sweep adds what a crash
-    // leaves out.
+    const room = await this.#room();
+    const next = pointers.filter(({ lane }) => (room[lane] -= 1) >= 0);
+    // Not BullMQ's addBulk: it is a transaction, and a full Redis refuses those. What a crash leaves out
+    // is added by `due`.
     await Promise.all(
-      pointers.map(({ crmCode, lane }) =>
+      next.map(({ crmCode, lane }) =>
         this.queue.add(
           "sync",
           { crmCode },
@@ -141,20 +179,79 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, urgent ? "live" : "bulk");
   }
 
+  /** How many more jobs may wait. */
+  async #room(): Promise<Record<Lane, number>> {
+    const key = this.queue.toKey("prioritized");
+    const [live, bulk] = await Promise.all([
+      this.#redis.zcount(key, "-inf", `(${FIRST_BULK_SCORE}`),
+      this.#redis.zcount(key, FIRST_BULK_SCORE, "+inf"),
+    ]);
+    return { live: JOBS_AHEAD - live, bulk: JOBS_AHEAD - bulk };
+  }
+
   /**
-   * Adds the job of a record that waits and has none: a state that was staged while the job ran has found it
-   * there.
+   * Adds the job of a record that waits and has none, also where there is no room: it is served now, or a
+   * state that was staged while its job ran has found that job there.
    * @returns whether it was added
    */
   async restore(crmCode: string): Promise<boolean> {
+    return (await this.#restoreAll([crmCode], 1)) === 1;
+  }
+
+  /**
+   * Adds the jobs that these records lack, unless enough wait in their lane: then theirs follow by themselves.
+   * @returns how many were added
+   */
+  async restoreLost(crmCodes: readonly string[], lane: Lane): Promise<number> {
+    if (crmCodes.length === 0) return 0;
+    const room = await this.#room();
+    return room[lane] > JOBS_AHEAD - FEW_JOBS ? this.#restoreAll(crmCodes, room[lane]) : 0;
+  }
+
+  /** @returns how many were added, at most `most`. */
+  async #restoreAll(crmCodes: readonly string[], most: number): Promise<number> {
     const { prefix, livePriority, bulkPriority, jobsAdded, keys } = this.step;
-    const id = pointerId(crmCode);
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
-    const added = await this.#restore(
-      [this.queue.toKey(id), ...lanes, this.#keys.staged(crmCode), ...keys],
-      [crmCode, id, prefix, livePriority, bulkPriority, jobsAdded],
-    );
-    return added === 1;
+    let added = 0;
+    for (let from = 0; from < crmCodes.length && added < most; from += RESTORED_AT_ONCE) {
+      const records = crmCodes.slice(from, from + RESTORED_AT_ONCE);
+      const ids = records.map(pointerId);
+      added += await this.#restore(
+        [
+          ...lanes,
+          ...keys,
+          ...records.flatMap((crmCode, n) => [
+            this.queue.toKey(ids[n] ?? ""),
+            this.#keys.staged(crmCode),
+          ]),
+        ],
+        [
+          prefix,
+          livePriority,
+          bulkPriority,
+          jobsAdded,
+          most - added,
+          ...records.flatMap((crmCode, n) => [crmCode, ids[n] ?? ""]),
+        ],
+      );
+    }
+    return added;
+  }
+
+  /**
+   * Adds jobs for the records of a lane that are served next, of those that wait without one. Before them lie
+   * those that have a job: it waits, runs or is delayed.
+   * @param waiting jobs of this lane that wait
+   * @returns how many were added
+   */
+  async #refill(lane: Lane, waiting: number): Promise<number> {
+    const [active, delayed] = await Promise.all([
+      this.#redis.llen(this.queue.toKey("active")),
+      this.#redis.zcard(this.queue.toKey("delayed")),
+    ]);
+    const looks = Math.min(REFILL_LOOKS, waiting + active + delayed + REFILLED);
+    const order = lane === "live" ? this.#liveOrder : this.#keys.unsynced("bulk");
+    return this.#restoreAll(await this.#redis.zrange(order, "0", String(looks - 1)), REFILLED);
   }
 
   /**
@@ -163,7 +260,10 @@ export class PointerQueue {
    */
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);
-    if (job === undefined) return;
+    if (job === undefined) {
+      await this.restore(crmCode);
+      return;
+    }
     if (isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
     if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.jobsAdded, "live");
@@ -218,12 +318,15 @@ export class PointerQueue {
     return { dueAt: (await this.#dueAt(job)) || undefined };
   }
 
-  /** How many bulk jobs go before that of a record; undefined when it is no bulk job that waits. */
+  /** How many bulk jobs go before that of a record; undefined when it is no bulk record that waits. */
   async bulkAhead(crmCode: string): Promise<number | undefined> {
     const key = this.queue.toKey("prioritized");
     const score = await this.#redis.zscore(key, pointerId(crmCode));
-    if (score === null || Number(score) < FIRST_BULK_SCORE) return undefined;
-    return this.#redis.zcount(key, FIRST_BULK_SCORE, `(${score}`);
+    if (score !== null && Number(score) >= FIRST_BULK_SCORE) {
+      return this.#redis.zcount(key, FIRST_BULK_SCORE, `(${score}`);
+    }
+    if (await this.hasJob(crmCode)) return undefined;
+    return (await this.#redis.zrank(this.#keys.unsynced("bulk"), crmCode)) ?? undefined;
   }
 
   /** Whether a record has a job. */
@@ -238,7 +341,8 @@ export class PointerQueue {
 
   /** Removes the jobs of these records, except those that run. */
   async removeAll(crmCodes: readonly string[]): Promise<void> {
-    const ids = crmCodes.map(pointerId);
+    const without = new Set((await this.misplaced(crmCodes)).withoutJob);
+    const ids = crmCodes.filter((crmCode) => !without.has(crmCode)).map(pointerId);
     for (let from = 0; from < ids.length; from += REMOVED_AT_ONCE) {
       const some = ids.slice(from, from + REMOVED_AT_ONCE);
       await Promise.all(some.map((id) => this.queue.remove(id, { removeChildren: false })));
@@ -265,15 +369,15 @@ export class PointerQueue {
     await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(ignoreGone);
   }
 
-  /** The records among these that have no job, and those whose job is in the lane bulk. */
+  /** The records among these that have no job, a job that has ended, or one of the lane bulk. */
   async misplaced(
     crmCodes: readonly string[],
-  ): Promise<{ readonly withoutJob: readonly string[]; readonly inBulk: readonly string[] }> {
-    if (crmCodes.length === 0) return { withoutJob: [], inBulk: [] };
+  ): Promise<Readonly<Record<"withoutJob" | "ended" | "inBulk", readonly string[]>>> {
+    if (crmCodes.length === 0) return { withoutJob: [], ended: [], inBulk: [] };
     const keys = crmCodes.map((crmCode) => this.#keyOf(crmCode));
     const args = [LIVE_PRIORITY, ...crmCodes];
-    const [withoutJob, inBulk] = await this.#misplaced(keys, args);
-    return { withoutJob, inBulk };
+    const [withoutJob, ended, inBulk] = await this.#misplaced(keys, args);
+    return { withoutJob, ended, inBulk };
   }
 
   /** Puts a job that runs back among those of the bulk lane: its change may not be sent now. */
@@ -288,12 +392,27 @@ export class PointerQueue {
     return paused === true || concurrency !== undefined || max !== undefined;
   }
 
-  /** Jobs that may run now, by lane. A retry that is due counts as live. */
+  /**
+   * Jobs that may run now, by lane; adds those of the records that come next while few wait. A retry that is
+   * due counts as live.
+   */
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));
-    const keys = [...states, this.#keys.bulkPause];
-    const [live, bulk] = await this.#due(keys, [(now + 1) * SCORE_PER_MS - 1, FIRST_BULK_SCORE]);
-    return { live, bulk };
+    const keys = [...states, this.#keys.bulkPause, this.#liveOrder, this.#keys.unsynced("bulk")];
+    const args = [(now + 1) * SCORE_PER_MS - 1, FIRST_BULK_SCORE];
+    const [live, bulk, liveRecords, bulkRecords] = await this.#due(keys, args);
+    return {
+      live: live + (await this.#refillIfFew("live", live, liveRecords)),
+      bulk: bulk + (await this.#refillIfFew("bulk", bulk, bulkRecords)),
+    };
+  }
+
+  async #refillIfFew(lane: Lane, jobs: number, records: number): Promise<number> {
+    if (jobs >= FEW_JOBS || records <= jobs) return 0;
+    if (performance.now() < this.#refillFrom[lane]) return 0;
+    const added = await this.#refill(lane, jobs);
+    if (added === 0) this.#refillFrom[lane] = performance.now() + REFILL_PAUSE_MS;
+    return added;
   }
 
   async close(): Promise<void> {
@@ -307,8 +426,7 @@ export class PointerQueue {
  * sweep gives the second record its job when that of the first has ended.
  */
 function pointerId(crmCode: string): string {
-  const hash = createHash("sha256").update(crmCode).digest("base64url");
-  return `r${hash.slice(0, HASH_LENGTH)}`;
+  return `r${hash("sha256", crmCode, "base64url").slice(0, HASH_LENGTH)}`;
 }
 
 /** The job became due, or ended, between the check and the call. */

@@ -35,12 +35,9 @@ export interface SameStep {
   };
 }
 
-/** Keys of stage.lua that are not used. */
-const UNUSED_KEYS = 6;
-
 /** Keys and arguments of the same step, where nothing is done in it. */
 const KEYS_OF_STEP = 13;
-const NO_ARGS = ["", 0, 0, "", 0, 0];
+const NO_ARGS = ["", 0, 0, "", 0, 0, 0];
 
 /** Keys and arguments of one state, as stage.lua takes them. */
 interface Call {
@@ -101,7 +98,6 @@ export class Staging {
         keys.keptFields,
         ...seenKeys(keys),
         // Of a Redis Cluster, all keys of a call must be in one slot.
-        ...Array.from({ length: UNUSED_KEYS }, () => keys.ledger),
         ...(same === undefined
           ? Array.from({ length: KEYS_OF_STEP }, () => keys.ledger)
           : [...same.pointers.keys, ...same.demand.keys]),
@@ -164,6 +160,7 @@ const argsOf = ({ demand, pointers }: SameStep): (string | number)[] => [
   pointers.jobsAdded,
   demand.sliceMs,
   demand.hourMs,
+  pointers.jobsAhead,
 ];
 
 function inBatches(calls: readonly Call[]): Call[][] {

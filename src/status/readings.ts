@@ -113,6 +113,12 @@ export interface Readings {
   };
 }
 
+/** Records whose pointer job is added when their turn is near count as if it waited already. */
+function withRecords(jobs: JobCounts, records: number): JobCounts {
+  const { active = 0, delayed = 0, prioritized = 0, wait = 0 } = jobs;
+  return { ...jobs, prioritized: Math.max(prioritized, records - active - delayed - wait) };
+}
+
 /** @param redis the connection to read over, if it is not that of the stores. */
 export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
   const [pingMs, read] = await Promise.all([pingOf(redis), readAll(stores, redis)]);
@@ -130,7 +136,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     ...read,
     pingMs,
     inboxJobs: inbox.jobs,
-    syncJobs: sync.jobs,
+    syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
     fetchJobs: fetch.jobs,
     lastRetryAt: Math.max(inbox.lastDueAt, sync.lastDueAt, fetch.lastDueAt),
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),

@@ -112,9 +112,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const history = new History(redis, keys, config.HISTORY_DAYS);
   const verifyAfterMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
-  const pointers = new PointerQueue(redis, prefix, keys, tracing.bullmq);
-  const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   const demand = createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS });
+  const [liveOrder] = demand.step.keys;
+  const pointers = new PointerQueue(redis, prefix, keys, { liveOrder, ...tracing.bullmq });
+  const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   return {
     config,
     redis,

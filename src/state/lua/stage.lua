@@ -4,15 +4,14 @@
 --
 -- KEYS  1 ledger  2 warm-up  3 versions  4 unsynced:live  5 unsynced:bulk  6 dead-letters
 --       7 terminations:held  8 kept-fields  9 seen:<this week>  10 seen:<last week>
---       11...16 not used
---       17...25 of the queue of pointer jobs, as add-job.lua takes them
---       26...29 of the demand, as count-changes.lua takes them
---       30 verify  31 ledger:forgotten
+--       11...19 of the queue of pointer jobs, as add-job.lua takes them
+--       20...23 of the demand, as count-changes.lua takes them
+--       24 verify  25 ledger:forgotten
 --       and for each state: staged  erased  history  history:codes
 -- ARGV  1 time to live of a bucket of seen events, s  2 most events in one
 --       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
 --       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
---       7 sliceMs  8 hourMs
+--       7 sliceMs  8 hourMs  9 most jobs that wait in a lane
 --       and for each state:
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
@@ -30,7 +29,8 @@
 --             held: it replaced a held termination, and is one itself
 --   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
 --             the retry of an older state
---   needsJob  1 when no job of the record waited; it is added in this step
+--   needsJob  1 when no job of the record waited and it is added in this step; 2 when it is added
+--             later, because enough jobs wait
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "count-out.lua"
@@ -41,12 +41,16 @@
 --- @include "hold-step.lua"
 --- @include "seen-place.lua"
 --- @include "add-job.lua"
+--- @include "room-for-jobs.lua"
 --- @include "../../quota/lua/count-changes.lua"
-local SHARED_KEYS, SHARED_ARGS = 31, 8
+local SHARED_KEYS, SHARED_ARGS = 25, 9
 local KEYS_EACH, ARGS_EACH = 4, 20
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
 }
+
+-- What is left of the room for jobs in each lane.
+local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], tonumber(ARGV[4]), tonumber(ARGV[9])) or {}
 
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk  7 dead-letters
 --       8 erased  9 terminations:held  10 kept-fields  11 history  12 history:codes
@@ -63,7 +67,7 @@ local function stage(KEYS, ARGV)
       noteStep(history, ARGV[15], ARGV[16], 'E', '', body)
     end
     noteCode(historyCodes, ARGV[15], crmCode, ARGV[16])
-    return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob and 1 or 0 }
+    return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob or 0 }
   end
 
   -- The worker that takes the state must know what to keep, also after Redis has lost everything.
@@ -234,7 +238,14 @@ local function stage(KEYS, ARGV)
   put('ek', newLane == 'bulk' and eventKeys or '', '')
   put('of', fieldsOrder, order)
   put('oe', eventOrder, order)
-  put('tr', taken and ARGV[20] or '', '')
+  local forPerson = s.v and s.hv == s.v
+  local needsJob = 0
+  if (not pending or forPerson) and ARGV[18] ~= '' then
+    needsJob = room[newLane] > 0 and 1 or 2
+    room[newLane] = room[newLane] - 1
+  end
+  -- The job that is added later gets its trace from here.
+  put('tr', (taken or s.tr or needsJob == 2) and ARGV[20] or '', '')
   if payload ~= '' then gone[#gone + 1] = 'pf' end
   addPieces(fields, 'p', held)
   addPieces(fields, 'ev', event)
@@ -248,7 +259,6 @@ local function stage(KEYS, ARGV)
   if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time, 'a1', now) end
   -- A termination that replaces another one is held, or approved, as that was.
   if s.ok and status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
-  local forPerson = s.v and s.hv == s.v
   if forPerson and status == 'terminated' then
     redis.call('HSET', KEYS[1], 'hv', version)
     return finish('held', true)
@@ -260,7 +270,7 @@ local function stage(KEYS, ARGV)
     (redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode))
   if promoted then redis.call('ZREM', KEYS[6], crmCode) end
   redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-  return finish('staged', pending, expedite, not pending or forPerson, not isKnown)
+  return finish('staged', pending, expedite, needsJob, not isKnown)
 end
 
 -- Of the states' event keys, those that were seen before; then also those of this call.
@@ -283,7 +293,7 @@ for n = 1, (#ARGV - SHARED_ARGS) / ARGS_EACH do
     local done, result = pcall(stage, {
       KEYS[firstKey + 1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6],
       KEYS[firstKey + 2], KEYS[7], KEYS[8], KEYS[firstKey + 3], KEYS[firstKey + 4],
-      KEYS[30], KEYS[31],
+      KEYS[24], KEYS[25],
     }, { unpack(ARGV, firstArg + 1, firstArg + ARGS_EACH) })
     results[n] = done and result
       or { 'error', type(result) == 'table' and result.err or tostring(result) }
@@ -297,7 +307,7 @@ end
 -- A change is counted before its job is there: a fast worker must find the place that it gives up.
 local queue = ARGV[3]
 if queue ~= '' then
-  local jobs, changes, urgent = {}, { ARGV[7], ARGV[8] }, false
+  local jobs, changes, waits, urgent = {}, { ARGV[7], ARGV[8] }, false, false
   for n, result in ipairs(results) do
     local first = SHARED_ARGS + (n - 1) * ARGS_EACH
     local isLive = ARGV[first + 8] == 'live'
@@ -305,17 +315,18 @@ if queue ~= '' then
       if isLive then
         changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 19]
       end
-      if result[4] == 1 then jobs[#jobs + 1], urgent = first, urgent or isLive end
+      if result[4] == 1 then jobs[#jobs + 1] = first end
+      if result[4] > 0 then waits, urgent = true, urgent or isLive end
     end
   end
-  if #changes > 2 then countChanges({ unpack(KEYS, 26, 29) }, changes) end
-  local queueKeys = { unpack(KEYS, 17, 25) }
+  if #changes > 2 then countChanges({ unpack(KEYS, 20, 23) }, changes) end
+  local queueKeys = { unpack(KEYS, 11, 19) }
   for _, first in ipairs(jobs) do
     local isLive = ARGV[first + 8] == 'live'
     addPointer(queueKeys, queue, ARGV[first + 18], ARGV[first + 1],
       isLive and ARGV[4] or ARGV[5], ARGV[first + 20])
   end
-  if #jobs > 0 then redis.call('PUBLISH', ARGV[6], urgent and 'live' or 'bulk') end
+  if waits then redis.call('PUBLISH', ARGV[6], urgent and 'live' or 'bulk') end
 end
 
 -- Past the limit, only the event order recognises a repeated event.

@@ -173,6 +173,7 @@ test("what comes after the question was asked stays, and a change that comes in 
   expect(await cancelBulk(stores, view, { by: "ada@test" })).toMatchObject({ dropped: 2 });
   expect(await pointers.misplaced(["old", "new", "raced"])).toEqual({
     withoutJob: ["old"],
+    ended: [],
     inBulk: ["new"],
   });
 });

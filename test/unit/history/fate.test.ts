@@ -55,7 +55,6 @@ const WAITING: WaitingState = {
   tries: 0,
   takenUntil: undefined,
   dueAt: undefined,
-  hasJob: true,
   failure: undefined,
   ahead: { live: 212, bulk: 0 },
 };
@@ -122,9 +121,7 @@ describe("what waits", () => {
 
   it("names no time before the service's first reply has told what the quota is", () => {
     const shared = sharedWith({ quota: { ...quotaUntil(NOW), hasSent: false } });
-    expect(answer({ waiting: { ...WAITING, hasJob: false } }, shared).answer).toBe(
-      "waits for quota, behind 212 others; its job is missing, which the sweep repairs within 10 s",
-    );
+    expect(answer({ waiting: WAITING }, shared).answer).toBe("waits for quota, behind 212 others");
   });
 
   it("names what stops all sending, before a retry and the quota", () => {
