@@ -2,6 +2,7 @@
 import { eventKey } from "../event/event-key.ts";
 import { quotaKeys } from "../quota/quota-keys.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import { wholeOrder } from "../state/short-order.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
@@ -39,7 +40,6 @@ export interface WaitingState {
   readonly takenUntil: number | undefined;
   /** When its job is due; undefined when it may run now. */
   readonly dueAt: number | undefined;
-  readonly hasJob: boolean;
   /** Why its last try failed, as the client names it. */
   readonly failure: string | undefined;
   /** Requests that are sent before it. */
@@ -126,7 +126,7 @@ async function readWaiting(
   ]);
   const until = Number(field["tu"] ?? 0);
   return {
-    order: field["o"] ?? "",
+    order: wholeOrder(field["o"] ?? ""),
     lane,
     status: (field["st"] ?? "mapped") as WantedStatus,
     time: Number(field["t"]),
@@ -135,7 +135,6 @@ async function readWaiting(
     tries: Number(field["n"] ?? 0),
     takenUntil: field["tv"] !== undefined && until > readings.now ? until : undefined,
     dueAt: job?.dueAt,
-    hasJob: job !== undefined,
     failure: details === null ? undefined : (JSON.parse(details) as { reason: string }).reason,
     ahead: await countAhead(stores, crmCode, lane, readings),
   };

@@ -27,6 +27,7 @@ import type { Keys } from "./keys.ts";
 import type { FirstJob } from "./pointer-queue.ts";
 import { keepsIn } from "./kept-fields.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
+import { wholeOrder } from "./short-order.ts";
 import { seenKeys } from "./seen-keys.ts";
 import { Staging, type SameStep } from "./staging.ts";
 import { proofToVerify } from "./verifications.ts";
@@ -141,8 +142,8 @@ export class StagedStates {
       const [version, order, fingerprint, status, fieldsOrder] = fields as (string | null)[];
       if (version === null || version === undefined) return undefined;
       return {
-        order: order ?? "",
-        fieldsOrder: fieldsOrder ?? order ?? "",
+        order: wholeOrder(order ?? ""),
+        fieldsOrder: wholeOrder(fieldsOrder ?? order ?? ""),
         fingerprint: fingerprint ?? "",
         status: status ?? "mapped",
       };

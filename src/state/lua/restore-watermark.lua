@@ -11,6 +11,7 @@
 --- @include "older.lua"
 --- @include "leave-late.lua"
 --- @include "move-history.lua"
+--- @include "whole-order.lua"
 local crmCode, order = ARGV[1], ARGV[2]
 local known = redis.call('HGET', KEYS[1], crmCode)
 local row = known and cjson.decode(known) or { e = -1, s = 0 }
@@ -20,7 +21,7 @@ if not row.w or older(row.w, order) then
   redis.call('HSET', KEYS[1], crmCode, cjson.encode(row))
 end
 local f = redis.call('HMGET', KEYS[2], 'o', 'tv', 'tu', 'lt')
-local s = { o = f[1], tv = f[2], tu = f[3], lt = f[4] }
+local s = { o = f[1] and wholeOrder(f[1]), tv = f[2], tu = f[3], lt = f[4] }
 if not s.o or not older(s.o, order) then return 0 end
 moveHistory(KEYS[2], KEYS[8], ARGV[6])
 redis.call('DEL', KEYS[2])

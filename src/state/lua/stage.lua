@@ -33,6 +33,8 @@
 --             later, because enough jobs wait
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
+--- @include "whole-order.lua"
+--- @include "short-order.lua"
 --- @include "count-out.lua"
 --- @include "agrees.lua"
 --- @include "note-step.lua"
@@ -221,7 +223,7 @@ local function stage(KEYS, ARGV)
   local expedite = promoted or s.n
   local version = redis.call('INCR', KEYS[4])
   local fields = { 'v', version, 'fp', fingerprint, 'k', variant ~= '' and variant or (s.k or ''),
-    'o', order, 't', time }
+    'o', shortOrder(order), 't', time }
   local gone = { 'n', 'n0', 'h', 'b', 'c', 'd' }
   -- A field goes that says what is understood without it.
   local function put(name, value, understood)
@@ -236,8 +238,8 @@ local function stage(KEYS, ARGV)
   put('l', newLane, 'live')
   put('t0', s.t0 or time, time)
   put('ek', newLane == 'bulk' and eventKeys or '', '')
-  put('of', fieldsOrder, order)
-  put('oe', eventOrder, order)
+  put('of', shortOrder(fieldsOrder), shortOrder(order))
+  put('oe', shortOrder(eventOrder), shortOrder(order))
   local forPerson = s.v and s.hv == s.v
   local needsJob = 0
   if (not pending or forPerson) and ARGV[18] ~= '' then

@@ -8,7 +8,7 @@
 --   fp  fingerprint of the payload; '' when unknown
 --   st  wanted status: terminated | active; absent: mapped
 --   k   variant of the payload: Person | Company; '' when unknown
---   o   order of the newest event
+--   o   order of the newest event; in the hash, o, of and oe are short (short-order.lua)
 --   of  order of the newest event that brought a record, when that is not the newest one; '' none
 --   oe  order of the event in p, when that is not the newest event
 --   l   lane: bulk; absent: live
@@ -45,6 +45,7 @@
 -- Redis keeps a hash in a third of the room while no value is longer than 64 bytes. So p and ev lie
 -- in pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them. hi to hi3 are as
 -- they are: hold-step.lua writes them, move-history.lua moves them to the history's own key.
+--- @include "whole-order.lua"
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do s[flat[i]] = flat[i + 1] end
@@ -58,6 +59,7 @@ for _, name in ipairs({ 'p', 'ev' }) do
   end
   s[name] = table.concat(pieces)
 end
+for _, name in ipairs({ 'o', 'of', 'oe' }) do s[name] = s[name] and wholeOrder(s[name]) end
 if s.v then
   s.st, s.l, s.t0 = s.st or 'mapped', s.l or 'live', s.t0 or s.t
 end

@@ -18,6 +18,7 @@
 -- Returns 'stored' | 'superseded'.
 --- @include "older.lua"
 --- @include "count-out.lua"
+--- @include "whole-order.lua"
 local id, crmCode, order, eventOrder = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
 local details, event, reason, status = ARGV[5], ARGV[6], ARGV[7], ARGV[10]
 local isForced = status == 'terminated' or status == 'active'
@@ -28,7 +29,8 @@ if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
   row = row and cjson.decode(row) or nil
   local f = redis.call('HMGET', KEYS[3], 'v', 'tv', 'o', 'of', 'oe')
-  local s = { v = f[1], tv = f[2], o = f[3], of = f[4] or nil, oe = f[5] or nil }
+  local function orderIn(short) return short and wholeOrder(short) or nil end
+  local s = { v = f[1], tv = f[2], o = orderIn(f[3]), of = orderIn(f[4]), oe = orderIn(f[5]) }
 --- @include "known-orders.lua"
   -- Another state waits that has its status and its fields, or newer ones.
   if s.v and s.v ~= s.tv and not older(s.o, order) then

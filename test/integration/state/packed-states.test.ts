@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { deflateRawSync } from "node:zlib";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { eventOrder } from "../../../src/event/event-order.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { PointerQueue } from "../../../src/state/pointer-queue.ts";
 import { Resealing } from "../../../src/state/reseal.ts";
@@ -50,6 +51,44 @@ async function take(states: StagedStates, crmCode = "4711"): Promise<TakenState>
   if (taken.kind !== "taken") throw new Error(`expected to take it, got ${taken.kind}`);
   return taken.state;
 }
+
+const TIME = "2026-11-24T08:39:44.490Z";
+
+it.each([
+  ["in milliseconds", eventOrder({ time: TIME }, 8), "2026-11-24T08:39:44.490~8"],
+  [
+    "of a large number",
+    eventOrder({ time: TIME }, 1e15),
+    `2026-11-24T08:39:44.490~1${"0".repeat(15)}`,
+  ],
+  ["of the number 0", eventOrder({ time: TIME }, 0), "2026-11-24T08:39:44.490~0"],
+  ["with a sequence", eventOrder({ time: TIME, sequence: "7" }, 8), undefined],
+  [
+    "with a sequence like one that is short",
+    eventOrder({ time: TIME, sequence: "~8" }, 8),
+    undefined,
+  ],
+  ["in microseconds", eventOrder({ time: "2026-11-24T08:39:44.490001Z" }, 8), undefined],
+])(
+  "an order %s is short while its change waits, and whole again after it",
+  async (_, order, short) => {
+    const states = statesWith(PLAIN);
+    await states.stage(change(order));
+    expect(await redis.hget(keys.staged("4711"), "o")).toBe(short ?? order);
+    expect(await states.waiting(["4711"])).toMatchObject([{ order, fieldsOrder: order }]);
+    const older = eventOrder({ time: "2026-11-24T08:39:44.489Z" }, 99);
+    expect(await states.stage(change(older))).toMatchObject({ result: "superseded" });
+    const later = eventOrder({ time: "2026-11-24T08:39:44.500Z" }, 9);
+    const none = { payload: undefined, fingerprint: undefined, variant: undefined };
+    await states.stage(change(later, { ...none, status: "terminated" }));
+    expect(await states.waiting(["4711"])).toMatchObject([{ order: later, fieldsOrder: order }]);
+    expect(await take(states)).toMatchObject({ order: later, eventOrder: order });
+    expect((await readLedger()).w).toBe(later);
+  },
+);
+
+const readLedger = async () =>
+  JSON.parse((await redis.hget(keys.ledger, "4711")) ?? "{}") as { w?: string };
 
 describe.each([
   ["without STATE_KEY", PLAIN],
