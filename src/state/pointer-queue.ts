@@ -56,8 +56,11 @@ const REFILLED = 100;
 /** Records that are looked at for that, in the order in which they are served. */
 const REFILL_LOOKS = 10_000;
 
-/** After a look that found none, the next one follows so much later, ms. */
-const REFILL_PAUSE_MS = 1000;
+/**
+ * After a look that found none, the next one follows so much later, ms: what is staged while few jobs wait has its
+ * own at once.
+ */
+const REFILL_PAUSE_MS = 5000;
 
 /** Records in one script call. */
 const RESTORED_AT_ONCE = 100;
@@ -159,7 +162,9 @@ export class PointerQueue {
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     const room = await this.#room();
-    const next = pointers.filter(({ lane }) => (room[lane] -= 1) >= 0);
+    const next = LANES.flatMap((lane) =>
+      pointers.filter((pointer) => pointer.lane === lane).slice(0, Math.max(0, room[lane])),
+    );
     // Not BullMQ's addBulk: it is a transaction, and a full Redis refuses those. What a crash leaves out
     // is added by `due`.
     await Promise.all(
