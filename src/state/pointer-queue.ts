@@ -6,23 +6,24 @@
  * lane. A record beyond that waits in `unsynced` alone, and gets its job when few are
  * left, or when the order of service chooses it. So a backlog of a million needs no million jobs.
  */
-import { hash } from "node:crypto";
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
+import { MissingJobs } from "./missing-jobs.ts";
+import {
+  BULK_PRIORITY,
+  BULK_RETRY_PRIORITY,
+  FIRST_BULK_SCORE,
+  LIVE_PRIORITY,
+  pointerId,
+  stepOf,
+  type PointerStep,
+} from "./pointer-job.ts";
 
 export const SYNC_QUEUE = "sync";
-
-/**
- * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, each look
- * for one among a million takes a tenth of a second.
- */
-const LIVE_PRIORITY = 1;
-const BULK_PRIORITY = 10;
-const BULK_RETRY_PRIORITY = 5;
 
 /**
  * Redis keeps the hash of a job in a third of the room while no value is longer than 64 bytes, and BullMQ
@@ -31,39 +32,8 @@ const BULK_RETRY_PRIORITY = 5;
  */
 const SHORT_OPTIONS = { attempts: undefined } as object;
 
-/** Of a record, in the id of its job: 54 bits. */
-const HASH_LENGTH = 9;
-
-/** BullMQ scores a job that waits by its priority × 2³², plus a running number. */
-const SCORE_PER_PRIORITY = 2 ** 32;
-const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
-
 /** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
 const SCORE_PER_MS = 4096;
-
-/**
- * So many jobs wait in each lane, as many as an hour of the quota has requests. The other records get theirs when
- * their turn is near.
- */
-const JOBS_AHEAD = 1000;
-
-/** While fewer jobs than this wait in a lane, records that wait without one get theirs. */
-const FEW_JOBS = 100;
-
-/** So many at once. */
-const REFILLED = 100;
-
-/** Records that are looked at for that, in the order in which they are served. */
-const REFILL_LOOKS = 10_000;
-
-/**
- * After a look that found none, the next one follows so much later, ms: what is staged while few jobs wait has its
- * own at once.
- */
-const REFILL_PAUSE_MS = 5000;
-
-/** Records in one script call. */
-const RESTORED_AT_ONCE = 100;
 
 /** Redis carries out so many commands of one connection before it serves the others. */
 const REMOVED_AT_ONCE = 50;
@@ -82,22 +52,6 @@ export interface Pointer {
   readonly crmCode: string;
 }
 
-/** What stage.lua needs, to add the jobs of what it stages in the same step. */
-export interface PointerStep {
-  /** Of BullMQ's script addPrioritizedJob. */
-  readonly keys: readonly string[];
-  readonly prefix: string;
-  readonly livePriority: number;
-  readonly bulkPriority: number;
-  readonly jobsAdded: string;
-  /** Most jobs that wait in a lane. */
-  readonly jobsAhead: number;
-  readonly idOf: (crmCode: string) => string;
-}
-
-/** Keys of BullMQ's script addPrioritizedJob, in its order. */
-const KEYS_TO_ADD = "marker meta id prioritized delayed completed active events pc".split(" ");
-
 /** A job that waits, and the key that holds the token of its worker once one has it. */
 export interface FirstJob extends Pointer {
   readonly lockKey: string;
@@ -113,12 +67,11 @@ export class PointerQueue {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #liveOrder: string;
-  readonly #refillFrom: Record<Lane, number> = { live: 0, bulk: 0 };
+  readonly #missing: MissingJobs;
   readonly #misplaced: RedisScript<[string[], string[], string[]]>;
   readonly #due: RedisScript<[number, number, number, number]>;
   readonly #first: RedisScript<[id: string, data: string] | null>;
   readonly #bringForward: RedisScript<["gone" | "first" | "running" | "delayed", ...string[]]>;
-  readonly #restore: RedisScript<number>;
 
   constructor(
     redis: Redis,
@@ -141,19 +94,11 @@ export class PointerQueue {
     this.#first = redisScript(redis, new URL("./lua/first-job.lua", import.meta.url));
     this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));
     this.#bringForward = redisScript(redis, new URL("./lua/bring-forward.lua", import.meta.url));
-    this.#restore = redisScript(redis, new URL("./lua/restore-jobs.lua", import.meta.url));
+    this.#missing = new MissingJobs(redis, keys, this.queue, liveOrder);
   }
 
   get step(): PointerStep {
-    return {
-      keys: KEYS_TO_ADD.map((name) => this.queue.toKey(name)),
-      prefix: this.queue.toKey(""),
-      livePriority: LIVE_PRIORITY,
-      bulkPriority: BULK_PRIORITY,
-      jobsAdded: this.#keys.jobsAdded,
-      jobsAhead: JOBS_AHEAD,
-      idOf: pointerId,
-    };
+    return stepOf(this.queue, this.#keys);
   }
 
   /**
@@ -161,7 +106,7 @@ export class PointerQueue {
    * has one gets no second one; when that one runs, `restore` adds the next at its end.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
-    const room = await this.#room();
+    const room = await this.#missing.room();
     const next = LANES.flatMap((lane) =>
       pointers.filter((pointer) => pointer.lane === lane).slice(0, Math.max(0, room[lane])),
     );
@@ -184,79 +129,21 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, urgent ? "live" : "bulk");
   }
 
-  /** How many more jobs may wait. */
-  async #room(): Promise<Record<Lane, number>> {
-    const key = this.queue.toKey("prioritized");
-    const [live, bulk] = await Promise.all([
-      this.#redis.zcount(key, "-inf", `(${FIRST_BULK_SCORE}`),
-      this.#redis.zcount(key, FIRST_BULK_SCORE, "+inf"),
-    ]);
-    return { live: JOBS_AHEAD - live, bulk: JOBS_AHEAD - bulk };
-  }
-
   /**
    * Adds the job of a record that waits and has none, also where there is no room: it is served now, or a
    * state that was staged while its job ran has found that job there.
    * @returns whether it was added
    */
   async restore(crmCode: string): Promise<boolean> {
-    return (await this.#restoreAll([crmCode], 1)) === 1;
+    return (await this.#missing.add([crmCode], 1)) === 1;
   }
 
   /**
    * Adds the jobs that these records lack, unless enough wait in their lane: then theirs follow by themselves.
    * @returns how many were added
    */
-  async restoreLost(crmCodes: readonly string[], lane: Lane): Promise<number> {
-    if (crmCodes.length === 0) return 0;
-    const room = await this.#room();
-    return room[lane] > JOBS_AHEAD - FEW_JOBS ? this.#restoreAll(crmCodes, room[lane]) : 0;
-  }
-
-  /** @returns how many were added, at most `most`. */
-  async #restoreAll(crmCodes: readonly string[], most: number): Promise<number> {
-    const { prefix, livePriority, bulkPriority, jobsAdded, keys } = this.step;
-    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
-    let added = 0;
-    for (let from = 0; from < crmCodes.length && added < most; from += RESTORED_AT_ONCE) {
-      const records = crmCodes.slice(from, from + RESTORED_AT_ONCE);
-      const ids = records.map(pointerId);
-      added += await this.#restore(
-        [
-          ...lanes,
-          ...keys,
-          ...records.flatMap((crmCode, n) => [
-            this.queue.toKey(ids[n] ?? ""),
-            this.#keys.staged(crmCode),
-          ]),
-        ],
-        [
-          prefix,
-          livePriority,
-          bulkPriority,
-          jobsAdded,
-          most - added,
-          ...records.flatMap((crmCode, n) => [crmCode, ids[n] ?? ""]),
-        ],
-      );
-    }
-    return added;
-  }
-
-  /**
-   * Adds jobs for the records of a lane that are served next, of those that wait without one. Before them lie
-   * those that have a job: it waits, runs or is delayed.
-   * @param waiting jobs of this lane that wait
-   * @returns how many were added
-   */
-  async #refill(lane: Lane, waiting: number): Promise<number> {
-    const [active, delayed] = await Promise.all([
-      this.#redis.llen(this.queue.toKey("active")),
-      this.#redis.zcard(this.queue.toKey("delayed")),
-    ]);
-    const looks = Math.min(REFILL_LOOKS, waiting + active + delayed + REFILLED);
-    const order = lane === "live" ? this.#liveOrder : this.#keys.unsynced("bulk");
-    return this.#restoreAll(await this.#redis.zrange(order, "0", String(looks - 1)), REFILLED);
+  restoreLost(crmCodes: readonly string[], lane: Lane): Promise<number> {
+    return this.#missing.addIfFew(crmCodes, lane);
   }
 
   /**
@@ -407,31 +294,14 @@ export class PointerQueue {
     const args = [(now + 1) * SCORE_PER_MS - 1, FIRST_BULK_SCORE];
     const [live, bulk, liveRecords, bulkRecords] = await this.#due(keys, args);
     return {
-      live: live + (await this.#refillIfFew("live", live, liveRecords)),
-      bulk: bulk + (await this.#refillIfFew("bulk", bulk, bulkRecords)),
+      live: live + (await this.#missing.refill("live", live, liveRecords)),
+      bulk: bulk + (await this.#missing.refill("bulk", bulk, bulkRecords)),
     };
-  }
-
-  async #refillIfFew(lane: Lane, jobs: number, records: number): Promise<number> {
-    if (jobs >= FEW_JOBS || records <= jobs) return 0;
-    if (performance.now() < this.#refillFrom[lane]) return 0;
-    const added = await this.#refill(lane, jobs);
-    if (added === 0) this.#refillFrom[lane] = performance.now() + REFILL_PAUSE_MS;
-    return added;
   }
 
   async close(): Promise<void> {
     await this.queue.close();
   }
-}
-
-/**
- * The id of a record's job: BullMQ adds no second job of an id. It takes neither numbers nor colons, so it is
- * a letter and a hash. Should two crmCodes share one (less than once in 30,000 backlogs of a million), the
- * sweep gives the second record its job when that of the first has ended.
- */
-function pointerId(crmCode: string): string {
-  return `r${hash("sha256", crmCode, "base64url").slice(0, HASH_LENGTH)}`;
 }
 
 /** The job became due, or ended, between the check and the call. */

@@ -7,7 +7,7 @@ import { LANES } from "../sync/lane.ts";
 import type { StageResult, StateToStage } from "../sync/staged-state.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
-import type { PointerStep } from "./pointer-queue.ts";
+import type { PointerStep } from "./pointer-job.ts";
 import type { Sealing } from "./sealing.ts";
 import { SEEN_MAX_PER_BUCKET, SEEN_TTL_S, seenKeys } from "./seen-keys.ts";
 import { sealTexts } from "./staged-values.ts";

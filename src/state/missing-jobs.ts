@@ -1,0 +1,116 @@
+/**
+ * Adds pointer jobs that records lack which wait: the queue holds those of the records that come next, and a crash
+ * may have lost one (docs/adr/0033).
+ */
+import type { Queue } from "bullmq";
+import type { Redis } from "ioredis";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
+import type { Keys } from "./keys.ts";
+import { FIRST_BULK_SCORE, JOBS_AHEAD, stepOf, type PointerStep } from "./pointer-job.ts";
+
+/** While fewer jobs than this wait in a lane, records that wait without one get theirs. */
+const FEW_JOBS = 100;
+
+/** So many at once. */
+const REFILLED = 100;
+
+/** Records that are looked at for that, in the order in which they are served. */
+const REFILL_LOOKS = 10_000;
+
+/**
+ * After a look that found none, the next one follows so much later, ms: what is staged while few jobs wait has its
+ * own at once.
+ */
+const REFILL_PAUSE_MS = 5000;
+
+/** Records in one script call. */
+const RESTORED_AT_ONCE = 100;
+
+export class MissingJobs {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #queue: Pick<Queue, "toKey">;
+  readonly #step: PointerStep;
+  /** Sorted sets of the records of a lane, in the order in which they are served. */
+  readonly #orders: Readonly<Record<Lane, string>>;
+  readonly #script: RedisScript<number>;
+  readonly #refillFrom: Record<Lane, number> = { live: 0, bulk: 0 };
+
+  /** @param liveOrder sorted set of live records in the order in which they are served */
+  constructor(redis: Redis, keys: Keys, queue: Pick<Queue, "toKey">, liveOrder: string) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#queue = queue;
+    this.#step = stepOf(queue, keys);
+    this.#orders = { live: liveOrder, bulk: keys.unsynced("bulk") };
+    this.#script = redisScript(redis, new URL("./lua/restore-jobs.lua", import.meta.url));
+  }
+
+  /** How many more jobs may wait. */
+  async room(): Promise<Record<Lane, number>> {
+    const key = this.#queue.toKey("prioritized");
+    const [live, bulk] = await Promise.all([
+      this.#redis.zcount(key, "-inf", `(${FIRST_BULK_SCORE}`),
+      this.#redis.zcount(key, FIRST_BULK_SCORE, "+inf"),
+    ]);
+    return { live: JOBS_AHEAD - live, bulk: JOBS_AHEAD - bulk };
+  }
+
+  /** Adds those that these records lack, unless enough wait in their lane. @returns how many were added */
+  async addIfFew(crmCodes: readonly string[], lane: Lane): Promise<number> {
+    if (crmCodes.length === 0) return 0;
+    const room = await this.room();
+    return room[lane] > JOBS_AHEAD - FEW_JOBS ? this.add(crmCodes, room[lane]) : 0;
+  }
+
+  /** Adds those that these records lack. @returns how many were added, at most `most`. */
+  async add(crmCodes: readonly string[], most: number): Promise<number> {
+    const { prefix, livePriority, bulkPriority, jobsAdded, keys, idOf } = this.#step;
+    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
+    let added = 0;
+    for (let from = 0; from < crmCodes.length && added < most; from += RESTORED_AT_ONCE) {
+      const records = crmCodes.slice(from, from + RESTORED_AT_ONCE);
+      const ids = records.map(idOf);
+      added += await this.#script(
+        [
+          ...lanes,
+          ...keys,
+          ...records.flatMap((crmCode, n) => [
+            this.#queue.toKey(ids[n] ?? ""),
+            this.#keys.staged(crmCode),
+          ]),
+        ],
+        [
+          prefix,
+          livePriority,
+          bulkPriority,
+          jobsAdded,
+          most - added,
+          ...records.flatMap((crmCode, n) => [crmCode, ids[n] ?? ""]),
+        ],
+      );
+    }
+    return added;
+  }
+
+  /**
+   * Adds those of the records that are served next, while few jobs wait in a lane. Before these records lie
+   * those that have a job: it waits, runs or is delayed.
+   * @param jobs of this lane that wait @param records of this lane that wait
+   * @returns how many were added
+   */
+  async refill(lane: Lane, jobs: number, records: number): Promise<number> {
+    if (jobs >= FEW_JOBS || records <= jobs) return 0;
+    if (performance.now() < this.#refillFrom[lane]) return 0;
+    const [active, delayed] = await Promise.all([
+      this.#redis.llen(this.#queue.toKey("active")),
+      this.#redis.zcard(this.#queue.toKey("delayed")),
+    ]);
+    const looks = Math.min(REFILL_LOOKS, jobs + active + delayed + REFILLED);
+    const next = await this.#redis.zrange(this.#orders[lane], "0", String(looks - 1));
+    const added = await this.add(next, REFILLED);
+    if (added === 0) this.#refillFrom[lane] = performance.now() + REFILL_PAUSE_MS;
+    return added;
+  }
+}
