@@ -1,5 +1,6 @@
 /** Handles, beside each job that BullMQ has given to intake, others that wait behind it. */
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { DelayedError, type Job, type Worker } from "bullmq";
 import { AlongJobs } from "../src/event/along-jobs.ts";
 import type { Runtime } from "./runtime.ts";
@@ -28,12 +29,26 @@ export function openAlong(
   const along = new AlongJobs(redis, inbox.queue);
   const { lockManager: locks } = worker as unknown as { lockManager: LockManager };
 
+  let turn = Promise.resolve();
+  /** Begins after the last batch was sent to Redis, which works on it while this process prepares the next. */
+  async function inTurn<T>(begin: () => Promise<T>): Promise<T> {
+    const before = turn;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    turn = promise;
+    await before;
+    const ends = begin();
+    await nextTurn();
+    await nextTurn();
+    resolve();
+    return ends;
+  }
+
   return async () => {
     const token = randomUUID();
     const jobs = await along.take(token, { lockMs, jobs: JOBS, bytes: BYTES });
     for (const { id = "" } of jobs) locks.trackJob(id, token, Date.now(), false);
     try {
-      const ends = await Promise.allSettled(jobs.map((job) => handle(job, token)));
+      const ends = await inTurn(() => Promise.allSettled(jobs.map((job) => handle(job, token))));
       const handled = jobs.filter((_, index) => ends[index]?.status === "fulfilled");
       await along.end(handled, token);
       for (const end of ends) {

@@ -22,10 +22,7 @@ const CONCURRENCY = 50;
 const MANY_IN_FLIGHT = CONCURRENCY / 2;
 
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
-const PLACES = 4;
-
-/** An event that comes so long after the last one has no others behind it, ms. */
-const PAUSE_MS = 5;
+const PLACES = 6;
 
 /** How often BullMQ takes back a job whose worker died before it gives the job up. */
 const MAX_STALLED = 5;
@@ -58,8 +55,6 @@ export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   const ports = openPorts(runtime);
   let inFlight = 0;
-  /** When the last job ended. */
-  let endedAt = 0;
 
   /** A job that waits must not lie in Redis as another client has added it. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
@@ -95,15 +90,14 @@ export function startIntake(runtime: Runtime): Intake {
   }
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
-    const isAlone = inFlight === 0 && performance.now() - endedAt > PAUSE_MS;
-    const others = takesAlong && !isAlone ? handleAlong() : undefined;
+    // While all other places are taken, more events wait.
+    const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
     others?.catch((error: unknown) => worker.emit("error", error as Error));
     try {
       await handleOne(job, token);
     } finally {
       growYoungGeneration(inFlight > MANY_IN_FLIGHT);
       await others?.catch(() => {});
-      endedAt = performance.now();
     }
   }
 
