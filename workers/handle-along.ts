@@ -17,7 +17,7 @@ interface LockManager {
 
 /**
  * @param handle as the worker's own: a job for which it throws is not ended.
- * @returns handles what waits now. @throws when some of it cannot be taken, handled or ended: then BullMQ
+ * @returns handles what waits now, and tells how many jobs that were. @throws when some of it cannot be taken, handled or ended: then BullMQ
  *   takes it back once its lock has expired.
  */
 export function openAlong(
@@ -25,7 +25,7 @@ export function openAlong(
   worker: Worker,
   lockMs: number,
   handle: (job: Job, token: string) => Promise<void>,
-): () => Promise<void> {
+): () => Promise<number> {
   const along = new AlongJobs(redis, inbox.queue);
   const { lockManager: locks } = worker as unknown as { lockManager: LockManager };
 
@@ -54,6 +54,7 @@ export function openAlong(
       for (const end of ends) {
         if (end.status === "rejected" && !(end.reason instanceof DelayedError)) throw end.reason;
       }
+      return jobs.length;
     } finally {
       for (const { id = "" } of jobs) locks.untrackJob(id);
     }

@@ -92,7 +92,11 @@ export function startIntake(runtime: Runtime): Intake {
   async function handle(job: Job, token: string | undefined): Promise<void> {
     // While all other places are taken, more events wait.
     const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
-    others?.catch((error: unknown) => worker.emit("error", error as Error));
+    others?.then(
+      // Jobs that are not plain are BullMQ's alone: then it hands out more of them at once.
+      (taken) => (worker.concurrency = taken > 0 ? PLACES : CONCURRENCY),
+      (error: unknown) => worker.emit("error", error as Error),
+    );
     try {
       await handleOne(job, token);
     } finally {

@@ -113,7 +113,9 @@ async function restoreSome(
   const { ended, inBulk, withoutJob } = await pointers.misplaced(crmCodes);
   // What has ended and was kept would keep a new one away.
   await pointers.removeAll(ended);
-  const restored = await pointers.restoreLost([...withoutJob, ...ended], lane);
+  // Those of many bulk records are added in their order, by the sync loop.
+  if (lane === "bulk") for (const crmCode of ended) await pointers.restore(crmCode);
+  const restored = lane === "live" ? await pointers.restoreLost([...withoutJob, ...ended]) : 0;
   // Its process died before it moved the job; while bulk is paused, it would wait for the end.
   if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
   return restored;

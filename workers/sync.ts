@@ -266,7 +266,10 @@ export class SyncLoop {
       const brought = await pointers.bringForward(place.crmCode);
       if (brought.kind === "first") return undefined;
       if (brought.kind === "gone") {
-        if (!(await pointers.restore(place.crmCode))) await demand.take(place.crmCode);
+        const { crmCode } = place;
+        // Another process may have added it in between.
+        const hasJob = (await pointers.restore(crmCode)) || (await pointers.hasJob(crmCode));
+        if (!hasJob) await demand.take(crmCode);
       } else await demand.place(place, brought.afterMs);
     }
     return undefined;

@@ -7,10 +7,7 @@ import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
-import { FIRST_BULK_SCORE, JOBS_AHEAD, stepOf, type PointerStep } from "./pointer-job.ts";
-
-/** While fewer jobs than this wait in a lane, records that wait without one get theirs. */
-const FEW_JOBS = 100;
+import { FEW_JOBS, FIRST_BULK_SCORE, JOBS_AHEAD, stepOf, type PointerStep } from "./pointer-job.ts";
 
 /** So many at once. */
 const REFILLED = 100;
@@ -35,7 +32,9 @@ export class MissingJobs {
   /** Sorted sets of the records of a lane, in the order in which they are served. */
   readonly #orders: Readonly<Record<Lane, string>>;
   readonly #script: RedisScript<number>;
+  /** From when, and from which record on, the next look follows. */
   readonly #refillFrom: Record<Lane, number> = { live: 0, bulk: 0 };
+  readonly #lookFrom: Record<Lane, number> = { live: 0, bulk: 0 };
 
   /** @param liveOrder sorted set of live records in the order in which they are served */
   constructor(redis: Redis, keys: Keys, queue: Pick<Queue, "toKey">, liveOrder: string) {
@@ -52,20 +51,24 @@ export class MissingJobs {
     const key = this.#queue.toKey("prioritized");
     const [live, bulk] = await Promise.all([
       this.#redis.zcount(key, "-inf", `(${FIRST_BULK_SCORE}`),
-      this.#redis.zcount(key, FIRST_BULK_SCORE, "+inf"),
+      this.#redis.zcard(this.#keys.unsynced("bulk")),
     ]);
-    return { live: JOBS_AHEAD - live, bulk: JOBS_AHEAD - bulk };
+    return { live: JOBS_AHEAD - live, bulk: FEW_JOBS - bulk };
   }
 
-  /** Adds those that these records lack, unless enough wait in their lane. @returns how many were added */
-  async addIfFew(crmCodes: readonly string[], lane: Lane): Promise<number> {
+  /** Adds those that these live records lack, while few jobs wait. @returns how many were added */
+  async addIfFew(crmCodes: readonly string[]): Promise<number> {
     if (crmCodes.length === 0) return 0;
-    const room = await this.room();
-    return room[lane] > JOBS_AHEAD - FEW_JOBS ? this.add(crmCodes, room[lane]) : 0;
+    const { live } = await this.room();
+    return live > JOBS_AHEAD - FEW_JOBS ? this.add(crmCodes, live) : 0;
   }
 
-  /** Adds those that these records lack. @returns how many were added, at most `most`. */
-  async add(crmCodes: readonly string[], most: number): Promise<number> {
+  /**
+   * Adds those that these records lack.
+   * @param mostBulk a bulk record gets none while so many wait: those before it come first
+   * @returns how many were added, at most `most`.
+   */
+  async add(crmCodes: readonly string[], most: number, mostBulk = FEW_JOBS): Promise<number> {
     const { prefix, livePriority, bulkPriority, jobsAdded, keys, idOf } = this.#step;
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
     let added = 0;
@@ -87,6 +90,7 @@ export class MissingJobs {
           bulkPriority,
           jobsAdded,
           most - added,
+          mostBulk,
           ...records.flatMap((crmCode, n) => [crmCode, ids[n] ?? ""]),
         ],
       );
@@ -108,8 +112,15 @@ export class MissingJobs {
       this.#redis.zcard(this.#queue.toKey("delayed")),
     ]);
     const looks = Math.min(REFILL_LOOKS, jobs + active + delayed + REFILLED);
-    const next = await this.#redis.zrange(this.#orders[lane], "0", String(looks - 1));
-    const added = await this.add(next, REFILLED);
+    const from = this.#lookFrom[lane];
+    const next = await this.#redis.zrange(
+      this.#orders[lane],
+      String(from),
+      String(from + looks - 1),
+    );
+    const added = await this.add(next, REFILLED, Number.MAX_SAFE_INTEGER);
+    // Behind more delayed records than one look reaches, the next one goes on.
+    this.#lookFrom[lane] = added === 0 && next.length === REFILL_LOOKS ? from + REFILL_LOOKS : 0;
     if (added === 0) this.#refillFrom[lane] = performance.now() + REFILL_PAUSE_MS;
     return added;
   }

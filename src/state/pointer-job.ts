@@ -19,10 +19,13 @@ export const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
 const HASH_LENGTH = 9;
 
 /**
- * So many jobs wait in each lane, as many as an hour of the quota has requests. The other records get theirs when
- * their turn is near.
+ * So many jobs wait in the lane live, as many as an hour of the quota has requests. The other records get theirs
+ * when their turn is near.
  */
 export const JOBS_AHEAD = 1000;
+
+/** While fewer jobs than this wait in a lane, records that wait without one get theirs, in their order. */
+export const FEW_JOBS = 100;
 
 /** What the scripts need that add pointer jobs. */
 export interface PointerStep {
@@ -32,8 +35,10 @@ export interface PointerStep {
   readonly livePriority: number;
   readonly bulkPriority: number;
   readonly jobsAdded: string;
-  /** Most jobs that wait in a lane. */
+  /** Most jobs that wait in the lane live. */
   readonly jobsAhead: number;
+  /** While fewer records wait in the lane bulk, each has its job at once. */
+  readonly fewJobs: number;
   readonly idOf: (crmCode: string) => string;
 }
 
@@ -47,6 +52,7 @@ export const stepOf = (queue: Pick<Queue, "toKey">, keys: Keys): PointerStep => 
   bulkPriority: BULK_PRIORITY,
   jobsAdded: keys.jobsAdded,
   jobsAhead: JOBS_AHEAD,
+  fewJobs: FEW_JOBS,
   idOf: pointerId,
 });
 

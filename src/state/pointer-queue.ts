@@ -2,8 +2,7 @@
  * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
  * beside it, so a job never carries an old state.
  *
- * The queue holds the jobs of the records that come next: at most JOBS_AHEAD wait in each
- * lane. A record beyond that waits in `unsynced` alone, and gets its job when few are
+ * The queue holds the jobs of the records that come next (pointer-job.ts). A record beyond that waits in `unsynced` alone, and gets its job when few are
  * left, or when the order of service chooses it. So a backlog of a million needs no million jobs.
  */
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
@@ -130,8 +129,8 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the job of a record that waits and has none, also where there is no room: it is served now, or a
-   * state that was staged while its job ran has found that job there.
+   * Adds the job of a live record that waits and has none, also where there is no room: it is served now, or a
+   * state that was staged while its job ran has found that job there. That of a bulk record, while few wait.
    * @returns whether it was added
    */
   async restore(crmCode: string): Promise<boolean> {
@@ -139,11 +138,11 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the jobs that these records lack, unless enough wait in their lane: then theirs follow by themselves.
+   * Adds the jobs that these live records lack, while few wait: else theirs follow by themselves.
    * @returns how many were added
    */
-  restoreLost(crmCodes: readonly string[], lane: Lane): Promise<number> {
-    return this.#missing.addIfFew(crmCodes, lane);
+  restoreLost(crmCodes: readonly string[]): Promise<number> {
+    return this.#missing.addIfFew(crmCodes);
   }
 
   /**
@@ -152,12 +151,9 @@ export class PointerQueue {
    */
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);
-    if (job === undefined) {
-      await this.restore(crmCode);
-      return;
-    }
-    if (isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
-    if (await job.isDelayed()) await job.promote().catch(ignoreNotDelayed);
+    // One without a job has its place in the order of service, and gets its job by it.
+    if (job !== undefined && isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
+    if (await job?.isDelayed()) await job?.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 

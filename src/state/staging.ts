@@ -37,7 +37,7 @@ export interface SameStep {
 
 /** Keys and arguments of the same step, where nothing is done in it. */
 const KEYS_OF_STEP = 13;
-const NO_ARGS = ["", 0, 0, "", 0, 0, 0];
+const NO_ARGS = ["", 0, 0, "", 0, 0, 0, 0];
 
 /** Keys and arguments of one state, as stage.lua takes them. */
 interface Call {
@@ -161,6 +161,7 @@ const argsOf = ({ demand, pointers }: SameStep): (string | number)[] => [
   demand.sliceMs,
   demand.hourMs,
   pointers.jobsAhead,
+  pointers.fewJobs,
 ];
 
 function inBatches(calls: readonly Call[]): Call[][] {

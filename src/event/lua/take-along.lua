@@ -1,6 +1,6 @@
 -- Takes jobs that wait in a BullMQ queue for a worker that runs one already, as BullMQ's own script
 -- takes one: each is in `active` and has a lock, so that it is taken back if the worker dies. Jobs
--- that need more (a second start, a parent, a series) stay for BullMQ, and so do all while the
+-- that need more (a worker that died, a parent, a series) stay for BullMQ, and so do all while the
 -- queue is paused or limited.
 --
 -- KEYS  1 wait  2 active  3 meta
@@ -19,8 +19,10 @@ while #taken < most and bytes < mostBytes do
   if not id then break end
   local key = prefix .. id
   local job = redis.call('HMGET', key, 'name', 'data', 'opts', 'timestamp',
-    'ats', 'atm', 'stc', 'defa', 'progress', 'parent', 'parentKey', 'rjk')
-  local isPlain = true
+    'atm', 'stc', 'defa', 'progress', 'parent', 'parentKey', 'rjk')
+  -- One that has waited for another try was started before; one whose worker died has `stc`.
+  local starts = redis.call('HGET', key, 'ats') or '0'
+  local isPlain = #starts < 10 and string.match(starts, '^%d+$') ~= nil
   for i, value in ipairs(job) do
     if (i <= PLAIN) ~= (value ~= false) then isPlain = false end
   end
@@ -29,7 +31,7 @@ while #taken < most and bytes < mostBytes do
     break
   end
   redis.call('SET', key .. ':lock', token, 'PX', lockMs)
-  redis.call('HSET', key, 'processedOn', startedAt, 'ats', 1)
+  redis.call('HSET', key, 'processedOn', startedAt, 'ats', starts + 1)
   bytes = bytes + #job[2]
   taken[#taken + 1] = { id, job[1], job[2], job[3], job[4] }
 end

@@ -1,8 +1,10 @@
--- Include: how many more pointer jobs may wait in each lane (pointer-queue.ts).
-local function roomForJobs(prioritized, livePriority, jobsAhead)
+-- Include: how many more pointer jobs may wait in each lane (pointer-job.ts). A bulk record has its
+-- job at once only where few wait: missing-jobs.ts adds those of others in their order, so that no
+-- newcomer overtakes them.
+local function roomForJobs(prioritized, unsyncedBulk, livePriority, jobsAhead, fewJobs)
   local firstBulk = string.format('%d', (livePriority + 1) * 2 ^ 32)
   return {
     live = jobsAhead - redis.call('ZCOUNT', prioritized, '-inf', '(' .. firstBulk),
-    bulk = jobsAhead - redis.call('ZCOUNT', prioritized, firstBulk, '+inf'),
+    bulk = fewJobs - redis.call('ZCARD', unsyncedBulk),
   }
 end

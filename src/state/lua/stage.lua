@@ -11,7 +11,8 @@
 -- ARGV  1 time to live of a bucket of seen events, s  2 most events in one
 --       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
 --       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
---       7 sliceMs  8 hourMs  9 most jobs that wait in a lane
+--       7 sliceMs  8 hourMs  9 most live jobs that wait
+--       10 so many bulk records have their jobs at once
 --       and for each state:
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
@@ -45,14 +46,15 @@
 --- @include "add-job.lua"
 --- @include "room-for-jobs.lua"
 --- @include "../../quota/lua/count-changes.lua"
-local SHARED_KEYS, SHARED_ARGS = 25, 9
+local SHARED_KEYS, SHARED_ARGS = 25, 10
 local KEYS_EACH, ARGS_EACH = 4, 20
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
 }
 
 -- What is left of the room for jobs in each lane.
-local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], tonumber(ARGV[4]), tonumber(ARGV[9])) or {}
+local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[9]),
+  tonumber(ARGV[10])) or {}
 
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk  7 dead-letters
 --       8 erased  9 terminations:held  10 kept-fields  11 history  12 history:codes
