@@ -29,8 +29,8 @@ export class AlongJobs {
   }
 
   /**
-   * Takes jobs that wait; each is locked with this token. One that nobody can read stays active
-   * without a worker, as if BullMQ had taken it: the sweep rejects it (stuck-jobs.ts).
+   * Takes jobs that wait; each is locked with this token. A job that cannot be parsed is not returned and
+   * stays active, as if BullMQ had taken it: the sweep rejects it (stuck-jobs.ts).
    */
   async take(token: string, { bytes, jobs, lockMs }: AlongLimits): Promise<Job[]> {
     const keys = ["wait", "active", "meta"].map((name) => this.#queue.toKey(name));

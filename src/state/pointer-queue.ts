@@ -2,8 +2,8 @@
  * The queue of pointer jobs. A job carries only the crmCode of its record; the newest state lies
  * beside it, so a job never carries an old state.
  *
- * The queue holds the jobs of the records that come next (pointer-job.ts). A record beyond that waits in `unsynced` alone, and gets its job when few are
- * left, or when the order of service chooses it. So a backlog of a million needs no million jobs.
+ * The queue holds the jobs of the records that come next (pointer-job.ts). Other records wait in `unsynced`
+ * alone. One of them gets its job when few are left, or when the order of service chooses it.
  */
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";

@@ -9,8 +9,8 @@ const WEEKS = 2;
 export const SEEN_TTL_S = WEEKS * WEEK_S + 86_400;
 
 /**
- * Most events in a bucket; there are 1024 a week (lua/seen-place.lua), so this is about 500,000 a day. Of
- * more, only the event order recognises one that comes again.
+ * Most events in a bucket; there are 1024 a week (lua/seen-place.lua), so this is about 500,000 a day. Events
+ * beyond that are not remembered: a repeated one is recognised by its order alone.
  */
 export const SEEN_MAX_PER_BUCKET = 3500;
 

@@ -1,5 +1,4 @@
 /** The history of a change that waits, while it has one step: it lies in the staged hash. */
-import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { BulkChanges } from "../../../src/state/bulk-changes.ts";
@@ -11,7 +10,8 @@ import { Sealing } from "../../../src/state/sealing.ts";
 import { SettledLately } from "../../../src/state/settled-lately.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
-import type { NotedEvent, RunStep } from "../../../src/sync/step.ts";
+import type { RunStep } from "../../../src/sync/step.ts";
+import { notedEventOf } from "../../support/noted-event.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const DAY_MS = 86_400_000;
@@ -31,18 +31,7 @@ beforeEach(() => {
   staged = new StagedStates(redis, keys, SEALING, { history });
 });
 
-const eventOf = (more: Partial<NotedEvent> = {}): NotedEvent => ({
-  source: "/crm/acme",
-  id: randomUUID(),
-  type: "updated",
-  subject: "contact/4711",
-  time: Date.now(),
-  warnings: [],
-  redriven: false,
-  ...more,
-});
-
-const FIRST = eventOf({ warnings: ["phone:invalid"] });
+const FIRST = notedEventOf({ warnings: ["phone:invalid"] });
 
 const change = (order: string, more: Partial<StateToStage> = {}): StateToStage => ({
   crmCode: CODE,
@@ -163,7 +152,7 @@ test("what a program that does not know of it has noted comes after it", async (
 });
 
 test("a step that is too long for the staged hash has a key", async () => {
-  const long = eventOf({ subject: `contact/${"4711".repeat(60)}` });
+  const long = notedEventOf({ subject: `contact/${"4711".repeat(60)}` });
   await staged.stage(change("1", { noted: { event: long, ignored: undefined } }));
   expect(await held()).toEqual([]);
   expect(await hasOwnKey()).toBe(true);

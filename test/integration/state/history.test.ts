@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { History } from "../../../src/state/history.ts";
@@ -7,6 +6,7 @@ import { Sealing } from "../../../src/state/sealing.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import type { EventStep, NotedEvent, RunStep } from "../../../src/sync/step.ts";
+import { notedEventOf } from "../../support/noted-event.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -20,17 +20,6 @@ beforeEach(() => {
   keys = keysOf(uniquePrefix());
   history = new History(redis, keys, 30);
   staged = new StagedStates(redis, keys, new Sealing([]), { history });
-});
-
-const eventOf = (more: Partial<NotedEvent> = {}): NotedEvent => ({
-  source: "/crm/acme",
-  id: randomUUID(),
-  type: "updated",
-  subject: "contact/4711",
-  time: Date.now(),
-  warnings: [],
-  redriven: false,
-  ...more,
 });
 
 const ignored = (event: NotedEvent): EventStep => ({
@@ -69,10 +58,13 @@ const RUN: RunStep = {
 const read = async (name: Parameters<History["read"]>[0]) => history.read(name);
 
 test("staging notes the event, its result, and to which crmCode its record led", async () => {
-  const [older, newer] = [eventOf({ warnings: ["phone:invalid"] }), eventOf({ id: "not a uuid" })];
+  const [older, newer] = [
+    notedEventOf({ warnings: ["phone:invalid"] }),
+    notedEventOf({ id: "not a uuid" }),
+  ];
   await staged.stage(change("2", older));
   await staged.stage(change("3", newer));
-  await staged.stage(change("1", eventOf({ subject: "lead/1", source: "/crm/other" })));
+  await staged.stage(change("1", notedEventOf({ subject: "lead/1", source: "/crm/other" })));
   expect(await read({ crmCode: "c-4711" })).toMatchObject([
     { kind: "event", result: "staged", coalesced: false, event: older, times: 1 },
     { kind: "event", result: "staged", coalesced: true, event: newer },
@@ -84,14 +76,14 @@ test("staging notes the event, its result, and to which crmCode its record led",
 });
 
 test("a crmCode that is the record's own id is known by the history of the relation", async () => {
-  const own = { ...change("1", eventOf()), crmCode: "4711" };
+  const own = { ...change("1", notedEventOf()), crmCode: "4711" };
   await staged.stage(own);
   expect(await redis.exists(keys.historyCodes("contact/4711"))).toBe(0);
   expect(await history.codesOf("contact/4711")).toEqual(["4711"]);
   expect(await history.codesOf("lead/4711")).toEqual([]);
-  await staged.stage(change("2", eventOf()));
+  await staged.stage(change("2", notedEventOf()));
   expect(await history.codesOf("contact/4711")).toEqual(["c-4711", "4711"]);
-  await staged.stage({ ...change("3", eventOf()), crmCode: "4711" });
+  await staged.stage({ ...change("3", notedEventOf()), crmCode: "4711" });
   expect(await history.codesOf("contact/4711")).toEqual(["4711", "c-4711"]);
 });
 
@@ -107,7 +99,7 @@ test("a step that repeats is one step, counted", async () => {
 
 test("the newest 20 steps are kept, with their origin, in about a kilobyte, and expire", async () => {
   const name = { crmCode: "c-4711" };
-  const events = Array.from({ length: 50 }, () => eventOf());
+  const events = Array.from({ length: 50 }, () => notedEventOf());
   for (const [n, event] of events.entries()) {
     await staged.stage(change(String(n).padStart(3, "0"), event));
   }
@@ -132,14 +124,14 @@ test("steps that are too old go with the next one", async () => {
   const key = keys.history("subject", "contact/4711");
   const old = (Date.now() - 31 * 86_400_000).toString(16);
   await redis.set(key, `O/crm/old\tcontact/1\nA${old}\tdead.drop\n`);
-  history.note(name, ignored(eventOf()));
+  history.note(name, ignored(notedEventOf()));
   expect(await read(name)).toMatchObject([{ kind: "event", result: "ignored", ignored: "when" }]);
 });
 
 test("texts of others do not break a line, and a long one does not push all others out", async () => {
   const name = { subject: "contact/4711" };
-  history.note(name, ignored(eventOf({ id: "a\tb\nc", source: "s\n\tO" })));
-  history.note(name, ignored(eventOf({ id: "x".repeat(500) })));
+  history.note(name, ignored(notedEventOf({ id: "a\tb\nc", source: "s\n\tO" })));
+  history.note(name, ignored(notedEventOf({ id: "x".repeat(500) })));
   const steps = await read(name);
   expect(steps).toMatchObject([
     { event: { id: "a b c", source: "s  O", subject: "contact/4711" } },
@@ -151,9 +143,9 @@ test("a history that cannot be written fails no change", async () => {
   await redis.sadd(keys.history("crmCode", "c-4711"), "of another type");
   await redis.sadd(keys.historyCodes("contact/4711"), "of another type");
   await redis.set(keys.history("crmCode", "c-1"), "\n?\nO\nEzz\n");
-  await staged.stage({ ...change("1", eventOf()), crmCode: "c-1" });
+  await staged.stage({ ...change("1", notedEventOf()), crmCode: "c-1" });
   expect(await read({ crmCode: "c-1" })).toMatchObject([{ result: "staged" }]);
-  expect(await staged.stage(change("1", eventOf()))).toMatchObject({ result: "staged" });
+  expect(await staged.stage(change("1", notedEventOf()))).toMatchObject({ result: "staged" });
   const taken = await staged.take("c-4711", "me", 1000);
   if (taken.kind !== "taken") throw new Error("not taken");
   expect(await staged.settle(taken.state, { row: "before", finished: true }, RUN)).toBe("settled");
@@ -165,7 +157,7 @@ test("nothing is kept with HISTORY_DAYS=0, nor while Redis is nearly full", asyn
   await off.keepSince(Date.now());
   expect(await off.since(Date.now())).toBeUndefined();
   history.leaveOut(true);
-  await staged.stage(change("1", eventOf()));
+  await staged.stage(change("1", notedEventOf()));
   expect(await read({ crmCode: "c-4711" })).toEqual([]);
   // What is left out is admitted: the history begins anew.
   await history.keepSince(5000);

@@ -1,0 +1,14 @@
+import { randomUUID } from "node:crypto";
+import type { NotedEvent } from "../../src/sync/step.ts";
+
+/** An event as a step of a history names it. */
+export const notedEventOf = (more: Partial<NotedEvent> = {}): NotedEvent => ({
+  source: "/crm/acme",
+  id: randomUUID(),
+  type: "updated",
+  subject: "contact/4711",
+  time: Date.now(),
+  warnings: [],
+  redriven: false,
+  ...more,
+});
