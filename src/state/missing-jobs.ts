@@ -21,8 +21,8 @@ const REFILL_LOOKS = 10_000;
  */
 const REFILL_PAUSE_MS = 5000;
 
-/** Records in one script call. */
-const RESTORED_AT_ONCE = 100;
+/** Records in one script call: to add a job takes up to 70 µs. */
+const RESTORED_AT_ONCE = 50;
 
 export class MissingJobs {
   readonly #redis: Redis;
