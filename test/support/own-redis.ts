@@ -32,16 +32,32 @@ const SETTINGS = {
   "repl-diskless-sync-delay": "0",
 };
 
+type Settings = Readonly<Record<string, string>>;
+type Wrap = (command: string, dir: string) => string | Promise<string>;
+
+/** Another test's server may take the port that was free a moment ago. */
+const PORTS_TRIED = 3;
+
 /**
  * @param settings lines of redis.conf by name; they override the ones above
  * @param wrapped makes the command that is run, with what it needs, in the folder of the server
  * @throws NoRedisServer when the machine has none and none can be installed
  */
 export async function ownRedis(
-  settings: Readonly<Record<string, string>> = {},
-  wrapped: (command: string, dir: string) => string | Promise<string> = (command) => command,
+  settings: Settings = {},
+  wrapped: Wrap = (command) => command,
 ): Promise<OwnRedis> {
-  const found = await findRedisServer();
+  const command = await findRedisServer();
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await startOwn(command, settings, wrapped);
+    } catch (error) {
+      if (tried === PORTS_TRIED) throw error;
+    }
+  }
+}
+
+async function startOwn(found: string, settings: Settings, wrapped: Wrap): Promise<OwnRedis> {
   const port = await freePort();
   if (port === undefined) throw new Error("No loopback port is free for redis-server.");
   const dir = await tempDir();
@@ -64,7 +80,6 @@ export async function ownRedis(
   const killNow = () => send("SIGKILL");
   process.once("exit", killNow);
 
-  /** Another test's server may listen on the port that was free a moment ago. */
   async function answers(): Promise<boolean> {
     const pid = Number(/^process_id:(\d+)/m.exec(await client.info("server"))?.[1]);
     if (pid !== server?.pid) throw new Error(`Process ${pid} answers, not this test's server.`);
@@ -73,7 +88,10 @@ export async function ownRedis(
 
   async function start(): Promise<void> {
     server = spawnRedis(command, dir.path);
-    await waitFor(answers, { what: `redis-server is up on port ${port}` });
+    const ended = server.ended.then((how) => {
+      throw new Error(`redis-server on port ${port} has ended: ${how}`);
+    });
+    await Promise.race([waitFor(answers, { what: `redis-server is up on port ${port}` }), ended]);
   }
 
   async function kill(): Promise<void> {
@@ -83,7 +101,19 @@ export async function ownRedis(
     await ended;
   }
 
-  await start();
+  async function close(): Promise<void> {
+    client.disconnect();
+    await kill();
+    process.off("exit", killNow);
+    await dir[Symbol.asyncDispose]();
+  }
+
+  try {
+    await start();
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     url,
     client,
@@ -91,11 +121,6 @@ export async function ownRedis(
     start,
     kill,
     signal: send,
-    async [Symbol.asyncDispose]() {
-      client.disconnect();
-      await kill();
-      process.off("exit", killNow);
-      await dir[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: close,
   };
 }
