@@ -23,11 +23,9 @@ export async function expediteStaged(
   { pointers }: Pick<Runtime, "pointers">,
   records: readonly Accepted[],
 ): Promise<void> {
-  await Promise.all(
-    records.map(async ({ crmCode, expedite }) => {
-      if (expedite && crmCode !== undefined) await pointers.expedite(crmCode);
-    }),
-  );
+  for (const { crmCode, expedite } of records) {
+    if (expedite && crmCode !== undefined) await pointers.expedite(crmCode);
+  }
 }
 
 /** @param source bounded name of the event's source. */
@@ -49,11 +47,11 @@ export function reportAccepted(
     case "held":
       runtime.metrics.countPassed("intake");
       if (coalesced) return;
-      runtime.tracing.note({
+      runtime.tracing.note(() => ({
         "crmsync.outcome": "staged",
         "crmsync.lane": lane,
         "crmsync.record": crmCode && hashOf(crmCode),
-      });
+      }));
       return;
     case "unchanged":
     case "nothing_to_terminate": {

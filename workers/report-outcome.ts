@@ -41,13 +41,13 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   }
   const freshness = happenedAt && Math.max(0, (Date.now() - happenedAt) / 1000);
   if (freshness !== undefined && lane !== undefined) metrics.observeFreshness(lane, freshness);
-  tracing.note({
+  tracing.note(() => ({
     "crmsync.outcome": outcome,
     "crmsync.reason": reason,
     "crmsync.lane": lane,
     "crmsync.record": crmCode && hashOf(crmCode),
     "crmsync.tries": tries,
-  });
+  }));
   if (UNLOGGED.has(outcome)) return;
   log.info(
     {

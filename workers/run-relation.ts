@@ -244,13 +244,13 @@ function reportUnfinished(
 ): void {
   const { crmCode, lane, tries } = state;
   const { log, recordName, tracing } = runtime;
-  tracing.note({
+  tracing.note(() => ({
     "crmsync.outcome": outcome ?? "requeued",
     "crmsync.reason": reason,
     "crmsync.lane": lane,
     "crmsync.record": hashOf(crmCode),
     "crmsync.tries": tries,
-  });
+  }));
   if (outcome === "unavailable") return reportRetry(runtime, state, reason ?? "other", status);
   log.debug({ record: recordName(crmCode), outcome, reason, lane, tries }, "change.requeued");
 }

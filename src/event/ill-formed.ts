@@ -9,15 +9,19 @@ const MAX_PATH = 100;
  * @param value nested not too deep for recursion.
  * @returns where the first one is, for instance `data.record.lastName`; undefined if there is none.
  */
-export function findIllFormed(value: unknown, path = ""): string | undefined {
-  if (typeof value === "string") return value.isWellFormed() ? undefined : shorten(path);
+export function findIllFormed(value: unknown): string | undefined {
+  const path = pathToIllFormed(value);
+  return path === undefined ? undefined : shorten(path.replace(/^\./, ""));
+}
+
+/** Nearly every value is well-formed: a path is made on the way back from what is not. */
+function pathToIllFormed(value: unknown): string | undefined {
+  if (typeof value === "string") return value.isWellFormed() ? undefined : "";
   if (typeof value !== "object" || value === null) return undefined;
-  const isList = Array.isArray(value);
-  for (const [key, inner] of Object.entries(value)) {
-    const place = isList ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`;
-    if (!key.isWellFormed()) return shorten(place);
-    const found = findIllFormed(inner, place);
-    if (found !== undefined) return found;
+  const fields = value as Readonly<Record<string, unknown>>;
+  for (const key in fields) {
+    const path = key.isWellFormed() ? pathToIllFormed(fields[key]) : "";
+    if (path !== undefined) return `${Array.isArray(value) ? `[${key}]` : `.${key}`}${path}`;
   }
   return undefined;
 }

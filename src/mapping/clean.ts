@@ -11,7 +11,11 @@ const INVISIBLE =
   // oxlint-disable-next-line no-control-regex -- the expression removes control characters
   /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
 
+/** Printable ASCII without blanks around it: there is nothing to clean. */
+const CLEAN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+
 export function cleanText(text: string): string {
+  if (CLEAN.test(text)) return text;
   return text
     .toWellFormed()
     .replace(INVISIBLE, "")

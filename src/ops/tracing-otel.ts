@@ -85,7 +85,8 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
     past(name, from, until) {
       begin(name, SpanKind.INTERNAL, context.active(), from).end(new Date(Math.max(from, until)));
     },
-    note(note) {
+    note(noteOf) {
+      const note = noteOf();
       const known = Object.entries(note).filter(([, value]) => value !== undefined);
       const span = trace.getActiveSpan()?.setAttributes(Object.fromEntries(known));
       const { "crmsync.outcome": outcome, "crmsync.reason": reason } = note;

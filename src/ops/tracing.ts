@@ -56,8 +56,8 @@ export interface Tracing {
   span<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T>;
   /** Adds a finished child span to the active span; times in ms since the epoch. */
   past(name: string, from: number, until: number): void;
-  /** Sets attributes of the active span, and its status if its change has failed. */
-  note(note: Note): void;
+  /** Sets attributes of the active span, and its status if its change has failed. Without a span, none are made. */
+  note(noteOf: () => Note): void;
   /**
    * Starts the span of a received HTTP request and calls `next` inside it.
    * @returns ends the span, with the status of the response.

@@ -3,8 +3,8 @@
  * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
-import { hash } from "node:crypto";
 import type { Lane } from "../sync/lane.ts";
+import { digestOf, digestOfRecord } from "./digest.ts";
 
 export interface Keys {
   /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
@@ -164,7 +164,7 @@ export function keysOf(prefix: string): Keys {
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
     ledgerForgotten: `${prefix}:ledger:forgotten`,
-    erased: (crmCode) => `${prefix}:erased:${hashOf(crmCode)}`,
+    erased: (crmCode) => `${prefix}:erased:${cut(digestOfRecord(crmCode))}`,
     clock: `${hashTagOf(prefix)}:clock`,
     age: `${prefix}:age`,
     stateVersion: `${prefix}:state-version`,
@@ -220,8 +220,11 @@ export function keysOf(prefix: string): Keys {
     reconcileOwner: `${prefix}:reconciliation:run:owner`,
     reconcileFolders: `${prefix}:reconciliation:folders`,
     reconcileNewest: `${prefix}:reconciliation:newest`,
-    history: (of, name) => `${prefix}:history:${of === "crmCode" ? "c" : "s"}:${hashOf(name)}`,
-    historyCodes: (subject) => `${prefix}:history:codes:${hashOf(subject)}`,
+    history: (of, name) =>
+      of === "crmCode"
+        ? `${prefix}:history:c:${cut(digestOfRecord(name))}`
+        : `${prefix}:history:s:${cut(digestOf(name))}`,
+    historyCodes: (subject) => `${prefix}:history:codes:${cut(digestOf(subject))}`,
     historySince: `${prefix}:history:since`,
     notify: `${prefix}:notify`,
     notifyQueue: `${prefix}:notify:queue`,
@@ -232,8 +235,8 @@ export function keysOf(prefix: string): Keys {
   };
 }
 
-/** Names a record so that its crmCode cannot be read from it. */
-const hashOf = (crmCode: string): string => hash("sha256", crmCode, "base64url").slice(0, 22);
+/** 132 bits. */
+const cut = (digest: string): string => digest.slice(0, 22);
 
 /** Tenants of one hash tag share one clock, because their scripts know no more than their keys. */
 const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

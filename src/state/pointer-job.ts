@@ -1,6 +1,6 @@
 /** What a pointer job is in BullMQ's terms: its id, its priority, its place among the others. */
-import { hash } from "node:crypto";
 import type { Queue } from "bullmq";
+import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /**
@@ -62,5 +62,5 @@ export const stepOf = (queue: Pick<Queue, "toKey">, keys: Keys): PointerStep => 
  * sweep gives the second record its job when that of the first has ended.
  */
 export function pointerId(crmCode: string): string {
-  return `r${hash("sha256", crmCode, "base64url").slice(0, HASH_LENGTH)}`;
+  return `r${digestOfRecord(crmCode).slice(0, HASH_LENGTH)}`;
 }

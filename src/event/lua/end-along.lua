@@ -17,7 +17,8 @@ for i = 3, #ARGV do
     or (once and redis.call('EXISTS', prefix .. 'dn:' .. once) == 1) then
     left[#left + 1] = id
   else
-    redis.call('LREM', KEYS[1], 1, id)
+    -- The oldest are last.
+    redis.call('LREM', KEYS[1], -1, id)
     -- One with an expiry is for a time, not for as long as its job is there.
     if once and redis.call('GET', onceKey) == id and redis.call('PTTL', onceKey) == -1 then
       redis.call('DEL', onceKey)

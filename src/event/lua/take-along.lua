@@ -19,12 +19,12 @@ while #taken < most and bytes < mostBytes do
   if not id then break end
   local key = prefix .. id
   local job = redis.call('HMGET', key, 'name', 'data', 'opts', 'timestamp',
-    'atm', 'stc', 'defa', 'progress', 'parent', 'parentKey', 'rjk')
+    'atm', 'stc', 'defa', 'progress', 'parent', 'parentKey', 'rjk', 'ats')
   -- One that has waited for another try was started before; one whose worker died has `stc`.
-  local starts = redis.call('HGET', key, 'ats') or '0'
+  local starts = job[12] or '0'
   local isPlain = #starts < 10 and string.match(starts, '^%d+$') ~= nil
-  for i, value in ipairs(job) do
-    if (i <= PLAIN) ~= (value ~= false) then isPlain = false end
+  for i = 1, 11 do
+    if (i <= PLAIN) ~= (job[i] ~= false) then isPlain = false end
   end
   if not isPlain then
     redis.call('LMOVE', KEYS[2], KEYS[1], 'LEFT', 'RIGHT')

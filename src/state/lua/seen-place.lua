@@ -5,5 +5,5 @@
 local function seenPlace(eventKey)
   local digest = redis.sha1hex(eventKey)
   local bucket = tonumber(string.sub(digest, 1, 8), 16) % 1024
-  return ':' .. bucket, string.format('%.0f', tonumber(string.sub(digest, 9, 20), 16))
+  return ':' .. bucket, string.format('%d', tonumber(string.sub(digest, 9, 20), 16))
 end

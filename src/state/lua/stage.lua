@@ -56,6 +56,23 @@ local RESULT_CODES = {
 local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[9]),
   tonumber(ARGV[10])) or {}
 
+-- What is the same for all states is asked once: a call from Lua costs more than most commands.
+-- Nothing below makes a dead letter, warms the ledger or forgets it.
+local stateCount = (#ARGV - SHARED_ARGS) / ARGS_EACH
+local isWarm = redis.call('HGET', KEYS[2], 'state') == 'done'
+local hasLetters = redis.call('EXISTS', KEYS[6]) == 1
+local isForgetting = redis.call('EXISTS', KEYS[25]) == 1
+local keepsAreKnown = false
+local arrival = string.format('%d', now)
+
+-- A number that no other state has.
+local version = nil
+local function nextVersion()
+  version = version or redis.call('INCRBY', KEYS[3], stateCount) - stateCount
+  version = version + 1
+  return string.format('%d', version)
+end
+
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk  7 dead-letters
 --       8 erased  9 terminations:held  10 kept-fields  11 history  12 history:codes
 --       13 verify  14 ledger:forgotten
@@ -64,9 +81,9 @@ local function stage(KEYS, ARGV)
   local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
   local heldList, keptFields, history, historyCodes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-  local function finish(result, coalesced, expedite, needsJob, isNew)
-    local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[17]
-    if not isNew or not holdStep(KEYS[1], history, ARGV[15], ARGV[16], body) then
+  local function finish(result, coalesced, expedite, needsJob, isNoted)
+    if not isNoted then
+      local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[17]
       moveHistory(KEYS[1], history, ARGV[15])
       noteStep(history, ARGV[15], ARGV[16], 'E', '', body)
     end
@@ -75,7 +92,10 @@ local function stage(KEYS, ARGV)
   end
 
   -- The worker that takes the state must know what to keep, also after Redis has lost everything.
-  if ARGV[14] ~= '' then redis.call('SET', keptFields, ARGV[14], 'NX') end
+  if ARGV[14] ~= '' and not keepsAreKnown then
+    redis.call('SET', keptFields, ARGV[14], 'NX')
+    keepsAreKnown = true
+  end
 
 --- @include "staged-fields.lua"
 --- @include "staged-pieces.lua"
@@ -89,7 +109,7 @@ local function stage(KEYS, ARGV)
     row.w, row.wf, row.ws = erased.w, erased.wf, erased.ws
   end
   -- The ledger is being forgotten: what was settled stays the newest (keep-watermarks.lua).
-  local forgotten = not (row and row.w) and redis.call('HGET', KEYS[14], crmCode)
+  local forgotten = isForgetting and not (row and row.w) and redis.call('HGET', KEYS[14], crmCode)
   if forgotten then
     forgotten = cjson.decode(forgotten)
     row = row or { e = -1, s = forgotten.s }
@@ -128,7 +148,10 @@ local function stage(KEYS, ARGV)
     redis.call('DEL', KEYS[8])
   end
 
-  local deadLetter, ofEvent = unpack(redis.call('HMGET', KEYS[7], ARGV[11], 'e:' .. eventKey))
+  local deadLetter, ofEvent = false, false
+  if hasLetters then
+    deadLetter, ofEvent = unpack(redis.call('HMGET', KEYS[7], ARGV[11], 'e:' .. eventKey))
+  end
   local dead = deadLetter and cjson.decode(deadLetter) or nil
   local function dropLetter()
     redis.call('HDEL', KEYS[7], ARGV[11])
@@ -171,8 +194,7 @@ local function stage(KEYS, ARGV)
   end
 
   -- A state that the ledger proves needs no request, however long the quota is exhausted.
-  local absent = (row and row.e == 0) or
-    (not row and redis.call('HGET', KEYS[3], 'state') == 'done')
+  local absent = (row and row.e == 0) or (not row and isWarm)
   local known = (row and row.e ~= -1 and not row.u) or (not row and absent)
   -- While a request is under way (tv), or an earlier one may still take effect (lt, or the mark of
   -- an earlier state), what is proven must be verified later: take.
@@ -223,25 +245,25 @@ local function stage(KEYS, ARGV)
   local newLane = (s.v and s.l == 'live') and 'live' or lane
   local promoted = s.v and s.l == 'bulk' and newLane == 'live'
   local expedite = promoted or s.n
-  local version = redis.call('INCR', KEYS[4])
-  local fields = { 'v', version, 'fp', fingerprint, 'k', variant ~= '' and variant or (s.k or ''),
+  local number = nextVersion()
+  local fields = { 'v', number, 'fp', fingerprint, 'k', variant ~= '' and variant or (s.k or ''),
     'o', shortOrder(order), 't', time }
   local gone = { 'n', 'n0', 'h', 'b', 'c', 'd' }
-  -- A field goes that says what is understood without it.
-  local function put(name, value, understood)
-    if value == understood then
-      gone[#gone + 1] = name
-    else
+  -- A field without a value says what is understood: it goes.
+  local function put(name, value)
+    if value then
       fields[#fields + 1] = name
       fields[#fields + 1] = value
+    else
+      gone[#gone + 1] = name
     end
   end
-  put('st', status, 'mapped')
-  put('l', newLane, 'live')
-  put('t0', s.t0 or time, time)
-  put('ek', newLane == 'bulk' and eventKeys or '', '')
-  put('of', shortOrder(fieldsOrder), shortOrder(order))
-  put('oe', shortOrder(eventOrder), shortOrder(order))
+  put('st', status ~= 'mapped' and status)
+  put('l', newLane ~= 'live' and newLane)
+  put('t0', s.t0 ~= time and s.t0)
+  put('ek', newLane == 'bulk' and eventKeys ~= '' and eventKeys)
+  put('of', fieldsOrder ~= order and shortOrder(fieldsOrder))
+  put('oe', eventOrder ~= order and shortOrder(eventOrder))
   local forPerson = s.v and s.hv == s.v
   local needsJob = 0
   if (not pending or forPerson) and ARGV[18] ~= '' then
@@ -249,22 +271,26 @@ local function stage(KEYS, ARGV)
     room[newLane] = room[newLane] - 1
   end
   -- The job that is added later gets its trace from here.
-  put('tr', (taken or s.tr or needsJob == 2) and ARGV[20] or '', '')
+  put('tr', (taken or s.tr or needsJob == 2) and ARGV[20] ~= '' and ARGV[20])
   if payload ~= '' then gone[#gone + 1] = 'pf' end
   addPieces(fields, 'p', held)
   addPieces(fields, 'ev', event)
+  if taken and not s.t1 then
+    for _, value in ipairs({ 't1', time, 'a1', arrival }) do fields[#fields + 1] = value end
+  end
+  local isKnown = #flat > 0
+  local isNoted = not isKnown and
+    addHeldStep(fields, history, ARGV[15], ARGV[16], RESULT_CODES.staged .. ARGV[17])
   redis.call('HSET', KEYS[1], unpack(fields))
   -- Of a record for which nothing was there, nothing is to be removed.
-  local isKnown = #flat > 0
   if isKnown then
     redis.call('HDEL', KEYS[1], unpack(gone))
     redis.call('PERSIST', KEYS[1])
   end
-  if taken and not s.t1 then redis.call('HSET', KEYS[1], 't1', time, 'a1', now) end
   -- A termination that replaces another one is held, or approved, as that was.
   if s.ok and status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
   if forPerson and status == 'terminated' then
-    redis.call('HSET', KEYS[1], 'hv', version)
+    redis.call('HSET', KEYS[1], 'hv', number)
     return finish('held', true)
   end
   if s.hv then redis.call('HDEL', KEYS[1], 'hv') end
@@ -273,21 +299,23 @@ local function stage(KEYS, ARGV)
   local since = isKnown and
     (redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode))
   if promoted then redis.call('ZREM', KEYS[6], crmCode) end
-  redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or now, crmCode)
-  return finish('staged', pending, expedite, needsJob, not isKnown)
+  redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or arrival, crmCode)
+  return finish('staged', pending, expedite, needsJob, isNoted)
 end
 
 -- Of the states' event keys, those that were seen before; then also those of this call.
-local seen, results, fresh = {}, {}, {}
+local seen, places, results, fresh = {}, {}, {}, {}
 for i = SHARED_ARGS + 2, #ARGV, ARGS_EACH do
-  local bucket, member = seenPlace(ARGV[i])
-  if ARGV[i] ~= '' then
-    seen[ARGV[i]] = redis.call('SISMEMBER', KEYS[9] .. bucket, member) == 1 or
+  local eventKey = ARGV[i]
+  if eventKey ~= '' and not places[eventKey] then
+    local bucket, member = seenPlace(eventKey)
+    places[eventKey] = { bucket, member }
+    seen[eventKey] = redis.call('SISMEMBER', KEYS[9] .. bucket, member) == 1 or
       redis.call('SISMEMBER', KEYS[10] .. bucket, member) == 1
   end
 end
 
-for n = 1, (#ARGV - SHARED_ARGS) / ARGS_EACH do
+for n = 1, stateCount do
   local firstKey = SHARED_KEYS + (n - 1) * KEYS_EACH
   local firstArg = SHARED_ARGS + (n - 1) * ARGS_EACH
   local eventKey = ARGV[firstArg + 2]
@@ -335,7 +363,7 @@ end
 
 -- Past the limit, only the event order recognises a repeated event.
 for _, eventKey in ipairs(fresh) do
-  local bucket, member = seenPlace(eventKey)
+  local bucket, member = unpack(places[eventKey])
   local size = redis.call('SCARD', KEYS[9] .. bucket)
   if size < tonumber(ARGV[2]) then redis.call('SADD', KEYS[9] .. bucket, member) end
   if size == 0 then redis.call('EXPIRE', KEYS[9] .. bucket, ARGV[1]) end

@@ -114,7 +114,7 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
     version: "test",
     log: createLog("silent"),
     mapping: await loadMapping(mapping),
-    tracing: { ...NO_TRACING, note: (note) => outcomes.push(note["crmsync.outcome"]) },
+    tracing: { ...NO_TRACING, note: (noteOf) => outcomes.push(noteOf()["crmsync.outcome"]) },
   });
   closing.push(() => runtime.close());
   const rows = row === undefined ? [] : [[expected.crmCode ?? "1", row] as const];
