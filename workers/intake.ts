@@ -19,7 +19,9 @@ import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events processed at once in one process with traces; each waits mostly for Redis. */
 const CONCURRENCY = 50;
-const MANY_IN_FLIGHT = CONCURRENCY / 2;
+
+/** From so many on, a flood is under way. */
+const MANY_IN_FLIGHT = CONCURRENCY / 4;
 
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;

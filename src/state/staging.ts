@@ -2,7 +2,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
-import { textOfKeeps } from "../sync/keeps.ts";
+import { textOfKeeps, type Keeps } from "../sync/keeps.ts";
 import { LANES } from "../sync/lane.ts";
 import type { StageResult, StateToStage } from "../sync/staged-state.ts";
 import type { History } from "./history.ts";
@@ -44,6 +44,7 @@ interface Call {
   readonly keys: readonly string[];
   readonly args: readonly (string | number | Buffer)[];
   readonly bytes: number;
+  readonly keeps: Keeps | undefined;
 }
 
 export class Staging {
@@ -87,6 +88,7 @@ export class Staging {
   #run(batch: readonly Call[]): Promise<Reply[]> {
     const keys = this.#keys;
     const same = this.#sameStep;
+    const keeps = batch.find((call) => call.keeps !== undefined)?.keeps;
     return this.#stage(
       [
         keys.ledger,
@@ -109,6 +111,7 @@ export class Staging {
         SEEN_TTL_S,
         SEEN_MAX_PER_BUCKET,
         ...(same === undefined ? NO_ARGS : argsOf(same)),
+        keeps === undefined ? "" : textOfKeeps(keeps),
         ...batch.flatMap((call) => call.args),
       ],
     );
@@ -137,13 +140,13 @@ export class Staging {
         deadLetterId(crmCode),
         fieldsArgument(state),
         state.eventOrder ?? "",
-        state.keeps === undefined ? "" : textOfKeeps(state.keeps),
         ...noted.args,
         state.job === "later" ? "" : (this.#sameStep?.pointers.idOf(crmCode) ?? ""),
         this.#sameStep?.demand.slotOf(crmCode) ?? "",
         state.trace ?? "",
       ],
       bytes: p.length + ev.length,
+      keeps: state.keeps,
     };
   }
 }

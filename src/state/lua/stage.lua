@@ -13,6 +13,7 @@
 --       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
 --       7 sliceMs  8 hourMs  9 most live jobs that wait
 --       10 so many bulk records have their jobs at once
+--       11 the mapping's kept fields, written if Redis does not know any ('': not)
 --       and for each state:
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
 --       6 status  7 variant  8 lane  9 time, ms  10 event ('': packed into the payload)
@@ -20,10 +21,9 @@
 --       12 order of the event that the payload is from ('': this one; '-': none, it was fetched);
 --          without a payload '+' if the event brought a record, which was not usable
 --       13 order of `event` ('': this one)
---       14 the mapping's kept fields, written if Redis does not know any ('': not)
---       15 for how long history is kept, ms ('': not)  16 origin, and 17 rest of its step
---       18 id of the record's job ('': it is added later)
---       19 slot of the record  20 trace of its job ('': none)
+--       14 for how long history is kept, ms ('': not)  15 origin, and 16 rest of its step
+--       17 id of the record's job ('': it is added later)
+--       18 slot of the record  19 trace of its job ('': none)
 -- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 }, or
 -- { 'error', why it could not be staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
@@ -46,8 +46,8 @@
 --- @include "add-job.lua"
 --- @include "room-for-jobs.lua"
 --- @include "../../quota/lua/count-changes.lua"
-local SHARED_KEYS, SHARED_ARGS = 25, 10
-local KEYS_EACH, ARGS_EACH = 4, 20
+local SHARED_KEYS, SHARED_ARGS = 25, 11
+local KEYS_EACH, ARGS_EACH = 4, 19
 local RESULT_CODES = {
   staged = 's', held = 'h', unchanged = 'u', nothing_to_terminate = 'n', superseded = 'o',
 }
@@ -56,13 +56,15 @@ local RESULT_CODES = {
 local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[9]),
   tonumber(ARGV[10])) or {}
 
+-- The worker that takes a state must know what to keep, also after Redis has lost everything.
+if ARGV[11] ~= '' then redis.call('SET', KEYS[8], ARGV[11], 'NX') end
+
 -- What is the same for all states is asked once: a call from Lua costs more than most commands.
 -- Nothing below makes a dead letter, warms the ledger or forgets it.
 local stateCount = (#ARGV - SHARED_ARGS) / ARGS_EACH
 local isWarm = redis.call('HGET', KEYS[2], 'state') == 'done'
 local hasLetters = redis.call('EXISTS', KEYS[6]) == 1
 local isForgetting = redis.call('EXISTS', KEYS[25]) == 1
-local keepsAreKnown = false
 local arrival = string.format('%d', now)
 
 -- A number that no other state has.
@@ -74,27 +76,21 @@ local function nextVersion()
 end
 
 -- KEYS  1 staged  2 ledger  3 warm-up  4 versions  5 unsynced:live  6 unsynced:bulk  7 dead-letters
---       8 erased  9 terminations:held  10 kept-fields  11 history  12 history:codes
---       13 verify  14 ledger:forgotten
+--       8 erased  9 terminations:held  10 history  11 history:codes
+--       12 verify  13 ledger:forgotten
 -- ARGV  those of the state.
 local function stage(KEYS, ARGV)
   local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-  local heldList, keptFields, history, historyCodes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+  local heldList, history, historyCodes = KEYS[9], KEYS[10], KEYS[11]
   local function finish(result, coalesced, expedite, needsJob, isNoted)
     if not isNoted then
-      local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[17]
-      moveHistory(KEYS[1], history, ARGV[15])
-      noteStep(history, ARGV[15], ARGV[16], 'E', '', body)
+      local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[16]
+      moveHistory(KEYS[1], history, ARGV[14])
+      noteStep(history, ARGV[14], ARGV[15], 'E', '', body)
     end
-    noteCode(historyCodes, ARGV[15], crmCode, ARGV[16])
+    noteCode(historyCodes, ARGV[14], crmCode, ARGV[15])
     return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob or 0 }
-  end
-
-  -- The worker that takes the state must know what to keep, also after Redis has lost everything.
-  if ARGV[14] ~= '' and not keepsAreKnown then
-    redis.call('SET', keptFields, ARGV[14], 'NX')
-    keepsAreKnown = true
   end
 
 --- @include "staged-fields.lua"
@@ -109,7 +105,7 @@ local function stage(KEYS, ARGV)
     row.w, row.wf, row.ws = erased.w, erased.wf, erased.ws
   end
   -- The ledger is being forgotten: what was settled stays the newest (keep-watermarks.lua).
-  local forgotten = isForgetting and not (row and row.w) and redis.call('HGET', KEYS[14], crmCode)
+  local forgotten = isForgetting and not (row and row.w) and redis.call('HGET', KEYS[13], crmCode)
   if forgotten then
     forgotten = cjson.decode(forgotten)
     row = row or { e = -1, s = forgotten.s }
@@ -198,7 +194,7 @@ local function stage(KEYS, ARGV)
   local known = (row and row.e ~= -1 and not row.u) or (not row and absent)
   -- While a request is under way (tv), or an earlier one may still take effect (lt, or the mark of
   -- an earlier state), what is proven must be verified later: take.
-  local certain = known and not s.lt and not s.tv and not redis.call('ZSCORE', KEYS[13], crmCode)
+  local certain = known and not s.lt and not s.tv and not redis.call('ZSCORE', KEYS[12], crmCode)
   local settled = nil
   if certain then
     -- A terminated relation takes newer fields, but not those of the other variant.
@@ -227,7 +223,7 @@ local function stage(KEYS, ARGV)
     if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end
     row.s = now
     redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
-    moveHistory(KEYS[1], history, ARGV[15])
+    moveHistory(KEYS[1], history, ARGV[14])
     redis.call('DEL', KEYS[1])
     redis.call('ZREM', KEYS[5], crmCode)
     redis.call('ZREM', KEYS[6], crmCode)
@@ -266,12 +262,12 @@ local function stage(KEYS, ARGV)
   put('oe', eventOrder ~= order and shortOrder(eventOrder))
   local forPerson = s.v and s.hv == s.v
   local needsJob = 0
-  if (not pending or forPerson) and ARGV[18] ~= '' then
+  if (not pending or forPerson) and ARGV[17] ~= '' then
     needsJob = room[newLane] > 0 and 1 or 2
     room[newLane] = room[newLane] - 1
   end
   -- The job that is added later gets its trace from here.
-  put('tr', (taken or s.tr or needsJob == 2) and ARGV[20] ~= '' and ARGV[20])
+  put('tr', (taken or s.tr or needsJob == 2) and ARGV[19] ~= '' and ARGV[19])
   if payload ~= '' then gone[#gone + 1] = 'pf' end
   addPieces(fields, 'p', held)
   addPieces(fields, 'ev', event)
@@ -280,7 +276,7 @@ local function stage(KEYS, ARGV)
   end
   local isKnown = #flat > 0
   local isNoted = not isKnown and
-    addHeldStep(fields, history, ARGV[15], ARGV[16], RESULT_CODES.staged .. ARGV[17])
+    addHeldStep(fields, history, ARGV[14], ARGV[15], RESULT_CODES.staged .. ARGV[16])
   redis.call('HSET', KEYS[1], unpack(fields))
   -- Of a record for which nothing was there, nothing is to be removed.
   if isKnown then
@@ -324,8 +320,7 @@ for n = 1, stateCount do
   else
     local done, result = pcall(stage, {
       KEYS[firstKey + 1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6],
-      KEYS[firstKey + 2], KEYS[7], KEYS[8], KEYS[firstKey + 3], KEYS[firstKey + 4],
-      KEYS[24], KEYS[25],
+      KEYS[firstKey + 2], KEYS[7], KEYS[firstKey + 3], KEYS[firstKey + 4], KEYS[24], KEYS[25],
     }, { unpack(ARGV, firstArg + 1, firstArg + ARGS_EACH) })
     results[n] = done and result
       or { 'error', type(result) == 'table' and result.err or tostring(result) }
@@ -343,9 +338,9 @@ if queue ~= '' then
   for n, result in ipairs(results) do
     local first = SHARED_ARGS + (n - 1) * ARGS_EACH
     local isLive = ARGV[first + 8] == 'live'
-    if result[1] == 'staged' and ARGV[first + 18] ~= '' then
+    if result[1] == 'staged' and ARGV[first + 17] ~= '' then
       if isLive then
-        changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 19]
+        changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 18]
       end
       if result[4] == 1 then jobs[#jobs + 1] = first end
       if result[4] > 0 then waits, urgent = true, urgent or isLive end
@@ -355,8 +350,8 @@ if queue ~= '' then
   local queueKeys = { unpack(KEYS, 11, 19) }
   for _, first in ipairs(jobs) do
     local isLive = ARGV[first + 8] == 'live'
-    addPointer(queueKeys, queue, ARGV[first + 18], ARGV[first + 1],
-      isLive and ARGV[4] or ARGV[5], ARGV[first + 20])
+    addPointer(queueKeys, queue, ARGV[first + 17], ARGV[first + 1],
+      isLive and ARGV[4] or ARGV[5], ARGV[first + 19])
   end
   if waits then redis.call('PUBLISH', ARGV[6], urgent and 'live' or 'bulk') end
 end
