@@ -6,7 +6,7 @@ import { AlongJobs } from "../src/event/along-jobs.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Jobs that are taken along with one, and what their events may hold together. */
-const JOBS = 24;
+export const MOST_ALONG = 24;
 const BYTES = 256 * 1024;
 
 /** What BullMQ does with the jobs that it has given out; private in its types alone. */
@@ -45,7 +45,7 @@ export function openAlong(
 
   return async () => {
     const token = randomUUID();
-    const jobs = await along.take(token, { lockMs, jobs: JOBS, bytes: BYTES });
+    const jobs = await along.take(token, { lockMs, jobs: MOST_ALONG, bytes: BYTES });
     for (const { id = "" } of jobs) locks.trackJob(id, token, Date.now(), false);
     try {
       const ends = await inTurn(() => Promise.allSettled(jobs.map((job) => handle(job, token))));

@@ -11,7 +11,7 @@ import { checkStalled } from "./check-stalled.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
-import { openAlong } from "./handle-along.ts";
+import { MOST_ALONG, openAlong } from "./handle-along.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
@@ -19,9 +19,7 @@ import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events processed at once in one process with traces; each waits mostly for Redis. */
 const CONCURRENCY = 50;
-
-/** From so many on, a flood is under way. */
-const MANY_IN_FLIGHT = CONCURRENCY / 4;
+const MANY_IN_FLIGHT = CONCURRENCY / 2;
 
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;
@@ -57,6 +55,8 @@ export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   const ports = openPorts(runtime);
   let inFlight = 0;
+  /** More events wait than can be taken along. */
+  let isFlood = false;
 
   /** A job that waits must not lie in Redis as another client has added it. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
@@ -95,14 +95,17 @@ export function startIntake(runtime: Runtime): Intake {
     // While all other places are taken, more events wait.
     const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
     others?.then(
-      // Jobs that are not plain are BullMQ's alone: then it hands out more of them at once.
-      (taken) => (worker.concurrency = taken > 0 ? PLACES : CONCURRENCY),
+      (taken) => {
+        isFlood = taken === MOST_ALONG;
+        // Jobs that are not plain are BullMQ's alone: then it hands out more of them at once.
+        worker.concurrency = taken > 0 ? PLACES : CONCURRENCY;
+      },
       (error: unknown) => worker.emit("error", error as Error),
     );
     try {
       await handleOne(job, token);
     } finally {
-      growYoungGeneration(inFlight > MANY_IN_FLIGHT);
+      growYoungGeneration(isFlood || inFlight > MANY_IN_FLIGHT);
       await others?.catch(() => {});
     }
   }
