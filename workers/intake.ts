@@ -94,6 +94,7 @@ export function startIntake(runtime: Runtime): Intake {
   async function handle(job: Job, token: string | undefined): Promise<void> {
     // While all other places are taken, more events wait.
     const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
+    if (others === undefined) isFlood = false;
     others?.then(
       (taken) => {
         isFlood = taken === MOST_ALONG;
