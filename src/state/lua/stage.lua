@@ -59,7 +59,7 @@ local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], KEYS[5], tonumber(ARGV[4]),
 -- The worker that takes a state must know what to keep, also after Redis has lost everything.
 if ARGV[11] ~= '' then redis.call('SET', KEYS[8], ARGV[11], 'NX') end
 
--- What is the same for all states is asked once: a call from Lua costs more than most commands.
+-- What all states share is read once: calling a command from Lua costs more than most commands do.
 -- Nothing below makes a dead letter, warms the ledger or forgets it.
 local stateCount = (#ARGV - SHARED_ARGS) / ARGS_EACH
 local isWarm = redis.call('HGET', KEYS[2], 'state') == 'done'
