@@ -1,7 +1,7 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
-import { isJobTime, jobFault } from "../src/event/job-fault.ts";
+import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import { growYoungGeneration } from "../src/ops/v8-memory.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue } from "../src/state/sealing.ts";
@@ -126,6 +126,9 @@ export function startIntake(runtime: Runtime): Intake {
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 10_000 },
   });
+  // The options of another client must not keep the job, let it fail in a way of its own, or remove it
+  // when it has failed. BullMQ fails one whose workers died too often without handing it out.
+  worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   worker.on("error", (error) => {
     throttle("intake.error", (suppressed) =>
@@ -147,8 +150,6 @@ export function startIntake(runtime: Runtime): Intake {
 async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Promise<void> {
   runtime.rest.expectChange();
   await runtime.rest.checked();
-  // The options of another client must not keep the job, or let it fail in a way of its own.
-  Object.assign(job.opts, OWN_OPTIONS);
   const fault = jobFault(job);
   if (fault !== undefined || job.attemptsMade !== 0) await runtime.inbox.removeFaults(job);
   if (fault !== undefined) return rejectJob(runtime, job, { reason: "bad_event", rule: fault });
@@ -187,24 +188,34 @@ async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
 /** Only Redis' clock is believed; it is asked for the events whose own time cannot stand alone. */
 async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Arrival> {
   const { clock } = runtime;
-  const number = await arrivalNumber(job, runtime);
+  const countKey = runtime.inbox.queue.toKey("id");
+  const counted = numberIn(job.id);
+  const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
   if (time === undefined) {
-    const sentAt = await clock.arrival(number, job.timestamp);
+    // What is taken late without a number of its own would count as sent after all before it.
+    const sentAt =
+      counted === undefined && isLate(job)
+        ? Math.min(job.timestamp, clock.now())
+        : await clock.arrival(number, countKey, job.timestamp);
     return { at: Math.max(sentAt, clock.now()), sentAt, number };
   }
+  // A time ahead of the clock was limited to the arrival, for newer events: so it is for one that is late.
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
-  const at = isPast ? clock.now() : await clock.arrival(number);
+  const at = isPast && !isLate(job) ? clock.now() : await clock.arrival(number, countKey);
   return { at, sentAt: job.timestamp, number };
 }
 
+/** Whether events that were added later may have been handled before. */
+const isLate = ({ attemptsStarted, opts, priority }: Job): boolean =>
+  attemptsStarted > 1 || priority > 0 || (opts.delay ?? 0) > 0;
+
 /**
- * A number that grows with every event added. BullMQ counts all jobs, also those with an id of
- * their own: for these, the count at the time when they are taken.
+ * The number that BullMQ gave the event: it counts all jobs, also those with an id of their own, which
+ * have none. For these it is the count at the time when they are taken.
  */
-async function arrivalNumber(job: Job, runtime: Runtime): Promise<number> {
-  if (job.id !== undefined && /^\d{1,15}$/.test(job.id)) return Number(job.id);
-  return Number((await runtime.redis.get(runtime.inbox.queue.toKey("id"))) ?? 0);
+function numberIn(id = ""): number | undefined {
+  return /^[1-9]\d{0,14}$/.test(id) ? Number(id) : undefined;
 }
 
 /** Redis errors pass; anything else that is thrown here is a fault of the code. */
@@ -225,8 +236,7 @@ async function rejectJob(
   const value = await eventIn(job, runtime);
   const { source, key } = identityOf(value, `job-${job.id}`);
   const problems = [{ field: "", rule, kind: "an event" }];
-  const at = isJobTime(job.timestamp) ? job.timestamp : Date.now();
-  const arrival = { at, number: Number(job.id) || 0 };
+  const arrival = { at: arrivedAt(job.timestamp, Date.now()), number: numberIn(job.id) ?? 0 };
   await storeDeadLetter(
     runtime,
     createDeadLetter(

@@ -1,5 +1,5 @@
 /** Makes dead letters of the jobs in the inbox that no worker will end. */
-import { isJobTime } from "../src/event/job-fault.ts";
+import { arrivedAt } from "../src/event/job-fault.ts";
 import type { StuckJob } from "../src/event/stuck-jobs.ts";
 import { identityOf } from "../src/sync/accept-event.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
@@ -17,10 +17,11 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
     const rule = fault ?? `could not be processed (${failedReason})`;
     const problems = [{ field: "", rule, kind: "an event" }];
     const event = typeof value === "string" ? value : JSON.stringify(value);
-    const at = isJobTime(timestamp) ? timestamp : Date.now();
+    const now = Date.now();
+    const arrival = { at: arrivedAt(timestamp, now), number: Number(id) || 0 };
     const letter = createDeadLetter(
       { eventKey: key },
-      { reason, problems, source, event, at: Date.now(), arrival: { at, number: Number(id) || 0 } },
+      { reason, problems, source, event, at: now, arrival },
     );
     await storeDeadLetter(runtime, letter);
     reportOutcome(runtime, { outcome: "rejected", reason, problems });

@@ -8,7 +8,14 @@ import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { unreadable } from "./job-fault.ts";
 
-type Taken = [id: string, name: string, data: string, opts: string, timestamp: string];
+type Taken = [
+  id: string,
+  name: string,
+  data: string,
+  opts: string,
+  timestamp: string,
+  starts: number,
+];
 
 export interface AlongLimits {
   readonly lockMs: number;
@@ -51,7 +58,7 @@ export class AlongJobs {
     await Promise.all(others.map((job) => job.moveToCompleted(undefined, token, false)));
   }
 
-  #jobOf([id, name, data, opts, timestamp]: Taken, processedOn: number): Job | undefined {
+  #jobOf([id, name, data, opts, timestamp, starts]: Taken, processedOn: number): Job | undefined {
     if (unreadable({ opts }) !== undefined) return undefined;
     try {
       return Job.fromJSON(
@@ -61,12 +68,12 @@ export class AlongJobs {
           name,
           data,
           // Intake gives every job its own options; nothing of an event is kept once it has ended.
-          opts: { removeOnComplete: true },
+          opts: { removeOnComplete: true, delay: delayIn(opts) },
           timestamp: Number(timestamp),
           processedOn,
           progress: 0,
           attemptsMade: 0,
-          attemptsStarted: 1,
+          attemptsStarted: starts,
           stacktrace: "[]",
           stalledCounter: 0,
           failedReason: "",
@@ -79,4 +86,11 @@ export class AlongJobs {
       return undefined;
     }
   }
+}
+
+/** For how long its sender has delayed it, ms. */
+function delayIn(opts: string): number {
+  return opts.includes('"delay"')
+    ? Number((JSON.parse(opts) as { delay?: unknown }).delay ?? 0)
+    : 0;
 }

@@ -49,6 +49,10 @@ export function jobFault(job: Job): string | undefined {
   return undefined;
 }
 
+/** When a job that cannot be handled counts as arrived, ms: its sender's clock may be ahead. */
+export const arrivedAt = (timestamp: number, now: number): number =>
+  isJobTime(timestamp) ? Math.min(timestamp, now) : now;
+
 /** Whether it can be the time of a job, ms since 1970. */
 export const isJobTime = (at: number): boolean =>
   Number.isInteger(at) && at >= EARLIEST_MS && at <= LATEST_MS;

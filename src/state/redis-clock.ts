@@ -151,12 +151,12 @@ export class RedisClock {
 
   /**
    * When an event arrived, ms, or when it was sent: never later than an event of a higher number.
-   * @param number of its arrival.
+   * @param number of its arrival; `countKey` has the highest one so far.
    * @param sentAt by the clock of its sender, ms.
    */
-  async arrival(number: number, sentAt?: number): Promise<number> {
+  async arrival(number: number, countKey: string, sentAt?: number): Promise<number> {
     const args = [number, sentAt ?? "", ARRIVALS_MAX, ARRIVALS_MS];
-    return this.#arrival([this.#keys.arrivals], args);
+    return this.#arrival([this.#keys.arrivals, countKey], args);
   }
 }
 

@@ -212,13 +212,14 @@ export class StagedStates {
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";
+    const fields = fieldsIn(reply.slice(4));
     try {
       const keeps = keepsIn(kept);
-      const fields = await this.#readFields(crmCode, reply.slice(4));
-      return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...fields } };
+      const read = await this.#readFields(crmCode, fields);
+      return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...read } };
     } catch (error) {
       // It cannot be opened: another process may have the key.
-      await this.#giveBack(crmCode, token);
+      await this.#giveBack(crmCode, token, fields.get("d"));
       throw error;
     }
   }
@@ -253,11 +254,11 @@ export class StagedStates {
     ]);
   }
 
-  /** As if it had not been taken. */
-  async #giveBack(crmCode: string, token: string): Promise<void> {
+  /** As if it had not been taken. @param doubt what an earlier reply left open. */
+  async #giveBack(crmCode: string, token: string, doubt?: Buffer): Promise<void> {
     const { keys, args } = this.#history.ofRun(crmCode, undefined);
-    const nothing = ["", "", "", "", "", this.#verifyAfterMs, "", "", "", "", ...args];
-    const how = [crmCode, token, "before", "", 0, ...nothing];
+    const nothing = ["", "", this.#verifyAfterMs, "", "", "", "", ...args];
+    const how = [crmCode, token, "before", "", 0, "", "", doubt ?? "", ...nothing];
     await this.#settle(this.#settleKeys(crmCode, keys), how);
   }
 
@@ -275,13 +276,11 @@ export class StagedStates {
     ];
   }
 
-  /** @param flat field, value, field, value, … of a staged hash (see lua/staged-fields.lua). */
+  /** @param fields of a staged hash (see lua/staged-fields.lua). */
   async #readFields(
     crmCode: string,
-    flat: readonly Buffer[],
+    fields: Map<string, Buffer>,
   ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
-    const fields = new Map<string, Buffer>();
-    for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
     const texts = await openTexts(fields, crmCode, this.#sealing);
     const { payload, laterEvent } = texts;
     const field: Record<string, string> = {};
@@ -325,6 +324,13 @@ function letterArguments(
   const id = deadLetterId(state.crmCode);
   if (state.status === "terminated") return [id, "ended"];
   return [id, state.payload !== undefined && bringsFields(state) ? state.eventOrder : ""];
+}
+
+/** @param flat field, value, field, value, … */
+function fieldsIn(flat: readonly Buffer[]): Map<string, Buffer> {
+  const fields = new Map<string, Buffer>();
+  for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
+  return fields;
 }
 
 /** What was read of the service, sealed; "": nothing, or too long ago. */

@@ -6,7 +6,7 @@
 -- KEYS  1 wait  2 active  3 meta
 -- ARGV  1 prefix of the queue's jobs  2 token of the worker  3 lockMs  4 time, ms  5 most jobs
 --       6 no more are taken once their data has so many bytes
--- Returns { id, name, data, opts, timestamp } of each.
+-- Returns { id, name, data, opts, timestamp, how often it was started } of each.
 local PLAIN = 4
 local prefix, token, lockMs, startedAt = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most, mostBytes = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -33,6 +33,6 @@ while #taken < most and bytes < mostBytes do
   redis.call('SET', key .. ':lock', token, 'PX', lockMs)
   redis.call('HSET', key, 'processedOn', startedAt, 'ats', starts + 1)
   bytes = bytes + #job[2]
-  taken[#taken + 1] = { id, job[1], job[2], job[3], job[4] }
+  taken[#taken + 1] = { id, job[1], job[2], job[3], job[4], starts + 1 }
 end
 return taken

@@ -24,7 +24,7 @@
 --       14 for how long history is kept, ms ('': not)  15 origin, and 16 rest of its step
 --       17 id of the record's job ('': it is added later)
 --       18 slot of the record  19 trace of its job ('': none)
--- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 }, or
+-- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 | 2, lane }, or
 -- { 'error', why it could not be staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
 --             held: it replaced a held termination, and is one itself
@@ -32,6 +32,7 @@
 --             the retry of an older state
 --   needsJob  1 when no job of the record waited and it is added in this step; 2 when it is added
 --             later, because enough jobs wait
+--   lane      in which it waits, of what was staged: a live record stays live
 --- @include "../../ops/lua/now.lua"
 --- @include "older.lua"
 --- @include "whole-order.lua"
@@ -83,14 +84,14 @@ local function stage(KEYS, ARGV)
   local crmCode, eventKey, order, payload, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local status, variant, lane, time, event = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
   local heldList, history, historyCodes = KEYS[9], KEYS[10], KEYS[11]
-  local function finish(result, coalesced, expedite, needsJob, isNoted)
+  local function finish(result, coalesced, expedite, needsJob, isNoted, waitsAs)
     if not isNoted then
       local body = RESULT_CODES[result] .. (coalesced and 'c' or '') .. ARGV[16]
       moveHistory(KEYS[1], history, ARGV[14])
       noteStep(history, ARGV[14], ARGV[15], 'E', '', body)
     end
     noteCode(historyCodes, ARGV[14], crmCode, ARGV[15])
-    return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob or 0 }
+    return { result, coalesced and 1 or 0, expedite and 1 or 0, needsJob or 0, waitsAs }
   end
 
 --- @include "staged-fields.lua"
@@ -296,7 +297,7 @@ local function stage(KEYS, ARGV)
     (redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode))
   if promoted then redis.call('ZREM', KEYS[6], crmCode) end
   redis.call('ZADD', newLane == 'live' and KEYS[5] or KEYS[6], 'NX', since or arrival, crmCode)
-  return finish('staged', pending, expedite, needsJob, isNoted)
+  return finish('staged', pending, expedite, needsJob, isNoted, newLane)
 end
 
 -- Of the states' event keys, those that were seen before; then also those of this call.
@@ -337,19 +338,19 @@ if queue ~= '' then
   local jobs, changes, waits, urgent = {}, { ARGV[7], ARGV[8] }, false, false
   for n, result in ipairs(results) do
     local first = SHARED_ARGS + (n - 1) * ARGS_EACH
-    local isLive = ARGV[first + 8] == 'live'
+    local isLive = result[5] == 'live'
     if result[1] == 'staged' and ARGV[first + 17] ~= '' then
       if isLive then
         changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 18]
       end
-      if result[4] == 1 then jobs[#jobs + 1] = first end
+      if result[4] == 1 then jobs[#jobs + 1] = { first, isLive } end
       if result[4] > 0 then waits, urgent = true, urgent or isLive end
     end
   end
   if #changes > 2 then countChanges({ unpack(KEYS, 20, 23) }, changes) end
   local queueKeys = { unpack(KEYS, 11, 19) }
-  for _, first in ipairs(jobs) do
-    local isLive = ARGV[first + 8] == 'live'
+  for _, job in ipairs(jobs) do
+    local first, isLive = unpack(job)
     addPointer(queueKeys, queue, ARGV[first + 17], ARGV[first + 1],
       isLive and ARGV[4] or ARGV[5], ARGV[first + 19])
   end

@@ -93,3 +93,29 @@ it("every broken job ends: its event is staged, or a dead letter names the fault
   // Those that are the same envelope without an id share one letter.
   expect(letters.some(({ event }) => event === "not json")).toBe(true);
 });
+
+it("what its sender wants to have removed is a dead letter too when its workers died", async () => {
+  const runtime = newRuntime();
+  const { config, deadLetters, inbox, redis } = runtime;
+  const queue = new Queue(INBOX_QUEUE, { connection: redis, prefix: config.QUEUE_PREFIX });
+  const removals = [undefined, true, { count: 1 }, { age: 1 }];
+  for (const [n, removeOnFail] of removals.entries()) {
+    const job = await queue.add("event", personEvent(`r${n}`), {
+      // Its sender's clock is ahead.
+      timestamp: Date.now() + 86_400_000,
+      ...(removeOnFail !== undefined && { removeOnFail }),
+    });
+    await redis.hset(queue.toKey(job.id ?? ""), "stc", 6, "defa", "its workers died");
+  }
+  const intake = startIntake(runtime);
+  onTestFinished(() => intake.close());
+  const isEmpty = async () => {
+    await rejectStuckJobs(runtime);
+    return Object.values(await inbox.queue.getJobCounts()).every((count) => count === 0);
+  };
+  await waitFor(isEmpty, { what: "no job is left" });
+  const letters: StoredDeadLetter[] = [];
+  for await (const letter of deadLetters.all()) letters.push(letter);
+  expect(letters.map(({ reason }) => reason)).toEqual(removals.map(() => "defect"));
+  for (const { arrival } of letters) expect(arrival?.at).toBeLessThanOrEqual(Date.now());
+});

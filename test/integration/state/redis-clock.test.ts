@@ -11,9 +11,13 @@ const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
 let clock: RedisClock;
+let countKey: string;
 
 beforeEach(async () => {
-  clock = new RedisClock(redis, keysOf(uniquePrefix()));
+  const prefix = uniquePrefix();
+  clock = new RedisClock(redis, keysOf(prefix));
+  countKey = `${prefix}:crm-events:id`;
+  await redis.set(countKey, 1000);
   await clock.measure();
 });
 
@@ -26,32 +30,47 @@ it("tells Redis' time", async () => {
 });
 
 it("times of arrival grow with the events' numbers, in whatever order workers ask", async () => {
-  const tenth = await clock.arrival(10);
+  const tenth = await clock.arrival(10, countKey);
   await after(tenth);
-  const thirtieth = await clock.arrival(30);
+  const thirtieth = await clock.arrival(30, countKey);
   expect(thirtieth).toBeGreaterThan(tenth);
   await after(thirtieth);
   // Late: an event in between, and one before all.
-  expect(await clock.arrival(20)).toBe(thirtieth);
-  expect(await clock.arrival(5)).toBe(tenth);
+  expect(await clock.arrival(20, countKey)).toBe(thirtieth);
+  expect(await clock.arrival(5, countKey)).toBe(tenth);
   // Asked again, after a crash.
-  expect(await clock.arrival(10)).toBe(tenth);
-  expect(await clock.arrival(31)).toBeGreaterThan(thirtieth);
+  expect(await clock.arrival(10, countKey)).toBe(tenth);
+  expect(await clock.arrival(31, countKey)).toBeGreaterThan(thirtieth);
 });
 
 it("an event without a time is not older than those before it, whatever its sender's clock says", async () => {
   const now = clock.now();
-  const first = await clock.arrival(10, now - 1000);
+  const first = await clock.arrival(10, countKey, now - 1000);
   expect(first).toBe(now - 1000);
-  expect(await clock.arrival(11, now - 1005)).toBe(first);
-  expect(await clock.arrival(12, now - 172_800_000)).toBe(first);
+  expect(await clock.arrival(11, countKey, now - 1005)).toBe(first);
+  expect(await clock.arrival(12, countKey, now - 172_800_000)).toBe(first);
   // A sender's clock that is ahead is not believed.
-  const last = await clock.arrival(20, now + 600_000);
+  const last = await clock.arrival(20, countKey, now + 600_000);
   expect(last).toBeLessThan(now + 60_000);
   // One that was taken late keeps its time between its neighbours.
-  expect(await clock.arrival(15, now - 400)).toBe(now - 400);
-  expect(await clock.arrival(14, now - 300)).toBe(now - 400);
-  expect(await clock.arrival(16, now - 500)).toBe(now - 400);
+  expect(await clock.arrival(15, countKey, now - 400)).toBe(now - 400);
+  expect(await clock.arrival(14, countKey, now - 300)).toBe(now - 400);
+  expect(await clock.arrival(16, countKey, now - 500)).toBe(now - 400);
+});
+
+it("a number that no event has yet holds back no later event", async () => {
+  await redis.set(countKey, 10);
+  const first = await clock.arrival(4_711_000, countKey);
+  await after(first);
+  await redis.set(countKey, 11);
+  expect(await clock.arrival(11, countKey)).toBeGreaterThan(first);
+});
+
+it("times of a queue that was emptied hold back no event of the new one", async () => {
+  const last = await clock.arrival(900, countKey);
+  await after(last);
+  await redis.set(countKey, 1);
+  expect(await clock.arrival(1, countKey)).toBeGreaterThan(last);
 });
 
 it("a step of Redis' clock is taken out of the shared clock, once, for all processes", async (context) => {

@@ -117,3 +117,20 @@ test("a change that comes while an older one is sent gets its job when that has 
   expect(next?.opts.telemetry?.metadata).toBe("its trace");
   expect(await pointers.restore("unknown")).toBe(false);
 });
+
+test("a bulk change that replaces a held live one waits as a live one", async () => {
+  const runtime = newRuntime();
+  const { demand, keys, pointers, redis, staged } = runtime;
+  const nothing = { payload: undefined, fingerprint: undefined, variant: undefined };
+  await staged.stage(change("1", { ...nothing, status: "terminated" }));
+  const taken = await staged.take("1", "me", 60_000);
+  if (taken.kind !== "taken") throw new Error("It is not taken.");
+  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+  await pointers.remove("1");
+  await demand.take("1");
+  await staged.stage(change("1", { lane: "bulk" }));
+  expect(await redis.zscore(keys.unsynced("live"), "1")).not.toBeNull();
+  const [job] = await jobsOf(runtime);
+  expect(job?.priority).toBe(pointers.step.livePriority);
+  expect(await demand.take("1")).toBeDefined();
+});

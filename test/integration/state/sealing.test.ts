@@ -191,11 +191,12 @@ describe("everything in Redis", () => {
     const { second } = await reseal(new Sealing([NEW]));
     expect(second).toEqual({ found: 5, missing: { [old.keyId ?? ""]: 5 } });
     expect(await redis.hget(keys.staged("1"), "p")).toBe(before);
+    await redis.hset(keys.staged("1"), "d", "accepted");
     const taking = new StagedStates(redis, keys, new Sealing([NEW])).take("1", "me", 60_000);
     await expect(taking).rejects.toThrow(UnknownKey);
-    // It was given back: the process with the key takes it at once.
+    // It was given back as it was: the process with the key takes it at once.
     const taken = await new StagedStates(redis, keys, old).take("1", "you", 60_000);
-    expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET } });
+    expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET, doubt: "accepted" } });
   });
 
   it("is read in pages, not record by record", async () => {
