@@ -9,7 +9,7 @@ import {
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
 import { ModelCrm } from "./model-crm.ts";
-import { bodyOf, COMPANY, KEEPS } from "./records.ts";
+import { bodyOf, KEEPS, UNUSED } from "./records.ts";
 import { REGRESSIONS, REGRESSIONS_OF_EDITS } from "./regressions.ts";
 import {
   withEdits,
@@ -155,7 +155,7 @@ it(
       asyncProperty(withForeignWrites, start, (actions, start) =>
         runSchedule(actions, start, async (simulation, crm) => {
           for (const record of simulation.service.foreignWrites) {
-            const newest = { record, kind: "upsert", content: COMPANY + 1 } as const;
+            const newest = { record, kind: "upsert", content: UNUSED } as const;
             await simulation.accept(crm.add({ ...newest, time: 9, sequence: 0 }));
           }
           await simulation.finish();

@@ -31,6 +31,9 @@ export const UNUSABLE = 4;
 export const isUnusable = ({ firstName }: Readonly<Record<string, unknown>>): boolean =>
   firstName === `version ${UNUSABLE}`;
 
+/** A content that no schedule has: its event is certainly a change of what crmsync knows. */
+export const UNUSED = 5;
+
 const TYPES = {
   upsert: "crm.record.updated",
   delete: "crm.record.deleted",
