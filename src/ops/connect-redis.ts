@@ -7,6 +7,7 @@ import { openRedis, type RedisTarget } from "./open-redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
 import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-url.ts";
 import { resolveName } from "./resolve-name.ts";
+import { isSelectRefused, selectRefused } from "./tenant-redis.ts";
 import { UserError } from "./user-error.ts";
 
 /** With less free space than this, an append-only file cannot grow, MiB. */
@@ -67,6 +68,7 @@ export async function connectOnce(settings: RedisSettings): Promise<Redis> {
     return redis;
   } catch (error) {
     redis.disconnect();
+    if (isSelectRefused(cause)) throw new UserError(selectRefused(where, parsed.db, cause));
     const { message } = cause ?? (error as Error);
     throw new UserError(
       /^(?:NOAUTH|WRONGPASS|NOPERM)\b/.test(message)

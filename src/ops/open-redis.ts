@@ -1,6 +1,6 @@
 /** The one place that opens connections to the Redis of a tenant, whatever form its URL has. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import {
   connectorTo,
   namedTls,
@@ -18,6 +18,7 @@ import {
   type RedisNode,
   type RedisUrl,
 } from "./redis-url.ts";
+import { isSelectRefused, selectRefused, TenantRedis } from "./tenant-redis.ts";
 import { UserError } from "./user-error.ts";
 
 export interface RedisTarget {
@@ -40,22 +41,26 @@ const MOVED =
   /^(?:MOVED|ASK|CLUSTERDOWN|TRYAGAIN|MASTERDOWN)\b|READONLY You can't write against a read only/;
 
 export const openRedis = (target: RedisTarget, options: ClientOptions = {}): Redis =>
-  new Redis(optionsOf(target, options));
+  new TenantRedis(optionsOf(target, options));
 
 export const openWorkRedis = (target: RedisTarget): WorkRedis =>
   new WorkRedis(optionsOf(target, { maxRetriesPerRequest: null }));
 
 /**
  * Finds out the version of Redis before the first script of this process; gives up at the deadline.
- * @throws UserError when the URL has the wrong form for this Redis.
+ * @throws UserError when the URL has the wrong form for this Redis, or a database that it refuses.
  */
 export async function meetRedis(target: RedisTarget, deadlineMs: number): Promise<void> {
   const redis = openWorkRedis(target);
-  quiet(redis); // the clients that are opened next report errors
-  const info = await Promise.race([redis.met, sleep(deadlineMs, "", { ref: false })]);
+  // Other errors are reported by the clients that are opened next.
+  const refused = new Promise<Error>((resolve) => {
+    redis.on("error", (error) => isSelectRefused(error) && resolve(error));
+  });
+  const met = await Promise.race([redis.met, refused, sleep(deadlineMs, "", { ref: false })]);
   redis.disconnect();
   const url = parseRedisUrl(target.url);
-  const problem = wrongForm(url, info);
+  if (met instanceof Error) throw new UserError(selectRefused(describeRedis(url), url.db, met));
+  const problem = wrongForm(url, met);
   if (problem !== undefined)
     throw new UserError(`${describeRedis(url)} cannot be used: ${problem}`);
 }
@@ -90,7 +95,7 @@ export async function openPrimaries(target: RedisTarget, redis: Redis): Promise<
   const [named] = url.nodes;
   if (url.kind !== "cluster" || named === undefined) return [quiet(openRedis(target, ONE_TRY))];
   return (await primariesOfCluster(redis, named)).map((node) =>
-    quiet(new Redis(nodeOptions(target, url, node, ONE_TRY))),
+    quiet(new TenantRedis(nodeOptions(target, url, node, ONE_TRY))),
   );
 }
 

@@ -10,7 +10,8 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Redis, type RedisOptions } from "ioredis";
+import type { Redis, RedisOptions } from "ioredis";
+import { TenantRedis } from "./tenant-redis.ts";
 
 /** Runs one script. Redis runs each script alone: no other command comes between its steps. */
 export type RedisScript<Reply> = (
@@ -43,7 +44,7 @@ export const runsAtLimit = (version: string): boolean => Number.parseInt(version
  * The client of the daemon's own work. Its scripts, BullMQ's among them, also run while Redis'
  * memory is at its limit, so that a full Redis drains. Intake over HTTP must not use it.
  */
-export class WorkRedis extends Redis {
+export class WorkRedis extends TenantRedis {
   /** What the last client of this process found; the next client begins with it. */
   static #lastAtLimit = false;
   /** Resolves with what the server says of itself, when its version is known. */

@@ -10,6 +10,8 @@ it("connections to Redis are opened in one place, which knows every form of REDI
       "src/ops/open-redis.ts",
       // It asks Sentinels and nodes of a Cluster.
       "src/ops/redis-primary.ts",
+      // As BullMQ makes its own connections of such a client.
+      "src/ops/tenant-redis.ts",
       // With the options of a client that the factory has opened.
       "src/quota/lease-pair.ts",
     ].toSorted(),
