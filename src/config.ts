@@ -5,7 +5,7 @@
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
-import { cronProblem } from "./ops/cron.ts";
+import { cronProblem, zoneProblem } from "./ops/cron.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
 import {
@@ -62,6 +62,19 @@ const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.pr
   error: "must be an http or https address",
 });
 
+/** An address to which paths are added. What is not sent would be believed to be, so it is refused. */
+const baseUrl = httpUrl.superRefine((text, context) => {
+  const { username = "", password = "" } = URL.parse(text) ?? {};
+  if (username !== "" || password !== "") {
+    context.addIssue("must have no user name and no password: crmsync would not send them");
+  } else if (/[?#]/.test(text)) {
+    context.addIssue("must end with its path, without ? or #");
+  }
+});
+
+const DAY_MS = 86_400_000;
+const MOST_HOURS = 8760;
+
 const DATE = z.iso.datetime({ offset: true }).or(z.iso.date());
 
 const variables = {
@@ -78,7 +91,7 @@ const variables = {
   REDIS_CA_FILE: z.string().optional(),
   REDIS_CERT_FILE: z.string().optional(),
   REDIS_KEY_FILE: z.string().optional(),
-  SERVICE_BASE_URL: httpUrl
+  SERVICE_BASE_URL: baseUrl
     .transform((text) => text.replace(/\/+$/, ""))
     .refine((text) => !text.endsWith(limits.API_PREFIX), {
       error: `must end before ${limits.API_PREFIX}, which crmsync adds itself`,
@@ -123,8 +136,8 @@ const variables = {
     .optional(),
   QUOTA_PER_HOUR: whole(1, limits.REQUESTS_PER_HOUR),
   QUOTA_BURST: whole(1, limits.BURST_REQUESTS),
-  QUOTA_HOUR_MS: whole(1000, limits.HOUR_MS),
-  QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS),
+  QUOTA_HOUR_MS: whole(1000, limits.HOUR_MS, DAY_MS),
+  QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS, limits.HOUR_MS),
   QUOTA_PACING: oneOf(["auto", "burst", "steady"], "auto"),
   QUOTA_LIVE_RESERVE: whole(0, 100),
   TERMINATE_LIMIT: z
@@ -132,12 +145,14 @@ const variables = {
     .regex(/^(\d{1,9}|unlimited)$/, { error: "must be a whole number, or unlimited" })
     .transform((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)))
     .default(100),
-  SERVICE_TIMEOUT_MS: whole(100, 30_000),
+  SERVICE_TIMEOUT_MS: whole(100, 30_000, 600_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),
-  RETRY_BASE_MS: whole(1, 1000),
+  RETRY_BASE_MS: whole(1, 1000, 300_000),
   RETRY_MAX_HOURS: z
     .string()
-    .refine((text) => Number(text) > 0, { error: "must be a number of hours above 0" })
+    .refine((text) => Number(text) > 0 && Number(text) <= MOST_HOURS, {
+      error: `must be a number of hours above 0, up to ${MOST_HOURS}`,
+    })
     .transform(Number)
     .default(72),
   /** Undefined: never. */
@@ -153,17 +168,17 @@ const variables = {
   HTTPS_PROXY: httpUrl.optional(),
   HTTP_PROXY: httpUrl.optional(),
   NO_PROXY: z.string().optional(),
-  WEBHOOKS_PUBLIC_URL: httpUrl.optional(),
-  HUBSPOT_API_URL: httpUrl.default("https://api.hubapi.com"),
-  SALESFORCE_URL: httpUrl.optional(),
+  WEBHOOKS_PUBLIC_URL: baseUrl.optional(),
+  HUBSPOT_API_URL: baseUrl.default("https://api.hubapi.com"),
+  SALESFORCE_URL: baseUrl.optional(),
   SALESFORCE_CLIENT_ID: z.string().optional(),
-  DYNAMICS_URL: httpUrl.optional(),
+  DYNAMICS_URL: baseUrl.optional(),
   DYNAMICS_TENANT_ID: z.string().optional(),
   DYNAMICS_CLIENT_ID: z.string().optional(),
-  DYNAMICS_LOGIN_URL: httpUrl.default("https://login.microsoftonline.com"),
-  ESPOCRM_URL: httpUrl.optional(),
-  PIPEDRIVE_API_URL: httpUrl.default("https://api.pipedrive.com"),
-  TWENTY_API_URL: httpUrl.default("https://api.twenty.com"),
+  DYNAMICS_LOGIN_URL: baseUrl.default("https://login.microsoftonline.com"),
+  ESPOCRM_URL: baseUrl.optional(),
+  PIPEDRIVE_API_URL: baseUrl.default("https://api.pipedrive.com"),
+  TWENTY_API_URL: baseUrl.default("https://api.twenty.com"),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(["http/protobuf", "http/json"], "http/protobuf"),
@@ -324,12 +339,15 @@ export function readConfig(env: Env = process.env): Config {
   if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
     problems.push("OPS_PORT must be another port than HTTP_PORT");
   }
-  if ((known.RECONCILE_CRON === undefined) !== (known.RECONCILE_FROM === undefined)) {
+  if (Boolean(env["RECONCILE_CRON"]) !== Boolean(env["RECONCILE_FROM"])) {
     problems.push(
       "RECONCILE_CRON and RECONCILE_FROM belong together: when to reconcile, and the CRM to list, as hubspot",
     );
   }
-  if (problems.length === 0 && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
+  // A process has its time zone from its own environment.
+  const zone = env === process.env && env["RECONCILE_CRON"] ? zoneProblem(env["TZ"]) : undefined;
+  if (zone !== undefined) problems.push(zone);
+  if (known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push(
       "QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk changes are never sent",
     );

@@ -1,4 +1,4 @@
-/** Times of a cron expression of five fields. Pure. */
+/** Times of a cron expression of five fields, in the time zone of the process. */
 import { CronExpressionParser } from "cron-parser";
 
 /** @returns why it is none; undefined when it is one */
@@ -10,6 +10,21 @@ export function cronProblem(text: string): string | undefined {
   } catch (error) {
     return `is no cron expression: ${(error as Error).message}`;
   }
+}
+
+const UTC_NAMES = /^:?(?:Etc\/)?(?:UTC|UCT|GMT|Zulu|Universal|Greenwich)(?:[+-]?0)?$/;
+
+/**
+ * Node takes a TZ that it does not know as UTC, without a word.
+ * @param name TZ of this process; without one, it has the machine's.
+ * @returns what is wrong with it; undefined when this process has that time zone
+ */
+export function zoneProblem(name: string | undefined): string | undefined {
+  if (!name || UTC_NAMES.test(name)) return undefined;
+  // Its type does not say so, but it is undefined for an unknown one.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone as string | undefined;
+  if (zone !== undefined && zone !== "UTC" && zone !== "Etc/Unknown") return undefined;
+  return "TZ is no time zone that Node knows: write it as Europe/Luxembourg";
 }
 
 /** The first time after this one, in the time zone of the process (TZ). @param after ms */

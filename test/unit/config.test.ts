@@ -74,6 +74,8 @@ test.for([
   ["HTTP_TRUSTED_PROXIES", "10.0.0.0/8, 192.168.1.4,2001:db8::/32"],
   ["OPS_PORT", "0"],
   ["INGEST_AUTH", "none-from-anywhere"],
+  ["SERVICE_BASE_URL", "https://service.example/tenant/"],
+  ["SERVICE_TIMEOUT_MS", "600000"],
 ] as const)("%s may be %s", ([name, value]) => {
   expect(() => readConfig({ [name]: value })).not.toThrow();
 });
@@ -87,6 +89,33 @@ test.for([
   ["OPS_PORT", "65536", "must be from 0 to 65535"],
   ["OPS_PORT", "8080", "must be another port than HTTP_PORT"],
   ["INGEST_AUTH", "off", "may only be none or none-from-anywhere"],
+  // A timer takes more than 2^31-1 ms as 1 ms.
+  ["QUOTA_HOUR_MS", "2147483648", "must be from 1000 to 86400000"],
+  ["QUOTA_BURST_MS", "2147483648", "must be from 10 to 3600000"],
+  ["SERVICE_TIMEOUT_MS", "2147483648", "must be from 100 to 600000"],
+  ["RETRY_BASE_MS", "300001", "must be from 1 to 300000"],
+  ["RETRY_MAX_HOURS", "Infinity", "must be a number of hours above 0, up to 8760"],
+  ["SERVICE_BASE_URL", "https://ada:secret@service.example", "must have no user name"],
+  ["SERVICE_BASE_URL", "https://service.example/?tenant=1", "must end with its path"],
+  ["ESPOCRM_URL", "https://crm.example/#", "must end with its path"],
 ] as const)("%s may not be %s", ([name, value, problem]) => {
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
+});
+
+test("problems of all variables are reported at once", () => {
+  const env = {
+    LOG_LEVEL: "loud",
+    QUOTA_LIVE_RESERVE: "1000",
+    RECONCILE_CRON: "daily",
+    RECONCILE_FROM: "hubspot",
+  };
+  expect(() => readConfig(env)).toThrow(
+    expect.objectContaining({
+      problems: [
+        expect.stringMatching(/^RECONCILE_CRON must have five fields/),
+        expect.stringMatching(/^LOG_LEVEL must be one of/),
+        expect.stringMatching(/^QUOTA_LIVE_RESERVE must be less than/),
+      ],
+    }) as Error,
+  );
 });

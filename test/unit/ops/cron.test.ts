@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { cronProblem, lastTime, nextTime } from "../../../src/ops/cron.ts";
 
@@ -23,4 +24,25 @@ test("a time counts as reached at its very millisecond", () => {
   expect(lastTime("30 2 * * *", at - 1)).toBe(dayBefore);
   expect(nextTime("30 2 * * *", dayBefore)).toBe(at);
   expect(nextTime("30 2 * * *", at - 1)).toBe(at);
+});
+
+const MODULE = new URL("../../../src/ops/cron.ts", import.meta.url);
+const SCRIPT = `import { zoneProblem } from "${MODULE.href}"; process.stdout.write(zoneProblem(process.env.TZ) ?? "");`;
+
+test.each([
+  ["Europe/Luxembourg", ""],
+  [":Europe/Luxembourg", ""],
+  ["Etc/UTC", ""],
+  ["UTC", ""],
+  ["", ""],
+  ["Europe/Luxemburg", /^TZ is no time zone/],
+  ["europe/luxembourg", /^TZ is no time zone/],
+  ["CET-1CEST", /^TZ is no time zone/],
+])("a process with TZ=%j knows whether it has that time zone", (TZ, problem) => {
+  const args = ["--input-type=module", "-e", SCRIPT];
+  const { stdout, status } = spawnSync(process.execPath, args, { env: { TZ }, encoding: "utf8" });
+  expect(status).toBe(0);
+  expect(stdout).toEqual(
+    typeof problem === "string" ? problem : (expect.stringMatching(problem) as string),
+  );
 });
