@@ -9,6 +9,7 @@ import { counted } from "../ops/counted.ts";
 import { printable, printableLines } from "../ops/printable.ts";
 import type { Stores } from "../status/stores.ts";
 import { recordAct } from "./operator.ts";
+import { recordNames } from "./record-name.ts";
 import { withStores } from "./with-stores.ts";
 
 /** Beyond the time for which a request may hold its record, ms. */
@@ -29,6 +30,7 @@ export function forgetCommand(): Command {
     .argument(
       "<names...>",
       "names of one person: the crmCode, or the record in the CRM, such as contact/7",
+      recordNames,
     )
     .option("--apply", "do it; without it, only print what would be erased")
     .option("--json", "print as JSON")

@@ -7,7 +7,7 @@ import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
 import { MappingError } from "../mapping/mapping.ts";
-import { examineMappingFile } from "../mapping/read-mapping-file.ts";
+import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 
@@ -73,10 +73,17 @@ async function check(name: string, options: { json?: true }): Promise<void> {
 async function examine(
   name: string,
 ): Promise<{ problems: readonly string[]; warnings: readonly string[] }> {
-  const path = name === businessRelationMapping.name ? undefined : mappingFileOf(name);
-  if (path === undefined) return { problems: [], warnings: [] };
+  if (name === businessRelationMapping.name) return { problems: [], warnings: [] };
+  let path: string;
+  let text: string;
+  try {
+    path = mappingFileOf(name);
+    text = mappingText(path);
+  } catch (error) {
+    if (!(error instanceof MappingError)) throw error;
+    return { problems: error.problems, warnings: [] };
+  }
   if (!/\.ya?ml$/.test(path)) return { problems: [], warnings: [MODULE_WARNING] };
-  const text = readFileSync(path, "utf8");
   const { file } = examineMappingFile(text, name);
   const deletions = file === undefined ? [] : await checkDeletions(file);
   const { problems } = examineMappingFile(text, name, deletions);

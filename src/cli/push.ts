@@ -64,10 +64,15 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     await flush();
     await new Replication(redis, warnOfReplica).confirm();
   } catch (error) {
+    if (error instanceof UserError) {
+      throw new UserError(
+        `${error.message}. ${totals.accepted} events were accepted before; none counts twice when you push the whole file again`,
+      );
+    }
     if (!isRedisTrouble(error)) throw error;
     const { says, runbook } = redisTrouble(error);
     throw new UserError(
-      `${says} any more: ${totals.accepted} events were accepted, or some more. Push the same file again, none counts twice; see ${runbook}`,
+      `${says}: ${totals.accepted} events were accepted, or some more. Push the same file again, none counts twice; see ${runbook}`,
     );
   } finally {
     await inbox.close();

@@ -50,7 +50,7 @@ function messageOf(error: unknown): string {
   if (expected.some((kind) => error instanceof kind)) return error.message;
   if (isRedisTrouble(error)) {
     const { says, runbook } = redisTrouble(error);
-    return `${says} (${error.message}); see ${runbook}`;
+    return `${says}; see ${runbook}`;
   }
   return "syscall" in error ? error.message : (error.stack ?? error.message);
 }

@@ -3,12 +3,13 @@ import { Command } from "commander";
 import { storyOf, type Story } from "../history/story.ts";
 import { readWhens } from "../mapping/read-whens.ts";
 import { printable } from "../ops/printable.ts";
+import { recordName } from "./record-name.ts";
 import { withStores } from "./with-stores.ts";
 
 export function whyCommand(): Command {
   return new Command("why")
     .description("tell what became of one record, and why it is not on the service yet")
-    .argument("<name>", "its crmCode, or its record in the CRM, such as contact/7")
+    .argument("<name>", "its crmCode, or its record in the CRM, such as contact/7", recordName)
     .option("--json", "print the JSON of GET /records")
     .addHelpText(
       "after",

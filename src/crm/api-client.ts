@@ -1,4 +1,5 @@
 /** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
+import { isUtf8 } from "node:buffer";
 import { EnvHttpProxyAgent, type Dispatcher } from "../ops/undici.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
@@ -131,7 +132,9 @@ async function send(
       if (size > maxBytes) return { failure: `a response larger than ${maxBytes / MIB} MiB` };
       chunks.push(chunk);
     }
-    const text = Buffer.concat(chunks).toString("utf8");
+    const bytes = Buffer.concat(chunks);
+    if (!isUtf8(bytes)) return { failure: "a response that is not UTF-8" };
+    const text = bytes.toString("utf8");
     return { status: response.statusCode, headers: response.headers, body: parse(text) };
   } catch (error) {
     const { code, name } = error as { code?: string; name?: string };

@@ -3,7 +3,6 @@
  * and the daemon can then end the thread. It maps one record at a time, and writes to shared
  * memory which expression it evaluates, so that the daemon can name it.
  */
-import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Keeps } from "../sync/keeps.ts";
@@ -20,7 +19,7 @@ import type { Watch } from "./map-fields.ts";
 import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
-import { readMappingFile } from "./read-mapping-file.ts";
+import { mappingText, readMappingFile } from "./read-mapping-file.ts";
 import { MODULE, whensIn } from "./read-whens.ts";
 import type { WhenRule } from "./whens.ts";
 import type { MapRecord } from "./map-module.ts";
@@ -60,7 +59,7 @@ async function load(file: string): Promise<Loaded> {
       webhooks: new Map(),
     };
   }
-  const text = readFileSync(file, "utf8");
+  const text = mappingText(file);
   const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
   return {

@@ -1,4 +1,6 @@
 /** Reads a mapping file. Each mistake is reported with its line, its field and what to do. */
+import { isUtf8 } from "node:buffer";
+import { readFileSync } from "node:fs";
 import type { Document, LineCounter } from "yaml";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { checkStructure } from "./check-structure.ts";
@@ -10,6 +12,21 @@ import { parseYaml } from "./parse-yaml.ts";
 /** Far larger than any real mapping. */
 const MAX_BYTES = 1024 * 1024;
 const TOO_LARGE = "it is larger than 1 MiB";
+
+/** @throws MappingError when it cannot be read, or is not UTF-8: no byte may become U+FFFD in a field. */
+export function mappingText(file: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    throw new MappingError(file, [
+      code === "EISDIR" ? "it is a folder: name a file" : `it cannot be read (${code})`,
+    ]);
+  }
+  if (!isUtf8(bytes)) throw new MappingError(file, ["it is not UTF-8: save it as UTF-8"]);
+  return bytes.toString("utf8");
+}
 
 /**
  * @param name of the file, for the messages.

@@ -1,10 +1,9 @@
 /** Reads the `when` of each rule out of a mapping file, with its line; without a thread, because nothing is evaluated. */
-import { readFileSync } from "node:fs";
 import { businessRelationMapping } from "./business-relation.ts";
 import { mappingFileOf } from "./load-mapping.ts";
 import { objectsOf, type MappingFile } from "./mapping-file.ts";
 import { parseYaml } from "./parse-yaml.ts";
-import { lineOf, readMappingFile } from "./read-mapping-file.ts";
+import { lineOf, mappingText, readMappingFile } from "./read-mapping-file.ts";
 import type { PresentWhens, WhenRule } from "./whens.ts";
 
 /** @param text of the file, which is valid. */
@@ -24,7 +23,7 @@ export function readWhens(name: string): PresentWhens {
   try {
     const file = mappingFileOf(name);
     if (MODULE.test(file)) return { name, whens: [] };
-    const text = readFileSync(file, "utf8");
+    const text = mappingText(file);
     return { name, whens: whensIn(readMappingFile(text, file), text) };
   } catch {
     return { name, whens: undefined };

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { UserError } from "./user-error.ts";
 
 const SQLITE_BUSY = 5;
 
@@ -20,14 +21,15 @@ export interface DataDirLock {
 }
 
 /**
- * Locks the directory for this process; throws DataDirInUse if another process has locked it.
+ * Locks the directory for this process.
+ * @throws DataDirInUse when another process has locked it, UserError when it is no folder to write to.
+ *
  * The lock is SQLite's lock on a file: the kernel releases it however the process ends, so no stale
  * lock remains. The pid file is only for the message.
  */
 export function lockDataDir(dir: string): DataDirLock {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
   const pidFile = join(dir, "daemon.pid");
-  const database = new DatabaseSync(join(dir, "daemon.lock"));
+  const database = openLock(dir);
   try {
     database.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
   } catch (error) {
@@ -44,6 +46,19 @@ export function lockDataDir(dir: string): DataDirLock {
   };
 }
 
+function openLock(dir: string): DatabaseSync {
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    return new DatabaseSync(join(dir, "daemon.lock"));
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    const why = code.startsWith("ERR_") ? message : code;
+    throw new UserError(
+      `DATA_DIR ${dir} cannot be used (${why}): name a folder that this process may write to`,
+    );
+  }
+}
+
 /** Personal data may be stored here: only the owner may enter, even if the directory existed. */
 export function makePrivateDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -54,7 +69,7 @@ export function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (/^ENO(?:ENT|TDIR)$/.test((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
 }

@@ -13,15 +13,35 @@ export const isRedisTrouble = (error: unknown): boolean =>
     (["ReplyError", "MaxRetriesPerRequestError", "AbortError"].includes(error.name) ||
       /^(Command timed out|Connection is closed|Stream isn't writeable)/.test(error.message)));
 
-/** Why Redis could not be read. */
+/** What Redis says, also from within a script, and the alert whose remedy it needs. */
+const REFUSALS = [
+  {
+    said: /\bOOM\b/,
+    says: "Redis is full and refuses to write",
+    alert: "crmsyncredisnearlyfull",
+  },
+  {
+    said: /\b(?:MISCONF|READONLY|NOREPLICAS)\b/,
+    says: "Redis refuses to write",
+    alert: "crmsyncredisrejectswrites",
+  },
+  {
+    said: /\b(?:NOPERM|NOAUTH|WRONGPASS)\b|can't run this command/,
+    says: "Redis does not allow its user a command",
+    alert: "crmsyncstateunreadable",
+  },
+];
+const OTHER_REFUSAL = { says: "Redis rejects a command", alert: "crmsyncstateunreadable" };
+
+/** Why Redis did not do what was asked. */
 export function redisTrouble(error: unknown): RedisTrouble {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (name === "ReplyError") {
-    const says = `Redis rejects the reading (${message})`;
-    return { says, runbook: "docs/runbook.md#crmsyncstateunreadable" };
+    const { says, alert } = REFUSALS.find(({ said }) => said.test(message)) ?? OTHER_REFUSAL;
+    return { says: `${says} (${message})`, runbook: `docs/runbook.md#${alert}` };
   }
   const runbook = "docs/runbook.md#crmsyncredisaway";
   if (error instanceof TooLate) return { says: `Redis did not answer (${message})`, runbook };
   if (message === "Command timed out") return { says: "Redis did not answer in time", runbook };
-  return { says: "Redis cannot be reached", runbook };
+  return { says: `Redis cannot be reached (${message})`, runbook };
 }

@@ -5,6 +5,7 @@ import { parseExactly } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
+import { textOfUtf8 } from "../ops/utf8-text.ts";
 import type { Item } from "../snapshot/item.ts";
 import { listedRecords } from "../snapshot/listed-records.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
@@ -81,9 +82,13 @@ export function inputOfEvent(place: string, value: unknown): PreviewInput {
   return { place, context, record: data?.record, fetch: data?.fetch, hasId: true };
 }
 
-export function readText(file: string): string {
+/** @throws UserError when it cannot be read, or is not UTF-8. */
+export const readText = (file: string): string => textOfUtf8(readBytes(file), file);
+
+/** @throws UserError when it cannot be read. */
+export function readBytes(file: string): Buffer {
   try {
-    return readFileSync(file === "-" ? 0 : file, "utf8").replace(/^\ufeff/, "");
+    return readFileSync(file === "-" ? 0 : file);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? String(error);
     throw new UserError(`${file} cannot be read (${code})`);

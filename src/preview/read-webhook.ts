@@ -4,7 +4,7 @@ import { WebhookBodyError } from "../crm/webhook-body.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { nearest } from "../mapping/nearest.ts";
 import { UserError } from "../ops/user-error.ts";
-import { inputOfEvent, readText, type PreviewInput } from "./read-records.ts";
+import { inputOfEvent, readBytes, type PreviewInput } from "./read-records.ts";
 
 export interface WebhookInputs {
   readonly inputs: readonly PreviewInput[];
@@ -32,7 +32,7 @@ export async function readWebhook(
     urls: [],
     query: searchParams,
     headers: Object.fromEntries(headers.map(headerOf)),
-    body: Buffer.from(readText(file)),
+    body: readBytes(file),
     receivedAt: Date.now(),
   };
   try {

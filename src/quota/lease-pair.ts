@@ -75,6 +75,8 @@ export class LeasePair {
     this.hour = openLog(keys.hour, perHour, hourMs, hourHoldMs);
     this.#burst = openLog(keys.burst, burst, burstMs, burstHoldMs);
     this.ready = Promise.all([this.hour.ready, this.#burst.ready]);
+    // Whoever needs it learns of its failure; a command that asks for no permit does not wait for it.
+    this.ready.catch(() => {});
   }
 
   /** For how long no permit may be given, because Redis may have forgotten leases, ms. */

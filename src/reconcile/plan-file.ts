@@ -5,9 +5,9 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream, createWriteStream, renameSync } from "node:fs";
 import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { z } from "zod";
 import { UserError } from "../ops/user-error.ts";
+import { linesOfUtf8 } from "../ops/utf8-text.ts";
 import { TryLater } from "./try-later.ts";
 
 const FORMAT = 1;
@@ -155,12 +155,12 @@ function headerIn(file: string, line: string): PlanHeader {
 async function* linesOf(file: string): AsyncGenerator<string> {
   const input = createReadStream(file);
   try {
-    await once(input, "open");
+    await once(input, "readable");
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     throw new UserError(`the plan ${file} cannot be read (${code})`);
   }
-  yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+  yield* linesOfUtf8(input, file);
 }
 
 function parse(text: string): unknown {

@@ -3,7 +3,7 @@ import { parseExactly } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 import { listedRecords } from "./listed-records.ts";
-import { linesOf } from "./read-text.ts";
+import { linesOf, lostCharacter } from "./read-text.ts";
 
 /** Records by lines, or one document over many lines. */
 export async function* readObjects(
@@ -18,7 +18,7 @@ export async function* readObjects(
     number += 1;
     if (line.trim() === "") continue;
     // The first line of a document over many lines is not JSON by itself.
-    if (isFirst && parse(line) === undefined) document.push("");
+    if (isFirst && parse(line, `${file}, line ${number}`) === undefined) document.push("");
     isFirst = false;
     if (document.length > 0) document.push(line);
     else {
@@ -27,7 +27,7 @@ export async function* readObjects(
     }
   }
   if (document.length > 0) {
-    const value = parse(document.join("\n"));
+    const value = parse(document.join("\n"), file);
     if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
     yield* itemsOf(file, value);
   } else if (previous !== undefined) yield* itemsOfLine(file, previous, true);
@@ -38,12 +38,13 @@ function* itemsOfLine(
   { number, line }: { number: number; line: string },
   isLast: boolean,
 ): Generator<Item> {
-  const value = parse(line);
+  const place = `${file}, line ${number}`;
+  const value = parse(line, place);
   if (value === undefined) {
     const why = isLast ? "is no complete JSON: the file is cut off" : "is not JSON";
-    throw new UserError(`${file}, line ${number} ${why}`);
+    throw new UserError(`${place} ${why}`);
   }
-  yield* itemsOf(`${file}, line ${number}`, value);
+  yield* itemsOf(place, value);
 }
 
 function* itemsOf(place: string, value: unknown): Generator<Item> {
@@ -53,13 +54,22 @@ function* itemsOf(place: string, value: unknown): Generator<Item> {
     for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
 }
 
-/** Undefined for a text that is not JSON. */
-function parse(text: string): unknown {
+/** The character U+FFFD, as an escape. */
+const LOST = /(?<!\\)(?:\\\\)*\\ufffd/i;
+
+/**
+ * Undefined for a text that is not JSON.
+ * @throws UserError when characters were lost before the text was written.
+ */
+function parse(text: string, place: string): unknown {
+  let value: unknown;
   try {
-    return parseExactly(text);
+    value = parseExactly(text);
   } catch {
     return undefined;
   }
+  if (LOST.test(text)) throw lostCharacter(place);
+  return value;
 }
 
 const itemOf = (place: string, index: number): string => `${place}, item ${index + 1}`;
@@ -71,7 +81,7 @@ export async function* readList(file: string, texts: AsyncIterable<string>): Asy
   for await (const text of texts) {
     for (const item of splitter.split(text)) {
       const place = itemOf(file, index);
-      const value = parse(item);
+      const value = parse(item, place);
       if (value === undefined) throw new UserError(`${place} is not JSON`);
       yield { place, value };
       index += 1;

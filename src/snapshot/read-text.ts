@@ -6,6 +6,11 @@ import type { Encoding } from "./scan-file.ts";
 /** What a program writes in the place of a character that it could not read. */
 const REPLACEMENT = "\ufffd";
 
+export const lostCharacter = (place: string): UserError =>
+  new UserError(
+    `${place} has the character U+FFFD: the export has lost characters by a wrong encoding; export it again as UTF-8`,
+  );
+
 /** @throws UserError when characters were lost before the file was written. */
 export async function* readText(
   file: string,
@@ -19,9 +24,7 @@ export async function* readText(
     const lost = text.indexOf(REPLACEMENT);
     if (lost !== -1) {
       const at = line + linesIn(text.slice(0, lost));
-      throw new UserError(
-        `${file}, line ${at} has the character U+FFFD: the export has lost characters by a wrong encoding; export it again as UTF-8`,
-      );
+      throw lostCharacter(`${file}, line ${at}`);
     }
     line += linesIn(text);
     onBytes(chunk.length);

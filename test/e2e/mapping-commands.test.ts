@@ -69,6 +69,29 @@ objects:
   expect(started.err).toContain(`${file}:7: contact, fields.fristName`);
 });
 
+test("a mapping that cannot be read, or is not UTF-8, is one with a mistake", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "latin1.yaml");
+  const text = "version: 1\nobjects:\n  - object: contact\n    crmCode: id\n    fields:\n";
+  await writeFile(file, `${text}      city: { value: Köln }\n`, "latin1");
+  const cases: [string, string][] = [
+    [file, "it is not UTF-8: save it as UTF-8"],
+    [dir.path, "it is a folder: name a file"],
+  ];
+  for (const [name, problem] of cases) {
+    const { code, out, err } = await crmsync(["mapping", "check", "--json", name]);
+    expect({ code, err, ...(JSON.parse(out) as object) }).toMatchObject({
+      code: 78,
+      err: "",
+      ok: false,
+      problems: [problem],
+    });
+    const started = await crmsync(["start", "--sandbox"], { MAPPING: name, HTTP_PORT: "0" });
+    expect(started).toMatchObject({ code: 78 });
+    expect(started.err).toContain(problem);
+  }
+});
+
 test("preview shows what would be done with one record, from what the daemon knows", async () => {
   await using sandbox = await startSandbox();
   const env = {

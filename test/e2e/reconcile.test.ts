@@ -3,6 +3,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
 import {
   codes,
   lines,
@@ -163,4 +164,18 @@ test("CSV of an unknown CRM is compared, and a broken export terminates nothing"
     code: 1,
     err: expect.stringContaining("another mapping") as string,
   });
+});
+
+test("a Redis that refuses writes is one clear line", async () => {
+  await using dir = await tempDir();
+  await using redis = await ownRedis({ "min-replicas-to-write": "1" });
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, REDIS_URL: redis.url });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1)]));
+  const { code, err } = await reconcile(env, [file]);
+  expect(code).toBe(1);
+  expect(err).toMatch(
+    /^crmsync: Redis refuses to write \(NOREPLICAS .*\); see docs\/runbook.md#crmsyncredisrejectswrites$/,
+  );
 });

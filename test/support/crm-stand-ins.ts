@@ -139,7 +139,7 @@ export interface Fault {
   /** `silence` never responds, `reset` breaks the connection. */
   readonly status: number | "silence" | "reset";
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | Buffer;
 }
 
 export interface StandIn extends AsyncDisposable {

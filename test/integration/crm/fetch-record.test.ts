@@ -147,6 +147,10 @@ describe.for(CRM_APIS)("$name", (crm) => {
       { status: 200, body: "[]" },
       { kind: "unavailable", reason: "not a JSON object" },
     ],
+    [
+      { status: 200, body: Buffer.from('{"name":"Zo\u00eb"}', "latin1") },
+      { kind: "unavailable", reason: "a response that is not UTF-8" },
+    ],
     [{ status: "reset" }, { kind: "unavailable" }],
   ] as const)("%j", async ([fault, expected]) => {
     await using opened = await open(crm);

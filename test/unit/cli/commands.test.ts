@@ -83,3 +83,17 @@ test("the README lists every command", () => {
     .filter((name) => !readme.includes(`| \`crmsync ${name}`));
   expect(missing).toEqual([]);
 });
+
+test.each([
+  ["why", [""]],
+  ["forget", ["a", " "]],
+])("`%s` does not take %j for the name of a record", async (name, args) => {
+  const command = allOf(program).find(([path]) => path === `crmsync ${name}`)?.[1];
+  const parsing = command
+    ?.exitOverride()
+    .configureOutput({ writeErr() {} })
+    .parseAsync(args, {
+      from: "user",
+    });
+  await expect(parsing).rejects.toThrow("It must not be empty.");
+});

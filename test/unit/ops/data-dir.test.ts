@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { DataDirInUse, lockDataDir } from "../../../src/ops/data-dir.ts";
 
@@ -17,6 +17,15 @@ test("A locked directory cannot be locked again before its release; the error na
   expect(() => lockDataDir(dir)).toThrow(`${dir} is in use by process ${process.pid}:`);
   lock.release();
   lockDataDir(dir).release();
+});
+
+test("A file in the place of the directory is named", () => {
+  const dir = dirname(dirname(dirname(newDir())));
+  const file = join(dir, "file");
+  writeFileSync(file, "");
+  expect(() => lockDataDir(file)).toThrow(
+    `DATA_DIR ${file} cannot be used (EEXIST): name a folder`,
+  );
 });
 
 test("A pid file left behind by a killed process does not block the directory", () => {

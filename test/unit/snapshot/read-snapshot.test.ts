@@ -93,6 +93,9 @@ test.for([
   ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
   ["a value under no name", "id,name,\n1,Ada,Bonn\n", /no name: the columns are shifted/],
   ["two columns of one name", "id,name,name\n1,Ada,Bob\n", /two columns .* name/],
+  ["a lost character in JSON lines", '{"id":1}\n{"id":2,"name":"Zo\\ufffd"}\n', /line 2 .*U\+FFFD/],
+  ["a lost character in a list", '[{"id":1},{"name":"Zo\\uFFFD"}]', /item 2 .*U\+FFFD/],
+  ["a lost character in a document", '{\n"data":[\n{"name":"Zo\\uFFFD"}]}', /U\+FFFD/],
   ["a lost character", "id,name\n1,Ada M\ufffdller\n", /line 2 .*U\+FFFD/],
   [
     "a character that ends early",
@@ -112,6 +115,11 @@ test.for([
   ["a page of HTML", "<html>", /XML or HTML/],
 ] as const)("%s is a mistake with a clear message", async ([, content, message]) => {
   await expect(read(content)).rejects.toThrow(message);
+});
+
+test("a backslash before the letters of an escape is no lost character", async () => {
+  const value = { id: 1, name: String.raw`C:\ufffd` };
+  expect(await read(JSON.stringify(value))).toMatchObject({ values: [value] });
 });
 
 test("No message quotes a value", async () => {
