@@ -250,7 +250,7 @@ const SECRETS = [
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
-/** What those must be that the operator chooses, and those that the service or a CRM is sent. */
+/** What is demanded of them, at the start and whenever a file has changed. */
 const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   INGEST_TOKEN: secretRules.chosen,
   OPERATOR_TOKEN: secretRules.chosen,
@@ -259,6 +259,10 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
   PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
   TWENTY_WEBHOOK_SECRET: secretRules.chosen,
+  INGEST_SECRET: secretRules.signing,
+  NOTIFY_SECRET: secretRules.signing,
+  NOTIFY_URL: secretRules.notifyUrl,
+  ESPOCRM_WEBHOOK_SECRET: secretRules.espocrm,
   SERVICE_TOKEN: secretRules.sent,
   HUBSPOT_TOKEN: secretRules.sent,
   PIPEDRIVE_API_TOKEN: secretRules.sent,
@@ -285,6 +289,8 @@ export type Config = Values & {
     problems?: string[],
     isChosen?: boolean,
   ) => Secret | undefined;
+  /** Every secret that was read, and those that the mapping file names. */
+  readonly allSecrets: () => readonly (readonly [name: string, secret: Secret])[];
 };
 
 /** @throws ConfigError that names every wrong variable. */
@@ -314,25 +320,6 @@ export function readConfig(env: Env = process.env): Config {
       "AUDIT_KEY must be 32 bytes in base64 (openssl rand -base64 32); after a rotation the new one, a blank, the older ones",
     );
   }
-  for (const name of ["INGEST_SECRET", "NOTIFY_SECRET"] as const) {
-    const signing = secrets[name]?.value().trim().split(/\s+/) ?? [];
-    if (signing.every((secret) => /^(?:whsec_)?[A-Za-z0-9+/]{24,}={0,2}$/.test(secret))) continue;
-    problems.push(
-      `${name} must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated`,
-    );
-  }
-  const notify = URL.parse(secrets.NOTIFY_URL?.value().trim() ?? "https://unset");
-  if (notify === null || !/^https?:$/.test(notify.protocol) || notify.username !== "") {
-    problems.push(
-      "NOTIFY_URL must be one http or https address, without a user name (it is not shown here: it may hold a secret)",
-    );
-  }
-  const espocrm = secrets.ESPOCRM_WEBHOOK_SECRET?.value().trim().split(/\s+/) ?? [];
-  if (!espocrm.every((entry) => /^\w+\/(?:create|update|delete)=./.test(entry))) {
-    problems.push(
-      "ESPOCRM_WEBHOOK_SECRET must name the address of each secret, as Contact/update=<secret key of that webhook>, with blanks between",
-    );
-  }
   const known = values as Values;
   const isTls = known.REDIS_URL !== undefined && parseRedisUrl(known.REDIS_URL).tls;
   const redisTls = readRedisTls(known, isTls, problems);
@@ -353,13 +340,18 @@ export function readConfig(env: Env = process.env): Config {
     );
   }
   if (problems.length > 0) throw new ConfigError(problems);
+  const named = new Map<string, Secret>();
   return {
     ...known,
     secrets,
     stateKeys: stateKeys.filter(isKey),
     auditKeys: auditKeys.filter(isKey),
     redisTls,
-    namedSecret: namedSecretsOf(env),
+    namedSecret: namedSecretsOf(env, named),
+    allSecrets: () =>
+      [...Object.entries(secrets), ...named].flatMap(([name, secret]) =>
+        secret === undefined ? [] : [[name, secret] as const],
+      ),
   };
 }
 
@@ -370,8 +362,7 @@ function givenValue(env: Env, name: string, problems: string[]): string | undefi
 }
 
 /** A webhook may use INGEST_TOKEN, as /events does; no other secret of crmsync. */
-function namedSecretsOf(env: Env): Config["namedSecret"] {
-  const read = new Map<string, Secret>();
+function namedSecretsOf(env: Env, read: Map<string, Secret>): Config["namedSecret"] {
   return (name, problems = [], isChosen = false) => {
     const isOwn = name in variables || (SECRETS as readonly string[]).includes(name);
     if (isOwn && name !== "INGEST_TOKEN") {

@@ -10,12 +10,10 @@ import { thisProcess, timeNow } from "./audit-trail.ts";
 import { hashOfFile, settingsOf } from "./audited-settings.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
+import { watchSecrets } from "./secrets.ts";
 
 /** How soon an act has its line, ms. */
 const ACTS_EVERY_MS = 1000;
-
-/** How often it is checked whether the file of a secret was replaced, ms. */
-const SECRETS_EVERY_MS = 5000;
 
 /** How often the newest line is logged, ms. */
 const HEAD_EVERY_MS = 3_600_000;
@@ -96,24 +94,4 @@ function logHead(log: Logger, trail: AuditTrail): Polling {
       await step();
     },
   };
-}
-
-/** A token or key that was replaced in its file while this process runs. */
-function watchSecrets({ auditActs, config }: Runtime): Polling {
-  const inFiles = Object.entries(config.secrets).flatMap(([name, secret]) =>
-    secret?.file === undefined ? [] : [{ name, secret, last: secret.value() }],
-  );
-  return startPolling({
-    everyMs: SECRETS_EVERY_MS,
-    async step() {
-      for (const one of inFiles) {
-        const value = one.secret.value();
-        if (value === one.last) continue;
-        const details = { secret: one.name };
-        await auditActs.record({ act: "secret.replaced", by: thisProcess, details });
-        one.last = value;
-      }
-    },
-    onError() {},
-  });
 }

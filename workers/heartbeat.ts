@@ -5,6 +5,7 @@ import { isDuration } from "../src/ops/duration-buckets.ts";
 import { STATE_VERSION } from "../src/state/state-version.ts";
 import { watchFreezes } from "./freezes.ts";
 import { startPolling } from "./poll.ts";
+import { unusableSecrets } from "./secrets.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** The end of the process does not wait longer for Redis, ms. */
@@ -15,7 +16,7 @@ export interface Heartbeat {
 }
 
 export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): Heartbeat {
-  const { clock, heartbeats, keyring, log, metrics, redis, trail, version } = runtime;
+  const { clock, config, heartbeats, keyring, log, metrics, redis, trail, version } = runtime;
   const id = `${hostname()}:${process.pid}`;
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
@@ -30,6 +31,7 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
   async function beat(_signal?: AbortSignal, nextMs = HEARTBEAT_EVERY_MS): Promise<void> {
     if (clock.view() === undefined) await clock.measure();
     const lacksKey = await keyring.missingKey();
+    const unusable = unusableSecrets(config);
     await heartbeats.beat({
       id,
       version,
@@ -41,6 +43,9 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
       ...(frozen && { frozen }),
       ...(lacksKey !== undefined && { lacksKey }),
       ...(trail?.failure && { auditFailure: `${trail.where}: ${trail.failure.message}` }),
+      ...(unusable.length > 0 && {
+        secretProblems: unusable.map(({ name, file, problem }) => `${name} (${file} ${problem})`),
+      }),
     });
     await addCounts();
   }
@@ -48,9 +53,12 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
   // An unreachable Redis is logged by its connections.
   const { rest } = runtime;
   const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat, onError() {} });
+  // Nothing is sent then: `crmsync status` must not say for 5 s that all is well.
+  const unlisten = trail?.onFailureChange(() => void beating.look(0).catch(() => {}));
   return {
     async close() {
       endWatch();
+      unlisten?.();
       const closed = beating.close();
       if (redis.status !== "ready") return;
       const left = closed

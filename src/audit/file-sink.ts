@@ -3,13 +3,16 @@
  * the file is renamed or removed, the chain continues in a new one.
  */
 import { createHash } from "node:crypto";
-import { open, stat, type FileHandle } from "node:fs/promises";
+import { access, constants, open, stat, type FileHandle } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { readEnd } from "./end-of-file.ts";
 import { AuditFileState, type SavedHead } from "./file-state.ts";
 import { parseLine, type Head, type Line, type LineFields, type LineHashes } from "./line.ts";
 import type { Sink } from "./sink.ts";
+
+const OTHER_FILE = "its last line is not a line of an audit trail: move the file away";
+const OTHER_KEY = "its last line was made with a key that AUDIT_KEY does not hold";
 
 /** crmCodes are personal data. */
 const MODE = 0o600;
@@ -52,9 +55,7 @@ export class FileSink implements Sink {
     this.#before = torn === "" ? "" : "\n";
     this.#notes = torn === "" || whole !== undefined ? [] : [tornNote(torn)];
     if (saved === undefined) {
-      if (last === undefined && line !== undefined) {
-        throw new Error("its last line is not a line of an audit trail: move the file away");
-      }
+      if (last === undefined && line !== undefined) throw new Error(OTHER_FILE);
       return last;
     }
     // It was written just before a crash, which kept it from being saved.
@@ -126,11 +127,38 @@ export class FileSink implements Sink {
     const line = parseLine(text);
     const checked = line && this.#hashes.check(line);
     if (checked === "unknown_key") {
-      throw new Error("its last line was made with a key that AUDIT_KEY does not hold");
+      throw new Error(OTHER_KEY);
     }
     return checked === "right" ? line : undefined;
   }
 }
+
+/**
+ * Why a process could not continue the trail in this file; undefined: nothing is in its way. Changes
+ * nothing, and may be asked while another process writes the file.
+ * @throws an error of node:fs
+ */
+export async function fileProblem(path: string, hashes: LineHashes): Promise<string | undefined> {
+  const hasState = await isThere(`${path}.state`);
+  await access(hasState ? `${path}.state` : dirname(path), constants.W_OK);
+  if (!(await isThere(path))) return undefined;
+  const handle = await open(path, "a+");
+  try {
+    const at = await handle.stat();
+    if (!at.isFile()) return undefined;
+    const { line } = await readEnd(handle, at.size);
+    const parsed = line === undefined ? undefined : parseLine(line);
+    if (parsed !== undefined) {
+      return hashes.check(parsed) === "unknown_key" ? OTHER_KEY : undefined;
+    }
+    return line === undefined || hasState ? undefined : OTHER_FILE;
+  } finally {
+    await handle.close();
+  }
+}
+
+const isThere = async (path: string): Promise<boolean> =>
+  (await stat(path).catch(onlyMissing)) !== undefined;
 
 export const whereOf = (path: string): string => `${path} on ${hostname()}`;
 

@@ -43,6 +43,7 @@ export class AuditTrail {
   /** The line of the first entry: after a failure it is continued, because part of it may be written. */
   #line: { readonly text: string; readonly head: Head } | undefined;
   #failure: Error | undefined;
+  readonly #listeners = new Set<() => void>();
 
   constructor(options: TrailOptions) {
     this.#options = options;
@@ -51,6 +52,12 @@ export class AuditTrail {
   /** Why lines cannot be written; undefined while they can, and before the first one. */
   get failure(): Error | undefined {
     return this.#failure;
+  }
+
+  /** @returns what ends the calls of the listener, when lines cannot be written and when they can again. */
+  onFailureChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Whether every line was written so far. */
@@ -137,7 +144,9 @@ export class AuditTrail {
   #report(failure: Error | undefined): void {
     const isNews = (failure === undefined) !== (this.#failure === undefined);
     this.#failure = failure;
-    if (isNews) this.#options.onFailure(failure);
+    if (!isNews) return;
+    this.#options.onFailure(failure);
+    for (const listener of this.#listeners) listener();
   }
 
   /** Nothing follows a line that was given up: part of it may be written. */

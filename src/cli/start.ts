@@ -1,15 +1,14 @@
 import { Command, Option } from "commander";
 import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
+import { startProblems } from "../start-problems.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
-import { isLoopback } from "../ops/loopback.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { withoutPassword } from "../ops/redis-url.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
-import { UserError } from "../ops/user-error.ts";
 import { preferSpeedWhenBusy } from "../ops/v8-memory.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
@@ -53,8 +52,7 @@ async function start(options: StartOptions): Promise<void> {
   refuse([
     ...serviceProblems(config, roles, options.sandbox === true),
     ...stdoutProblems(config, options),
-    ...(await crmProblems(config, roles)),
-    ...(roles.has("http") ? authenticationProblems(config) : []),
+    ...(await startProblems(config, roles)),
   ]);
   const mapping = await loadMapping(config.MAPPING);
   // Otherwise only the senders would notice, by a 401 for each request.
@@ -155,27 +153,6 @@ function explainPorts(error: unknown, { HTTP_HOST, OPS_HOST = HTTP_HOST, OPS_POR
 
 function refuse(problems: readonly string[]): void {
   if (problems.length > 0) throw new ConfigError(problems);
-}
-
-/** Without authentication, anybody on the network could terminate relations. */
-function authenticationProblems({ HTTP_HOST, INGEST_AUTH }: Config): string[] {
-  if (INGEST_AUTH !== "none" || isLoopback(HTTP_HOST)) return [];
-  return [
-    `INGEST_AUTH is none and HTTP_HOST is ${HTTP_HOST}, so anybody on its network could send events: set INGEST_TOKEN_FILE instead of INGEST_AUTH, or HTTP_HOST=127.0.0.1; or, if something else keeps strangers away, INGEST_AUTH=none-from-anywhere`,
-  ];
-}
-
-/** Otherwise they would be noticed at night, by a run that has failed. */
-async function crmProblems(config: Config, roles: ReadonlySet<Role>): Promise<string[]> {
-  if (config.RECONCILE_FROM === undefined || !roles.has("sync")) return [];
-  const { listerOf } = await import("../reconcile/crm-snapshot.ts");
-  try {
-    listerOf(config, config.RECONCILE_FROM);
-    return [];
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    return [`RECONCILE_FROM: ${error.message}`];
-  }
 }
 
 const stdoutProblems = ({ AUDIT_LOG }: Config, { json }: StartOptions): string[] =>

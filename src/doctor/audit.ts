@@ -1,6 +1,8 @@
 /** Checks the audit trail: its file as this machine has it, and what the processes say. */
-import { access, constants, statfs } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
+import { fileProblem } from "../audit/file-sink.ts";
+import { LineHashes } from "../audit/line.ts";
 import type { Config } from "../config.ts";
 import { auditFailuresIn, auditFindings } from "../status/audit-findings.ts";
 import type { Readings } from "../status/readings.ts";
@@ -12,14 +14,17 @@ const REMEDY = "See docs/runbook.md#crmsyncauditfailed.";
 /** With less free space than this it cannot grow for long, MiB. */
 const LITTLE_MIB = 64;
 
-export async function checkAuditFile({ AUDIT_LOG: path }: Config): Promise<Check> {
+export async function checkAuditFile({ AUDIT_LOG: path, auditKeys }: Config): Promise<Check> {
   if (path === undefined) return ok(NAME, "none: AUDIT_LOG is not set here");
   if (path === "stdout") return ok(NAME, "on stdout of each process with the role sync");
   try {
-    await access(path, constants.W_OK).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") throw error;
-      await access(dirname(path), constants.W_OK);
-    });
+    const problem = await fileProblem(path, new LineHashes(auditKeys));
+    if (problem !== undefined) return fail(NAME, `${path}: ${problem}`, REMEDY);
+    const at = await stat(path).catch(() => undefined);
+    if (at !== undefined && !at.isFile()) {
+      const says = `${path} is no file but a device: whether it takes lines is not checked`;
+      return warn(NAME, says, "Name a file, or stdout.");
+    }
     const { bavail, bsize } = await statfs(dirname(path));
     const left = Math.round((bavail * bsize) / 2 ** 20);
     if (left >= LITTLE_MIB) return ok(NAME, `${path} can be written`);

@@ -12,6 +12,7 @@ import { openStores, type Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockAhead } from "./clock.ts";
 import { checkConfiguration } from "./configuration.ts";
+import { checkEncryption } from "./encryption.ts";
 import { checkNetwork, type NetworkChecks } from "./network.ts";
 import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
 import { checkRedis } from "./redis.ts";
@@ -56,9 +57,14 @@ async function openShared(config: Config): Promise<Stores | Check> {
 
 async function checkShared(stores: Stores): Promise<readonly Check[]> {
   try {
-    const both = Promise.all([takeReadings(stores), clockAhead(stores.redis)]);
-    const [readings, aheadMs] = await within(REDIS_DEADLINE_MS, both);
+    const all = Promise.all([
+      takeReadings(stores),
+      clockAhead(stores.redis),
+      checkEncryption(stores),
+    ]);
+    const [readings, aheadMs, encryption] = await within(REDIS_DEADLINE_MS, all);
     return [
+      encryption,
       ...checkRedis(stores.config, readings, aheadMs),
       ...checkProcesses(readings),
       ...(await otherPrefixesInTime(stores)),

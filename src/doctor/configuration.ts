@@ -1,12 +1,16 @@
 /** Checks what the configuration says by itself: secrets, token age, mapping. Costs no request. */
+import { access, constants } from "node:fs/promises";
+import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { isLoopback } from "../ops/loopback.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
+import { ROLES } from "../state/heartbeats.ts";
 import { TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { checkNotify } from "./notify.ts";
+import { startProblems } from "../start-problems.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -15,15 +19,38 @@ const TOKEN_DUE_DAYS = 90;
 
 export async function checkConfiguration(config: Config): Promise<Check[]> {
   return [
-    ok("configuration", "readable and consistent"),
+    ...(await checkStart(config)),
     checkTokenAge(config),
-    checkEncryption(config),
     checkIntakeAuth(config),
     checkOpsAccess(config),
     await checkAuditFile(config),
+    ...(await checkReconcileFolder(config)),
     await checkMapping(config),
     await checkNotify(config),
   ];
+}
+
+/** For a process with every role: which ones the daemon's have is not known here. */
+async function checkStart(config: Config): Promise<Check[]> {
+  const problems = await startProblems(config, new Set(ROLES));
+  if (problems.length === 0) return [ok("configuration", "readable and consistent")];
+  return problems.map((problem) =>
+    fail("configuration", problem, "Correct it where the daemon is started: it does not start so."),
+  );
+}
+
+async function checkReconcileFolder({ RECONCILE_DIR: dir }: Config): Promise<Check[]> {
+  if (dir === undefined) return [];
+  const name = "reconcile folder";
+  try {
+    const { R_OK, W_OK, X_OK } = constants;
+    await access(join(dir, "."), R_OK | W_OK | X_OK);
+    return [ok(name, `${dir} can be used`)];
+  } catch (error) {
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    const remedy = "Make it, and let this user read and write it; or correct RECONCILE_DIR.";
+    return [fail(name, `${dir} cannot be used (${code})`, remedy)];
+  }
 }
 
 function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
@@ -40,16 +67,6 @@ function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
     "Ask the service's support for a new token. Write it into the file of SERVICE_TOKEN_FILE, and its date into SERVICE_TOKEN_ISSUED_AT.";
   if (days >= TOKEN_DUE_DAYS) return fail("token age", says, remedy);
   return days >= TOKEN_OLD_DAYS ? warn("token age", says, remedy) : ok("token age", says);
-}
-
-function checkEncryption({ stateKeys }: Config): Check {
-  return stateKeys.length === 0
-    ? warn(
-        "encryption",
-        "waiting payloads and dead letters are stored in Redis as plain text",
-        "Set STATE_KEY_FILE (openssl rand -base64 32).",
-      )
-    : ok("encryption", "waiting payloads and dead letters are encrypted");
 }
 
 function checkIntakeAuth({ INGEST_AUTH, secrets }: Config): Check {

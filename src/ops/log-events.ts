@@ -135,6 +135,11 @@ export const LOG_EVENTS = {
     "`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
   ],
 
+  "secret.unusable": [
+    "The file of a secret has changed and cannot be used; the last value that could stays in force.",
+    "`why` says what is wrong with it.",
+  ],
+
   "service.denied": [
     "The service denies access. All sending has stopped.",
     "`denied` is token (401) or address (403).",

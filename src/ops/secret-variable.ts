@@ -13,6 +13,8 @@ export type Env = Readonly<Record<string, string | undefined>>;
 export interface Secret {
   readonly file: string | undefined;
   value(): string;
+  /** Why its file cannot be used as it is now; the last value that could stays in force. */
+  problem(): string | undefined;
 }
 
 /** What a secret must be, and what is said of one that is not. */
@@ -33,6 +35,28 @@ export const secretRules = {
     problem:
       "contains a blank, a line break or another character that no token has: give the token alone",
   },
+  /** It signs, in the form of Standard Webhooks. */
+  signing: {
+    isUsable: (secret) =>
+      secret.split(/\s+/).every((part) => /^(?:whsec_)?[A-Za-z0-9+/]{24,}={0,2}$/.test(part)),
+    problem:
+      'must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated',
+  },
+  notifyUrl: {
+    isUsable: (secret) => {
+      const url = URL.parse(secret);
+      return url !== null && /^https?:$/.test(url.protocol) && url.username === "";
+    },
+    problem:
+      "must be one http or https address, without a user name (it is not shown here: it may hold a secret)",
+  },
+  /** EspoCRM makes one for each of its webhooks. */
+  espocrm: {
+    isUsable: (secret) =>
+      secret.split(/\s+/).every((part) => /^\w+\/(?:create|update|delete)=./.test(part)),
+    problem:
+      "must name the address of each secret, as Contact/update=<secret key of that webhook>, with blanks between",
+  },
 } as const satisfies Readonly<Record<string, SecretRule>>;
 
 /** @param problems why it cannot be used. */
@@ -42,18 +66,17 @@ export function readSecret(
   problems: string[],
   rule?: SecretRule,
 ): Secret | undefined {
-  const secret = findSecret(env, name, problems, rule?.isUsable ?? (() => true));
+  const secret = findSecret(env, name, problems, rule);
   if (secret === undefined || rule === undefined || rule.isUsable(secret.value())) return secret;
   problems.push(`${name} ${rule.problem}`);
   return undefined;
 }
 
-/** @param isUsable a new value of a file for which it is false does not replace the last one. */
 function findSecret(
   env: Env,
   name: string,
   problems: string[],
-  isUsable: (value: string) => boolean,
+  rule: SecretRule | undefined,
 ): Secret | undefined {
   const inline = env[name];
   const file = env[`${name}_FILE`];
@@ -63,38 +86,71 @@ function findSecret(
   }
   if (inline !== undefined && inline !== "") {
     const text = inline.trim();
-    return { file: undefined, value: () => text };
+    return { file: undefined, value: () => text, problem: () => undefined };
   }
   if (file === undefined || file === "") return undefined;
   try {
-    const secret = fileSecret(file, isUsable);
-    if (secret.value() !== "") return secret;
-    problems.push(`${name}_FILE names ${file}, which is empty`);
+    const secret = new FileSecret(file, rule);
+    const value = secret.value();
+    if (value === "") problems.push(`${name}_FILE names ${file}, which is empty`);
+    else if (value.includes("\ufffd"))
+      problems.push(`${name}_FILE names ${file}, which is not UTF-8`);
+    else return secret;
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? String(error);
-    problems.push(`${name}_FILE names ${file}, which cannot be read (${code})`);
+    problems.push(`${name}_FILE names ${file}, which cannot be read (${codeOf(error)})`);
   }
   return undefined;
 }
 
-function fileSecret(file: string, isUsable: (value: string) => boolean): Secret {
-  let readAt = "";
-  let value = "";
-  return {
-    file,
-    value() {
-      // While the file is missing (it is being replaced), the last value stays in force.
-      const stat = statSync(file, { throwIfNoEntry: false });
-      if (stat === undefined && readAt !== "") return value;
-      const version = stat === undefined ? "" : `${stat.mtimeMs}/${stat.size}/${stat.ino}`;
-      if (version !== readAt || stat === undefined) {
-        const text = readFileSync(file, "utf8").trim();
-        if ((text !== "" && isUsable(text)) || readAt === "") value = text;
-        readAt = version;
-      }
-      return value;
-    },
-  };
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
+
+class FileSecret implements Secret {
+  readonly file: string;
+  readonly #rule: SecretRule | undefined;
+  /** Of the file that was read last; undefined while none was. */
+  #version: string | undefined;
+  #value = "";
+  #problem: string | undefined;
+
+  constructor(file: string, rule: SecretRule | undefined) {
+    this.file = file;
+    this.#rule = rule;
+  }
+
+  /** @throws what node:fs throws, until it was read once. */
+  value(): string {
+    this.#refresh();
+    return this.#value;
+  }
+
+  problem(): string | undefined {
+    this.#refresh();
+    return this.#problem;
+  }
+
+  #refresh(): void {
+    try {
+      const { mtimeMs, size, ino } = statSync(this.file);
+      const version = `${mtimeMs}/${size}/${ino}`;
+      if (version === this.#version) return;
+      const text = readFileSync(this.file, "utf8").trim();
+      const isFirst = this.#version === undefined;
+      this.#problem = this.#problemOf(text);
+      // The first one is checked by who reads the configuration.
+      if (isFirst || this.#problem === undefined) this.#value = text;
+      this.#version = version;
+    } catch (error) {
+      if (this.#version === undefined) throw error;
+      this.#problem = `cannot be read (${codeOf(error)})`;
+      this.#version = "";
+    }
+  }
+
+  #problemOf(text: string): string | undefined {
+    if (text === "") return "is empty";
+    if (text.includes("\ufffd")) return "is not UTF-8: save it as UTF-8";
+    return this.#rule?.isUsable(text) === false ? this.#rule.problem : undefined;
+  }
 }
 
 /** The keys of a secret that holds several, with blanks between; undefined for what is not base64. */

@@ -83,7 +83,7 @@ export function inputOfEvent(place: string, value: unknown): PreviewInput {
 }
 
 /** @throws UserError when it cannot be read, or is not UTF-8. */
-export const readText = (file: string): string => textOfUtf8(readBytes(file), file);
+const readText = (file: string): string => textOfUtf8(readBytes(file), file);
 
 /** @throws UserError when it cannot be read. */
 export function readBytes(file: string): Buffer {

@@ -39,6 +39,8 @@ export interface ProcessInfo {
   readonly lacksKey?: string;
   /** Why it cannot write its audit trail, and so sends nothing. */
   readonly auditFailure?: string;
+  /** Secrets of which it goes on with a former value, each with its file and why. */
+  readonly secretProblems?: readonly string[];
   /** The last time that it did not run although it should have. */
   readonly frozen?: Freeze;
 }

@@ -16,6 +16,7 @@ import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
 import { reconcileFindings } from "./reconcile-findings.ts";
+import { secretFindings } from "./secret-findings.ts";
 import { sealingFindings } from "./sealing-findings.ts";
 import { isSilent, refusedIn } from "./senders.ts";
 import { slownessIn } from "./slowness.ts";
@@ -52,6 +53,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...slownessFindings(slownessIn(minutes, hours)),
     ...slowdownFindings(readings),
     ...sealingFindings(readings),
+    ...secretFindings(readings),
   ];
   return [
     ...stops,

@@ -94,6 +94,67 @@ it("names what is wrong: Redis, token, age, mapping, roles", async () => {
   }
 });
 
+it("names what start refuses, or could not work with", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const key = (byte: number) => Buffer.alloc(32, byte).toString("base64");
+  const trail = join(dir.path, "audit.log");
+  const env = {
+    DATA_DIR: dir.path,
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    STATE_KEY: key(1),
+    AUDIT_LOG: trail,
+    AUDIT_KEY: key(3),
+  };
+  {
+    await using daemon = await startDaemon(env);
+    await daemon.push([personEvent("1")]);
+    await waitUntilSettled(daemon);
+    const { of } = await doctor({ ...env, RECONCILE_DIR: dir.path });
+    for (const name of ["configuration", "encryption", "audit trail", "reconcile folder"]) {
+      expect(of(name), name).toMatchObject({ result: "ok" });
+    }
+  }
+  const wrong = {
+    ...env,
+    STATE_KEY: key(2),
+    AUDIT_KEY: key(4),
+    INGEST_AUTH: "none",
+    HTTP_HOST: "0.0.0.0",
+    RECONCILE_DIR: join(dir.path, "nowhere"),
+    RECONCILE_CRON: "30 2 * * *",
+    RECONCILE_FROM: "hubspot",
+  };
+  const { checks, of } = await doctor(wrong);
+  const problems = checks.filter(({ name }) => name === "configuration").map(({ says }) => says);
+  expect(problems).toEqual([
+    expect.stringMatching(/^RECONCILE_FROM: to list hubspot, set HUBSPOT_TOKEN/),
+    expect.stringMatching(/^INGEST_AUTH is none and HTTP_HOST is 0\.0\.0\.0/),
+  ]);
+  await using refused = spawnCrmsync(["start"], { env: wrong });
+  expect(await refused.ended).toMatchObject({ code: 78 });
+  for (const problem of problems) expect(refused.stderr.join("\n")).toContain(problem);
+  expect(of("encryption")).toMatchObject({
+    result: "fail",
+    says: expect.stringMatching(/sealed with the key \S{8}, and STATE_KEY holds only/) as string,
+  });
+  expect(of("audit trail")).toMatchObject({
+    result: "fail",
+    says: `${trail}: its last line was made with a key that AUDIT_KEY does not hold`,
+  });
+  expect(of("reconcile folder")).toMatchObject({ result: "fail" });
+  const trails: [string, string][] = [
+    [dir.path, "fail"],
+    ["/dev/full", "warn"],
+  ];
+  for (const [AUDIT_LOG, result] of trails) {
+    expect((await doctor({ ...env, AUDIT_LOG })).of("audit trail")).toMatchObject({ result });
+  }
+});
+
 it("names the address that the service denies", async () => {
   await using sandbox = await startSandbox();
   await fetch(`${sandbox.faultsUrl}/faults`, {

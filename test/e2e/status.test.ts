@@ -1,3 +1,5 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import {
   startDaemon,
@@ -8,6 +10,7 @@ import {
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 import type { Status } from "../../src/status/status.ts";
@@ -117,4 +120,50 @@ it("answers 503 and exports no shared state while Redis is down", async () => {
   expect(await daemon.metric("crmsync_redis_up")).toBe(0);
   const text = await (await fetch(`${daemon.url}/metrics`)).text();
   expect(text).not.toMatch(/^crmsync_(quota_remaining|dead_letters|queue_jobs)[ {]/m);
+});
+
+it("says of a secret's file that it cannot be used, and until when it goes on without", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const file = join(dir.path, "token");
+  const write = async (text: string) => {
+    await writeFile(`${file}.new`, text);
+    await rename(`${file}.new`, file);
+  };
+  await write(sandbox.token);
+  const { SERVICE_TOKEN: _, ...env } = envFor(sandbox, { SERVICE_TOKEN_FILE: file });
+  await using daemon = await startDaemon(env);
+  await write(`${sandbox.token}\nand another one\n`);
+  const said = async () =>
+    (await daemon.status()).findings.find(({ runbook }) => runbook.endsWith("cannot-be-used"))
+      ?.says;
+  const first = await waitFor(said, { what: "the file is named" });
+  expect(first).toContain(`goes on with the former SERVICE_TOKEN (${file} contains a blank`);
+  expect(first).not.toContain(sandbox.token);
+  const [line] = daemon.process.stderr.filter((text) => text.includes('"secret.unusable"'));
+  expect(JSON.parse(line ?? "")).toMatchObject({ variable: "SERVICE_TOKEN", file });
+  await daemon.push([personEvent("1")]);
+  await waitUntilSettled(daemon);
+  await write(sandbox.token);
+  await waitFor(async () => (await said()) === undefined, { what: "nothing is said any more" });
+});
+
+it("says at once that the audit trail cannot be written", async () => {
+  await using sandbox = await startSandbox();
+  await using dir = await tempDir();
+  const folder = join(dir.path, "there");
+  await mkdir(folder);
+  await using daemon = await startDaemon(envFor(sandbox, { AUDIT_LOG: join(folder, "audit.log") }));
+  await daemon.push([personEvent("1")]);
+  await waitUntilSettled(daemon);
+  await rename(folder, `${folder}-no-more`);
+  await daemon.push([personEvent("2")]);
+  await waitFor(() => daemon.process.stderr.some((line) => line.includes('"audit.failed"')), {
+    what: "the line of the second change cannot be written",
+  });
+  // Far sooner than the next heartbeat.
+  await waitFor(async () => (await daemon.status()).sendingStopped.includes("audit_failed"), {
+    what: "it says so",
+    deadlineMs: 2500,
+  });
 });

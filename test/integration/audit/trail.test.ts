@@ -1,5 +1,14 @@
 /** An audit trail in real files: rotated, torn, cut off, locked, and on a full disk. */
-import { appendFile, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import {
+  appendFile,
+  mkdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { FileSink } from "../../../src/audit/file-sink.ts";
@@ -220,4 +229,20 @@ test("nothing is added to another program's file, nor without the key of the las
     what: "refused",
   });
   expect(await verify([keyed], undefined, KEYED)).toMatchObject({ ...whole, lines: 1 });
+});
+
+test("who listens learns at once when lines cannot be written, and when they can", async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, "later/audit.log");
+  await using opened = open(path);
+  const seen: boolean[] = [];
+  const unlisten = opened.trail.onFailureChange(() =>
+    seen.push(opened.trail.failure === undefined),
+  );
+  const added = opened.add("a");
+  await waitFor(() => seen.length === 1, { what: "the failure is told" });
+  await mkdir(join(dir.path, "later"));
+  await added;
+  expect(seen).toEqual([false, true]);
+  unlisten();
 });
