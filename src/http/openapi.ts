@@ -20,7 +20,7 @@ const response = (description: string, schema?: unknown) =>
 
 const UNAVAILABLE = {
   ...response(
-    "Events cannot be stored now, or too many bodies arrive at once; none was stored.",
+    "Events cannot be stored now, or too many bodies arrive at once. Send all of them again: none counts twice.",
     ref("Error"),
   ),
   headers: { "Retry-After": { schema: { type: "integer" }, description: "seconds" } },

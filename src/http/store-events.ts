@@ -78,6 +78,6 @@ export async function sendStoreResult(reply: FastifyReply, result: StoreResult):
       await reply
         .code(503)
         .header("retry-after", String(RETRY_AFTER_S))
-        .send({ error: "events cannot be stored now and none was stored; send them again" });
+        .send({ error: "events cannot be stored now; send all of them again, none counts twice" });
   }
 }

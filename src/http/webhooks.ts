@@ -132,7 +132,7 @@ async function takeRequest(
   const result = await storeEvents(events, claim, ports);
   switch (result.kind) {
     case "unavailable":
-      return unavailable("events cannot be stored now and none was stored; send them again");
+      return unavailable("events cannot be stored now; send all of them again, none counts twice");
     case "copy":
       return end(409, "copy", "this signed request was accepted before");
     case "stored": {

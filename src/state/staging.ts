@@ -71,16 +71,23 @@ export class Staging {
   /**
    * Stages each of these, or settles it without a request, and deletes its record's older dead letter.
    * What was staged is counted as demand and has its pointer job, unless Staging was made without.
-   * @returns for each, in their order: its result, or why it was not staged.
-   * @throws when Redis does not answer: any of them may be staged then.
+   * @returns for each, in their order: its result, or why it was not staged. One of which Redis gave no answer may be
+   *   staged all the same.
    */
   async stage(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
     const calls = await Promise.all(
       states.map((state) => this.#callOf(state).catch((error: unknown) => error as Error)),
     );
     const possible = calls.filter((call): call is Call => !(call instanceof Error));
-    const replies = await Promise.all(inBatches(possible).map((batch) => this.#run(batch)));
-    const results = replies.flat().map(resultOf).values();
+    const replies = await Promise.all(
+      inBatches(possible).map((batch) =>
+        this.#run(batch).then(
+          (all) => all.map(resultOf),
+          (error: unknown) => batch.map(() => error as Error),
+        ),
+      ),
+    );
+    const results = replies.flat().values();
     const noReply = new Error("Redis has not answered for each state that was to be staged");
     return calls.map((call) => (call instanceof Error ? call : (results.next().value ?? noReply)));
   }

@@ -140,7 +140,7 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
   const first = await waitFor(said, { what: "the file is named" });
   expect(first).toContain(`goes on with the former SERVICE_TOKEN (${file} contains a blank`);
   expect(first).not.toContain(sandbox.token);
-  const [line] = daemon.process.stderr.filter((text) => text.includes('"secret.unusable"'));
+  const line = daemon.process.stderr.find((text) => text.includes('"secret.unusable"'));
   expect(JSON.parse(line ?? "")).toMatchObject({ variable: "SERVICE_TOKEN", file });
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);

@@ -336,9 +336,15 @@ end
 local queue = ARGV[3]
 if queue ~= '' then
   local jobs, changes, waits, urgent = {}, { ARGV[7], ARGV[8] }, false, false
+  local ended = {}
   for n, result in ipairs(results) do
     local first = SHARED_ARGS + (n - 1) * ARGS_EACH
     local isLive = result[5] == 'live'
+    if result[1] == 'staged' then
+      ended[ARGV[first + 1]] = nil
+    elseif result[2] == 1 and (result[1] == 'unchanged' or result[1] == 'nothing_to_terminate') then
+      ended[ARGV[first + 1]] = true
+    end
     if result[1] == 'staged' and ARGV[first + 17] ~= '' then
       if isLive then
         changes[#changes + 1], changes[#changes + 2] = ARGV[first + 1], ARGV[first + 18]
@@ -348,6 +354,12 @@ if queue ~= '' then
     end
   end
   if #changes > 2 then countChanges({ unpack(KEYS, 20, 23) }, changes) end
+  -- What no longer waits gives up its place: a look for records without a job goes by their order.
+  for crmCode in pairs(ended) do
+    redis.call('ZREM', KEYS[20], crmCode)
+    redis.call('ZREM', KEYS[21], crmCode)
+    redis.call('HDEL', KEYS[22], crmCode)
+  end
   local queueKeys = { unpack(KEYS, 11, 19) }
   for _, job in ipairs(jobs) do
     local first, isLive = unpack(job)

@@ -1,11 +1,22 @@
 /** A change that is staged is counted and has its pointer job, in one step of Redis. */
 import { Worker, type Job } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
+import { storeRow } from "../../../src/state/ledger-row.ts";
 import type { Pointer } from "../../../src/state/pointer-queue.ts";
 import type { Lane } from "../../../src/sync/lane.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
+
+const PROVEN = storeRow({
+  exists: true,
+  uncertain: false,
+  fingerprint: "proven",
+  terminated: false,
+  variant: "Person",
+  watermark: "1",
+  provedAt: 1,
+});
 
 let order = 0;
 function change(crmCode: string, extra: Partial<StateToStage> = {}): StateToStage {
@@ -84,6 +95,21 @@ test("a change that replaces a waiting one, or needs no request, adds no job", a
   expect(await demand.take("3")).toBeUndefined();
   await pointers.add([{ crmCode: "4", lane: "live" }]);
   await expect.poll(() => heard).toEqual(["bulk", "live"]);
+});
+
+test("a change that is taken back while it waits gives up its place in the order", async () => {
+  const runtime = newRuntime();
+  const { demand, keys, redis, staged } = runtime;
+  await redis.hset(keys.ledger, "1", PROVEN, "2", PROVEN, "3", PROVEN);
+  const back = (crmCode: string) => change(crmCode, { fingerprint: "proven" });
+  await staged.stageAll([change("1"), change("2")]);
+  const place = await demand.take("2");
+  await demand.place({ crmCode: "2", rank: place ?? "" }, 60_000);
+  await staged.stageAll([back("1"), back("2"), change("3"), back("3"), change("4"), back("4")]);
+  const left = await Promise.all(["1", "2", "3", "4"].map((crmCode) => demand.take(crmCode)));
+  expect(left.map((rank) => rank !== undefined)).toEqual([false, false, false, true]);
+  await staged.stageAll([change("5"), change("5"), back("3"), change("3")]);
+  expect(await demand.take("3")).toBeDefined();
 });
 
 test.for<Lane>(["live", "bulk"])("a restored job is as a staged one, lane %s", async (lane) => {

@@ -165,3 +165,35 @@ test("neither large states nor many hold Redis in one call", async () => {
   const codes = small.map(({ crmCode }) => crmCode);
   expect(own.calls).toEqual([["large1"], ["large2", ...codes.slice(0, 24)], codes.slice(24)]);
 });
+
+/** Loses one script call when it is told to. */
+class LossyRedis extends Redis {
+  losesNext = false;
+
+  override sendCommand(...args: Parameters<Redis["sendCommand"]>): unknown {
+    const [command] = args;
+    if (this.losesNext && command.name.startsWith("eval")) {
+      this.losesNext = false;
+      command.reject(new Error("Connection is closed."));
+      return command.promise;
+    }
+    return super.sendCommand(...args);
+  }
+}
+
+test("a script call without a reply fails its own states only", async () => {
+  const { keys } = newTenant();
+  const lossy = new LossyRedis(inject("redisUrl"));
+  onTestFinished(() => lossy.disconnect());
+  const staged = new StagedStates(lossy, keys, new Sealing([]), {
+    history: new History(lossy, keys, 30),
+  });
+  await lossy.ping();
+  lossy.losesNext = true;
+  const results = await staged.stageAll(
+    Array.from({ length: 60 }, (_, n) => change(`r${n}`, `${n}`)),
+  );
+  const failed = results.flatMap((result, n) => (result instanceof Error ? [n] : []));
+  expect(failed).toEqual(Array.from({ length: 25 }, (_, n) => n));
+  expect(results.at(-1)).toMatchObject({ result: "staged" });
+});
