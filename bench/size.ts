@@ -5,12 +5,17 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { startDaemon, startSandbox, type DaemonProcess } from "../test/support/crmsync.ts";
+import {
+  startDaemon,
+  startSandbox,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../test/support/crmsync.ts";
 import { ownRedis } from "../test/support/own-redis.ts";
 import { spawnCrmsync } from "../test/support/process.ts";
 import { waitFor } from "../test/support/wait-for.ts";
 import { fill } from "./fill.ts";
-import { slowest, watchSlow, type SlowCall } from "./slow-calls.ts";
+import { callsSince, watchCalls, type SlowCall } from "./slow-calls.ts";
 import type { Table } from "./table.ts";
 
 const SIZES = (process.env["SIZES"] ?? "10000 100000 1000000").split(" ").map(Number);
@@ -18,12 +23,20 @@ const DEAD_PART = 0.1;
 
 /** What is served: then the hour is spent, and the daemon is at rest with its backlog. */
 const SERVED = 1000;
+/** With a list and the service's value lists. */
+const REQUESTS = SERVED + 2;
 
 /** Kinds of slow calls that are shown of each size. */
 const SHOWN = 15;
 
-/** How often the daemon is asked whether the hour is spent: each answer costs Redis a dozen scripts, ms. */
+/** How often the service is asked how much it was sent, ms. */
 const ASK_MS = 500;
+
+/**
+ * Scripts of the sweep, which looks at thousands of records every ten seconds: with more of them, the requests take
+ * longer (a young backlog is sent by turns), and so more sweeps fall between them.
+ */
+const SWEEP = /\/(?:misplaced-jobs|demand-restore)\.lua$/;
 
 const REST_MS = 60_000;
 const SCRAPE_MS = 15_000;
@@ -51,7 +64,7 @@ async function measure(size: number) {
     REDIS_URL: redis.url,
     SERVICE_BASE_URL: sandbox.url,
     SERVICE_TOKEN: sandbox.token,
-    QUOTA_PER_HOUR: String(SERVED + 2),
+    QUOTA_PER_HOUR: String(REQUESTS),
     QUOTA_BURST: "100",
     QUOTA_BURST_MS: "500",
     QUOTA_PACING: "burst",
@@ -64,25 +77,28 @@ async function measure(size: number) {
   const bytes = ((await usedBytes(redis.client)) - before) / size;
   await fill(env, { changes: 0, deadLetters: Math.round(size * DEAD_PART) });
   await written(redis.client);
-  await watchSlow(redis.client);
+  await watchCalls(redis.client);
   await using daemon = await startDaemon(env);
-  const serving = await serve(daemon, redis.client);
-  const calls = await slowest(redis.client, "served");
+  const spanMs = await serve(sandbox);
+  const serving = await callsSince(redis.client, "served");
   const rest = await restWith(daemon, redis.client);
-  const served = serving.scriptMs - rest.scriptShare * serving.spanMs;
-  calls.push(...(await slowest(redis.client, "at rest")));
+  const resting = await callsSince(redis.client, "at rest");
+  const served =
+    serving.scriptMs(SWEEP, "others") - (resting.scriptMs(SWEEP, "others") * spanMs) / rest.spanMs;
   await ended(["bulk", "status"], env);
   await ended(["status"], env);
   await ended(["dead", "list", "--group"], env);
-  calls.push(...(await slowest(redis.client, "status, bulk status, dead list")));
+  const asked = await callsSince(redis.client, "status, bulk status, dead list");
   await ended(["bulk", "cancel", "--yes"], env);
-  calls.push(...(await slowest(redis.client, "bulk cancel")));
+  const cancelled = await callsSince(redis.client, "bulk cancel");
+  const calls = [serving, resting, asked, cancelled].flatMap(({ slow }) => slow);
   const slow = (of: (call: SlowCall) => number) => Math.max(0, ...calls.map(of)).toFixed(1);
   const row: Record<string, string | number> = {
     changes: size,
     "bytes each": Math.round(bytes),
     "script ms per staged": (staged / size).toFixed(3),
     "script ms per served": (served / SERVED).toFixed(2),
+    "sweep, script ms per second": (serving.scriptMs(SWEEP) / (spanMs / 1000)).toFixed(2),
     "CPU at rest %: Redis": rest.redis.toFixed(1),
     "the daemon": rest.daemon.toFixed(1),
     "slowest call, ms: median of its kind": slow(({ medianMs }) => medianMs),
@@ -97,6 +113,7 @@ const targets = () => ({
   "bytes each": "",
   "script ms per staged": "the same",
   "script ms per served": "the same",
+  "sweep, script ms per second": "",
   "CPU at rest %: Redis": "",
   "the daemon": `both: ${TARGET["CPU at rest %"]}`,
   "slowest call, ms: median of its kind": TARGET["slowest call, ms"],
@@ -112,20 +129,20 @@ function written(redis: Redis): Promise<true> {
   return waitFor(isWritten, { deadlineMs: DEADLINE_MS, what: "the append-only file is written" });
 }
 
-/** @returns how long it took until the hour was spent, and for how long Redis ran scripts, ms. */
-async function serve(daemon: DaemonProcess, redis: Redis) {
-  const from = await scriptMs(redis);
+/** @returns how long it took until the hour was spent, ms. */
+async function serve(sandbox: SandboxProcess): Promise<number> {
   const startedAt = performance.now();
-  const isSpent = async () => (await daemon.metric("crmsync_quota_remaining")) === 0;
-  while (!(await isSpent())) {
+  const sent = async () =>
+    Object.values(await sandbox.requests()).reduce((sum, count) => sum + count, 0);
+  while ((await sent()) < REQUESTS) {
     if (performance.now() - startedAt > DEADLINE_MS) throw new Error("The hour is not spent.");
     await delay(ASK_MS);
   }
-  return { scriptMs: (await scriptMs(redis)) - from, spanMs: performance.now() - startedAt };
+  return performance.now() - startedAt;
 }
 
 /**
- * Shares of a core that Redis, its scripts alone and the daemon take with a backlog that may not be sent.
+ * Shares of a core that Redis and the daemon take with a backlog that may not be sent.
  */
 async function restWith(daemon: DaemonProcess, redis: Redis) {
   const pids = [
@@ -133,7 +150,6 @@ async function restWith(daemon: DaemonProcess, redis: Redis) {
     daemon.process.pid,
   ];
   const before = pids.map(cpuMs);
-  const scriptsBefore = await scriptMs(redis);
   const startedAt = performance.now();
   for (let passed = 0; passed < REST_MS; passed += SCRAPE_MS) {
     await delay(SCRAPE_MS);
@@ -141,11 +157,10 @@ async function restWith(daemon: DaemonProcess, redis: Redis) {
     await daemon.status();
   }
   const spanMs = performance.now() - startedAt;
-  const scriptShare = ((await scriptMs(redis)) - scriptsBefore) / spanMs;
   const [ofRedis = 0, ofDaemon = 0] = pids.map(
     (pid, index) => (100 * (cpuMs(pid) - (before[index] ?? 0))) / spanMs,
   );
-  return { redis: ofRedis, daemon: ofDaemon, scriptShare };
+  return { redis: ofRedis, daemon: ofDaemon, spanMs };
 }
 
 /** CPU time of a process since its start, by ticks of 10 ms. */

@@ -1,4 +1,4 @@
-/** The calls of Redis that took long, by its slow log. */
+/** The calls of Redis and how long they took, by its slow log. */
 import { createHash } from "node:crypto";
 import { globSync } from "node:fs";
 import { join } from "node:path";
@@ -6,8 +6,8 @@ import { pathToFileURL } from "node:url";
 import type { Redis } from "ioredis";
 import { readScript } from "../src/ops/redis-script.ts";
 
-const FROM_US = 1000;
-const KEPT = 10_000;
+const SLOW_MS = 1;
+const KEPT = 1_000_000;
 
 export interface SlowCall {
   readonly while: string;
@@ -18,25 +18,43 @@ export interface SlowCall {
   readonly mostMs: number;
 }
 
-export async function watchSlow(redis: Redis): Promise<void> {
+/** What Redis was called since the last time. */
+export interface Calls {
+  /** Each kind of call that was slow. A busy machine makes single ones slow. */
+  readonly slow: readonly SlowCall[];
+  /** For how long the scripts of these files ran, or those of all others, ms. */
+  scriptMs(files: RegExp, others?: "others"): number;
+}
+
+export async function watchCalls(redis: Redis): Promise<void> {
   await redis.config("SET", "slowlog-max-len", KEPT);
-  await redis.config("SET", "slowlog-log-slower-than", FROM_US);
+  await redis.config("SET", "slowlog-log-slower-than", 0);
   await redis.slowlog("RESET");
 }
 
-/** Each kind of call that was slow since the last time. A busy machine makes single ones slow. */
-export async function slowest(redis: Redis, phase: string): Promise<SlowCall[]> {
+export async function callsSince(redis: Redis, phase: string): Promise<Calls> {
   const entries = (await redis.slowlog("GET", KEPT)) as [number, number, number, string[]][];
   await redis.slowlog("RESET");
-  const kinds = Map.groupBy(entries, ([, , , words]) => nameOf(words));
-  return [...kinds]
+  const calls = entries.map(([, , us, words]) => ({ ms: us / 1000, ...kindOf(words) }));
+  const kinds = Map.groupBy(
+    calls.filter(({ ms }) => ms >= SLOW_MS),
+    ({ name }) => name,
+  );
+  const slow = [...kinds]
     .map(([call, found]) => {
-      const times = found.map(([, , us]) => us / 1000).toSorted((a, b) => a - b);
+      const times = found.map(({ ms }) => ms).toSorted((a, b) => a - b);
       const at = (part: number) =>
         Number((times[Math.floor(part * (times.length - 1))] ?? 0).toFixed(1));
       return { while: phase, call, times: times.length, medianMs: at(0.5), mostMs: at(1) };
     })
     .toSorted((a, b) => b.medianMs - a.medianMs);
+  return {
+    slow,
+    scriptMs: (files, others) =>
+      calls
+        .filter(({ isScript, name }) => isScript && files.test(name) !== (others === "others"))
+        .reduce((sum, { ms }) => sum + ms, 0),
+  };
 }
 
 const ROOT = join(import.meta.dirname, "..");
@@ -50,11 +68,13 @@ const SCRIPTS = new Map(
   }),
 );
 
-function nameOf([command = "", first = "", count = "", ...keys]: readonly string[]): string {
+function kindOf([command = "", first = "", count = "", ...keys]: readonly string[]) {
   const name = command.toUpperCase();
-  if (!name.startsWith("EVAL")) return `${name} ${withoutNumbers(first)}`;
+  if (!name.startsWith("EVAL"))
+    return { isScript: false, name: `${name} ${withoutNumbers(first)}` };
   const script = name === "EVAL" ? SCRIPTS.get(sha(first)) : SCRIPTS.get(first);
-  return script ?? `a script on ${Number(count) > 0 ? withoutNumbers(keys[0] ?? "") : "no key"}`;
+  const place = Number(count) > 0 ? withoutNumbers(keys[0] ?? "") : "no key";
+  return { isScript: true, name: script ?? `a script on ${place}` };
 }
 
 const withoutNumbers = (key: string): string => key.replaceAll(/\d+/g, "N");

@@ -141,11 +141,12 @@ export class FileSink implements Sink {
 export async function fileProblem(path: string, hashes: LineHashes): Promise<string | undefined> {
   const hasState = await isThere(`${path}.state`);
   await access(hasState ? `${path}.state` : dirname(path), constants.W_OK);
-  if (!(await isThere(path))) return undefined;
-  const handle = await open(path, "a+");
+  const at = await stat(path).catch(onlyMissing);
+  if (at?.isDirectory() === true) return "it is a folder: name a file";
+  if (at?.isFile() !== true) return undefined;
+  await access(path, constants.W_OK);
+  const handle = await open(path, "r");
   try {
-    const at = await handle.stat();
-    if (!at.isFile()) return undefined;
     const { line } = await readEnd(handle, at.size);
     const parsed = line === undefined ? undefined : parseLine(line);
     if (parsed !== undefined) {
