@@ -147,7 +147,7 @@ const variables = {
     .default(100),
   SERVICE_TIMEOUT_MS: whole(100, 30_000, 600_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),
-  RETRY_BASE_MS: whole(1, 1000, 300_000),
+  RETRY_BASE_MS: whole(1, 1000, 3_600_000),
   RETRY_MAX_HOURS: z
     .string()
     .refine((text) => Number(text) > 0 && Number(text) <= MOST_HOURS, {

@@ -93,7 +93,7 @@ test.for([
   ["QUOTA_HOUR_MS", "2147483648", "must be from 1000 to 86400000"],
   ["QUOTA_BURST_MS", "2147483648", "must be from 10 to 3600000"],
   ["SERVICE_TIMEOUT_MS", "2147483648", "must be from 100 to 600000"],
-  ["RETRY_BASE_MS", "300001", "must be from 1 to 300000"],
+  ["RETRY_BASE_MS", "3600001", "must be from 1 to 3600000"],
   ["RETRY_MAX_HOURS", "Infinity", "must be a number of hours above 0, up to 8760"],
   ["SERVICE_BASE_URL", "https://ada:secret@service.example", "must have no user name"],
   ["SERVICE_BASE_URL", "https://service.example/?tenant=1", "must end with its path"],
