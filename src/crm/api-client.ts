@@ -1,14 +1,17 @@
 /** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
 import { isUtf8 } from "node:buffer";
 import { EnvHttpProxyAgent, type Dispatcher } from "../ops/undici.ts";
-import { parseExactly } from "../event/exact-json.ts";
+import { isDeeperThan } from "../event/depth.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
-import { isObject } from "./json-value.ts";
+import { isObject, parseFromCrm } from "./json-value.ts";
 import type { ApiResult, NotRead, RecordApi } from "./record-reader.ts";
 
 export interface CrmApi extends Omit<RecordApi, "setting"> {
   close(): Promise<void>;
 }
+
+/** A little less than an event may be nested around a record. */
+const MAX_DEPTH = 60;
 
 export interface CrmApiOptions {
   readonly timeoutMs: number;
@@ -147,6 +150,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
   if ("failure" in response) return { kind: "unavailable", reason: response.failure };
   const { status, headers, body } = response;
   if (status === 200) {
+    if (isDeeperThan(MAX_DEPTH, body)) return { kind: "unavailable", reason: "nested too deep" };
     return isObject(body)
       ? { kind: "found", body }
       : { kind: "unavailable", reason: "not a JSON object" };
@@ -185,7 +189,7 @@ function codeOf(body: unknown): string | undefined {
 
 function parse(text: string): unknown {
   try {
-    return parseExactly(text);
+    return parseFromCrm(text);
   } catch {
     return undefined;
   }

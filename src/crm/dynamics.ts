@@ -72,14 +72,24 @@ export const dynamics: CrmConnector = {
 
   reader: {
     needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
-    async fetchRecord(api, object, recordId) {
+    async fetchRecord(api, object, given) {
+      const recordId = given.toLowerCase();
+      // The id stands unquoted in the address, so accept nothing but a GUID.
+      if (!/^[0-9a-f-]{36}$/.test(recordId)) {
+        return { kind: "client_error", reason: "the id in the subject is no GUID" };
+      }
       const access = await accessTo(api);
       if (!("headers" in access)) return access;
-      // The id stands unquoted in the address, so accept nothing but a GUID.
-      if (!/^[0-9a-f-]{36}$/.test(recordId)) return { kind: "missing" };
       const result = await api.get(`${setAddress(api, object)}(${recordId})`, access.headers);
-      // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
-      return toFetchedRecord(result, "modifiedon", ({ code = "" }) => NO_RECORD.has(code));
+      return toFetchedRecord(result, {
+        recordId,
+        // The key of activities, such as e-mails, does not have the name of their table.
+        id: result.kind === "found" && "activityid" in result.body ? "activityid" : `${object}id`,
+        isSame: (answered) => answered.toLowerCase() === recordId,
+        modifiedAt: "modifiedon",
+        // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
+        isAboutRecord: ({ code = "" }) => NO_RECORD.has(code),
+      });
     },
   },
 

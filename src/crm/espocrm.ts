@@ -105,8 +105,8 @@ async function readRecord(
   const url = addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object, recordId);
   const result = await api.get(url, headersOf(api));
   if (result.kind === "not_found") return confirmMissing(api, object, recordId, result);
-  // Events of EspoCRM carry our clock's time, which its own times cannot be compared with.
-  return toFetchedRecord(result, undefined, () => false);
+  // Without `modifiedAt`: events of EspoCRM carry our clock's time, which its own cannot be compared with.
+  return toFetchedRecord(result, { recordId, id: "id" });
 }
 
 /** EspoCRM's 404 has no body, so a gateway's looks like it: an empty list is EspoCRM's own answer. */

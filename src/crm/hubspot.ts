@@ -52,6 +52,7 @@ export const hubspot: CrmConnector = {
 
   reader: {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
+    hasOneClock: true,
     async fetchRecord(api, object, recordId, fields) {
       const path = PLURALS[object] ?? object;
       const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
@@ -59,7 +60,14 @@ export const hubspot: CrmConnector = {
       const result = await api.get(`${base}?${query.toString()}`, {
         authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
       });
-      return toFetchedRecord(result, "updatedAt", isAboutRecord);
+      return toFetchedRecord(result, {
+        recordId,
+        id: "id",
+        // HubSpot answers with the survivor for the id of a record that was merged into it.
+        otherId: "missing",
+        modifiedAt: "updatedAt",
+        isAboutRecord,
+      });
     },
   },
 
@@ -116,12 +124,13 @@ function eventsOf(change: unknown): WebhookEvent[] {
     "subscriptionType",
   );
   const [prefix = "", what = ""] = subscription.split(".");
-  const typeId = textOf(change["objectTypeId"]);
+  // A change of an association names both of its ends: the record is where it begins.
+  const typeId = textOf(change["objectTypeId"]) || textOf(change["fromObjectTypeId"]);
   const object = prefix === "object" ? (OBJECTS[typeId] ?? typeId) : prefix;
   if (object === "") throw new WebhookBodyError("objectTypeId is missing");
-  const recordId = required(change["objectId"], "objectId");
+  const recordId = required(change["objectId"] ?? change["fromObjectId"], "objectId");
   const event = (type: WebhookEvent["type"], id: string): WebhookEvent => ({
-    ...envelopeOf(change),
+    ...envelopeOf(change, recordId),
     type,
     subject: `${object}/${id}`,
     ...(type !== "crm.record.deleted" && { data: { fetch: "hubspot" } }),
@@ -161,9 +170,9 @@ function mergeOf(
 }
 
 /** HubSpot does not promise that eventId is unique; these five together are. */
-function envelopeOf(change: Json) {
-  const { portalId, subscriptionId, eventId, objectId, occurredAt } = change;
-  const parts = [portalId, subscriptionId, eventId, objectId, occurredAt].map(textOf);
+function envelopeOf(change: Json, recordId: string) {
+  const { portalId, subscriptionId, eventId, occurredAt } = change;
+  const parts = [portalId, subscriptionId, eventId, recordId, occurredAt].map(textOf);
   const time = timeOf(occurredAt);
   return {
     specversion: "1.0",

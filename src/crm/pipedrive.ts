@@ -34,7 +34,9 @@ export const pipedrive: CrmConnector = {
     const type = TYPES[required(meta["action"], "meta.action")];
     if (type === undefined)
       throw new WebhookBodyError("meta.action is not create, change or delete");
-    const record = isObject(data) ? data : isObject(previous) ? previous : undefined;
+    // Of a deletion, `previous` is the last record; of a change, only the former values of some fields.
+    const last = type === "crm.record.deleted" && isObject(previous) ? previous : undefined;
+    const record = isObject(data) ? data : last;
     if (record === undefined && type !== "crm.record.deleted") {
       throw new WebhookBodyError("data is missing");
     }

@@ -1,9 +1,11 @@
 /** Reads one record from a CRM's API, for events that come without their record. */
-import { timeOf } from "./json-value.ts";
+import { textOf, timeOf } from "./json-value.ts";
 
 export interface RecordReader {
   /** Variables without which no record can be read. */
   readonly needs: readonly string[];
+  /** The times of this CRM's own events and of its records are of one clock, and finer than a second. */
+  readonly hasOneClock?: true;
   /** @param fields names that the mapping reads, for APIs that send only the fields named. */
   fetchRecord(
     api: RecordApi,
@@ -52,19 +54,36 @@ export type NotRead =
   | { readonly kind: "throttled"; readonly retryAfterMs: number }
   | { readonly kind: "client_error" | "unavailable"; readonly reason: string };
 
-/**
- * @param modifiedAt name of the field that holds the time of the record's last change.
- * @param isAboutRecord whether a 404 is the CRM's own answer about a record that it does not have.
- */
+export interface AnswerRules {
+  /** The id that was asked for. */
+  readonly recordId: string;
+  /** Name of the field that holds the record's id. */
+  readonly id: string;
+  /** Whether an id in an answer is the one that was asked for; by default if they are equal. */
+  readonly isSame?: (answered: string, asked: string) => boolean;
+  /** What an answer with another id means: the CRM has merged the record, or it comes from elsewhere. */
+  readonly otherId?: "missing";
+  /** Name of the field that holds the time of the record's last change. */
+  readonly modifiedAt?: string;
+  /** Whether a 404 is the CRM's own answer about a record that it does not have. */
+  readonly isAboutRecord?: (answer: NotFound) => boolean;
+}
+
+/** A record counts only as found if the answer has its id: anything may answer in the CRM's place. */
 export function toFetchedRecord(
   result: ApiResult,
-  modifiedAt: string | undefined,
-  isAboutRecord: (answer: NotFound) => boolean,
+  { recordId, id, isSame, otherId, modifiedAt, isAboutRecord }: AnswerRules,
 ): FetchedRecord {
   if (result.kind === "not_found") {
-    return isAboutRecord(result) ? { kind: "missing" } : notAboutRecord(result);
+    return isAboutRecord?.(result) === true ? { kind: "missing" } : notAboutRecord(result);
   }
   if (result.kind !== "found") return result;
+  const answered = textOf(result.body[id]);
+  if (answered === "") return { kind: "unavailable", reason: "an answer without the record's id" };
+  if (!(isSame?.(answered, recordId) ?? answered === recordId)) {
+    if (otherId !== undefined) return { kind: otherId };
+    return { kind: "unavailable", reason: "an answer about another record" };
+  }
   const time = modifiedAt === undefined ? undefined : timeOf(result.body[modifiedAt]);
   return { kind: "found", record: result.body, modifiedAt: time };
 }

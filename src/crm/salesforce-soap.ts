@@ -36,6 +36,8 @@ const OPTIONS = {
   parseTagValue: false,
   parseAttributeValue: false,
   trimValues: false,
+  // Also numeric references, as &#235;.
+  htmlEntities: true,
   isArray: (name: string) => name === "Notification",
 };
 

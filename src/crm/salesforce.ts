@@ -92,7 +92,14 @@ export const salesforce: CrmConnector = {
       const base = api.setting("SALESFORCE_URL");
       const url = addressOf(base, `${DATA}/sobjects`, object, recordId);
       const result = await api.get(url, access.headers);
-      return toFetchedRecord(result, "SystemModstamp", ({ code = "" }) => NO_RECORD.has(code));
+      return toFetchedRecord(result, {
+        recordId,
+        id: "Id",
+        // An id has 15 characters, or three more that protect the case of its letters.
+        isSame: (answered, asked) => answered.slice(0, 15) === asked.slice(0, 15),
+        modifiedAt: "SystemModstamp",
+        isAboutRecord: ({ code = "" }) => NO_RECORD.has(code),
+      });
     },
   },
 

@@ -1,8 +1,7 @@
 /** Reads the body of a webhook, or says what is wrong with it. */
 import { isUtf8 } from "node:buffer";
-import { parseExactly } from "../event/exact-json.ts";
 import type { WebhookEvent, WebhookRequest } from "./connector.ts";
-import { textOf } from "./json-value.ts";
+import { parseFromCrm, textOf } from "./json-value.ts";
 
 /** Events of one body, and entries of one list; far above what any CRM sends. */
 const MAX_EVENTS = 10_000;
@@ -23,7 +22,7 @@ export function textOfBody({ body }: WebhookRequest): string {
 export function jsonOf(request: WebhookRequest): unknown {
   const text = textOfBody(request);
   try {
-    return parseExactly(text);
+    return parseFromCrm(text);
   } catch {
     throw new WebhookBodyError("the body is not valid JSON");
   }

@@ -17,25 +17,48 @@ const OPERATION_OF: ReadonlyMap<string, Operation> = new Map(
   ),
 );
 
+const wordsOf = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+
 /** Words that change the meaning of the word beside them. */
-const DOUBTFUL = /^(?:un|not|non|no|before|will|to|request|requested|failed|fail)$/;
+const DOUBTFUL = wordsOf(
+  "un not non no before will to request requested failed fail error canceled cancelled scheduled pending",
+);
+
+/** What may stand beside the word for a deletion: what is deleted of a record is no deletion of it. */
+const OF_A_RECORD = wordsOf(
+  "on after is was has been record item object entity row event webhook crm hard soft permanently contact person people company companie account organization organisation customer client lead",
+);
 
 /**
- * What a usual word means: "update", "contact.deleted", "ContactCreated", "record_edited".
+ * What a usual word means: "update", "contact.deleted", "ContactCreated", "record_edited". A wrong deletion
+ * terminates a client, and one that is not understood is answered 400: "contact.tag.removed" is not clear.
+ * @param object the record's object, where it is known.
  * @returns undefined when it is not clear.
  */
-export function operationOfWord(word: string): Operation | undefined {
-  const parts = word
-    .replace(/([a-z])([A-Z])/g, "$1 $2")
-    .toLowerCase()
-    .split(/[^a-z]+/);
-  if (parts.some((part) => DOUBTFUL.test(part))) return undefined;
+export function operationOfWord(word: string, object = ""): Operation | undefined {
+  const parts = partsOf(word);
+  if (parts.some((part) => DOUBTFUL.has(part))) return undefined;
   const found = new Set(
     parts.map((part) => OPERATION_OF.get(part)).filter((one) => one !== undefined),
   );
   const [only] = found;
-  return found.size === 1 ? only : undefined;
+  if (found.size !== 1) return undefined;
+  const own = new Set(partsOf(object).map(singular));
+  const isOfRecord = (part: string) =>
+    [part, singular(part)].some(
+      (one) => OPERATION_OF.has(one) || OF_A_RECORD.has(one) || own.has(one),
+    );
+  return only === "deleted" && !parts.every(isOfRecord) ? undefined : only;
 }
+
+const partsOf = (text: string): string[] =>
+  text
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z]+/)
+    .filter((part) => part !== "");
+
+const singular = (part: string): string => part.replace(/s$/, "");
 
 /** A table of the mapping file, without case, accents and punctuation. */
 export type OperationTable = ReadonlyMap<string, Operation | null>;

@@ -51,9 +51,9 @@ export async function translateEvent(
   };
   const scope: Scope = { webhook, value, fail };
 
-  const operation = await operationOf(scope);
-  if (operation === null) return { kind: "left_out" };
   const object = await objectOf(scope);
+  const operation = await operationOf(scope, object);
+  if (operation === null) return { kind: "left_out" };
   const recordId = await idOf("recordId", webhook.recordId, scope);
   const time = await timeOf(scope);
   const eventId = webhook.eventId && (await idOf("eventId", webhook.eventId, scope));
@@ -78,7 +78,10 @@ interface Scope {
 const FAILED = Symbol("failed");
 
 /** Undefined: there is a problem. Null: the event is left out. */
-async function operationOf({ webhook, value, fail }: Scope): Promise<Operation | null | undefined> {
+async function operationOf(
+  { webhook, value, fail }: Scope,
+  object: string | undefined,
+): Promise<Operation | null | undefined> {
   const { from, table, otherwise } = webhook.operation;
   if (from === undefined) return otherwise;
   const given = await value("operation", from);
@@ -86,7 +89,7 @@ async function operationOf({ webhook, value, fail }: Scope): Promise<Operation |
   const word = typeof given === "boolean" ? String(given) : idText(given);
   if (word !== undefined) {
     const meant = table.get(fold(word));
-    const operation = meant === undefined ? operationOfWord(word) : meant;
+    const operation = meant === undefined ? operationOfWord(word, object) : meant;
     if (operation !== undefined) return operation;
   }
   if (otherwise !== undefined) return otherwise;

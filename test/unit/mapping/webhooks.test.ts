@@ -221,12 +221,29 @@ describe("words of operations", () => {
     ["un-deleted", undefined],
     ["not updated", undefined],
     ["delete.requested", undefined],
+    ["contacts.deleted", "deleted"],
+    ["companies/delete", "deleted"],
+    ["CustomerRemoved", "deleted"],
+    ["Mandant gelöscht deleted", undefined],
+    ["contact.tag.removed", undefined],
+    ["contact.removed_from_list", undefined],
+    ["contact.note.deleted", undefined],
+    ["phone_removed", undefined],
+    ["deletion.cancelled", undefined],
+    ["contact.delete_scheduled", undefined],
+    ["contact.tag.added", "created"],
     ["created_or_deleted", undefined],
     ["toString", undefined],
     ["constructor", undefined],
   ] as const)("%s is %s", ([word, operation]) => {
     expect(operationOfWord(word)).toBe(operation);
   });
+});
+
+test("a deletion may name the webhook's own object", () => {
+  expect(operationOfWord("vip-mandant.deleted")).toBe(undefined);
+  expect(operationOfWord("vip-mandant.deleted", "VipMandant")).toBe("deleted");
+  expect(operationOfWord("mandants.tag.removed", "mandant")).toBe(undefined);
 });
 
 describe("times", () => {
