@@ -158,11 +158,12 @@ const variables = {
   /** Undefined: never. */
   DEAD_LETTER_DAYS: z
     .string()
+    // Here: behind `transform`, it would also replace what `never` means.
+    .default("30")
     .refine((text) => text === "never" || (/^[1-9]\d*$/.test(text) && Number(text) <= 3650), {
       error: "must be a whole number of days from 1 to 3650, or never",
     })
-    .transform((text) => (text === "never" ? undefined : Number(text)))
-    .default(30),
+    .transform((text) => (text === "never" ? undefined : Number(text))),
   /** 0: no history is kept. */
   HISTORY_DAYS: whole(0, 30, 365),
   HTTPS_PROXY: httpUrl.optional(),

@@ -33,6 +33,18 @@ const LOCK_MS = 60_000;
 /** How often jobs of dead workers are looked for, ms. */
 const STALLED_CHECK_MS = 30_000;
 
+/**
+ * So soon after a change, a record that the CRM does not have may be one that it does not show yet, ms: the
+ * transaction may be open, and an API may read from a copy.
+ */
+const NOT_SHOWN_YET_MS = 60_000;
+
+/** A record that is older than its event by more than this comes from such a copy, ms. */
+const OLDER_MS = 5000;
+
+/** So often it is fetched again: some changes do not touch the record's time. */
+const OLDER_TRIES = 3;
+
 const MAX_STALLED = 5;
 const HOUR_MS = 3_600_000;
 
@@ -80,7 +92,7 @@ export async function fetchRecord(
   }
   const { subject } = event;
   const pointer = { crm, subject, ...(isDeletion(event) && { deletion: true as const }) };
-  await runtime.thinEvents.put(pointer, order, JSON.stringify(event));
+  await runtime.thinEvents.put(pointer, order, JSON.stringify(event), event.lane);
   return undefined;
 }
 
@@ -95,7 +107,8 @@ export function startFetch(runtime: Runtime): Fetch {
       noProxy: config.NO_PROXY,
     },
   });
-  const worker = new Worker<ThinPointer>(FETCH_QUEUE, (job) => handle(runtime, api, job), {
+  const fetching: Fetching = { runtime, api, pausedUntil: new Map() };
+  const worker = new Worker<ThinPointer>(FETCH_QUEUE, (job) => handle(fetching, job), {
     ...runtime.tracing.bullmq,
     connection: runtime.redis,
     prefix: config.QUEUE_PREFIX,
@@ -106,7 +119,13 @@ export function startFetch(runtime: Runtime): Fetch {
     stalledInterval: STALLED_CHECK_MS,
     skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
-    settings: { backoffStrategy: (tries) => fetchPauseMs(tries, Math.random) },
+    settings: {
+      backoffStrategy: (tries, _type, error) =>
+        Math.max(
+          fetchPauseMs(tries, Math.random),
+          error instanceof TryLater ? error.pauseMs * (1 + Math.random() / 100) : 0,
+        ),
+    },
   });
   worker.on("error", (error) => {
     throttle("fetch.error", (suppressed) =>
@@ -131,38 +150,90 @@ function startFetchesAtZero({ metrics }: Runtime): void {
   }
 }
 
-async function handle(runtime: Runtime, api: CrmApi, job: Job<ThinPointer>): Promise<void> {
+interface Fetching {
+  readonly runtime: Runtime;
+  readonly api: CrmApi;
+  /** CRM → until when it has asked for a pause, by performance.now(). */
+  readonly pausedUntil: Map<string, number>;
+}
+
+/** The job is tried again, after this pause at the earliest. */
+class TryLater extends Error {
+  readonly pauseMs: number;
+  constructor(why: string, pauseMs = 0) {
+    // In the form in which ThinEvents.firstFailure reads it.
+    super(`the record could not be fetched (${why})`);
+    this.pauseMs = pauseMs;
+  }
+}
+
+async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
+  const { runtime, pausedUntil } = fetching;
   runtime.rest.wake();
-  const { inbox, log, metrics, thinEvents } = runtime;
+  const { inbox, log, metrics, recordName, thinEvents } = runtime;
   const { crm } = job.data;
   const taken = await thinEvents.take(job.data);
   if (taken === undefined) return;
   const event = JSON.parse(taken.event) as CrmEvent;
-  const fetched = await readRecord(runtime, api, event, crm);
+  const pauseMs = (pausedUntil.get(crm) ?? 0) - performance.now();
+  if (pauseMs > 0) {
+    const why = pauseReason(pauseMs);
+    return retryOrGiveUp(runtime, job, event, taken, { kind: "throttled", why, pauseMs });
+  }
+  const fetched = await readRecord(fetching, event, crm);
   metrics.fetches.inc({ crm, outcome: fetched.kind });
   switch (fetched.kind) {
     case "found":
+      if (isOlder(event, taken, crm, fetched) && job.attemptsMade < OLDER_TRIES) {
+        throw new TryLater("the record is older than its event");
+      }
       await inbox.push([wholeEvent(event, taken, fetched)]);
       await thinEvents.finish(job.data, taken);
       return;
     case "missing":
       // A deletion is an event of its own. A record that we may not see must not be terminated.
       if (isDeletion(event)) await inbox.push([confirmedDeletion(event, taken)]);
-      else log.warn({ crm }, "fetch.missing");
+      else if (runtime.clock.now() - Date.parse(timeOf(taken)) < NOT_SHOWN_YET_MS) {
+        throw new TryLater("the CRM does not show it yet");
+      } else log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
       await thinEvents.finish(job.data, taken);
       return;
-    case "throttled":
-      await thinEvents.queue.rateLimit(fetched.retryAfterMs);
-      throw Worker.RateLimitError();
+    case "throttled": {
+      const { retryAfterMs } = fetched;
+      // Of this CRM alone: the others have quotas of their own.
+      pausedUntil.set(crm, performance.now() + retryAfterMs);
+      const { kind } = fetched;
+      const why = pauseReason(retryAfterMs);
+      await retryOrGiveUp(runtime, job, event, taken, { kind, why, pauseMs: retryAfterMs });
+      return;
+    }
     case "client_error":
-    case "unavailable":
-      await retryOrGiveUp(runtime, job, event, taken, fetched);
+    case "unavailable": {
+      const { kind, reason: why } = fetched;
+      await retryOrGiveUp(runtime, job, event, taken, { kind, why });
+    }
   }
 }
 
+const pauseReason = (ms: number): string =>
+  `it asks for a pause, for ${Math.ceil(ms / 1000)} s more`;
+
+/** When the change was, by its event; "" if that is not known. */
+const timeOf = ({ order }: Pick<TakenThinEvent, "order">): string => order.split("\t")[0] ?? "";
+
+/** Whether the record is from before its event. Only comparable where the CRM itself has sent the event. */
+function isOlder(
+  { source }: CrmEvent,
+  taken: TakenThinEvent,
+  crm: string,
+  { modifiedAt = "" }: Extract<FetchedRecord, { kind: "found" }>,
+): boolean {
+  if (readerOf(crm)?.hasOneClock !== true || !source.startsWith(`/${crm}/`)) return false;
+  return Date.parse(timeOf(taken)) - Date.parse(modifiedAt) > OLDER_MS;
+}
+
 async function readRecord(
-  { config, mapping }: Runtime,
-  api: CrmApi,
+  { api, runtime: { config, mapping } }: Fetching,
   event: CrmEvent,
   crm: string,
 ): Promise<FetchedRecord> {
@@ -176,12 +247,18 @@ async function readRecord(
   return reader.fetchRecord({ ...api, setting }, object, recordId, mapping.reads);
 }
 
+interface Failure {
+  readonly kind: "throttled" | "client_error" | "unavailable";
+  readonly why: string;
+  readonly pauseMs?: number;
+}
+
 async function retryOrGiveUp(
   runtime: Runtime,
   job: Job<ThinPointer>,
   event: CrmEvent,
   taken: TakenThinEvent,
-  { kind, reason: why }: Extract<FetchedRecord, { kind: "client_error" | "unavailable" }>,
+  { kind, pauseMs, why }: Failure,
 ): Promise<void> {
   const { config, log, metrics, thinEvents, throttle } = runtime;
   const { crm } = job.data;
@@ -189,7 +266,7 @@ async function retryOrGiveUp(
     log.warn({ crm, outcome: kind, why, suppressed }, "fetch.failed"),
   );
   if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
-    throw new Error(`the record could not be fetched (${why})`);
+    throw new TryLater(why, pauseMs);
   }
   const reason = "not_fetched";
   const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
@@ -213,29 +290,32 @@ const isDeletion = ({ type }: CrmEvent): boolean => type === "crm.record.deleted
 /** The deletion of a record that the CRM does not have any more. */
 function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
   const { fetch: _, ...data } = event.data ?? {};
-  const [time = ""] = order.split("\t");
+  const time = timeOf({ order });
   return { ...event, id: fetchedId(event), ...(time !== "" && { time }), data };
 }
 
 /**
  * The event as if the CRM had sent the record. Its time is the later of the event's own and the
- * record's last change: a fetched record is at least as new as the event that asked for it.
+ * record's last change: a fetched record is at least as new as the event that asked for it. The records
+ * that it merged were ended when it came: one of them may exist again.
  */
 function wholeEvent(
   event: CrmEvent,
   taken: TakenThinEvent,
   fetched: Extract<FetchedRecord, { kind: "found" }>,
 ) {
-  const { fetch: _, ...data } = event.data ?? {};
-  const [requestedAt = ""] = taken.order.split("\t");
-  const time = [requestedAt, fetched.modifiedAt]
+  const { fetch: _, merged: __, ...data } = event.data ?? {};
+  const time = [timeOf(taken), fetched.modifiedAt]
     .filter((at) => at !== undefined && at !== "")
     .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
     .at(-1);
   return {
     ...event,
     // A record that the CRM still has was not deleted, or exists again.
-    ...(isDeletion(event) && { type: "crm.record.updated" as const }),
+    ...((isDeletion(event) || event.type === "crm.record.merged") && {
+      type: "crm.record.updated" as const,
+    }),
+    ...(taken.isLive && { lane: "live" as const }),
     id: fetchedId(event),
     ...(time !== undefined && { time }),
     data: { ...data, record: fetched.record },

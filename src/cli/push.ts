@@ -1,10 +1,8 @@
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import { Inbox } from "../event/inbox.ts";
-import { keysOf } from "../state/keys.ts";
-import { RedisClock } from "../state/redis-clock.ts";
+import { eventKey } from "../event/event-key.ts";
+import { openStores } from "../status/stores.ts";
 import { Replication } from "../state/replication.ts";
-import { Sealing } from "../state/sealing.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
@@ -40,15 +38,17 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const config = readConfig();
   const file = await openTextFile(name);
   const redis = await connectOnce(config);
-  const clock = new RedisClock(redis, keysOf(config.QUEUE_PREFIX));
+  const stores = openStores(config, redis);
+  const { clock, inbox, staged } = stores;
   await clock.measure();
-  const inbox = new Inbox(redis, config.QUEUE_PREFIX, new Sealing(config.stateKeys));
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
   let chunk: LineEvent["value"][] = [];
   const flush = async (): Promise<undefined> => {
-    const { accepted, duplicates } = await inbox.push(chunk);
+    const seen = await staged.seen(chunk.map(eventKey));
+    const fresh = chunk.filter((event) => !seen.has(eventKey(event)));
+    const { accepted, duplicates } = await inbox.push(fresh);
     totals.accepted += accepted;
-    totals.duplicates += duplicates;
+    totals.duplicates += duplicates + chunk.length - fresh.length;
     chunk = [];
   };
   try {
@@ -75,14 +75,14 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
       `${says}: ${totals.accepted} events were accepted, or some more. Push the same file again, none counts twice; see ${runbook}`,
     );
   } finally {
-    await inbox.close();
+    await stores.close();
     redis.disconnect();
   }
   const { accepted, duplicates, invalid } = totals;
   process.stdout.write(
     json
       ? `${JSON.stringify(totals)}\n`
-      : `${accepted} accepted, ${duplicates} already waiting, ${invalid} invalid\n`,
+      : `${accepted} accepted, ${duplicates} already known, ${invalid} invalid\n`,
   );
   if (invalid > 0) process.exitCode = 1;
 }

@@ -9,18 +9,30 @@ const MAX_PATH = 100;
  * @param value nested not too deep for recursion.
  * @returns where the first one is, for instance `data.record.lastName`; undefined if there is none.
  */
-export function findIllFormed(value: unknown): string | undefined {
-  const path = pathToIllFormed(value);
+export const findIllFormed = (value: unknown): string | undefined =>
+  find(value, (one) => typeof one === "string" && !one.isWellFormed());
+
+/**
+ * Finds an integer that a number cannot hold. `parseExactly` makes a text of one; a job of BullMQ is parsed by
+ * BullMQ, which rounds it: two such ids may then be one.
+ * @returns where the first one is, as `findIllFormed`.
+ */
+export const findRounded = (value: unknown): string | undefined =>
+  find(value, (one) => Number.isInteger(one) && !Number.isSafeInteger(one));
+
+type Is = (value: unknown) => boolean;
+
+function find(value: unknown, is: Is): string | undefined {
+  const path = pathTo(value, is);
   return path === undefined ? undefined : shorten(path.replace(/^\./, ""));
 }
 
-/** Nearly every value is well-formed: a path is made on the way back from what is not. */
-function pathToIllFormed(value: unknown): string | undefined {
-  if (typeof value === "string") return value.isWellFormed() ? undefined : "";
-  if (typeof value !== "object" || value === null) return undefined;
+/** Nearly every value is usable: a path is made on the way back from what is not. */
+function pathTo(value: unknown, is: Is): string | undefined {
+  if (typeof value !== "object" || value === null) return is(value) ? "" : undefined;
   const fields = value as Readonly<Record<string, unknown>>;
   for (const key in fields) {
-    const path = key.isWellFormed() ? pathToIllFormed(fields[key]) : "";
+    const path = is(key) ? "" : pathTo(fields[key], is);
     if (path !== undefined) return `${Array.isArray(value) ? `[${key}]` : `.${key}`}${path}`;
   }
   return undefined;

@@ -7,6 +7,7 @@ import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import type { Sealing } from "./sealing.ts";
 
@@ -24,6 +25,8 @@ export interface TakenThinEvent {
   /** The event, serialised. */
   readonly event: string;
   readonly order: string;
+  /** One of the events that ask for this fetch is live. */
+  readonly isLive: boolean;
   /** The value as Redis has it. */
   readonly raw: string;
 }
@@ -73,9 +76,9 @@ export class ThinEvents {
   }
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
-  async put(pointer: ThinPointer, order: string, event: string): Promise<void> {
+  async put(pointer: ThinPointer, order: string, event: string, lane: Lane): Promise<void> {
     const field = fieldOf(pointer);
-    await this.#put([this.#key], [field, order, await this.#sealing.seal(event, field)]);
+    await this.#put([this.#key], [field, order, await this.#sealing.seal(event, field), lane]);
     await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
     });
@@ -85,8 +88,16 @@ export class ThinEvents {
     const field = fieldOf(pointer);
     const raw = await this.#redis.hget(this.#key, field);
     if (raw === null) return undefined;
-    const { event, order } = JSON.parse(raw) as { event: string; order: string };
-    return { event: await this.#sealing.open(event, field), order, raw };
+    const {
+      event,
+      isLive = false,
+      order,
+    } = JSON.parse(raw) as {
+      event: string;
+      isLive?: boolean;
+      order: string;
+    };
+    return { event: await this.#sealing.open(event, field), order, isLive, raw };
   }
 
   /** Whether the record has a fetch beside this one. */

@@ -38,7 +38,7 @@ test("push adds the valid lines, reports the others, and exits with 1", async ()
 test("push prints its totals as a sentence", async () => {
   expect(await push(event)).toMatchObject({
     code: 0,
-    out: "1 accepted, 0 already waiting, 0 invalid",
+    out: "1 accepted, 0 already known, 0 invalid",
   });
 });
 
@@ -61,7 +61,7 @@ test("push takes a line separator in a text as part of the text", async () => {
   const two = JSON.stringify(personEvent("4", { city: "a\u2028b" }));
   expect(await pushFile(Buffer.from(two))).toMatchObject({
     code: 0,
-    out: "1 accepted, 0 already waiting, 0 invalid",
+    out: "1 accepted, 0 already known, 0 invalid",
   });
 });
 

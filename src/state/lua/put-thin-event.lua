@@ -1,10 +1,17 @@
--- Keeps the newer of two thin events of one record.
+-- Keeps the newer of two thin events of one record. The record is live if one of them is.
 --
--- KEYS  1 thin-events: hash <CRM>|<subject> -> JSON { order, event }
--- ARGV  1 field  2 order  3 event
+-- KEYS  1 thin-events: hash <CRM>|<subject> -> JSON { order, event, isLive }
+-- ARGV  1 field  2 order  3 event  4 lane
 -- Returns 1 when the event was kept, 0 when it is older than the one that waits.
 --- @include "older.lua"
-local known = redis.call('HGET', KEYS[1], ARGV[1])
-if known and older(ARGV[2], cjson.decode(known).order) then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], cjson.encode({ order = ARGV[2], event = ARGV[3] }))
-return 1
+local text = redis.call('HGET', KEYS[1], ARGV[1])
+local known = text and cjson.decode(text)
+local kept = not known or not older(ARGV[2], known.order)
+local isLive = ARGV[4] == 'live' or (known and known.isLive) or nil
+if not kept and isLive == known.isLive then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], cjson.encode({
+  order = kept and ARGV[2] or known.order,
+  event = kept and ARGV[3] or known.event,
+  isLive = isLive,
+}))
+return kept and 1 or 0

@@ -99,6 +99,7 @@ async function fill(crmCode: string): Promise<void> {
     { crm: "hubspot", subject },
     "2",
     JSON.stringify(personEvent("x", {}, { subject })),
+    "live",
   );
   await deadLetters.store(
     createDeadLetter(

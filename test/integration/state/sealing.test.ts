@@ -130,7 +130,7 @@ async function fill(sealing: Sealing): Promise<void> {
   const letter = { reason: "invalid", problems: [], event: SECRET, at: 1 } as const;
   await new DeadLetters(redis, keys, sealing).store(createDeadLetter({ crmCode: "3" }, letter));
   const thin = new ThinEvents(redis, prefix, { keys, sealing });
-  await thin.put({ crm: "twenty", subject: "contact/4" }, "1", SECRET);
+  await thin.put({ crm: "twenty", subject: "contact/4" }, "1", SECRET, "live");
   await thin.close();
   const inbox = new Inbox(redis, prefix, sealing);
   await inbox.push([{ source: "/crm", id: "1", data: { name: SECRET } } as never]);

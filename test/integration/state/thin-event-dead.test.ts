@@ -34,7 +34,7 @@ it("a thin event whose workers died again and again becomes a dead letter", asyn
   const { deadLetters, thinEvents } = runtime;
   const event = personEvent("4711");
   const pointer = { crm: "hubspot", subject: "contact/4711" };
-  await thinEvents.put(pointer, "2026-11-21T00:00:00.000Z\t\t1", JSON.stringify(event));
+  await thinEvents.put(pointer, "2026-11-21T00:00:00.000Z\t\t1", JSON.stringify(event), "live");
   await dieWithFetch(runtime);
   const fetch = startFetch(runtime);
   onTestFinished(() => fetch.close());
@@ -61,7 +61,7 @@ it("a newer event of the record, which has a fetch of its own, is left alone", a
   const { deadLetters, redis, thinEvents } = runtime;
   const pointer = { crm: "hubspot", subject: "contact/4711" };
   const put = (at: string) =>
-    thinEvents.put(pointer, `${at}\t\t1`, JSON.stringify(personEvent("4711")));
+    thinEvents.put(pointer, `${at}\t\t1`, JSON.stringify(personEvent("4711")), "live");
   await put("2026-11-21T00:00:00.000Z");
   await dieWithFetch(runtime);
   // The worker that BullMQ gives the job to fails it.
