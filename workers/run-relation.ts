@@ -6,7 +6,7 @@ import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
-import type { Take, TakenState } from "../src/sync/staged-state.ts";
+import type { StateToStage, Take, TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
 import { auditChange } from "./audit-trail.ts";
@@ -151,6 +151,12 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     async settle(state, how, end) {
       const result = await staged.settle(state, how, runStep(access.requestOf(permit), end));
       if (how.finished && result !== "lost") settledLately.note(state);
+      // Redis has forgotten the change while it was sent: an older state of it may be sent after it.
+      if (
+        result === "lost" &&
+        (await runtime.stateAge.wentBackWithin(config.SERVICE_TIMEOUT_MS * 2))
+      )
+        await staged.stage(onceMore(state));
       return result;
     },
     audit: (state, change) => auditChange(runtime.trail, state, change),
@@ -168,6 +174,17 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     },
   };
 }
+
+/** With the order of its own event: whatever is newer stays newer. */
+const onceMore = (state: TakenState): StateToStage => ({
+  ...state,
+  eventKey: "",
+  fingerprint: undefined,
+  fieldsOrder: state.earlierFields?.order,
+  // Not to be dropped with an import, and not behind it.
+  lane: "live",
+  time: state.firstTime,
+});
 
 /** Whether the service has lost a relation that the ledger knew. */
 function isGone({ row }: TakenState, { reason }: RunEnd): boolean {

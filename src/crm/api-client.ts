@@ -66,6 +66,8 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
     noProxy,
     connections: CONNECTIONS,
+    // As for the service: a silent connection must not take all requests with it.
+    allowH2: false,
   });
   const tokens = new Map<string, { token: string; until: number }>();
 

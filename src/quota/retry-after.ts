@@ -12,10 +12,12 @@ const MILLISECONDS_FROM = 1e11;
 
 /**
  * How long a 429 asks us to wait, ms; undefined when its headers say nothing usable.
- * Retry-After wins over X-RateLimit-Reset.
+ * Retry-After wins over X-RateLimit-Reset, which is that of the hour: it is no reason to wait while the
+ * service itself says that requests are left in the hour.
  */
 export function waitAskedMs(headers: ReplyHeaders, now: number): number | undefined {
-  return retryAfterMs(headers, now) ?? resetInMs(headers, now);
+  const isHourSpent = (remainingOf(headers) ?? 0) === 0;
+  return retryAfterMs(headers, now) ?? (isHourSpent ? resetInMs(headers, now) : undefined);
 }
 
 /** Time until the service's quota resets, ms; undefined when no header says it believably. */

@@ -48,7 +48,8 @@ async function resolveRecords(
 ): Promise<void> {
   const absent = batch.filter(({ was }) => was === null).map(({ code }) => code);
   await stores.ledger.heal(
-    absent.map((code) => [code, { ...rowWithoutProof(true), provedAt: startedAt }] as const),
+    // One list is weak evidence: the row says "not known", and the next change costs a request.
+    absent.map((code) => [code, { ...rowWithoutProof(false), provedAt: startedAt }] as const),
     startedAt,
   );
   const live = await liveStates(

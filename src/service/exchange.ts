@@ -56,6 +56,8 @@ export function createExchange(options: ExchangeOptions) {
     connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs) },
     keepAliveTimeout: KEEP_ALIVE_MS,
     pipelining: 1,
+    // On HTTP/2 all requests share one connection: when it falls silent, every one of them would end with it.
+    allowH2: false,
     headersTimeout: 0,
     bodyTimeout: 0,
   });

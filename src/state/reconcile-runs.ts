@@ -119,6 +119,8 @@ export class ReconcileRuns {
   /** Nothing is scheduled any more. */
   async unschedule(): Promise<void> {
     await this.#redis.del(this.#keys.reconcileSchedule);
+    // A failed run of a schedule that is no more would be an alert without an end.
+    await this.#redis.hdel(this.#keys.reconcileRun, "schedule");
   }
 
   /** When the next scheduled run is due, or was due and has not ended; undefined: none is scheduled. */

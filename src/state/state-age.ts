@@ -1,6 +1,6 @@
 /**
- * Notices that Redis went backwards: it was restored from an older copy, or a replica took over
- * that lacked the last writes. What it says of the service is then too old to be believed.
+ * Notices that Redis went backwards: it was restored from an older copy, was emptied, or a replica took
+ * over that lacked the last writes. What it says of the service is then too old to be believed.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -20,6 +20,7 @@ export class StateAge {
   #name = "";
   #highest = 0;
   #wentBackwards = false;
+  #wentBackAt = Number.NEGATIVE_INFINITY;
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
@@ -34,7 +35,11 @@ export class StateAge {
     // One after the other: two could read their numbers in the wrong order.
     const counted = this.#counting.then(async () => {
       const [name, number] = await this.#count([this.#keys.age], [randomUUID()]);
-      if (name === this.#name && number <= this.#highest) this.#wentBackwards = true;
+      const isFirst = this.#name === "";
+      if (!isFirst && (name !== this.#name || number <= this.#highest)) {
+        this.#wentBackwards = true;
+        this.#wentBackAt = performance.now();
+      }
       this.#name = name;
       this.#highest = number;
     });
@@ -46,6 +51,12 @@ export class StateAge {
   async wentBackwards(): Promise<boolean> {
     await this.count();
     return this.#wentBackwards;
+  }
+
+  /** Counts up, too. @returns whether Redis went backwards within this time, ms. */
+  async wentBackWithin(ms: number): Promise<boolean> {
+    await this.count();
+    return performance.now() - this.#wentBackAt <= ms;
   }
 
   /**

@@ -143,7 +143,7 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
   const warn = (says: string) => found.push(finding("warning", LEDGER_SECTION, says));
   if (wentBackwardsAt !== undefined) {
     warn(
-      `Redis went back to an older state (noticed ${clockTime(wentBackwardsAt)}): the ledger was made cold and is warmed again. Events that were accepted since that state are lost: push an export of the CRM.`,
+      `Redis went back to an older state, or was emptied (noticed ${clockTime(wentBackwardsAt)}): the ledger was made cold and is warmed again. Events that were accepted since that state are lost, and so are pauses, held terminations and dead letters that it lacks: reconcile an export of the CRM.`,
     );
   }
   if (gone > 0) {

@@ -54,7 +54,9 @@ export function settleReply(
     }
     case "missing": {
       if (sent.kind === "check") return unconfirmed(state, "uncertain", context);
-      if (known.exists === true && state.doubt !== "missing") return askAgain(context);
+      // Of a relation that is not known, one 404 is no proof either.
+      const mayExist = known.exists === true || state.status === "terminated";
+      if (known.exists !== false && mayExist && state.doubt !== "missing") return askAgain(context);
       const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {

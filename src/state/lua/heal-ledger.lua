@@ -15,7 +15,11 @@ for i = 2, #ARGV, 2 do
   local differs = row and
     (row.e ~= seen.e or row.f ~= seen.f or row.x ~= seen.x or row.k ~= seen.k)
   if isNew or (mayHeal and differs) then
-    if row then seen.w, seen.wf, seen.ws = row.w, row.wf, row.ws end
+    if row then
+      seen.w, seen.wf, seen.ws = row.w, row.wf, row.ws
+      -- A list may be another tenant's, or cut: nothing is dropped because of what it alone says.
+      seen.u = 1
+    end
     redis.call('HSET', KEYS[1], ARGV[i], cjson.encode(seen))
     healed = healed + 1
   end
