@@ -7,9 +7,13 @@ import type { Config } from "../src/config.ts";
 export function settingsOf(config: Config): Readonly<Record<string, string | number>> {
   const settings: Record<string, string | number> = {};
   for (const [name, value] of Object.entries(config)) {
-    if (typeof value === "number") settings[name] = value;
+    if (typeof value === "number") {
+      settings[name] = Number.isFinite(value) ? value : "unlimited";
+    }
     if (typeof value === "string") settings[name] = withoutCredentials(value);
+    if (name === "HTTP_TRUSTED_PROXIES" && Array.isArray(value)) settings[name] = value.join(",");
   }
+  settings["DEAD_LETTER_DAYS"] ??= "never";
   for (const [name, secret] of Object.entries(config.secrets)) {
     if (secret === undefined) continue;
     settings[name] =

@@ -1,5 +1,9 @@
 /** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
 import { hostname } from "node:os";
+import { basename } from "node:path";
+import type { ServiceAddress } from "../src/service/open-service.ts";
+import { serviceName } from "../src/state/known-service.ts";
+import { hashOfFile } from "./audited-settings.ts";
 import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
 import { isDuration } from "../src/ops/duration-buckets.ts";
 import { STATE_VERSION } from "../src/state/state-version.ts";
@@ -15,9 +19,15 @@ export interface Heartbeat {
   close(): Promise<void>;
 }
 
-export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): Heartbeat {
+/** @param service that a process with the role sync sends to. */
+export function startHeartbeat(
+  runtime: Runtime,
+  roles: ReadonlySet<string>,
+  service: ServiceAddress | undefined,
+): Heartbeat {
   const { clock, config, heartbeats, keyring, log, metrics, redis, trail, version } = runtime;
   const id = `${hostname()}:${process.pid}`;
+  const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
   const endWatch = watchFreezes((ms) => {
@@ -37,6 +47,7 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
       version,
       stateVersion: STATE_VERSION,
       roles: [...roles],
+      settings,
       startedAt: Math.round(clock.now() - (performance.now() - startedAt)),
       ...(nextMs !== HEARTBEAT_EVERY_MS && { nextMs }),
       ...clock.view(),
@@ -70,6 +81,26 @@ export function startHeartbeat(runtime: Runtime, roles: ReadonlySet<string>): He
       });
       await Promise.race([left, late]);
     },
+  };
+}
+
+/** Addresses and files by short names: the heartbeat is shown to whoever may see the status. */
+function sharedSettings(
+  { config, mapping }: Runtime,
+  roles: ReadonlySet<string>,
+  service: ServiceAddress | undefined,
+) {
+  const hash = hashOfFile(config.MAPPING)?.slice("sha256:".length, "sha256:".length + 8);
+  return {
+    ...(roles.has("intake") && {
+      MAPPING: `${basename(mapping.name)}${hash === undefined ? "" : ` (${hash})`}`,
+    }),
+    ...(service !== undefined && {
+      SERVICE_BASE_URL: serviceName(service.baseUrl),
+      QUOTA_PER_HOUR: config.QUOTA_PER_HOUR,
+      QUOTA_BURST: config.QUOTA_BURST,
+      TERMINATE_LIMIT: String(config.TERMINATE_LIMIT),
+    }),
   };
 }
 

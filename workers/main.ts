@@ -19,6 +19,7 @@ import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
 import { startNotifying } from "./notify.ts";
 import { openKeyring } from "./keyring.ts";
+import { meetService } from "./known-service.ts";
 import { keepSealed } from "./reseal.ts";
 import { startReconciling } from "./reconcile.ts";
 import { keepRest } from "./keep-rest.ts";
@@ -77,7 +78,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
     const fetch = startFetch(runtime);
     shutdown.add("fetch", () => fetch.close());
   }
-  const heartbeat = startHeartbeat(runtime, roles);
+  const heartbeat = startHeartbeat(runtime, roles, roles.has("sync") ? options.service : undefined);
   shutdown.add("heartbeat", () => heartbeat.close());
   const rewriting = rewriteAof(runtime);
   shutdown.add("redis file", () => rewriting?.close());
@@ -92,6 +93,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("audit trail", () => auditing.close());
 
   const service = roles.has("sync") ? options.service : undefined;
+  if (service !== undefined) await meetService(runtime, service.baseUrl);
   const access = service && openServiceAccess(runtime, service);
   if (access !== undefined) startService(runtime, access, shutdown);
   const lists = keepTenantLists(runtime, access);

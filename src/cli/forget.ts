@@ -44,7 +44,8 @@ under way. The mapping (MAPPING) says which waiting events have this crmCode.
 It keeps, under a hash of the crmCode, the time of the newest event, so that no older event is
 accepted afterwards. The person's next newer event is a change like any other, so stop it in the CRM.
 
-It cannot erase the relation on the service, and what is in the CRM, in logs (the crmCode's hash, or
+It cannot erase exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile (for up to 180
+days), the relation on the service, and what is in the CRM, in logs (the crmCode's hash, or
 with LOG_CRM_CODES the crmCode), in backups of Redis, and in the append-only file of a Redis of your
 own until it is rewritten. docs/operate.md#erase-a-person has the steps.
 Exit code: 1 if something could not be erased.`,
@@ -80,6 +81,10 @@ async function erase(stores: Stores, finder: TraceFinder, found: Traces): Promis
   const { config, redis, stateVersion } = stores;
   await stateVersion.require();
   for (const crmCode of found.crmCodes) await recordAct(stores, "forget", { crmCode });
+  // Known by its record alone, such as one that could not be mapped.
+  if (found.crmCodes.length === 0) {
+    await recordAct(stores, "forget", { details: { records: [...found.subjects] } });
+  }
   const done = await eraseTraces(stores, finder, found, {
     withinMs: 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS,
     onWait: () => process.stderr.write("waiting for a job or a request that is under way\n"),
@@ -137,7 +142,7 @@ function resultOf({ erased, left, isFileRewritten }: Report): string[] {
       ? []
       : [`still there: ${listOf(left.counts)}, because it is under way; run the command again\n`]),
     file,
-    "not erased: logs, backups of Redis, the relation on the service, the record in the CRM\n",
+    "not erased: exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile, logs, backups of Redis, the relation on the service, the record in the CRM\n",
   ];
 }
 

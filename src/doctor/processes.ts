@@ -15,7 +15,7 @@ export function checkProcesses(readings: Readings): Check[] {
   const versions = [...new Set(processes.map(({ version }) => version))];
   const checks = [
     missing.length === 0
-      ? ok("processes", `${processes.length} running, with all roles`)
+      ? withAllRoles(processes)
       : fail(
           "processes",
           `no process has the role ${missing.join(", ")}${lostText(readings)}`,
@@ -69,6 +69,18 @@ export function checkProcesses(readings: Readings): Check[] {
     );
   }
   return checks;
+}
+
+/** Without http, events can only be added by BullMQ clients and commands. */
+function withAllRoles(processes: Readings["processes"]): Check {
+  const running = `${processes.length} running`;
+  return processes.some(({ roles }) => roles.includes("http"))
+    ? ok("processes", `${running}, with all roles`)
+    : warn(
+        "processes",
+        `${running} with the roles intake and sync; none has http, so no events come by HTTP`,
+        "Start a process with --roles http, unless all events come by BullMQ or crmsync push.",
+      );
 }
 
 function lostText({ lost, processes }: Readings): string {

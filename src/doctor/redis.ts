@@ -1,4 +1,5 @@
 /** Checks Redis itself: its version, settings, disk, clock and speed. */
+import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { isClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
@@ -10,8 +11,15 @@ import { checkConnection, checkReplicas } from "./redis-connection.ts";
 /** The oldest version that BullMQ and our scripts work with. */
 const OLDEST_REDIS = "6.2";
 
-/** @param aheadMs how far Redis' clock is ahead of this machine's; negative: behind. */
-export function checkRedis(config: Config, { redis, pingMs }: Readings, aheadMs: number): Check[] {
+/**
+ * @param aheadMs how far Redis' clock is ahead of this machine's; negative: behind.
+ * @param fsync its setting `appendfsync`; undefined when Redis does not say it.
+ */
+export function checkRedis(
+  config: Config,
+  { redis, pingMs }: Readings,
+  { aheadMs, fsync }: { readonly aheadMs: number; readonly fsync: string | undefined },
+): Check[] {
   return [
     checkConnection(config),
     checkSpeed(pingMs),
@@ -28,18 +36,33 @@ export function checkRedis(config: Config, { redis, pingMs }: Readings, aheadMs:
           `maxmemory-policy is ${redis.evictionPolicy}: Redis may delete changes`,
           "CONFIG SET maxmemory-policy noeviction, and put it into redis.conf.",
         ),
-    redis.appendOnly
-      ? ok("redis durability", "append-only file is on")
-      : fail(
-          "redis durability",
-          "appendonly is off: a crash of Redis loses accepted changes",
-          "CONFIG SET appendonly yes, and put it into redis.conf.",
-        ),
+    checkDurability(redis.appendOnly, fsync),
     ...checkReplicas(config, redis),
     ...checkDisk(redis),
     checkMemory(redis),
     clockCheck("clock, redis", aheadMs, pingMs / 2),
   ];
+}
+
+function checkDurability(appendOnly: boolean, fsync: string | undefined): Check {
+  const name = "redis durability";
+  if (!appendOnly) {
+    const says = "appendonly is off: a crash of Redis loses accepted changes";
+    return fail(name, says, "CONFIG SET appendonly yes, and put it into redis.conf.");
+  }
+  if (fsync === undefined) {
+    return ok(name, "append-only file is on; whether appendfsync is always is not known here");
+  }
+  const says = `appendfsync is ${fsync}: a power failure may lose the changes accepted last`;
+  return fsync === "always"
+    ? ok(name, "append-only file is on, and written before it answers")
+    : warn(name, says, "CONFIG SET appendfsync always, and put it into redis.conf.");
+}
+
+/** Undefined where Redis' access list or its provider does not allow the question. */
+export async function fsyncOf(redis: Redis): Promise<string | undefined> {
+  const [, value] = (await redis.config("GET", "appendfsync").catch(() => [])) as string[];
+  return value;
 }
 
 function checkSpeed(pingMs: number): Check {

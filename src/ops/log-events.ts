@@ -120,6 +120,10 @@ export const LOG_EVENTS = {
     "Redis is not on this machine, and STATE_KEY is not set: waiting personal data lies there as plain text.",
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
+  "ledger.other_service": [
+    "This process sends to another service than the one before; the service is listed again.",
+    "What the ledger knew was about that one.",
+  ],
   "mapping.kept_fields_changed": [
     "The mapping leaves other fields to others than before; the ledger is listed again.",
     "Its fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",

@@ -7,6 +7,7 @@ import type { Config } from "../config.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { loadMapping, mappingFileOf } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
+import { serviceName } from "../state/known-service.ts";
 import { UserError } from "../ops/user-error.ts";
 import {
   openService,
@@ -52,13 +53,14 @@ export async function openSession(
 ): Promise<Session> {
   const { baseUrl } = address;
   await stores.stateVersion.require();
+  await requireSameService(stores, baseUrl);
   await stores.clock.measure();
   const denial = await stores.denial.current();
   if (denial !== undefined) {
     throw new TryLater(`the service denies access (${denial.cause}): see crmsync status`);
   }
   const dir = join(config.DATA_DIR, "reconcile");
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  makeFolder(dir);
   const mapping = await loadMapping(mappingName);
   const service = openService(config, stores.redis, address, observer);
   try {
@@ -85,6 +87,15 @@ export async function openSession(
   }
 }
 
+function makeFolder(dir: string): void {
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    throw new UserError(`DATA_DIR: ${dir} cannot be made (${code}): name a folder to write to`);
+  }
+}
+
 function addressIn({ SERVICE_BASE_URL: baseUrl, secrets }: Config): ServiceAddress {
   const token = secrets.SERVICE_TOKEN;
   if (baseUrl === undefined || token === undefined) {
@@ -99,6 +110,15 @@ function hashOfMapping(name: string): string {
   const hash = createHash("sha256");
   const isFile = name !== businessRelationMapping.name;
   return hash.update(isFile ? readFileSync(mappingFileOf(name)) : name).digest("hex");
+}
+
+/** The ledger is about the daemon's service, and what is planned is sent there. */
+async function requireSameService({ knownService }: Stores, baseUrl: string): Promise<void> {
+  const known = await knownService.name();
+  if (known === undefined || known === serviceName(baseUrl)) return;
+  throw new UserError(
+    "the daemon sends to another service than SERVICE_BASE_URL says here: set it as the daemon has it, or start the daemon with it first",
+  );
 }
 
 /** What is compared here must be what the daemon keeps when it sends. */

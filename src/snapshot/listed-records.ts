@@ -3,6 +3,22 @@ import { isObject } from "../mapping/is-object.ts";
 /** HubSpot, Salesforce, Dataverse, EspoCRM, and Pipedrive, Zoho and many others. */
 const LIST_KEYS = ["results", "records", "value", "list", "data"];
 
+/** What each of these CRMs' answers says when it is not the last page. */
+const NEXT_PAGE: readonly ((answer: Readonly<Record<string, unknown>>) => boolean)[] = [
+  ({ paging }) => isObject(paging) && isObject(paging["next"]),
+  ({ done, nextRecordsUrl }) => done === false || typeof nextRecordsUrl === "string",
+  (answer) => typeof answer["@odata.nextLink"] === "string",
+  ({ additional_data: more }) => isObject(more) && typeof more["next_cursor"] === "string",
+  ({ pageInfo }) => isObject(pageInfo) && pageInfo["hasNextPage"] === true,
+  ({ info }) => isObject(info) && info["more_records"] === true,
+];
+
+/** Whether a response of a CRM's API says that another page follows it. */
+export const namesNextPage = (value: unknown): boolean =>
+  isObject(value) &&
+  Array.isArray(listedRecords(value)) &&
+  NEXT_PAGE.some((saysSo) => saysSo(value));
+
 /** The list inside a response of a CRM's API; any other value as it is. */
 export function listedRecords(value: unknown): unknown {
   if (!isObject(value) || "specversion" in value) return value;

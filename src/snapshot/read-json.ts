@@ -2,7 +2,7 @@
 import { parseExactly } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
-import { listedRecords } from "./listed-records.ts";
+import { listedRecords, namesNextPage } from "./listed-records.ts";
 import { linesOf, lostCharacter } from "./read-text.ts";
 
 /** Records by lines, or one document over many lines. */
@@ -29,6 +29,7 @@ export async function* readObjects(
   if (document.length > 0) {
     const value = parse(document.join("\n"), file);
     if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
+    requireLastPage(file, value);
     yield* itemsOf(file, value);
   } else if (previous !== undefined) yield* itemsOfLine(file, previous, true);
 }
@@ -44,7 +45,16 @@ function* itemsOfLine(
     const why = isLast ? "is no complete JSON: the file is cut off" : "is not JSON";
     throw new UserError(`${place} ${why}`);
   }
+  if (isLast) requireLastPage(place, value);
   yield* itemsOf(place, value);
+}
+
+/** A record that is on a page which is not in the file would count as deleted in the CRM. */
+function requireLastPage(place: string, value: unknown): void {
+  if (!namesNextPage(value)) return;
+  throw new UserError(
+    `${place} says that more pages follow, and they are not in the file: get them all, and put one answer on each line`,
+  );
 }
 
 function* itemsOf(place: string, value: unknown): Generator<Item> {

@@ -41,6 +41,8 @@ export interface ProcessInfo {
   readonly auditFailure?: string;
   /** Secrets of which it goes on with a former value, each with its file and why. */
   readonly secretProblems?: readonly string[];
+  /** Settings that must be the same in all processes that have them; absent: of an older release. */
+  readonly settings?: Readonly<Record<string, string | number>>;
   /** The last time that it did not run although it should have. */
   readonly frozen?: Freeze;
 }

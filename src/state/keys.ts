@@ -15,6 +15,7 @@ export interface Keys {
   readonly verifyProofs: string;
   /** Counter: one number for every staged state, never used twice. */
   readonly versions: string;
+  readonly service: string;
   /** Hash crmCode → row: what was last proven to be on the service (fields: ledger-row.ts). */
   readonly ledger: string;
   /** Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm. */
@@ -161,6 +162,7 @@ export function keysOf(prefix: string): Keys {
     verify: `${prefix}:verify`,
     verifyProofs: `${prefix}:verify:proofs`,
     versions: `${prefix}:versions`,
+    service: `${prefix}:service`,
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
     ledgerForgotten: `${prefix}:ledger:forgotten`,

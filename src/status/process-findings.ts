@@ -24,6 +24,7 @@ export function processFindings(readings: Readings): Finding[] {
     ...processes.flatMap((one) => frozenFinding(now, one)),
     ...speedFinding(processes),
     ...processes.flatMap(clockFinding),
+    ...settingFindings(processes),
   ];
 }
 
@@ -39,6 +40,21 @@ function frozenFinding(now: number, { id, frozen }: RunningProcess): Finding[] {
   const { from, to } = frozen;
   const says = `The process ${id} was frozen from ${clockTime(from)} to ${clockTime(to)} (${duration(to - from)}): it did not run. Other processes may have repeated its work.`;
   return [finding("warning", "crmsyncprocessfrozen", says)];
+}
+
+/** Processes that share the work must agree on where and how. */
+function settingFindings(processes: readonly RunningProcess[]): Finding[] {
+  const names = new Set(processes.flatMap(({ settings = {} }) => Object.keys(settings)));
+  return [...names].flatMap((name) => {
+    const values = Map.groupBy(
+      processes.filter(({ settings }) => settings?.[name] !== undefined),
+      ({ settings }) => settings?.[name],
+    );
+    if (values.size < 2) return [];
+    const each = [...values].map(([value, [one]]) => `${one?.id ?? ""} has ${value}`).join(", ");
+    const says = `Processes have different ${name}: ${each}. They share the work, so each change is handled as the one says that takes it.`;
+    return [finding("warning", "processes-have-different-settings", says)];
+  });
 }
 
 /** One for all processes: the way to Redis is often the same. */

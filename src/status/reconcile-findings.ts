@@ -7,7 +7,25 @@ import type { Readings } from "./readings.ts";
 export const reconcileFindings = (readings: Readings): Finding[] => [
   ...folderFindings(readings),
   ...driftFindings(readings),
+  ...scheduleFindings(readings),
 ];
+
+/** A due run begins within seconds; a listing may take long, and is then under way, ms. */
+const OVERDUE_MS = 3_600_000;
+
+function scheduleFindings({ now, reconcileNextAt, reconcileRuns }: Readings): Finding[] {
+  if (reconcileNextAt === undefined) return [];
+  const warn = (runbook: string, says: string) => [finding("warning", runbook, says)];
+  if (now - reconcileNextAt > OVERDUE_MS) {
+    const says = `The scheduled reconciliation that was due at ${clockTime(reconcileNextAt)} has not ended: the log says why (reconcile.later).`;
+    return warn("crmsyncreconcileoverdue", says);
+  }
+  const last = reconcileRuns.schedule;
+  if (last === undefined || last.result === "success") return [];
+  const how = last.result === "failed" ? "failed" : "stopped, and asks for a decision";
+  const says = `The last scheduled reconciliation (${clockTime(last.at)}) has ${how}: its result in DATA_DIR/reconcile and the log say why.`;
+  return warn("crmsyncreconcileoverdue", says);
+}
 
 /** Kinds that a plan repairs. */
 const REPAIRED = ["missing", "different", "terminated", "ended"] as const;

@@ -25,6 +25,7 @@ import { BulkChanges } from "../state/bulk-changes.ts";
 import { BulkPauses } from "../state/bulk-pause.ts";
 import { Keyring } from "../state/keyring.ts";
 import { StoredKeptFields } from "../state/kept-fields.ts";
+import { KnownService } from "../state/known-service.ts";
 import { Resealing } from "../state/reseal.ts";
 import { ReconcileRuns } from "../state/reconcile-runs.ts";
 import { Comparisons } from "../state/comparisons.ts";
@@ -89,6 +90,7 @@ export interface Stores {
   readonly stateAge: StateAge;
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
+  readonly knownService: KnownService;
   readonly reconciliations: Reconciliations;
   readonly comparisons: Comparisons;
   readonly reconcileRuns: ReconcileRuns;
@@ -123,6 +125,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     sealing,
     keyring: new Keyring(redis, keys, sealing),
     keptFields: new StoredKeptFields(redis, keys),
+    knownService: new KnownService(redis, keys),
     resealing: new Resealing(redis, keys, sealing),
     inbox,
     pointers,

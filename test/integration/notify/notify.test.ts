@@ -40,7 +40,7 @@ async function start(env: Readonly<Record<string, string>> = {}, processes = 1) 
   const [runtime] = runtimes;
   if (runtime === undefined) throw new Error("no process");
   // Otherwise it would be notified that no process runs.
-  const heartbeat = startHeartbeat(runtime, new Set(ROLES));
+  const heartbeat = startHeartbeat(runtime, new Set(ROLES), undefined);
   onTestFinished(() => heartbeat.close());
   await runtime.heartbeats.running();
   await waitFor(async () => (await runtime.heartbeats.running()).length > 0, {

@@ -53,7 +53,7 @@ test("Redis is killed and starts again: two processes say so once each, and the 
   await using redis = await ownRedis();
   await using receiver = await startReceiver();
   const [first, second] = [runtimeOn(redis, receiver), runtimeOn(redis, receiver)];
-  const heartbeat = startHeartbeat(first, new Set(ROLES));
+  const heartbeat = startHeartbeat(first, new Set(ROLES), undefined);
   onTestFinished(() => heartbeat.close());
   await waitFor(async () => (await first.heartbeats.running()).length > 0, { what: "a heartbeat" });
   for (const runtime of [first, second]) notifyBy(runtime, Promise.resolve());

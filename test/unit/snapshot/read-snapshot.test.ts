@@ -112,9 +112,30 @@ test.for([
     Buffer.from("\ufeffid,name\n1,A", "utf16le").subarray(0, -1),
     /middle of a character/,
   ],
+  [
+    "an answer of HubSpot before the last",
+    JSON.stringify({ results: BOTH, paging: { next: { after: "2" } } }),
+    /more pages follow/,
+  ],
+  [
+    "an answer of Salesforce before the last",
+    JSON.stringify({ done: false, records: BOTH }, undefined, 2),
+    /more pages follow/,
+  ],
+  [
+    "pages of which the last is missing",
+    `${JSON.stringify({ value: [ADA], "@odata.nextLink": "x" })}\n${JSON.stringify({ value: [BOB], "@odata.nextLink": "y" })}`,
+    /line 2 .*more pages follow/,
+  ],
   ["a page of HTML", "<html>", /XML or HTML/],
 ] as const)("%s is a mistake with a clear message", async ([, content, message]) => {
   await expect(read(content)).rejects.toThrow(message);
+});
+
+test("pages but the last may name the next one", async () => {
+  const pages = [{ results: [ADA], paging: { next: { after: "2" } } }, { results: [BOB] }];
+  const text = pages.map((page) => JSON.stringify(page)).join("\n");
+  expect((await read(text)).values).toEqual(BOTH);
 });
 
 test("a backslash before the letters of an escape is no lost character", async () => {
