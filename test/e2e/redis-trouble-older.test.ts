@@ -73,6 +73,40 @@ it("Redis restored from an older copy: a change back to the older value is sent"
   await waitFor(async () => (await daemon.status()).ledger.state === "done", { what: "warm" });
 });
 
+it("Redis emptied under a running daemon: it is told, and no older event comes after a newer state", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envOn(redis, sandbox));
+  const at = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
+  await daemon.push([personEvent("1", { firstName: "New" }, { time: at(10) })]);
+  await arrives(sandbox, "1", "New");
+  await waitUntilSettled(daemon);
+  await redis.client.flushall();
+  await waitFor(async () => /or was emptied/.test((await says(daemon)) ?? ""), {
+    what: "status says that Redis was emptied",
+  });
+  await daemon.push([personEvent("1", { firstName: "Old" }, { time: at(60) })]);
+  await daemon.push([personEvent("2", { firstName: "Other" })]);
+  await arrives(sandbox, "2", "Other");
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("1")?.["firstName"]).toBe("New");
+});
+
+it("another service than before: what the ledger knows of the former one is not believed", async () => {
+  await using redis = await ownRedis();
+  await using former = await startSandbox();
+  {
+    await using daemon = await startDaemon(envOn(redis, former));
+    await daemon.push([personEvent("1", { firstName: "Ada" })]);
+    await arrives(former, "1", "Ada");
+    await waitUntilSettled(daemon);
+  }
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envOn(redis, sandbox));
+  await daemon.push([personEvent("1", { firstName: "Ada" })]);
+  await arrives(sandbox, "1", "Ada");
+});
+
 it("a service that was reset under a running daemon is found, and ledger forget heals it", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis();

@@ -102,6 +102,14 @@ test.for([
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
 });
 
+test.for([
+  ["never", undefined],
+  ["7", 7],
+  ["", 30],
+] as const)("DEAD_LETTER_DAYS=%s is %s days", ([text, days]) => {
+  expect(readConfig({ DEAD_LETTER_DAYS: text }).DEAD_LETTER_DAYS).toBe(days);
+});
+
 test("problems of all variables are reported at once", () => {
   const env = {
     LOG_LEVEL: "loud",

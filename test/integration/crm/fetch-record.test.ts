@@ -56,6 +56,19 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(properties.get("properties")).toBe(crm.name === "hubspot" ? "firstname,lastname" : null);
   });
 
+  test("an answer without its id, or about another record, is not the record", async () => {
+    await using opened = await open(crm);
+    opened.standIn.faults.push({ status: 200, body: '{"status":"ok"}' });
+    expect(await opened.read()).toMatchObject({
+      kind: "unavailable",
+      reason: "an answer without the record's id",
+    });
+    const other = crm.record.replaceAll(crm.recordId, crm.recordId.replace(/^./, "9"));
+    expect(other).not.toBe(crm.record);
+    opened.standIn.faults.push({ status: 200, body: other });
+    expect((await opened.read()).kind).toBe(crm.name === "hubspot" ? "missing" : "unavailable");
+  });
+
   test("wrong credentials are reported, without their values", async () => {
     const wrong = Object.fromEntries(Object.keys(crm.secrets).map((name) => [name, "wr0ng"]));
     await using opened = await open(crm, undefined, wrong);
@@ -169,6 +182,13 @@ describe.for(CRM_APIS)("$name", (crm) => {
       reason: "no response within 0.3 s",
     });
   });
+});
+
+test("Dynamics: an id in upper case is the same record, and what is no GUID is not missing", async () => {
+  const crm = CRM_APIS.find(({ name }) => name === "dynamics")!;
+  await using opened = await open(crm);
+  expect((await opened.read("contact", crm.recordId.toUpperCase())).kind).toBe("found");
+  expect(await opened.read("contact", "4711")).toMatchObject({ kind: "client_error" });
 });
 
 test("Dynamics: a 404 for an unknown table is an error, not a deletion", async () => {

@@ -137,6 +137,28 @@ describe("signatures and secrets", () => {
 describe("HubSpot", () => {
   const events = (name: string) => eventsOf(hubspot, fixtureText(`hubspot/${name}.json`));
 
+  test("a change of an association is one of the record where it begins", () => {
+    const change = {
+      subscriptionType: "contact.associationChange",
+      fromObjectId: 101,
+      toObjectId: 202,
+      associationRemoved: false,
+      eventId: 1,
+      portalId: 2,
+      occurredAt: NOW,
+    };
+    expect(eventsOf(hubspot, JSON.stringify([change]))).toEqual([
+      `updated contact/101 ${new Date(NOW).toISOString()} fetch`,
+    ]);
+  });
+
+  test("a text that was cut in the middle of a character keeps its other characters", () => {
+    const body =
+      '{"meta":{"action":"create","entity":"person","entity_id":1,"id":"m"},"data":{"id":1,"name":"Zo\\ud83d"}}';
+    const [event] = pipedrive.toEvents(request(body), false).events;
+    expect(event?.data?.record).toEqual({ id: 1, name: "Zo\ufffd" });
+  });
+
   test("says what changed, and asks for the records to be fetched", () => {
     expect(events("01-contact-creation")).toEqual([
       "created contact/512840017733 2026-11-16T08:14:02.117Z fetch",

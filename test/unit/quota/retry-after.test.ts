@@ -36,6 +36,17 @@ test.for<[string, Record<string, string>, number | undefined]>([
   expect(waitAskedMs(headers, NOW)).toBe(waitMs);
 });
 
+test("The hour's reset is no wait while requests are left in the hour", () => {
+  const reset = String(NOW / 1000 + 3000);
+  const asked = (remaining: string) =>
+    waitAskedMs(
+      { "retry-after": "0", "x-ratelimit-reset": reset, "x-ratelimit-remaining": remaining },
+      NOW,
+    );
+  expect(asked("997")).toBe(undefined);
+  expect(asked("0")).toBe(3_000_000);
+});
+
 test("A header that came twice counts once", () => {
   expect(waitAskedMs({ "retry-after": ["3", "9"] }, NOW)).toBe(3000);
 });

@@ -1,0 +1,148 @@
+/** What a CRM answers to a fetch, and what becomes of the event. */
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { startFetch } from "../../../workers/fetch.ts";
+import type { Runtime } from "../../../workers/runtime.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+type Answer = (response: ServerResponse) => void;
+
+const json =
+  (body: unknown, status = 200, headers: Record<string, string> = {}): Answer =>
+  (response) =>
+    response.writeHead(status, headers).end(JSON.stringify(body));
+
+const NOT_FOUND = json(
+  { status: "error", category: "OBJECT_NOT_FOUND", message: "resource not found" },
+  404,
+);
+
+const OLD = "2026-01-02T03:04:05.000Z";
+const recordOf = (id: string, updatedAt = OLD) =>
+  json({ id, updatedAt, properties: { lastname: id } });
+
+/** A HubSpot that gives these answers, one after the other; the last one again and again. */
+async function hubspot(...answers: Answer[]) {
+  let requests = 0;
+  const server = createServer((_, response) => {
+    answers[Math.min(requests, answers.length - 1)]?.(response);
+    requests += 1;
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const runtime = newRuntime({
+    HUBSPOT_API_URL: `http://127.0.0.1:${port}`,
+    HUBSPOT_TOKEN: "token",
+    ESPOCRM_URL: `http://127.0.0.1:${port}/espo`,
+    ESPOCRM_API_KEY: "key",
+  });
+  await runtime.clock.measure();
+  const fetch = startFetch(runtime);
+  onTestFinished(() => fetch.close());
+  return { runtime, requests: () => requests };
+}
+
+const put = (
+  { thinEvents }: Runtime,
+  { time = OLD, crm = "hubspot", lane = "live", ...envelope }: Record<string, unknown> = {},
+) => {
+  const subject = "contact/7";
+  const whole = personEvent("7", {}, { source: "/hubspot/1", time, lane, ...envelope, subject });
+  const event = { ...whole, data: { fetch: crm, ...(envelope["data"] as object) } };
+  const order = `${String(time)}\t\t1`;
+  const pointer = { crm: String(crm), subject };
+  return thinEvents.put(pointer, order, JSON.stringify(event), lane as "live" | "bulk");
+};
+
+/** What was put into the inbox. */
+const pushed = async ({ inbox }: Runtime) => {
+  const jobs = await inbox.queue.getJobs(["wait", "prioritized"]);
+  return jobs.map(({ data }) => data as Record<string, unknown>);
+};
+
+const onePushed = (runtime: Runtime) =>
+  waitFor(
+    async () => {
+      const [event] = await pushed(runtime);
+      return event;
+    },
+    { what: "the event comes with its record" },
+  );
+
+const delayed = ({ thinEvents }: Runtime) =>
+  waitFor(
+    async () => {
+      const [job] = await thinEvents.queue.getDelayed();
+      return job?.failedReason === undefined ? undefined : job;
+    },
+    { what: "the fetch waits for another try" },
+  );
+
+test("another id means that the record was merged away: its event brings no other's data", async () => {
+  const { runtime } = await hubspot(recordOf("101"));
+  await put(runtime);
+  await waitFor(async () => (await runtime.redis.exists(runtime.keys.thinEvents)) === 0, {
+    what: "the event has ended",
+  });
+  expect(await pushed(runtime)).toEqual([]);
+});
+
+test("an answer without the record's id is none", async () => {
+  const { runtime } = await hubspot(json({ status: "ok" }), recordOf("7"));
+  await put(runtime);
+  expect((await delayed(runtime)).failedReason).toContain("without the record's id");
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { id: "7" } } });
+});
+
+test("a record that the CRM does not show yet is asked for again, one of long ago is not", async () => {
+  const now = new Date().toISOString();
+  const { runtime, requests } = await hubspot(NOT_FOUND, recordOf("7", now));
+  await put(runtime, { time: now });
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { id: "7" } } });
+  expect(requests()).toBe(2);
+
+  const other = await hubspot(NOT_FOUND);
+  await put(other.runtime);
+  const { keys, redis } = other.runtime;
+  await waitFor(async () => (await redis.exists(keys.thinEvents)) === 0, { what: "it has ended" });
+  expect(other.requests()).toBe(1);
+});
+
+test("a record that is older than its event is asked for again", async () => {
+  const newer = "2026-01-02T03:05:00.000Z";
+  const { runtime } = await hubspot(recordOf("7"), recordOf("7", newer));
+  await put(runtime, { time: newer });
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { updatedAt: newer } } });
+});
+
+test("a merge that fetches does not end the merged records once more", async () => {
+  const { runtime } = await hubspot(recordOf("7"));
+  await put(runtime, { type: "crm.record.merged", data: { merged: ["contact/8"] } });
+  const event = await onePushed(runtime);
+  expect(event["type"]).toBe("crm.record.updated");
+  expect(event["data"]).not.toHaveProperty("merged");
+});
+
+test("a live event stays live behind a newer bulk event", async () => {
+  const { runtime } = await hubspot(json({}, 500), recordOf("7"));
+  await put(runtime);
+  await put(runtime, { lane: "bulk", time: "2026-01-02T03:04:06.000Z" });
+  expect(await onePushed(runtime)).toMatchObject({ lane: "live" });
+});
+
+test("the pause of one CRM is named, and holds up no other", async () => {
+  const espo: Answer = json({ id: "7", lastName: "E" });
+  const { runtime, requests } = await hubspot(json({}, 429, { "retry-after": "80000" }), espo);
+  await put(runtime);
+  const job = await delayed(runtime);
+  expect(job.failedReason).toMatch(/\(it asks for a pause, for 80000 s more\)$/);
+  expect(job.delay).toBeGreaterThan(79_000_000);
+  await put(runtime, { crm: "espocrm", source: "/espocrm" });
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { lastName: "E" } } });
+  expect(requests()).toBe(2);
+});
