@@ -1,5 +1,9 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
+import { MAX_DEPTH } from "../src/event/crm-event.ts";
+import { isDeeperThan } from "../src/event/depth.ts";
+import { parseExactly } from "../src/event/exact-json.ts";
+import { hasRounded } from "../src/event/ill-formed.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import { growYoungGeneration } from "../src/ops/v8-memory.ts";
@@ -175,8 +179,13 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
 }
 
 /** @throws UnknownKey: the event waits for a process that has the key. */
-async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
+async function eventIn(job: Job, { inbox, redis }: Runtime): Promise<unknown> {
   try {
+    // BullMQ has parsed it: of a number with many digits, only the text in Redis has all of them.
+    if (!isDeeperThan(MAX_DEPTH, job.data) && hasRounded(job.data)) {
+      const text = await redis.hget(inbox.queue.toKey(job.id ?? ""), "data");
+      if (text !== null) return parseExactly(text);
+    }
     return await inbox.open(job.data);
   } catch (error) {
     // Not sealed by crmsync: the check of the event rejects it as it is.

@@ -9,7 +9,7 @@ import { LANES } from "../sync/lane.ts";
 import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
 import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
-import { findIllFormed, findRounded } from "./ill-formed.ts";
+import { findIllFormed } from "./ill-formed.ts";
 
 export const EVENT_TYPES = [
   "crm.record.created",
@@ -22,7 +22,7 @@ export const EVENT_TYPES = [
 /** Limits that keep one event from harming the others; far above anything a CRM sends. */
 const ID_MAX = 512;
 const DAY_MS = 86_400_000;
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 
 const attribute = (max: number) =>
   z
@@ -99,12 +99,6 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   if (illFormed !== undefined) {
     const rule = "must be well-formed text: it has half of a surrogate pair";
     return { ok: false, problems: [{ field: illFormed, rule, kind: "ill-formed text" }] };
-  }
-  const rounded = findRounded(value);
-  if (rounded !== undefined) {
-    const rule =
-      "must be sent as a text: it has more digits than a number can hold, and was rounded";
-    return { ok: false, problems: [{ field: rounded, rule, kind: "a long number" }] };
   }
   const parsed = crmEventSchema.safeParse(value);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };

@@ -9,23 +9,16 @@ const MAX_PATH = 100;
  * @param value nested not too deep for recursion.
  * @returns where the first one is, for instance `data.record.lastName`; undefined if there is none.
  */
-export const findIllFormed = (value: unknown): string | undefined =>
-  find(value, (one) => typeof one === "string" && !one.isWellFormed());
-
-/**
- * Finds an integer that a number cannot hold. `parseExactly` makes a text of one; a job of BullMQ is parsed by
- * BullMQ, which rounds it: two such ids may then be one.
- * @returns where the first one is, as `findIllFormed`.
- */
-export const findRounded = (value: unknown): string | undefined =>
-  find(value, (one) => Number.isInteger(one) && !Number.isSafeInteger(one));
-
-type Is = (value: unknown) => boolean;
-
-function find(value: unknown, is: Is): string | undefined {
-  const path = pathTo(value, is);
+export function findIllFormed(value: unknown): string | undefined {
+  const path = pathTo(value, (one) => typeof one === "string" && !one.isWellFormed());
   return path === undefined ? undefined : shorten(path.replace(/^\./, ""));
 }
+
+/** Whether it has an integer that a number cannot hold, and that a parser may so have rounded. */
+export const hasRounded = (value: unknown): boolean =>
+  pathTo(value, (one) => Number.isInteger(one) && !Number.isSafeInteger(one)) !== undefined;
+
+type Is = (value: unknown) => boolean;
 
 /** Nearly every value is usable: a path is made on the way back from what is not. */
 function pathTo(value: unknown, is: Is): string | undefined {

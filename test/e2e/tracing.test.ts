@@ -141,7 +141,7 @@ test("a change is one trace from HTTP intake to the service, without personal da
   await using service = await recordingService(sandbox.url);
   await using crm = await standInFor({
     ...hubspot,
-    record: JSON.stringify({ properties, updatedAt: "2026-11-16T10:00:00Z" }),
+    record: JSON.stringify({ id: hubspot.recordId, properties, updatedAt: "2026-11-16T10:00:00Z" }),
   });
   const file = (name: string) => join(dir.path, name);
   await writeFile(file("mapping.yaml"), MAPPING);

@@ -119,3 +119,27 @@ it("what its sender wants to have removed is a dead letter too when its workers 
   expect(letters.map(({ reason }) => reason)).toEqual(removals.map(() => "defect"));
   for (const { arrival } of letters) expect(arrival?.at).toBeLessThanOrEqual(Date.now());
 });
+
+it("a number with more digits than JavaScript's keeps all of them", async () => {
+  const runtime = newRuntime();
+  const { config, inbox, redis, staged } = runtime;
+  const queue = new Queue(INBOX_QUEUE, { connection: redis, prefix: config.QUEUE_PREFIX });
+  const long = "9007199254740993123";
+  for (const n of [1, 2]) {
+    const id = `l${n}`;
+    const event = personEvent(id, { taxIdentificationNumber: "LONG" });
+    await queue.add("event", event, { jobId: id });
+    // As another language writes it.
+    const text = JSON.stringify(event).replace('"LONG"', long);
+    await redis.hset(queue.toKey(id), "data", text);
+  }
+  const intake = startIntake(runtime);
+  onTestFinished(() => intake.close());
+  await waitFor(async () => (await inbox.queue.getJobCountByTypes("wait", "active")) === 0, {
+    what: "both are staged",
+  });
+  for (const n of [1, 2]) {
+    const taken = await staged.take(`l${n}`, "token", 1000);
+    expect(taken.kind === "taken" && taken.state.payload).toContain(`"${long}"`);
+  }
+});
