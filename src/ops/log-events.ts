@@ -247,7 +247,7 @@ export const LOG_EVENTS = {
     "`step_ms` says by how much; negative: back.",
   ],
   "redis.went_backwards": [
-    "Redis went back to an older state: the ledger is not believed any more, and is warmed again.",
+    "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.",
     "`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
   ],
   "state.migrated": [
