@@ -223,12 +223,14 @@ const timeOf = ({ order }: Pick<TakenThinEvent, "order">): string => order.split
 
 /** Whether the record is from before its event. Only comparable where the CRM itself has sent the event. */
 function isOlder(
-  { source }: CrmEvent,
+  { source, type }: CrmEvent,
   taken: TakenThinEvent,
   crm: string,
   { modifiedAt = "" }: Extract<FetchedRecord, { kind: "found" }>,
 ): boolean {
   if (readerOf(crm)?.hasOneClock !== true || !source.startsWith(`/${crm}/`)) return false;
+  // What is restored is as it was.
+  if (type === "crm.record.restored") return false;
   return Date.parse(timeOf(taken)) - Date.parse(modifiedAt) > OLDER_MS;
 }
 

@@ -1,5 +1,5 @@
--- Counts the age of the state up. An emptied Redis gets a new name for its age: a process that knows the
--- former one learns from it that everything is gone, whatever the number.
+-- Counts the age of the state up. An emptied Redis gets a new name for its age: a process that
+-- knows the former one learns from it that everything is gone, whatever the number.
 --
 -- KEYS  1 age
 -- ARGV  1 name of a new age
