@@ -159,7 +159,7 @@ it.for([
     const denied = (logs as unknown[][][])
       .flat()
       .map((entry) => entry[entry.indexOf("object") + 1]);
-    expect(new Set(denied)).toEqual(new Set(["scan"]));
+    expect(new Set(denied)).toEqual(new Set(["scan", "config|get"]));
   },
 );
 
