@@ -84,7 +84,10 @@ export function startHeartbeat(
   };
 }
 
-/** Addresses and files by short names: the heartbeat is shown to whoever may see the status. */
+/**
+ * Settings that are compared between processes. Everybody who may read the status sees them, so the
+ * service's address is replaced by a hash, and the path of the mapping file by its name.
+ */
 function sharedSettings(
   { config, mapping }: Runtime,
   roles: ReadonlySet<string>,

@@ -1,4 +1,7 @@
-/** Watches the files of secrets: a new value is recorded, and one that cannot be used is told. */
+/**
+ * Watches the files of secrets. A new value gets a line in the audit trail; a file that cannot be used
+ * is logged and shown by `crmsync status`.
+ */
 import type { Config } from "../src/config.ts";
 import { thisProcess } from "./audit-trail.ts";
 import { startPolling, type Polling } from "./poll.ts";

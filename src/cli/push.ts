@@ -1,8 +1,8 @@
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { eventKey } from "../event/event-key.ts";
-import { openStores } from "../status/stores.ts";
 import { Replication } from "../state/replication.ts";
+import { openStores } from "../status/stores.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";

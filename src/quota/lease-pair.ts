@@ -75,7 +75,8 @@ export class LeasePair {
     this.hour = openLog(keys.hour, perHour, hourMs, hourHoldMs);
     this.#burst = openLog(keys.burst, burst, burstMs, burstHoldMs);
     this.ready = Promise.all([this.hour.ready, this.#burst.ready]);
-    // Whoever needs it learns of its failure; a command that asks for no permit does not wait for it.
+    // A failure must not end the process with an unhandled rejection: a command that needs no permit
+    // never awaits this promise. Code that awaits it still gets the error.
     this.ready.catch(() => {});
   }
 
