@@ -1,5 +1,5 @@
--- Stores a dead letter, unless what is known of its record is newer: it would mislead then. It
--- becomes one with the letter that the record has: the newest status, and the event with the newest
+-- Stores a dead letter, unless what is known of its record is newer, or the record has ended after
+-- it: it would mislead then. It becomes one with the letter that the record has: the newest status, and the event with the newest
 -- fields.
 --
 -- A stored letter, as JSON:
@@ -43,6 +43,10 @@ if order ~= '' then
   local hasFields = fields ~= '' and not older(fields, newestFields)
   if older(order, newest) then
     if not hasFields then return 'superseded' end
+    -- The record has ended: what is wrong with its fields does not matter (stage.lua).
+    local isEnded = row and row.w == newest and row.ws == 'terminated' and not row.u and
+      (row.e == 0 or row.x)
+    if isEnded then return 'superseded' end
     -- Its fields are the newest, its status is not.
     order, isForced = eventOrder, false
   elseif order == newest and fields ~= '' and not hasFields then

@@ -140,6 +140,37 @@ test("a deletion drops the dead letter of the fields once the service proves it"
   expect(await record.reasons()).toEqual({});
 });
 
+test.each([true, false])(
+  "fields that come after their record has ended make no dead letter (on the service: %s)",
+  async (exists) => {
+    const record = await startRecord({ exists });
+    await record.accept("delete", 2);
+    await record.finish();
+    await record.accept("upsert", 1, UNUSABLE);
+    expect(await record.letter()).toBeUndefined();
+    expect(await record.reasons()).toEqual({});
+  },
+);
+
+test.each<[string, (record: Awaited<ReturnType<typeof startRecord>>) => Promise<unknown>]>([
+  ["waits for its request", async () => {}],
+  ["is under way", (record) => record.simulation.start(1, "r0")],
+  ["was given up", (record) => record.giveUp("error_after")],
+  ["was undone by a restoration", (record) => restoreAfterwards(record)],
+])("fields that come late stay in a dead letter: the deletion %s", async (_, before) => {
+  const record = await startRecord();
+  await record.accept("delete", 2);
+  await before(record);
+  await record.accept("upsert", 1, UNUSABLE);
+  expect(await record.letter()).toMatchObject({ event: expect.any(Number), hasFields: true });
+});
+
+async function restoreAfterwards(record: Awaited<ReturnType<typeof startRecord>>) {
+  await record.finish();
+  await record.accept("bare_restore", 3);
+  await record.finish();
+}
+
 test("a deletion that fails takes its place in the dead letter, and its reason", async () => {
   const record = await startRecord();
   await record.accept("upsert", 1, UNUSABLE);
