@@ -1,6 +1,6 @@
 -- Stores a dead letter, unless what is known of its record is newer, or the record has ended after
--- it: it would mislead then. It becomes one with the letter that the record has: the newest status, and the event with the newest
--- fields.
+-- it: it would mislead then. It becomes one with the letter that the record has: the newest status,
+-- and the event with the newest fields.
 --
 -- A stored letter, as JSON:
 --   details  the rest of the letter, JSON        event  encrypted

@@ -162,7 +162,7 @@ test.each<[string, (record: Awaited<ReturnType<typeof startRecord>>) => Promise<
   await record.accept("delete", 2);
   await before(record);
   await record.accept("upsert", 1, UNUSABLE);
-  expect(await record.letter()).toMatchObject({ event: expect.any(Number), hasFields: true });
+  expect(await record.letter()).toMatchObject({ hasFields: true });
 });
 
 async function restoreAfterwards(record: Awaited<ReturnType<typeof startRecord>>) {
