@@ -76,10 +76,11 @@ export class Rest {
   /**
    * Resolves once every guard has looked lately, and after the last rest: at once, unless the process
    * has rested just now.
+   * @param forMs for how long a look counts, ms; 0: each looks now.
    * @throws when one of them cannot look; nothing may be staged or sent then.
    */
-  async checked(): Promise<void> {
-    const withinMs = Math.min(this.#checkedForMs, performance.now() - this.#endedAt);
+  async checked(forMs = this.#checkedForMs): Promise<void> {
+    const withinMs = Math.min(forMs, performance.now() - this.#endedAt);
     const late = [...this.#guards].filter((guard) => !guard.hasLooked(withinMs));
     if (late.length > 0) await Promise.all(late.map((guard) => guard.look(withinMs)));
   }

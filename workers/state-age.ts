@@ -24,10 +24,10 @@ export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polli
     log.error({ rows, removed }, "redis.went_backwards");
   }
 
-  const onReady = () => void check().catch(() => {});
-  redis.on("ready", onReady);
   // An unreachable Redis is logged by its connections.
   const checking = startPolling({ everyMs: CHECK_MS, rest, step: check, onError() {} });
+  const onReady = () => void checking.look(0).catch(() => {});
+  redis.on("ready", onReady);
   rest.guard(checking);
   return {
     async close() {

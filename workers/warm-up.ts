@@ -29,6 +29,8 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
     async step(signal) {
       const warmUp = await ledger.warmUp();
       if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;
+      // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
+      await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
       // A permit may be an hour away: no other process lists meanwhile.
       const renew = () => void ledger.claimWarmUp(owner).catch(() => {});

@@ -97,7 +97,7 @@ it("a read-only replica: 503, and events are accepted again when it is promoted"
   await arrives(sandbox, "1", "Eda");
 });
 
-it("emptied by a failover: the ledger is warmed again, and no create is answered 409", async () => {
+it("emptied by a failover: the ledger is warmed once more, and no create is answered 409", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(redis, sandbox));
@@ -114,6 +114,8 @@ it("emptied by a failover: the ledger is warmed again, and no create is answered
   await arrives(sandbox, "r19", "Eda");
   await waitUntilSettled(daemon);
   expect((await sandbox.requests())["create 409"] ?? 0).toBe(0);
+  const listings = { operation: "list", code: "200" };
+  expect(await daemon.metric("crmsync_service_requests_total", listings)).toBe(2);
   const relations = await sandbox.relations();
   expect([...relations.values()].every(({ firstName }) => firstName === "Eda")).toBe(true);
 });
