@@ -19,7 +19,7 @@ import {
   type NotFound,
   type RecordApi,
 } from "./record-reader.ts";
-import { jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
+import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   create: "crm.record.created",
@@ -53,11 +53,9 @@ export const espocrm: CrmConnector = {
       );
     }
     const records = jsonOf(request);
-    return {
-      events: listOf(records, "the body").map((record) =>
-        eventOf(type, object, record, canFetch, request.receivedAt),
-      ),
-    };
+    return eventsOfEach(listOf(records, "the body"), (record) => [
+      eventOf(type, object, record, canFetch, request.receivedAt),
+    ]);
   },
 
   reader: {

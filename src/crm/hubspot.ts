@@ -47,7 +47,7 @@ export const hubspot: CrmConnector = {
 
   toEvents(request): Translated {
     const changes = jsonOf(request);
-    return { events: eventsOfEach(listOf(changes, "the body"), eventsOf) };
+    return eventsOfEach(listOf(changes, "the body"), eventsOf);
   },
 
   reader: {

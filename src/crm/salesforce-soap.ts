@@ -42,9 +42,9 @@ const OPTIONS = {
 };
 
 /** @throws WebhookBodyError when the text is not an outbound message. */
-export function notificationsOf(text: string): {
+export function messageOf(text: string): {
   organizationId: string;
-  notifications: Notification[];
+  notifications: readonly unknown[];
 } {
   // Salesforce sends no DOCTYPE; one could only serve an entity attack.
   if (/<!(?:DOCTYPE|ENTITY)/i.test(text) || xml().XMLValidator.validate(text) !== true) {
@@ -56,7 +56,7 @@ export function notificationsOf(text: string): {
   if (organizationId === "" || !Array.isArray(found)) {
     throw new WebhookBodyError("the body is not an outbound message");
   }
-  return { organizationId, notifications: (found as unknown[]).map(notificationOf) };
+  return { organizationId, notifications: found };
 }
 
 function parse(text: string): unknown {
@@ -72,7 +72,8 @@ const inside = (value: unknown, name: string): Json | undefined => {
   return isObject(inner) ? inner : undefined;
 };
 
-function notificationOf(notification: unknown): Notification {
+/** @throws WebhookBodyError when it does not name its record. */
+export function notificationOf(notification: unknown): Notification {
   const record = inside(notification, "sObject");
   const id = isObject(notification) ? textOf(notification["Id"]) : "";
   const object = textOf(record?.["@type"]).replace(/^.*:/, "");

@@ -4,7 +4,7 @@
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
-import { ACKNOWLEDGEMENT, isSoap, notificationsOf } from "./salesforce-soap.ts";
+import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { NO_LIST, sameOrigin, toPage } from "./record-lister.ts";
@@ -71,15 +71,18 @@ export const salesforce: CrmConnector = {
   },
 
   toEvents(request, canFetch): Translated {
-    if (isSoap(request)) return { events: eventsOfSoap(request, canFetch) };
+    if (isSoap(request)) return eventsOfSoap(request, canFetch);
     const body = jsonOf(request);
     let gaps = 0;
-    const events = eventsOfEach(Array.isArray(body) ? listOf(body, "the body") : [body], (one) => {
-      const change = eventsOfChange(payloadOf(one), canFetch);
-      gaps += change.gaps ?? 0;
-      return change.events;
-    });
-    return { events, gaps };
+    const translated = eventsOfEach(
+      Array.isArray(body) ? listOf(body, "the body") : [body],
+      (one) => {
+        const change = eventsOfChange(payloadOf(one), canFetch);
+        gaps += change.gaps ?? 0;
+        return change.events;
+      },
+    );
+    return { ...translated, gaps };
   },
 
   acknowledgement: ACKNOWLEDGEMENT,
@@ -231,11 +234,12 @@ function flatten(payload: Json): Record<string, unknown> {
   return record;
 }
 
-function eventsOfSoap(request: WebhookRequest, canFetch: boolean): WebhookEvent[] {
-  const { organizationId, notifications } = notificationsOf(textOfBody(request));
-  return notifications.map(({ id, object, fields }) => {
+function eventsOfSoap(request: WebhookRequest, canFetch: boolean): Translated {
+  const { organizationId, notifications } = messageOf(textOfBody(request));
+  return eventsOfEach(notifications, (notification) => {
+    const { id, object, fields } = notificationOf(notification);
     const time = timeOf(fields["SystemModstamp"] ?? fields["LastModifiedDate"]);
-    return {
+    const event: WebhookEvent = {
       specversion: "1.0",
       id,
       source: `/salesforce/${organizationId}`,
@@ -244,5 +248,6 @@ function eventsOfSoap(request: WebhookRequest, canFetch: boolean): WebhookEvent[
       ...(time !== undefined && { time }),
       data: canFetch ? { fetch: "salesforce" } : { record: fields },
     };
+    return [event];
   });
 }

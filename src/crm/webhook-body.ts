@@ -1,6 +1,7 @@
 /** Reads the body of a webhook, or says what is wrong with it. */
 import { isUtf8 } from "node:buffer";
-import type { WebhookEvent, WebhookRequest } from "./connector.ts";
+import { kindOf } from "../sync/problem.ts";
+import type { EventProblem, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { parseFromCrm, textOf } from "./json-value.ts";
 
 /** Events of one body, and entries of one list; far above what any CRM sends. */
@@ -36,19 +37,33 @@ export function listOf(value: unknown, name: string): readonly unknown[] {
 }
 
 /**
- * The events of all entries of a list.
- * @throws WebhookBodyError as soon as there are more than any CRM sends at once.
+ * The events of all entries of a list. A bad entry does not keep the others from being stored.
+ * @throws WebhookBodyError when all entries are bad, or as soon as there are more events than any CRM
+ *   sends at once.
  */
 export function eventsOfEach(
   list: readonly unknown[],
   eventsOf: (entry: unknown) => readonly WebhookEvent[],
-): WebhookEvent[] {
+): Pick<Translated, "events" | "each"> {
   const events: WebhookEvent[] = [];
-  for (const entry of list) {
-    events.push(...eventsOf(entry));
+  const positions: number[] = [];
+  const problems: EventProblem[] = [];
+  for (const [index, entry] of list.entries()) {
+    try {
+      for (const event of eventsOf(entry)) {
+        events.push(event);
+        positions.push(index);
+      }
+    } catch (error) {
+      if (!(error instanceof WebhookBodyError) || list.length === 1) throw error;
+      problems.push({ index, field: "", rule: error.message, kind: kindOf(entry) });
+    }
     if (events.length > MAX_EVENTS) throw tooMany("the body is about too many records");
   }
-  return events;
+  const [first] = problems;
+  if (first !== undefined && problems.length === list.length)
+    throw new WebhookBodyError(first.rule);
+  return { events, each: { of: list.length, positions, problems } };
 }
 
 const tooMany = (what: string) =>

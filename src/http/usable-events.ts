@@ -50,7 +50,7 @@ export async function usableEvents(
 /** What the sender is answered about the events that were not stored. */
 export function problemsResponse({ events, problems, of }: UsableEvents) {
   const [first] = problems;
-  const what = first === undefined ? "" : `${first.field} ${first.rule}`;
+  const what = first === undefined ? "" : `${first.field} ${first.rule}`.trim();
   const bad = new Set(problems.map(({ index }) => index)).size;
   const rest = events.length > 0 ? "the others are stored" : "none is stored";
   return {

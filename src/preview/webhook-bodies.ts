@@ -23,7 +23,8 @@ export function eventsOfText(text: string): readonly WebhookEvent[] | undefined 
   for (const connector of CONNECTORS) {
     try {
       // Nothing is fetched here: the event has only what its body brings.
-      return connector.toEvents(request, false).events;
+      const { each, events } = connector.toEvents(request, false);
+      if (each === undefined || each.problems.length === 0) return events;
     } catch (error) {
       if (!(error instanceof WebhookBodyError)) throw error;
     }
