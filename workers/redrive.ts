@@ -14,13 +14,14 @@ export async function redriveDeadLetter(
 ): Promise<"done" | "waiting"> {
   const { clock, deadLetters, log, metrics, recordName } = runtime;
   const letter = await deadLetters.find(id);
-  const redriven = letter && (await redrive(letter, clock.now(), ports, runtime));
+  const now = clock.now();
+  const redriven = letter && (await redrive(letter, now, ports, runtime));
   if (redriven === undefined) return "done";
   const { dropped, event, records } = redriven;
   await expediteStaged(runtime, records);
   if (records.some(({ result }) => result === "waiting")) return "waiting";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
-  for (const record of records) reportAccepted(runtime, record, event, source);
+  for (const record of records) reportAccepted(runtime, record, event, source, now);
   if (dropped) {
     const record = recordName(letter?.crmCode ?? event?.subject);
     log.info({ record, source, why: outcomeOf(records) }, "dead_letter.dropped");

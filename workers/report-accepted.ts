@@ -28,12 +28,16 @@ export async function expediteStaged(
   }
 }
 
-/** @param source bounded name of the event's source. */
+/**
+ * @param source bounded name of the event's source.
+ * @param since from when its freshness counts, ms; default: the event's own time.
+ */
 export function reportAccepted(
   runtime: Runtime,
   record: Accepted,
   event: CrmEvent | undefined,
   source: string,
+  since?: number,
 ): void {
   const { coalesced, crmCode, lane, problems, reason, result } = record;
   const common = { crmCode, lane, source };
@@ -56,7 +60,8 @@ export function reportAccepted(
     case "unchanged":
     case "nothing_to_terminate": {
       runtime.metrics.countPassed("intake");
-      const happenedAt = event?.time === undefined ? Date.now() : Date.parse(event.time);
+      const time = event?.time === undefined ? Date.now() : Date.parse(event.time);
+      const happenedAt = since ?? time;
       reportOutcome(runtime, { ...common, outcome: result, happenedAt });
       return;
     }

@@ -202,7 +202,8 @@ async function stage(
     eventOrder: later && order,
     hasUnusedRecord: payload === undefined && hasRecord(record),
     lane,
-    time: Date.parse(normalTime(time) ?? ""),
+    // A dead letter waited for a person: its freshness counts from the redrive.
+    time: record.arrival.redrivenAt ?? Date.parse(normalTime(time) ?? ""),
     event: JSON.stringify(event),
     noted: { event: eventOf(record), ignored: leaves, whens },
   });

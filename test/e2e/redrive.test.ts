@@ -68,6 +68,34 @@ test("a redriven event without a time does not overwrite what came after it", as
   await daemon.process.line(/dead_letter\.dropped.*superseded|superseded.*dead_letter\.dropped/);
 });
 
+test("the freshness of an old dead letter counts from its redrive: nobody is paged for it", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox);
+  const daysAgo = (days: number) => ({
+    time: new Date(Date.now() - days * 86_400_000).toISOString(),
+  });
+  {
+    await using earlier = await startDaemon(env);
+    await earlier.push([personEvent("unchanged", {}, daysAgo(8))]);
+    await arrives(sandbox, "unchanged", "Ada");
+  }
+  {
+    await using broken = await startDaemon({ ...env, MAPPING: "hubspot" });
+    await broken.push(["old", "unchanged"].map((code) => personEvent(code, {}, daysAgo(7))));
+    await waitFor(async () => (await broken.metric("crmsync_dead_letters")) === 2, {
+      what: "two dead letters",
+    });
+  }
+  await using daemon = await startDaemon(env);
+  expect(await dead(env, "redrive", "--all", "--apply")).toContain("2 redriven");
+  await arrives(sandbox, "old", "Ada");
+  const freshness = "crmsync_change_freshness_seconds";
+  await waitFor(async () => (await daemon.metric(`${freshness}_count`, { lane: "live" })) === 2, {
+    what: "both are on the service",
+  });
+  expect(await daemon.metric(`${freshness}_sum`, { lane: "live" })).toBeLessThan(3600);
+});
+
 test("a job cannot forge the order of its event by naming itself a redrive", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox);
