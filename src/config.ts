@@ -274,7 +274,7 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
 
 export type Config = Values & {
-  readonly secrets: Readonly<Record<SecretName, Secret | undefined>>;
+  readonly secrets: Readonly<Partial<Record<SecretName, Secret | undefined>>>;
   /** The keys of STATE_KEY, 32 bytes each: the first one seals, all of them open. */
   readonly stateKeys: readonly Buffer[];
   /** The keys of AUDIT_KEY, as many: the first one makes hashes, all of them check. */
@@ -294,8 +294,21 @@ export type Config = Values & {
   readonly allSecrets: () => readonly (readonly [name: string, secret: Secret])[];
 };
 
-/** @throws ConfigError that names every wrong variable. */
-export function readConfig(env: Env = process.env): Config {
+/**
+ * For a command on the state in Redis: it works on while the file of another secret cannot be used, as
+ * the daemon does.
+ * @throws ConfigError that names every wrong variable.
+ */
+export const readStateConfig = (env?: Env): Config => readConfig(env, ["STATE_KEY", "AUDIT_KEY"]);
+
+/**
+ * @param needed the secrets to read; the others are undefined.
+ * @throws ConfigError that names every wrong variable.
+ */
+export function readConfig(
+  env: Env = process.env,
+  needed: readonly SecretName[] = SECRETS,
+): Config {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(variables)) {
@@ -307,8 +320,8 @@ export function readConfig(env: Env = process.env): Config {
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(
-    SECRETS.map((name) => [name, readSecret(env, name, problems, RULES_OF[name])]),
-  ) as Record<SecretName, Secret | undefined>;
+    needed.map((name) => [name, readSecret(env, name, problems, RULES_OF[name])]),
+  ) as Config["secrets"];
   const stateKeys = keysOf(secrets.STATE_KEY);
   if (stateKeys.length > 2 || !stateKeys.every(isKey)) {
     problems.push(

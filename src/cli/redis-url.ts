@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
+import { readStateConfig } from "../config.ts";
 import { redisUrlOf } from "../ops/connect-redis.ts";
 
 export function redisUrlCommand(): Command {
@@ -14,7 +14,7 @@ loopback only; its port and password stay the same over restarts, in DATA_DIR/re
 The URL contains the password.`,
     )
     .action(async ({ json }: { readonly json?: true }) => {
-      const redisUrl = await redisUrlOf(readConfig());
+      const redisUrl = await redisUrlOf(readStateConfig());
       process.stdout.write(`${json ? JSON.stringify({ redisUrl }) : redisUrl}\n`);
     });
 }

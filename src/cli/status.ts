@@ -5,7 +5,7 @@ import { Command } from "commander";
 import { openStores, type Stores } from "../status/stores.ts";
 import { REDIS_DEADLINE_MS } from "../status/readings.ts";
 import { readStatus, type Status } from "../status/status.ts";
-import { readConfig } from "../config.ts";
+import { readStateConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { within } from "../ops/deadline.ts";
@@ -36,7 +36,7 @@ when Redis does not answer within about 2 s, else 0, also with findings.`,
 }
 
 async function show(options: StatusOptions): Promise<void> {
-  const config = readConfig();
+  const config = readStateConfig();
   const stores = openStores(config, await connectOnce(config));
   try {
     await (options.watch

@@ -1,10 +1,10 @@
-import { readConfig } from "../config.ts";
+import { readStateConfig } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 
 /** Runs a command on the state in Redis, and closes the connection after it. */
 export async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
-  const config = readConfig();
+  const config = readStateConfig();
   const stores = openStores(config, await connectOnce(config));
   try {
     await work(stores);

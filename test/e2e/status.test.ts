@@ -144,6 +144,16 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
   expect(JSON.parse(line ?? "")).toMatchObject({ variable: "SERVICE_TOKEN", file });
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);
+  // The commands on Redis work on, too, and those that need the token name its file.
+  await write("");
+  await waitFor(async () => (await status(env)).includes(`SERVICE_TOKEN (${file} is empty)`), {
+    what: "the command shows it",
+  });
+  await using dead = spawnCrmsync(["dead", "list"], { env });
+  expect(await dead.ended).toMatchObject({ code: 0 });
+  await using doctor = spawnCrmsync(["doctor"], { env });
+  expect(await doctor.ended).toMatchObject({ code: 78 });
+  expect(doctor.stderr.join("\n")).toContain(`SERVICE_TOKEN_FILE names ${file}, which is empty`);
   await write(sandbox.token);
   await waitFor(async () => (await said()) === undefined, { what: "nothing is said any more" });
 });
