@@ -61,7 +61,7 @@ async function forget(names: readonly string[], { apply, json }: Options): Promi
       const events = new EventNames(mapping, stores.tenantLists.current());
       const finder = new TraceFinder(stores, events, names);
       const found = await finder.find();
-      const report = apply ? await erase(stores, finder, found) : undefined;
+      const report = apply ? await erase(stores, finder, names, found) : undefined;
       const line = JSON.stringify(jsonOf(found, report));
       if (json) process.stdout.write(`${printable(line)}\n`);
       else process.stdout.write(printableLines(textOf(names, found, report)));
@@ -77,13 +77,19 @@ interface Report extends Erased {
   readonly isFileRewritten: boolean | undefined;
 }
 
-async function erase(stores: Stores, finder: TraceFinder, found: Traces): Promise<Report> {
+async function erase(
+  stores: Stores,
+  finder: TraceFinder,
+  names: readonly string[],
+  found: Traces,
+): Promise<Report> {
   const { config, redis, stateVersion } = stores;
   await stateVersion.require();
   for (const crmCode of found.crmCodes) await recordAct(stores, "forget", { crmCode });
-  // Known by its record alone, such as one that could not be mapped.
+  // Known by its record alone, such as one that could not be mapped, or not known at all.
   if (found.crmCodes.length === 0) {
-    await recordAct(stores, "forget", { details: { records: [...found.subjects] } });
+    const records = [...new Set([...names, ...found.subjects])];
+    await recordAct(stores, "forget", { details: { records } });
   }
   const done = await eraseTraces(stores, finder, found, {
     withinMs: 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS,

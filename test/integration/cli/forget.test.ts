@@ -185,6 +185,22 @@ describe("crmsync forget", () => {
     expect(await redis.exists(stores.keys.erased("ada-1"))).toBe(0);
   });
 
+  it("has a line of the audit trail, also for a record without a crmCode", async () => {
+    env = { ...env, AUDIT_LOG: "stdout" };
+    await fill("ada-1");
+    await forget("ada-1", "--apply");
+    await forget("lead/unmapped", "--apply");
+    const lines: unknown[] = [];
+    for (let act; (act = await stores.auditActs.next()) !== undefined;) {
+      lines.push(act.line);
+      await stores.auditActs.written(act);
+    }
+    expect(lines).toMatchObject([
+      { act: "forget", crmCode: "ada-1" },
+      { act: "forget", records: ["lead/unmapped"] },
+    ]);
+  });
+
   it("waits for a request that is under way, and erases what waits behind it", async () => {
     const { staged } = stores;
     await staged.stage(stateOf("ada-1", "1"));
