@@ -2,6 +2,7 @@
  * `npm run bench [chapter…]`: measures, prints tables and saves them in bench/results/. The quota's
  * hour is compressed: QUOTA_HOUR_MS (default 20 s) and QUOTA_BURST_MS (default 500 ms).
  */
+import { constants } from "node:os";
 import { ownRedis } from "../test/support/own-redis.ts";
 import { runBurst } from "./burst.ts";
 import { runCompare } from "./compare.ts";
@@ -56,6 +57,11 @@ if (unknown.length > 0) {
     `No such chapter: ${unknown.join(", ")}. Chapters: ${Object.keys(CHAPTERS).join(", ")}`,
   );
   process.exit(64);
+}
+
+// The processes that it has started end with this one's exit, which a signal alone does not bring about.
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
 const given = process.env["REDIS_URL"];

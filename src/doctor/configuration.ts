@@ -64,7 +64,7 @@ function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
   const days = Math.floor((Date.now() - Date.parse(issuedAt)) / DAY_MS);
   const says = `${days} days of the ${TOKEN_DUE_DAYS} recommended`;
   const remedy =
-    "Ask the service's support for a new token. Write it into the file of SERVICE_TOKEN_FILE, and its date into SERVICE_TOKEN_ISSUED_AT.";
+    "Ask the service's support for a new token. Write it into the file of SERVICE_TOKEN_FILE, and its date into SERVICE_TOKEN_ISSUED_AT, which counts from the next restart.";
   if (days >= TOKEN_DUE_DAYS) return fail("token age", says, remedy);
   return days >= TOKEN_OLD_DAYS ? warn("token age", says, remedy) : ok("token age", says);
 }
