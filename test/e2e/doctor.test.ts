@@ -94,6 +94,20 @@ it("names what is wrong: Redis, token, age, mapping, roles", async () => {
   }
 });
 
+it("warns of a Redis that answers before it writes, and names a replica", async () => {
+  await using primary = await ownRedis();
+  await using redis = await ownRedis({ appendfsync: "everysec" });
+  const env = { REDIS_URL: redis.url };
+  expect((await doctor(env)).of("redis durability")).toMatchObject({
+    result: "warn",
+    says: "appendfsync is everysec: a power failure may lose the changes accepted last",
+  });
+  await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
+  const { code, of } = await doctor(env);
+  expect(code).toBe(1);
+  expect(of("redis role")).toMatchObject({ result: "fail", remedy: expect.anything() as string });
+});
+
 it("names what start refuses, or could not work with", async () => {
   await using sandbox = await startSandbox();
   await using dir = await tempDir();

@@ -62,6 +62,22 @@ it("an event that arrives after its record was settled and before its job ended 
   expect(nameSent(await service.nth(2))).toBe("version 2");
 });
 
+it("a change that was under way when Redis went back is sent once more, not an older one alone", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  const { keys, redis, staged, stateAge } = runtime;
+  const service = new ScriptedService();
+  startLoop(runtime, service);
+  await stateAge.count();
+  await stage(runtime, "under-way", "version 2");
+  await addPointer(runtime, "under-way");
+  const request = await service.nth(1);
+  // The copy has neither the change nor the age that this process has met.
+  await redis.del(keys.staged("under-way"), keys.unsynced("live"), keys.age);
+  request.reply({ kind: "created" });
+  expect(nameSent(await service.nth(2))).toBe("version 2");
+  expect(await staged.unsynced(["under-way"])).toEqual(["under-way"]);
+});
+
 it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();

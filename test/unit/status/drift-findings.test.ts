@@ -1,4 +1,4 @@
-/** Relations that differ from the CRM are a finding until a plan has repaired them. */
+/** What reconciliations leave: relations that differ, and scheduled runs without a good end. */
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import type { Reconciliation } from "../../../src/state/reconciliations.ts";
@@ -34,4 +34,32 @@ it("counts what a plan repairs, and nothing else", () => {
 
 it("is silent while a plan is carried out", () => {
   expect(findingsOf({ missing: 2 }, true)).toEqual([]);
+});
+
+it("names a scheduled reconciliation that has not ended, failed or asks for a decision", () => {
+  const now = Date.parse("2026-11-22T10:41:00Z");
+  const said = (readings: Partial<typeof IDLE>) =>
+    reconcileFindings({ ...IDLE, now, reconciliation: undefined, folder: undefined, ...readings });
+  const ranWith = (result: "success" | "stopped" | "failed") => ({
+    reconcileNextAt: now,
+    reconcileRuns: { schedule: { at: now - 60_000, tookMs: 1, result } },
+  });
+  expect(said({})).toEqual([]);
+  expect(said({ reconcileNextAt: now - 3_600_000 })).toEqual([]);
+  expect(said(ranWith("success"))).toEqual([]);
+  // Without a schedule, the last run of an earlier one is no news.
+  expect(said({ ...ranWith("failed"), reconcileNextAt: undefined })).toEqual([]);
+  for (const [readings, says] of [
+    [{ reconcileNextAt: now - 3_600_001 }, /due at 2026-11-22T09:40:59Z has not ended/],
+    [ranWith("failed"), /^The last scheduled reconciliation \(2026-11-22T10:40:00Z\) has failed/],
+    [ranWith("stopped"), /has stopped, and asks for a decision/],
+  ] as const) {
+    expect(said(readings)).toEqual([
+      {
+        severity: "warning",
+        says: expect.stringMatching(says) as string,
+        runbook: "docs/runbook.md#crmsyncreconcileoverdue",
+      },
+    ]);
+  }
 });

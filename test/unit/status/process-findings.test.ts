@@ -59,6 +59,19 @@ describe("findings about processes", () => {
     expect(found(running({ frozen: long }))).toEqual([]);
   });
 
+  it("name settings in which processes differ, and not those that an older one does not tell", () => {
+    const settings = { SERVICE_BASE_URL: "https://one.example", QUOTA_PER_HOUR: "1000" };
+    const old = running({ id: "old:3" });
+    expect(found(running({ settings }), running({ id: "b:2", settings }), old)).toEqual([]);
+    const other = { ...settings, QUOTA_PER_HOUR: "500" };
+    expect(found(running({ settings }), running({ id: "b:2", settings: other }), old)).toEqual([
+      [
+        "processes-have-different-settings",
+        "Processes have different QUOTA_PER_HOUR: host:1 has 1000, b:2 has 500. They share the work, so each change is handled as the one says that takes it.",
+      ],
+    ]);
+  });
+
   it("name the slowest way to Redis, once", () => {
     expect(found(running({ pingMs: 99 }))).toEqual([]);
     const [[section, says] = []] = found(

@@ -45,8 +45,13 @@ const known: LedgerRow = {
 const NOW = 1_000_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
-const settle = (reply: ServiceReply, change: Partial<TakenState> = {}, decision: Sendable = sent) =>
-  settleReply(reply, decision, { ...state, ...change }, known, {
+const settle = (
+  reply: ServiceReply,
+  change: Partial<TakenState> = {},
+  decision: Sendable = sent,
+  row: LedgerRow = known,
+) =>
+  settleReply(reply, decision, { ...state, ...change }, row, {
     now: NOW,
     retry,
     fingerprintOf,
@@ -84,6 +89,20 @@ describe("settleReply", () => {
     const deletion = settle({ kind: "missing" }, { status: "terminated", doubt: "missing" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
     expect(deletion.settlement).toMatchObject({ finished: true, row: { exists: false } });
+  });
+
+  it("missing, of a relation that is not known: a deletion asks once more, a change creates it", () => {
+    const unknown: LedgerRow = { ...known, exists: undefined };
+    const fetch: Sendable = { kind: "fetch" };
+    const deletion = (doubt?: "missing") =>
+      settle({ kind: "missing" }, { status: "terminated", doubt }, fetch, unknown);
+    expect(deletion().end).toEqual({
+      next: { kind: "later", at: NOW + 1000 },
+      reason: "missing_once",
+    });
+    expect(deletion("missing").end).toMatchObject({ reason: "nothing_to_terminate" });
+    const change = settle({ kind: "missing" }, {}, sent, unknown);
+    expect(change.settlement).toMatchObject({ row: { exists: false }, counts: ["heals"] });
   });
 
   it("a record that was healed too often is delayed", () => {
