@@ -25,7 +25,8 @@ export function startHeartbeat(
   roles: ReadonlySet<string>,
   service: ServiceAddress | undefined,
 ): Heartbeat {
-  const { clock, config, heartbeats, keyring, log, metrics, redis, trail, version } = runtime;
+  const { clock, config, heartbeats, keyring, log, metrics, redis, tenant, trail, version } =
+    runtime;
   const id = `${hostname()}:${process.pid}`;
   const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
@@ -54,6 +55,7 @@ export function startHeartbeat(
       ...(frozen && { frozen }),
       ...(lacksKey !== undefined && { lacksKey }),
       ...(trail?.failure && { auditFailure: `${trail.where}: ${trail.failure.message}` }),
+      ...(tenant.doubt && { tokenDoubt: tenant.doubt }),
       ...(unusable.length > 0 && {
         secretProblems: unusable.map(({ name, file, problem }) => `${name} (${file} ${problem})`),
       }),
@@ -65,11 +67,12 @@ export function startHeartbeat(
   const { rest } = runtime;
   const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat, onError() {} });
   // Nothing is sent then: `crmsync status` must not say for 5 s that all is well.
-  const unlisten = trail?.onFailureChange(() => void beating.look(0).catch(() => {}));
+  const beatNow = () => void beating.look(0).catch(() => {});
+  const unlisten = [trail?.onFailureChange(beatNow), tenant.onChange(beatNow)];
   return {
     async close() {
       endWatch();
-      unlisten?.();
+      for (const end of unlisten) end?.();
       const closed = beating.close();
       if (redis.status !== "ready") return;
       const left = closed

@@ -29,6 +29,7 @@ import { watchStateAge } from "./state-age.ts";
 import { takeOverState, watchStateVersion } from "./state-version.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
+import { keepTenantKnown, meetTenant } from "./tenant.ts";
 import { keepTenantLists, type TenantListsKeeper } from "./tenant-lists.ts";
 import { startVerifying } from "./verify.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
@@ -93,9 +94,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("audit trail", () => auditing.close());
 
   const service = roles.has("sync") ? options.service : undefined;
-  if (service !== undefined) await meetService(runtime, service.baseUrl);
-  const access = service && openServiceAccess(runtime, service);
-  if (access !== undefined) startService(runtime, access, shutdown);
+  const access = service && (await openKnownService(runtime, service, shutdown));
   const lists = keepTenantLists(runtime, access);
   shutdown.add("value lists", () => lists.close());
   if (service !== undefined && access !== undefined) {
@@ -123,15 +122,25 @@ async function endWith(error: StateVersionError, { log, shutdown }: DaemonOption
   process.exit(EXIT_CONFIG);
 }
 
-/** What every process with access to the service does beside syncing. */
-function startService(runtime: Runtime, access: ServiceAccess, shutdown: Shutdown): void {
+/** Starts what every process with access to the service does beside syncing. */
+async function openKnownService(
+  runtime: Runtime,
+  service: ServiceAddress,
+  shutdown: Shutdown,
+): Promise<ServiceAccess> {
+  await meetService(runtime, service.baseUrl);
+  await meetTenant(runtime, service.token());
+  const access = openServiceAccess(runtime, service);
   shutdown.add("service", () => access.close());
+  const tenant = keepTenantKnown(runtime, access, service);
+  shutdown.add("tenant", () => tenant.close());
   const probing = startProbing(runtime, access);
   shutdown.add("probe", () => probing.close());
   const warming = keepLedgerWarm(runtime, access);
   shutdown.add("warm-up", () => warming.close());
   const verifying = startVerifying(runtime, access);
   shutdown.add("verify", () => verifying.close());
+  return access;
 }
 
 function startIntakeRole(runtime: Runtime, lists: TenantListsKeeper, shutdown: Shutdown): void {

@@ -16,6 +16,7 @@ import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
 import { hashOf } from "./log-names.ts";
 import { Rest } from "./rest.ts";
+import { TenantOfToken } from "./tenant-of-token.ts";
 
 /** The same event is logged at most once in this time, ms. */
 const LOG_EVERY_MS = 10_000;
@@ -38,6 +39,7 @@ export interface Runtime extends Stores {
   readonly trail: AuditTrail | undefined;
   readonly jobNotifier: JobNotifier;
   readonly rest: Rest;
+  readonly tenant: TenantOfToken;
   /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
   readonly statusRedis: Redis;
   /** How log lines name a record: by a hash, unless LOG_CRM_CODES is set. */
@@ -94,6 +96,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     trail: createTrail(stores, log, metrics),
     jobNotifier: new JobNotifier(subscriber, stores.redis, keys),
     rest: new Rest(),
+    tenant: new TenantOfToken(),
     statusRedis,
     recordName: (crmCode) =>
       crmCode === undefined || config.LOG_CRM_CODES === "1" ? crmCode : hashOf(crmCode),

@@ -13,8 +13,10 @@ export interface ServiceAccess extends OpenService {
   readonly token: () => string;
   /** Whether the service denies access: then only probes may be sent. */
   isDenied(): Promise<boolean>;
+  /** Whether anything but probes may be sent: access is not denied, and the token is of the ledger's tenant. */
+  mayAsk(): Promise<boolean>;
   /**
-   * Whether changes may be sent: access is not denied, the ledger is warm or known to be cold, and the
+   * Whether changes may be sent: it may be asked, the ledger is warm or known to be cold, and the
    * audit trail can be written.
    */
   isReady(): Promise<boolean>;
@@ -33,7 +35,7 @@ export interface ServiceAccess extends OpenService {
 }
 
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { ledger, log, metrics, outage, rest, trail } = runtime;
+  const { ledger, log, metrics, outage, rest, tenant, trail } = runtime;
   const requests = new WeakMap<Permit, NotedRequest>();
   const service = openObservedService(runtime, address, requests);
   const denials = trackDenials(runtime);
@@ -43,15 +45,19 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     // First: the ledger is forgotten when Redis went back.
     await rest.checked();
     // Together, because Redis may be far away.
-    const [isDenied, { state }] = await Promise.all([denials.isDenied(), ledger.warmUp()]);
-    if (isDenied) return false;
-    return state === "done" || state === "cold";
+    const [isAllowed, { state }] = await Promise.all([mayAsk(), ledger.warmUp()]);
+    return isAllowed && (state === "done" || state === "cold");
+  }
+
+  async function mayAsk(): Promise<boolean> {
+    return tenant.isKnown(address.token()) && !(await denials.isDenied());
   }
 
   return {
     ...service,
     token: address.token,
     isDenied: denials.isDenied,
+    mayAsk,
     isReady,
     mayTry: async () => (await isReady()) && (await outage.waitMs()) === 0,
     isUntroubled: async () =>
@@ -63,6 +69,8 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     async send(permit, decision, crmCode) {
       const denial = denials.met();
       if (denial !== undefined) return denial;
+      // It has changed since the permit was asked for: the change is sent once it was checked.
+      if (!tenant.isKnown(address.token())) return { kind: "throttled" };
       const reply = await sendDecision(service.client, permit, decision, crmCode);
       if (reply.kind === "unavailable" && reply.reason === "forbidden") {
         await runtime.denial.askForProbe();

@@ -49,7 +49,7 @@ export function keepTenantLists(
     everyMs: CHECK_MS,
     rest: runtime.rest,
     async step(signal) {
-      if (access !== undefined && !(await access.isDenied()) && (await isDue(runtime))) {
+      if (access !== undefined && (await access.mayAsk()) && (await isDue(runtime))) {
         const isFetched = await requestLists(runtime, access, signal);
         failures = isFetched ? 0 : failures + 1;
         if (!isFetched) {

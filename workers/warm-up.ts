@@ -28,7 +28,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
     rest: runtime.rest,
     async step(signal) {
       const warmUp = await ledger.warmUp();
-      if (!isDue(warmUp, config.QUOTA_HOUR_MS) || (await access.isDenied())) return;
+      if (!isDue(warmUp, config.QUOTA_HOUR_MS) || !(await access.mayAsk())) return;
       // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
       await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;

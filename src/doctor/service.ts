@@ -5,6 +5,7 @@ import type { SchemaReply } from "../service/reply.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { listChanges } from "../service-spec/list-changes.ts";
 import { tenantListsOf, tenantSchemaResponse } from "../service-spec/tenant-lists.ts";
+import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
 import { medianOf } from "../status/slowness.ts";
@@ -60,7 +61,12 @@ export async function checkService(
     // All processes continue at once when the service grants access again.
     if (reply.kind === "schema") await stores.denial.end();
     if (took > 0) checks.push(await checkDuration(stores, took));
-    return [...checks, ...checksOf(reply), ...(await checkLists(stores, reply))];
+    return [
+      ...checks,
+      ...checksOf(reply),
+      ...(await checkTenant(stores, token, reply)),
+      ...(await checkLists(stores, reply)),
+    ];
   } finally {
     // Not awaited: it would wait for a request that hangs.
     void service.close().catch(() => {});
@@ -145,6 +151,22 @@ function checksOf(reply: SchemaReply): Check[] {
         ),
       ];
   }
+}
+
+/** A line only for a token that the daemon has not met: it checks that one before it sends. */
+async function checkTenant(
+  { knownService }: Stores,
+  token: string,
+  { kind }: SchemaReply,
+): Promise<Check[]> {
+  if (kind !== "schema" || (await knownService.hasToken(tokenName(token))) !== false) return [];
+  return [
+    warn(
+      "tenant",
+      "the token is new: whether it is of the ledger's tenant is not known yet",
+      "Start the daemon with it, which asks for relations that it knows before it sends anything; crmsync status says what came of it.",
+    ),
+  ];
 }
 
 async function checkLists(stores: Stores, reply: SchemaReply): Promise<Check[]> {

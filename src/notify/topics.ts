@@ -52,6 +52,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   // Never: who looks is running, even if Redis, just back, has no heartbeat of it yet.
   crmsyncdown: { holds: () => false },
   crmsyncrolemissing: { ends: "Each role has a running process again." },
+  crmsynctenantunknown: { ends: "The token is known to be of the ledger's tenant." },
   crmsyncauditfailed: { ends: "The audit trail is written again.", lastsHours: MINUTE },
   crmsyncredisnearlyfull: { ends: "Redis has room again." },
   crmsyncredisrejectswrites: { ends: "Redis accepts writes again." },

@@ -124,6 +124,13 @@ export const LOG_EVENTS = {
     "This process sends to another service than the one before; the service is listed again.",
     "What the ledger knew was about that one.",
   ],
+  "service.tenant_unknown": [
+    "SERVICE_TOKEN may be another tenant's: nothing is sent with it.",
+    "`foreign`: with it, the service has none of the relations that the ledger knows. Otherwise its check had no usable reply, and is repeated.",
+  ],
+  "service.tenant_known": "SERVICE_TOKEN is of the ledger's tenant.",
+  "service.tenant_unchecked":
+    "Whether SERVICE_TOKEN is of the ledger's tenant could not be checked; it is tried again.",
   "mapping.kept_fields_changed": [
     "The mapping leaves other fields to others than before; the ledger is listed again.",
     "Its fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",

@@ -7,7 +7,7 @@ import type { Config } from "../config.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { loadMapping, mappingFileOf } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
-import { serviceName } from "../state/known-service.ts";
+import { serviceName, tokenName } from "../state/known-service.ts";
 import { UserError } from "../ops/user-error.ts";
 import {
   openService,
@@ -53,7 +53,7 @@ export async function openSession(
 ): Promise<Session> {
   const { baseUrl } = address;
   await stores.stateVersion.require();
-  await requireSameService(stores, baseUrl);
+  await requireSameService(stores, address);
   await stores.clock.measure();
   const denial = await stores.denial.current();
   if (denial !== undefined) {
@@ -112,13 +112,22 @@ function hashOfMapping(name: string): string {
   return hash.update(isFile ? readFileSync(mappingFileOf(name)) : name).digest("hex");
 }
 
-/** The ledger is about the daemon's service, and what is planned is sent there. */
-async function requireSameService({ knownService }: Stores, baseUrl: string): Promise<void> {
+/** The ledger is about the daemon's service and tenant, and what is planned is sent there. */
+async function requireSameService(
+  { knownService }: Stores,
+  { baseUrl, token }: ServiceAddress,
+): Promise<void> {
   const known = await knownService.name();
-  if (known === undefined || known === serviceName(baseUrl)) return;
-  throw new UserError(
-    "the daemon sends to another service than SERVICE_BASE_URL says here: set it as the daemon has it, or start the daemon with it first",
-  );
+  if (known !== undefined && known !== serviceName(baseUrl)) {
+    throw new UserError(
+      "the daemon sends to another service than SERVICE_BASE_URL says here: set it as the daemon has it, or start the daemon with it first",
+    );
+  }
+  if ((await knownService.hasToken(tokenName(token()))) === false) {
+    throw new TryLater(
+      "whether SERVICE_TOKEN is of the daemon's tenant is not known: set it as the daemon has it, or start the daemon with it first; see crmsync status",
+    );
+  }
 }
 
 /** What is compared here must be what the daemon keeps when it sends. */

@@ -39,6 +39,8 @@ export interface ProcessInfo {
   readonly lacksKey?: string;
   /** Why it cannot write its audit trail, and so sends nothing. */
   readonly auditFailure?: string;
+  /** Why its token is not known to be of the ledger's tenant, and so it sends nothing. */
+  readonly tokenDoubt?: TokenDoubt;
   /** Secrets of which it goes on with a former value, each with its file and why. */
   readonly secretProblems?: readonly string[];
   /** Settings that must be the same in all processes that have them; absent: of an older release. */
@@ -46,6 +48,9 @@ export interface ProcessInfo {
   /** The last time that it did not run although it should have. */
   readonly frozen?: Freeze;
 }
+
+/** `foreign`: with it, the service has nothing of what the ledger knows. Others: the kind of its reply. */
+export type TokenDoubt = "foreign" | "denied" | "rejected" | "throttled" | "unavailable";
 
 /** By Redis' clock, ms. */
 export interface Freeze {

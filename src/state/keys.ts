@@ -16,6 +16,8 @@ export interface Keys {
   /** Counter: one number for every staged state, never used twice. */
   readonly versions: string;
   readonly service: string;
+  /** Set: names of the tokens that are known to be of the ledger's tenant. */
+  readonly serviceTokens: string;
   /** Hash crmCode → row: what was last proven to be on the service (fields: ledger-row.ts). */
   readonly ledger: string;
   /** Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm. */
@@ -163,6 +165,7 @@ export function keysOf(prefix: string): Keys {
     verifyProofs: `${prefix}:verify:proofs`,
     versions: `${prefix}:versions`,
     service: `${prefix}:service`,
+    serviceTokens: `${prefix}:service:tokens`,
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
     ledgerForgotten: `${prefix}:ledger:forgotten`,

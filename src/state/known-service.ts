@@ -1,4 +1,4 @@
-/** Which service the ledger is about: what another one has is not in it. */
+/** Which service and tenant the ledger is about: what another one has is not in it. */
 import type { Redis } from "ioredis";
 import { redisWrite } from "../ops/redis-script.ts";
 import { digestOf } from "./digest.ts";
@@ -8,14 +8,19 @@ import type { Keys } from "./keys.ts";
 export const serviceName = (baseUrl: string): string =>
   digestOf((URL.parse(baseUrl)?.href ?? baseUrl).replace(/\/+$/, "")).slice(0, 8);
 
+/** Names a token, which cannot be read from it. */
+export const tokenName = (token: string): string => digestOf(token).slice(0, 8);
+
 export class KnownService {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #tokensKey: string;
   readonly #write: ReturnType<typeof redisWrite>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#key = keys.service;
+    this.#tokensKey = keys.serviceTokens;
     this.#write = redisWrite(redis);
   }
 
@@ -26,5 +31,22 @@ export class KnownService {
 
   async note(name: string): Promise<void> {
     await this.#write("SET", this.#key, name);
+  }
+
+  /** Whether a token is known to be one of the ledger's tenant; undefined while none is. @param name of it */
+  async hasToken(name: string): Promise<boolean | undefined> {
+    if ((await this.#redis.sismember(this.#tokensKey, name)) === 1) return true;
+    return (await this.#redis.exists(this.#tokensKey)) === 1 ? false : undefined;
+  }
+
+  /** The service has shown what the ledger knows to who has this token. */
+  async addToken(name: string): Promise<void> {
+    await this.#write("SADD", this.#tokensKey, name);
+  }
+
+  /** The ledger knows nothing: from here on it is about the tenant of this token. */
+  async firstToken(name: string): Promise<void> {
+    await this.#redis.del(this.#tokensKey);
+    await this.addToken(name);
   }
 }

@@ -32,6 +32,9 @@ export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 /** Rows in one script that heals or doubts: Redis does nothing else meanwhile. */
 const HEAL_BATCH = 1000;
 
+/** So many pages of 500 rows are searched for relations that exist. */
+const PAGES_SEARCHED = 20;
+
 export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
@@ -182,6 +185,22 @@ export class Ledger {
       cursor = next;
       for (let i = 1; i < flat.length; i += 2) yield readRow(flat[i] ?? "");
     } while (cursor !== "0");
+  }
+
+  /** Some relations that the service was last proven to have, among the first rows. */
+  async someExisting(most: number): Promise<string[]> {
+    const found: string[] = [];
+    let cursor = "0";
+    for (let page = 0; page < PAGES_SEARCHED && found.length < most; page += 1) {
+      const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
+      for (let i = 0; i + 1 < flat.length && found.length < most; i += 2) {
+        const { exists, uncertain } = readRow(flat[i + 1] ?? "");
+        if (exists === true && !uncertain) found.push(flat[i] ?? "");
+      }
+      cursor = next;
+      if (cursor === "0") break;
+    }
+    return found;
   }
 
   /** Starts the listing again, because the service no longer accepts the cursor. */

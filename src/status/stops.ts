@@ -7,6 +7,7 @@ import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
+import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
 import { missingRoles, requestsFor, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
@@ -17,6 +18,7 @@ export const STOP_REASONS = [
   "redis_rejects_writes",
   "queue_paused",
   "audit_failed",
+  "tenant_unknown",
   "token_denied",
   "address_denied",
   "unavailable",
@@ -109,6 +111,16 @@ const STOPS: readonly StopRow[] = [
       const [first] = failures;
       if (first === undefined || failures.length < syncingIn(readings).length) return undefined;
       return `The audit trail cannot be written (${first.why}): nothing is sent until it can.`;
+    },
+  },
+  {
+    reason: "tenant_unknown",
+    runbook: TENANT_UNKNOWN,
+    endsByItself: false,
+    says(readings) {
+      const [first, ...others] = tokenDoubtsIn(readings);
+      if (first === undefined || others.length + 1 < syncingIn(readings).length) return undefined;
+      return `${doubtText(first.doubt)}. Nothing is sent with it.`;
     },
   },
   {

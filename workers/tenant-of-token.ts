@@ -1,0 +1,39 @@
+import type { TokenDoubt } from "../src/state/heartbeats.ts";
+
+/** Whether this process may send with a token. */
+export class TenantOfToken {
+  #token: string | undefined;
+  #doubt: TokenDoubt | undefined;
+  readonly #listeners = new Set<() => void>();
+
+  /** Whether this token is known to be of the ledger's tenant. */
+  isKnown(token: string): boolean {
+    return token === this.#token;
+  }
+
+  /** What keeps the token in force from being sent with; undefined also before its check has ended. */
+  get doubt(): TokenDoubt | undefined {
+    return this.#doubt;
+  }
+
+  accept(token: string): void {
+    this.#token = token;
+    this.#set(undefined);
+  }
+
+  refuse(doubt: TokenDoubt): void {
+    this.#set(doubt);
+  }
+
+  /** Calls back when the doubt has changed, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #set(doubt: TokenDoubt | undefined): void {
+    if (this.#doubt === doubt) return;
+    this.#doubt = doubt;
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Makes sure of a token's tenant before anything is sent with it: a token that has changed may be that of
+ * another tenant, and persons would reach a stranger. What the ledger knows must be there.
+ */
+import type { ServiceAddress } from "../src/service/open-service.ts";
+import type { TokenDoubt } from "../src/state/heartbeats.ts";
+import { tokenName } from "../src/state/known-service.ts";
+import { startPolling, type Polling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+import type { ServiceAccess } from "./service-access.ts";
+
+/** How often the token is looked at, ms. */
+const CHECK_MS = 1000;
+
+/** So many relations must be missing before a token counts as another tenant's: one may be gone. */
+const SAMPLES = 3;
+
+/** A check without an answer is repeated after a pause that doubles from the first to the longest, ms. */
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 60_000;
+
+/** The relations of another tenant's token are looked for again after this, ms. */
+const FOREIGN_PAUSE_MS = 600_000;
+
+/**
+ * Accepts a token that needs no request: it was accepted before, or the ledger knows no relation.
+ * @returns otherwise the relations that must be there.
+ */
+export async function meetTenant(
+  { knownService, ledger, tenant }: Runtime,
+  token: string,
+): Promise<readonly string[]> {
+  const name = tokenName(token);
+  if ((await knownService.hasToken(name)) !== true) {
+    const known = await ledger.someExisting(SAMPLES);
+    if (known.length > 0) return known;
+    await knownService.firstToken(name);
+  }
+  tenant.accept(token);
+  return [];
+}
+
+/** Checks each new token. A check costs one request, and as many as SAMPLES if it is another tenant's. */
+export function keepTenantKnown(
+  runtime: Runtime,
+  access: ServiceAccess,
+  { token }: ServiceAddress,
+): Polling {
+  const { knownService, log, tenant, throttle } = runtime;
+  let checked = "";
+  let pauseMs = FIRST_PAUSE_MS;
+  let nextAt = 0;
+
+  async function check(own: string, known: readonly string[], signal: AbortSignal): Promise<void> {
+    const verdict = await tenantOf(access, known, signal);
+    // It may have changed again.
+    if (token() !== own) return;
+    if (verdict === "own") {
+      await knownService.addToken(tokenName(own));
+      return tenant.accept(own);
+    }
+    tenant.refuse(verdict);
+    nextAt = performance.now() + (verdict === "foreign" ? FOREIGN_PAUSE_MS : pauseMs);
+    pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+  }
+
+  const unlisten = tenant.onChange(() => {
+    if (tenant.doubt === undefined) log.info({}, "service.tenant_known");
+    else log.error({ why: tenant.doubt }, "service.tenant_unknown");
+  });
+  const polling = startPolling({
+    everyMs: CHECK_MS,
+    async step(signal) {
+      const own = token();
+      // A former token may be back, that of the ledger's tenant.
+      if (tenant.isKnown(own)) return tenant.accept(own);
+      const known = await meetTenant(runtime, own);
+      if (known.length === 0) return;
+      if (own !== checked) {
+        checked = own;
+        pauseMs = FIRST_PAUSE_MS;
+        nextAt = 0;
+      }
+      if (performance.now() < nextAt || (await access.isDenied())) return;
+      await check(own, known, signal);
+    },
+    onError: (error) =>
+      throttle("tenant", (suppressed) =>
+        log.warn({ err: error, suppressed }, "service.tenant_unchecked"),
+      ),
+  });
+  return {
+    async close() {
+      unlisten();
+      await polling.close();
+    },
+  };
+}
+
+/** @param known relations that the service has, if the token is of their tenant. */
+async function tenantOf(
+  access: ServiceAccess,
+  known: readonly string[],
+  signal: AbortSignal,
+): Promise<"own" | TokenDoubt> {
+  for (const crmCode of known) {
+    const permit = await access.quota.acquire("live", signal);
+    const reply = await access.client.get(permit, crmCode);
+    if (reply.kind === "found") return "own";
+    if (reply.kind === "denied") await access.denied(reply);
+    if (reply.kind !== "missing") return reply.kind;
+  }
+  return "foreign";
+}
