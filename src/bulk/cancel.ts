@@ -1,13 +1,12 @@
 /** Drops what waits in the lane bulk and ends the plan that feeds it: what the command and HTTP both call. */
-import { readTogether } from "../ops/redis-reading.ts";
-import { nowReading } from "../state/redis-clock.ts";
+import { readOne } from "../ops/redis-reading.ts";
 import type { FeedingPlan } from "../state/reconciliations.ts";
 import type { Stores } from "../status/stores.ts";
 
 /** What a cancellation would do now. */
 export interface CancelView {
-  /** Changes that came later are left alone, ms. */
-  readonly before: number;
+  /** The number of the change that was staged last: those that came later are left alone. */
+  readonly last: number;
   readonly waiting: number;
   readonly plan: FeedingPlan | undefined;
 }
@@ -21,11 +20,12 @@ export interface Cancelled {
 }
 
 export async function viewCancel({ keys, reconciliations, redis }: Stores): Promise<CancelView> {
-  const [{ before, plan }, waiting] = await Promise.all([
-    readTogether(redis, { before: nowReading(keys), plan: reconciliations.feeding() }),
+  const [last, plan, waiting] = await Promise.all([
+    redis.get(keys.versions),
+    readOne(redis, reconciliations.feeding()),
     redis.zcard(keys.unsynced("bulk")),
   ]);
-  return { before, waiting, plan };
+  return { last: Number(last ?? 0), waiting, plan };
 }
 
 /**
@@ -34,7 +34,7 @@ export async function viewCancel({ keys, reconciliations, redis }: Stores): Prom
  */
 export async function cancelBulk(
   stores: Stores,
-  { before, plan, waiting }: CancelView,
+  { last, plan, waiting }: CancelView,
   { by, onProgress }: { readonly by: string; readonly onProgress?: (dropped: number) => void },
 ): Promise<Cancelled> {
   const { auditActs, bulkChanges, pointers, reconciliations, stateVersion } = stores;
@@ -46,7 +46,7 @@ export async function cancelBulk(
   let dropped = 0;
   let busy = 0;
   for await (const page of bulkChanges.waiting()) {
-    const { busy: left, crmCodes } = await bulkChanges.drop(page, before);
+    const { busy: left, crmCodes } = await bulkChanges.drop(page, last);
     await pointers.removeAll(crmCodes);
     // An event that came in between has found the job that is gone now.
     const again = await bulkChanges.stagedAgain(crmCodes);

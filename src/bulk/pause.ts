@@ -32,14 +32,21 @@ export async function pauseBulk(
   return { pause: (await bulkPauses.current()) ?? pause, begun };
 }
 
-/** @returns the pause that ended; undefined when the lane was not paused. */
+/**
+ * @param since of the pause that a person has seen, ms; undefined: of any.
+ * @returns the pause that ended; undefined when the lane was not paused.
+ * @throws UserError when another pause is in force.
+ */
 export async function resumeBulk(
   { auditActs, bulkPauses, stateVersion }: Stores,
-  { by }: { readonly by: string },
+  { by, since }: { readonly by: string; readonly since?: number },
 ): Promise<BulkPause | undefined> {
   await stateVersion.require();
   const pause = await bulkPauses.current();
   if (pause === undefined) return undefined;
+  if (since !== undefined && Math.trunc(pause.since) !== since) {
+    throw new UserError("the lane was paused again since the page was made: look again");
+  }
   await auditActs.record({ act: "bulk.resume", by });
   await bulkPauses.end();
   return pause;

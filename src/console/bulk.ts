@@ -50,7 +50,8 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     return sendBack(request, reply, PATH, says);
   });
   app.post(`${PATH}/resume`, { onRequest: requireOperator }, async (request, reply) => {
-    const pause = await resumeBulk(stores, { by: actorOf(request) });
+    const { since } = queryOf(request);
+    const pause = await resumeBulk(stores, { by: actorOf(request), since: Number(since) });
     const says =
       pause === undefined ? "The lane bulk was not paused." : "The lane bulk is resumed.";
     return sendBack(request, reply, PATH, says);
@@ -66,11 +67,7 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     if (view.plan?.id !== shown.plan) {
       throw new UserError("another plan is carried out now than the page has shown: look again");
     }
-    const cancelling = cancelBulk(
-      stores,
-      { ...view, before: shown.before },
-      { by: actorOf(request) },
-    );
+    const cancelling = cancelBulk(stores, { ...view, last: shown.last }, { by: actorOf(request) });
     cancelling.catch(ports.defect);
     const done = await Promise.race([cancelling, sleep(CANCEL_WAIT_MS)]);
     const says =
@@ -82,11 +79,11 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
 }
 
 /** What the page of a cancellation has shown. @throws UserError */
-function shownIn(request: FastifyRequest): { before: number; plan: string | undefined } {
-  const { before = "", plan } = queryOf(request);
-  if (!/^\d{13}$/.test(before))
+function shownIn(request: FastifyRequest): { last: number; plan: string | undefined } {
+  const { last = "", plan } = queryOf(request);
+  if (!/^\d{1,16}$/.test(last))
     throw new UserError("this address cancels nothing: choose on the page");
-  return { before: Number(before), plan };
+  return { last: Number(last), plan };
 }
 
 function cancelLink({ role }: Session, { plan, waiting }: BulkStatus): Html | string {
@@ -94,9 +91,9 @@ function cancelLink({ role }: Session, { plan, waiting }: BulkStatus): Html | st
   return html`<p class="acts"><a class="button" href="${CANCEL}">Cancel bulk work…</a></p>`;
 }
 
-function confirmation(session: Session, { before, plan, waiting }: CancelView): Html {
+function confirmation(session: Session, { last, plan, waiting }: CancelView): Html {
   if (waiting === 0 && plan === undefined) return html`<p class="good">Nothing waits in bulk.</p>`;
-  const path = pathTo(CANCEL, { before: Math.floor(before), ...(plan && { plan: plan.id }) });
+  const path = pathTo(CANCEL, { last, ...(plan && { plan: plan.id }) });
   const ended =
     plan === undefined
       ? ""
@@ -174,7 +171,8 @@ function pauseForm(session: Session, { paused, waiting }: BulkStatus): Html | st
     const button = html`<button class="main">
       Resume: send ${counted(waiting, "bulk change")}
     </button>`;
-    return postForm(session, `${PATH}/resume`, button);
+    const path = pathTo(`${PATH}/resume`, { since: Date.parse(paused.since) });
+    return postForm(session, path, button);
   }
   return postForm(
     session,

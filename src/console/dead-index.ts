@@ -31,6 +31,8 @@ export interface CountedLetters {
 interface Member {
   readonly id: string;
   readonly firstAt: number;
+  /** When it was stored last, ms. */
+  readonly at: number;
 }
 
 export interface Look {
@@ -93,12 +95,13 @@ export class DeadIndex {
     this.#isOutdated = false;
     this.#seen = 0;
     const members = new Map<string, Member[]>();
-    const groups = await groupDeadLetters(this.#dead, {}, ({ firstAt, id }, keys) => {
+    const groups = await groupDeadLetters(this.#dead, {}, ({ at: storedAt, firstAt, id }, keys) => {
+      const member = { id, firstAt, at: storedAt };
       this.#seen += 1;
       for (const key of keys) {
         const known = members.get(key.id);
-        if (known === undefined) members.set(key.id, [{ id, firstAt }]);
-        else known.push({ id, firstAt });
+        if (known === undefined) members.set(key.id, [member]);
+        else known.push(member);
       }
     });
     for (const [id, all] of members) members.set(id, oldest(all));

@@ -29,7 +29,7 @@ export const DEAD_ACTS = {
 
 type ActName = keyof typeof DEAD_ACTS;
 
-/** What a person has seen when deciding: one dead letter, or those of a group that were there by then. */
+/** What a person has seen when deciding: one dead letter, or those of a group, as they were then. */
 export interface DeadChoice {
   readonly act: ActName;
   readonly id?: string | undefined;
@@ -46,7 +46,7 @@ export const countingView = ({ seen }: Look): Html =>
     seconds.
   </p>`;
 
-export function groupsView(session: Session, look: Look, now: number): Html {
+export function groupsView(session: Session, look: Look): Html {
   if (look.counted === undefined) return countingView(look);
   const { at, groups: all } = look.counted;
   const { groups, inSeveral, leftOut, letters } = all;
@@ -77,17 +77,18 @@ export function groupsView(session: Session, look: Look, now: number): Html {
         </tr>
       </thead>
       <tbody>
-        ${groups.map((group) => groupRow(session, group, now))}
+        ${groups.map((group) => groupRow(session, group, at))}
       </tbody>
     </table>`;
 }
 
-function groupRow({ role }: Session, group: DeadGroup, now: number): Html {
+/** @param countedAt what came later is not decided with what is shown, ms. */
+function groupRow({ role }: Session, group: DeadGroup, countedAt: number): Html {
   const { example, firstAt, id, lastAt, letters, reason, sources } = group;
   const act = (name: ActName) => {
     const { verb } = DEAD_ACTS[name];
     const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
-    const path = pathTo(`${PATH}/confirm`, { act: name, group: id, at: now });
+    const path = pathTo(`${PATH}/confirm`, { act: name, group: id, at: countedAt });
     return html`<a href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
   };
   return html`<tr>
@@ -155,7 +156,7 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
 
 const back = html`<p><a href="${PATH}">All dead letters</a></p>`;
 
-const nameOf = (letter: StoredDeadLetter): string =>
+export const nameOf = (letter: StoredDeadLetter): string =>
   [subjectOf(letter) ?? "no subject", letter.crmCode && `(crmCode ${letter.crmCode})`]
     .filter(Boolean)
     .join(" ");
@@ -172,7 +173,7 @@ export function letterView(
   const { at, crmCode, firstAt, id, problems, reason, source, times } = letter;
   const later = laterText(letter);
   const confirm = (act: ActName) =>
-    html`<a class="button" href="${pathTo(`${PATH}/confirm`, { act, id, at: firstAt })}"
+    html`<a class="button" href="${pathTo(`${PATH}/confirm`, { act, id, at })}"
       >${DEAD_ACTS[act].verb}…</a
     >`;
   return html`${back}
@@ -233,7 +234,7 @@ export function letterView(
     ${
       session.role === "act" &&
       html`<p class="acts">${confirm("redrive")} ${confirm("drop")}</p>
-        ${postForm(session, pathTo(`${PATH}/event`, { id }), html`<button>Show the event</button> <span class="dim">It contains personal data. Who opens it is recorded in the audit trail.</span>`)}`
+        ${postForm(session, pathTo(`${PATH}/event`, { id }), html`<button>Show the event</button> <span class="dim">It contains personal data. Who opens it is recorded in the audit trail, if one is kept (AUDIT_LOG).</span>`)}`
     }`;
 }
 
@@ -248,6 +249,8 @@ ${text.split("\n").flatMap((line, n) => (n === 0 ? [line] : [html`<br />`, line]
 }
 
 interface Chosen {
+  /** The record, or the fault. */
+  readonly about: string;
   /** What a click decides, and how many fit. */
   readonly count: number;
   readonly total: number;
@@ -256,12 +259,13 @@ interface Chosen {
 
 export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html {
   const { act, at, group, id } = choice;
-  const { count, preview, total } = chosen;
+  const { about, count, preview, total } = chosen;
   const { verb, does } = DEAD_ACTS[act];
   const which = id === undefined ? { group: group ?? "" } : { id };
   const button = html`<button class="main">${verb} ${countOf(count)}</button>
     <a href="${PATH}">Cancel</a>`;
-  return html`<p>${does}</p>
+  return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
+    <p>${does}</p>
     ${total > count && html`<p>These are the oldest ${count} of ${total}; repeat it for the others.</p>`}
     ${preview !== undefined && previewView(preview, count)}
     ${postForm(session, pathTo(PATH, { act, ...which, at }), button)}`;

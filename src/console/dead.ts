@@ -5,6 +5,7 @@ import { forecastsOf, openRedriveView } from "../dead-letters/forecast.ts";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { previewRedrive } from "../dead-letters/preview-redrive.ts";
 import { fits } from "../dead-letters/select.ts";
+import { faultOf } from "../dead-letters/words.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
@@ -19,6 +20,7 @@ import {
   groupsView,
   letterView,
   listView,
+  nameOf,
   type DeadChoice,
 } from "./dead-views.ts";
 import { live, tabPath } from "./layout.ts";
@@ -35,7 +37,7 @@ export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
   const index = new DeadIndex(stores.deadLetters);
   app.get(PATH, async (request, reply) => {
     const look = await index.look(isAfterAct(request));
-    const main = live("dead", groupsView(sessionOf(request), look, Date.now()));
+    const main = live("dead", groupsView(sessionOf(request), look));
     return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
   });
   app.get(`${PATH}/group`, async (request, reply) => {
@@ -102,7 +104,9 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
             stillChosen(stores, choice, previewed),
             await openRedriveView(stores, mapping),
           );
-    const main = confirmView(sessionOf(request), choice, { count: ids.length, total, preview });
+    const about = await aboutOf(stores, choice, look?.counted);
+    const shown = { about, count: ids.length, total, preview };
+    const main = confirmView(sessionOf(request), choice, shown);
     const title = `${DEAD_ACTS[choice.act].verb} ${countOf(ids.length)}?`;
     return sendPage(request, reply, ports, { title, tab: "dead", main });
   });
@@ -143,6 +147,20 @@ function choiceOf(request: FastifyRequest): DeadChoice {
   return { act, ...which, at: Number(at) };
 }
 
+/** What a person is about to decide. */
+async function aboutOf(
+  { deadLetters }: Stores,
+  { group, id }: DeadChoice,
+  counted: CountedLetters | undefined,
+): Promise<string> {
+  if (id === undefined) {
+    const found = counted?.groups.groups.find((one) => one.id === group);
+    return found === undefined ? "" : `the fault ${faultOf(found)}`;
+  }
+  const letter = await deadLetters.find(id);
+  return letter === undefined ? "" : nameOf(letter);
+}
+
 /** What was there when the page was made, and is there still. @throws UserError when nothing is. */
 async function chosen(
   { deadLetters }: Stores,
@@ -152,12 +170,14 @@ async function chosen(
   const { at, group = "", id: one } = choice;
   const ids =
     one === undefined
-      ? (counted?.members.get(group) ?? [])
-          .filter(({ firstAt }) => firstAt <= at)
-          .map(({ id }) => id)
-      : [(await deadLetters.find(one))?.id].filter((id) => id !== undefined);
+      ? (counted?.members.get(group) ?? []).filter((member) => member.at <= at).map(({ id }) => id)
+      : [await deadLetters.find(one)].flatMap((letter) =>
+          letter === undefined || letter.at > at ? [] : [letter.id],
+        );
   if (ids.length === 0) {
-    throw new UserError("these dead letters are gone: they were decided, or their records passed");
+    throw new UserError(
+      "these dead letters are gone: they were decided, their records passed, or newer events have replaced them; look again",
+    );
   }
   const isPart = counted !== undefined && ids.length === MOST_LISTED;
   return { ids, total: isPart ? sizeOf(counted, group) : ids.length };
@@ -173,7 +193,7 @@ async function* stillChosen(
   { at, group, id }: DeadChoice,
   ids: readonly string[],
 ): AsyncGenerator<StoredDeadLetter> {
-  const filter = id === undefined && group !== undefined ? { inGroup: group, until: at } : {};
+  const filter = { until: at, ...(id === undefined && group !== undefined && { inGroup: group }) };
   for await (const letter of deadLetters.read(ids)) if (fits(letter, filter)) yield letter;
 }
 

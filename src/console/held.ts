@@ -74,7 +74,9 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
     const done = await decide(stores, actorOf(request), found);
     const did = choice.act === "release" ? "released" : "dropped";
     const left =
-      done < found.length ? `; ${found.length - done} had been replaced by a newer event` : "";
+      done < found.length
+        ? `; ${found.length - done} had been decided meanwhile, or replaced by a newer event`
+        : "";
     return sendBack(request, reply, PATH, `${countOf(done)} ${did}${left}.`);
   });
 }

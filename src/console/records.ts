@@ -2,7 +2,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Fate } from "../history/fates.ts";
 import { storyOf, type Story } from "../history/story.ts";
-import { deadLetterId } from "../sync/dead-letter.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
 import { momentOf } from "./moment.ts";
@@ -13,12 +12,20 @@ const PATH = tabPath("records");
 
 export function serveRecordsTab(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
-    const name = (queryOf(request)["name"] ?? "").trim();
-    const story = name === "" ? undefined : await storyOf(ports.stores, name, ports.mapping);
+    const given = queryOf(request)["name"] ?? "";
+    const story = given.trim() === "" ? undefined : await storyFor(given, ports);
+    const name = story?.name ?? "";
     const main = html`${searchForm(name)}${story && live("story", storyView(story))}`;
     const title = name === "" ? "Records" : `Record ${name}`;
     return sendPage(request, reply, ports, { title, tab: "records", main });
   });
+}
+
+/** Blanks around a name belong to it, if something is known of it so; a person may also have pasted them. */
+async function storyFor(given: string, { mapping, stores }: ConsolePorts): Promise<Story> {
+  const story = await storyOf(stores, given, mapping);
+  const name = given.trim();
+  return story.fate !== "unknown" || name === given ? story : storyOf(stores, name, mapping);
 }
 
 const searchForm = (name: string): Html =>
@@ -76,10 +83,10 @@ function storyView(story: Story): Html {
 }
 
 /** Leads to where a person decides. */
-function decideLink({ crmCode, fate }: Story): Html | string {
+function decideLink({ deadLetter, fate }: Story): Html | string {
   if (fate === "held") return html`<p><a href="${tabPath("held")}">Held terminations</a></p>`;
-  if (fate !== "rejected" || crmCode === null) return "";
-  const path = pathTo(`${tabPath("dead")}/letter`, { id: deadLetterId(crmCode) });
+  if (fate !== "rejected" || deadLetter === null) return "";
+  const path = pathTo(`${tabPath("dead")}/letter`, { id: deadLetter });
   return html`<p><a href="${path}">Its dead letter</a></p>`;
 }
 

@@ -38,7 +38,7 @@ export async function redriveLetters(
   return { redriven, dropped: 0, left };
 }
 
-/** Deletes them for good. */
+/** Deletes them for good, but what has replaced one since it was read. */
 export async function dropLetters(
   { deadLetters }: Pick<Stores, "deadLetters">,
   letters: AsyncIterable<StoredDeadLetter>,
@@ -47,7 +47,7 @@ export async function dropLetters(
   let dropped = 0;
   for await (const letter of letters) {
     await record("dead.drop", aboutOf(letter));
-    dropped += (await deadLetters.drop(letter.id)) ? 1 : 0;
+    dropped += (await deadLetters.dropRead(letter)) ? 1 : 0;
   }
   return { redriven: 0, dropped, left: 0 };
 }

@@ -11,7 +11,7 @@ export interface Filter {
   readonly source?: string;
   /** Id of a group. */
   readonly inGroup?: string;
-  /** First stored no later than then, ms. */
+  /** Last stored no later than then, ms: it is what a person has seen. */
   readonly until?: number;
 }
 
@@ -23,7 +23,7 @@ export function fits(
     (reason === undefined || letter.reason === reason) &&
     (source === undefined || letter.source === source) &&
     (field === undefined || problemFields(letter.problems).includes(field)) &&
-    (until === undefined || letter.firstAt <= until) &&
+    (until === undefined || letter.at <= until) &&
     (inGroup === undefined || groupsOf(letter).some(({ id }) => id === inGroup))
   );
 }

@@ -34,7 +34,7 @@ const withOlderLetter = (waiting: FateOfRecord, rejected: FateOfRecord): FateOfR
 });
 
 function rejectedFate(
-  { at, id, newest, order, problems, reason }: Letter,
+  { at, crmCode, id, newest, order, problems, reason }: Letter,
   facts: RecordFacts,
 ): FateOfRecord {
   const act = facts.steps.findLast((step) => step.kind === "act" && step.act === "dead.redrive");
@@ -45,7 +45,8 @@ function rejectedFate(
   const { waiting } = facts;
   const isOlder = waiting !== undefined && waiting.order <= orderOf({ newest, order });
   const older = isOlder ? "; an older change of it waits to be sent" : "";
-  const name = shellWord(facts.crmCode ?? id);
+  // Of an event that told no crmCode, the letter has a name of its own.
+  const name = shellWord(crmCode ?? id);
   return {
     fate: "rejected",
     answer: `was rejected at ${clockTime(at)}: ${problemsText(reason, problems)}${redriven}${older}`,

@@ -27,6 +27,8 @@ export interface Story {
   readonly remedy: string | null;
   /** Section of docs/runbook.md. */
   readonly runbook: string | null;
+  /** Id of the dead letter that waits for a decision about it; null when none does. */
+  readonly deadLetter: string | null;
   /** Newest first. */
   readonly steps: readonly ToldStep[];
   /** Since when all steps were noted, up to the last 20; null when no history is kept. */
@@ -79,6 +81,7 @@ function storyFrom(
     answer,
     remedy: remedy ?? null,
     runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
+    deadLetter: facts.letter?.id ?? null,
     steps: facts.steps.map((step) => tellStep(step, whens)).toReversed(),
   };
 }

@@ -26,6 +26,9 @@ export const EVENTS = 10_000;
 /** Time for a request to arrive completely, ms. */
 export const REQUEST_MS = 10_000;
 
+/** Length of a parameter in an address, in UTF-16 units: a crmCode of 100 characters may have 200. */
+export const PARAMETER = 500;
+
 /** How often Node checks for late requests, ms; its default is 30 s. */
 export const LATE_CHECK_MS = 2000;
 

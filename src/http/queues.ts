@@ -44,7 +44,7 @@ export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Pro
         return reply.code(405).send({ error: "this page is read-only" });
       }
       // A job's logs and flow may hold any text.
-      if (/\/(logs|flow)$/.test(request.url.split("?")[0] ?? "")) return reply.send([]);
+      if (/\/(logs|flow)$/.test(request.routeOptions.url ?? "")) return reply.send([]);
       return undefined;
     });
     scope.addHook("onSend", async (_request, reply) => {

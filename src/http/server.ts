@@ -29,6 +29,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     forceCloseConnections: false,
     return503OnClosing: false,
     requestTimeout: limits.REQUEST_MS,
+    routerOptions: { maxParamLength: limits.PARAMETER },
     maxRequestsPerSocket: limits.REQUESTS_PER_CONNECTION,
     schemaController: {
       compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },

@@ -6,11 +6,16 @@ export interface RedisTrouble {
   readonly runbook: string;
 }
 
-/** Whether an error is about reaching or asking Redis. */
+/** Errors of values that this process cannot open (state/sealing.ts). */
+const UNREADABLE = ["UnknownKey", "DamagedValue"];
+
+/** Whether an error is about reaching or asking Redis, or about what it holds. */
 export const isRedisTrouble = (error: unknown): boolean =>
   error instanceof TooLate ||
   (error instanceof Error &&
-    (["ReplyError", "MaxRetriesPerRequestError", "AbortError"].includes(error.name) ||
+    (["ReplyError", "MaxRetriesPerRequestError", "AbortError", ...UNREADABLE].includes(
+      error.name,
+    ) ||
       /^(Command timed out|Connection is closed|Stream isn't writeable)/.test(error.message)));
 
 /** What Redis says, also from within a script, and the alert whose remedy it needs. */
@@ -39,6 +44,9 @@ export function redisTrouble(error: unknown): RedisTrouble {
   if (name === "ReplyError") {
     const { says, alert } = REFUSALS.find(({ said }) => said.test(message)) ?? OTHER_REFUSAL;
     return { says: `${says} (${message})`, runbook: `docs/runbook.md#${alert}` };
+  }
+  if (UNREADABLE.includes(name)) {
+    return { says: message, runbook: "docs/runbook.md#the-state-key" };
   }
   const runbook = "docs/runbook.md#crmsyncredisaway";
   if (error instanceof TooLate) return { says: `Redis did not answer (${message})`, runbook };

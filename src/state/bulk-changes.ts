@@ -51,11 +51,11 @@ export class BulkChanges {
   /**
    * Drops the bulk changes of these records. The ledger keeps what was proven of them, and their
    * events may be sent again.
-   * @param before leaves alone what has waited since a later time, ms.
+   * @param last leaves alone what was staged with a higher number.
    */
   async drop(
     crmCodes: readonly string[],
-    before: number = Number.MAX_SAFE_INTEGER,
+    last: number = Number.MAX_SAFE_INTEGER,
   ): Promise<Dropped> {
     const { bulkCancelled, verify, verifyProofs } = this.#keys;
     const seen = seenKeys(this.#keys);
@@ -67,7 +67,7 @@ export class BulkChanges {
         this.#keys.staged(crmCode),
         this.#keys.history("crmCode", crmCode),
       ]);
-      const args = [before, Math.ceil(this.#verifyAfterMs), this.#history.notedMs, ...batch];
+      const args = [last, Math.ceil(this.#verifyAfterMs), this.#history.notedMs, ...batch];
       const [busy, dropped] = await this.#cancel([...fixed, ...ofEach], args);
       found.push({ busy, crmCodes: dropped });
     }

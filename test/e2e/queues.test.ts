@@ -62,6 +62,9 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
       `${api}/crm-events/${MARK}-id`,
       `${api}/crm-events/${MARK}-id/logs`,
       `${api}/crm-events/${MARK}-id/flow`,
+      // The router decodes what it compares.
+      `${api}/crm-events/${MARK}-id/%6Cogs`,
+      `${api}/crm-events/${MARK}-id/%66low`,
       `${api}/crm-events/1`,
       `${api}/sync/${pointer.id}`,
       "/queues/api/redis/stats",

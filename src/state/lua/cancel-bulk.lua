@@ -3,14 +3,14 @@
 --
 -- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled
 --       5 seen:<this week>  6 seen:<last week>  then staged and history of each record
--- ARGV  1 drop what has waited since this time or longer, ms  2 verifyMs
+-- ARGV  1 drop no state with a higher number than this  2 verifyMs
 --       3 for how long history is kept, ms ('': not)  4... crmCodes, in the order of the keys
 -- Returns { how many are under way, the crmCodes of what was dropped }.
 --- @include "../../ops/lua/now.lua"
 --- @include "leave-late.lua"
 --- @include "seen-place.lua"
 --- @include "move-history.lua"
-local before, verifyMs, historyMs = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local last, verifyMs, historyMs = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- Its events are no longer known: the same import may be sent again.
 local function forgetEvents(eventKeys)
@@ -31,13 +31,12 @@ end
 local busy, dropped = 0, {}
 for i = 4, #ARGV do
   local key, history, crmCode = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
-  local since = tonumber(redis.call('ZSCORE', KEYS[1], crmCode) or nil)
-  if since and since <= before then
+  if redis.call('ZSCORE', KEYS[1], crmCode) then
     local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek')
     local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7] }
     if not s.v then redis.call('ZREM', KEYS[1], crmCode)
     elseif s.tv and s.tu and tonumber(s.tu) > now then busy = busy + 1
-    elseif s.l == 'bulk' and s.hv ~= s.v then
+    elseif s.l == 'bulk' and s.hv ~= s.v and tonumber(s.v) <= last then
       drop(key, history, crmCode, s)
       dropped[#dropped + 1] = crmCode
     end

@@ -38,6 +38,17 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
     const answer = await viewer.post(`/console/bulk/${act}`, { form: proofIn(seen) });
     expect(answer.status, act).toBe(403);
   }
+  // The page shows another pause than the one that is in force by then.
+  const stale = (await operator.request("/console/bulk")).text;
+  const [, resume = ""] = /action="(\/console\/bulk\/resume[^"]*)"/.exec(stale) ?? [];
+  await bulkPauses.end();
+  await bulkPauses.begin({ since: Date.now() + 1, by: "a colleague", reason: "do not resume" });
+  const refused = await operator.post(resume.replaceAll("&amp;", "&"), { form: proofIn(stale) });
+  expect(refused).toMatchObject({ status: 400 });
+  expect(refused.text).toContain("the lane was paused again since the page was made");
+  expect(await bulkPauses.current()).toMatchObject({ by: "a colleague" });
+
+  await expect.poll(see).toContain("do not resume");
   const resumed = await operator.submit("/console/bulk", "/console/bulk/resume");
   expect(resumed.text).toContain("The lane bulk is resumed.");
   expect(await bulkPauses.current()).toBe(undefined);
@@ -69,7 +80,7 @@ test("an operator cancels what the page has shown, and nothing that came later",
   expect((await operator.request("/console/bulk")).text).toContain("Cancel bulk work");
   const page = (await operator.request("/console/bulk/cancel")).text;
   expect(page).toContain("Drop 2 changes");
-  const [path = ""] = /\/console\/bulk\/cancel\?before=\d+/.exec(page) ?? [];
+  const [path = ""] = /\/console\/bulk\/cancel\?last=\d+/.exec(page) ?? [];
   await stage(bulkState("late"));
 
   const viewer = server.visitor();

@@ -66,6 +66,38 @@ test("300 dead letters of one fault are one line, and redriven with three clicks
   expect(acts[0]).toMatchObject({ act: "dead.redrive", by: "operator via console at 127.0.0.1" });
 });
 
+test("what is dropped is what the page has shown: nothing that came later, and no newer event", async () => {
+  await using server = await serveConsole();
+  const { runtime } = server;
+  const { deadLetters } = runtime;
+  const minuteAgo = (code: string) => ({ ...letterOf(code), at: Date.now() - 60_000 });
+  await store(runtime, [minuteAgo("seen"), minuteAgo("replaced")]);
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const groups = (await operator.request("/console/dead")).text;
+  const [drop = ""] = linksIn(groups, "/console/dead/confirm?act=drop");
+  const confirm = await operator.request(drop);
+  expect(confirm.text).toContain("Drop 2 dead letters");
+  expect(confirm.text).toContain("<strong>the fault birthDate: must be a date</strong>");
+  await store(runtime, [letterOf("replaced"), letterOf("later")]);
+  const done = await operator.submit(drop, "/console/dead?act=drop");
+  expect(done.text).toContain("1 dead letter dropped.");
+  expect(await deadLetters.find("c:seen")).toBeUndefined();
+  expect(await deadLetters.find("c:replaced")).toMatchObject({ times: 2 });
+  expect(await deadLetters.find("c:later")).toBeDefined();
+
+  // The page of one letter.
+  await store(runtime, [minuteAgo("one")]);
+  const page = (await operator.request("/console/dead/letter?id=c%3Aone")).text;
+  const [dropOne = ""] = linksIn(page, "/console/dead/confirm?act=drop");
+  const form = proofIn((await operator.request(dropOne)).text);
+  await store(runtime, [letterOf("one", {}, { ...FAULT, field: "email" })]);
+  const late = await operator.post(dropOne.replace("/confirm", ""), { form });
+  expect(late).toMatchObject({ status: 400 });
+  expect(late.text).toContain("newer events have replaced them; look again");
+  expect(await deadLetters.find("c:one")).toMatchObject({ problems: [{ field: "email" }] });
+});
+
 test("the event of a dead letter is shown to an operator who asks, and that is recorded", async () => {
   await using server = await serveConsole({ AUDIT_LOG: "/dev/null" });
   const { runtime } = server;

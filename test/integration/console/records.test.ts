@@ -26,6 +26,11 @@ test("a record is found by its crmCode, with its fate, remedy and the way to dec
   expect((await viewer.request(address)).text).toContain("birthDate");
   expect(linksIn(await find("h1"), "/console/held")).toHaveLength(2);
 
+  // Blanks are part of a crmCode; those that were pasted around a known name are not.
+  await deadLetters.store(createDeadLetter({ crmCode: " blank " }, letter));
+  expect(await find(" blank ")).toContain("birthDate");
+  expect(await find("\tr 1/x ")).toContain("birthDate");
+
   const trap = `<script>"onload='x'\u202e`;
   const unknown = await find(trap);
   expect(unknown).toContain("&lt;script&gt;");

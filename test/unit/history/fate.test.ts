@@ -162,6 +162,13 @@ describe("what was rejected", () => {
     expect(told.remedy).toContain(`crmsync dead show 'o'\\''x'`);
   });
 
+  it("names a letter whose event told no crmCode by its own id, also if the record has one", () => {
+    const nameless = { ...letter, id: "e:k1", crmCode: undefined };
+    expect(answer({ letter: nameless, crmCode: "4711" }).remedy).toMatch(
+      /crmsync dead show e:k1; crmsync dead redrive e:k1 --apply$/,
+    );
+  });
+
   it("says that an older change waits, and that it was redriven", () => {
     const redriven: Step = { kind: "act", act: "dead.redrive", at: at("10:44:00"), times: 1 };
     expect(answer({ letter, waiting: WAITING, steps: [redriven] }).answer).toMatch(
