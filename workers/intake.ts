@@ -170,8 +170,8 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
-  await runtime.sources.heard(source, arrival.at);
   if (event !== undefined) {
+    await runtime.sources.heard(source, arrival.at);
     const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
     await runtime.sources.dated(source, time, arrival.at);
   }

@@ -91,7 +91,8 @@ const topicOf = (error: unknown): Topic => ({
 const isRejected = (error: unknown): error is Error =>
   error instanceof Error && error.name === "ReplyError";
 
+/** A full Redis may still let what waits be sent: `crmsync status` says whether it does. */
 const began = (what: string, since: number): string =>
-  `${what} since ${clockTime(since)}, as the process ${thisProcess} sees it: nothing is accepted or sent there.`;
+  `${what} since ${clockTime(since)}, as the process ${thisProcess} sees it: nothing is accepted there${/\bOOM\b/.test(what) ? "" : ", and nothing is sent"}.`;
 
 const ENDED = `The process ${thisProcess} can use Redis again.`;

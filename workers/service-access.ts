@@ -1,6 +1,6 @@
 /** The daemon's access to the service: quota and client, and whether requests may be sent now. */
 import type { Permit } from "../src/quota/permit.ts";
-import type { ServiceClient } from "../src/service/client.ts";
+import { CrmCodeError, type ServiceClient } from "../src/service/client.ts";
 import { openService, type OpenService, type ServiceAddress } from "../src/service/open-service.ts";
 import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
 import type { NotedRequest } from "../src/sync/step.ts";
@@ -71,7 +71,9 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       if (denial !== undefined) return denial;
       // It has changed since the permit was asked for: the change is sent once it was checked.
       if (!tenant.isKnown(address.token())) return { kind: "throttled" };
-      const reply = await sendDecision(service.client, permit, decision, crmCode);
+      const reply = await sendDecision(service.client, permit, decision, crmCode).catch(
+        refusedCode,
+      );
       if (reply.kind === "unavailable" && reply.reason === "forbidden") {
         await runtime.denial.askForProbe();
       }
@@ -151,6 +153,13 @@ function trackDenials({ denial, log, metrics }: Runtime) {
       log.error({ denied: reply.cause, address: address || undefined }, "service.denied");
     },
   };
+}
+
+/** No request can name it, now or later. Intake refuses such a crmCode; a relation of the service may have it. */
+function refusedCode(error: unknown): Extract<ServiceReply, { kind: "rejected" }> {
+  if (!(error instanceof CrmCodeError)) throw error;
+  const says = `no request can be about this relation, because its ${error.message}: change it at the service`;
+  return { kind: "rejected", status: 400, error: says };
 }
 
 function sendDecision(

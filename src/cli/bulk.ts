@@ -39,7 +39,7 @@ a live event of a record sends its waiting bulk change along. crmsync reconcile 
     .description("send no more bulk changes, until they are resumed")
     .option(
       "--reason <text>",
-      "shown by crmsync status and kept in the audit trail: no personal data",
+      "shown by crmsync status, sent with notifications and kept in the audit trail: no personal data",
     )
     .option("--json", "print as JSON")
     .action(pause);

@@ -87,10 +87,14 @@ async function forget(
       process.stdout.write(`would forget ${what}; give --apply to do it\n`);
       return;
     }
-    await recordAct(stores, "ledger.forget", { crmCode });
+    if (crmCode === undefined || (await ledger.row(crmCode))?.uncertain !== true) {
+      await recordAct(stores, "ledger.forget", { crmCode });
+    }
     if (crmCode === undefined) await ledger.forgetAll();
     else if (!(await ledger.forgetRow(crmCode))) {
-      throw new UserError(`a request of ${crmCode} is under way: try again in a minute`);
+      throw new UserError(
+        `the row of ${crmCode} stays: a request of it is under way or had no answer, so its next change asks the service in any case`,
+      );
     }
     process.stdout.write(`forgot ${what}\n`);
   });

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { eventKey } from "../event/event-key.ts";
 import { Replication } from "../state/replication.ts";
+import { UnknownKey } from "../state/sealing.ts";
 import { openStores } from "../status/stores.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
@@ -39,7 +40,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const file = await openTextFile(name);
   const redis = await connectOnce(config);
   const stores = openStores(config, redis);
-  const { clock, inbox, staged } = stores;
+  const { clock, inbox, keyring, sealing, staged } = stores;
   await clock.measure();
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
   let chunk: LineEvent["value"][] = [];
@@ -52,6 +53,9 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     chunk = [];
   };
   try {
+    // Without the key, the events would lie in Redis in plain text.
+    const missing = await keyring.missingKey();
+    if (missing !== undefined) throw new UnknownKey(missing, sealing.keyIds);
     totals.invalid = await readEventLines(file, {
       doing: "pushing",
       lane,
@@ -64,6 +68,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     await flush();
     await new Replication(redis, warnOfReplica).confirm();
   } catch (error) {
+    if (error instanceof UnknownKey) throw error;
     if (error instanceof UserError) {
       throw new UserError(
         `${error.message}. ${totals.accepted} events were accepted before; none counts twice when you push the whole file again`,

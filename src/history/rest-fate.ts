@@ -115,7 +115,8 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
       last?.kind === "event" && last.result === "nothing_to_terminate"
         ? `; its deletion (${whenOf(last)}) had nothing to terminate`
         : "";
-    return { fate: "not_on_service", answer: `the service does not have it (${proven})${ended}` };
+    const known = `as far as was known at ${clockTime(row.provedAt)}`;
+    return { fate: "not_on_service", answer: `the service does not have it (${known})${ended}` };
   }
   return onService(row, steps, proven);
 }

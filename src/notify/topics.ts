@@ -87,6 +87,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     ends: "No failed export waits for a person any more.",
     lastsHours: LONG,
   },
+  crmsyncreconcileoverdue: { ends: "The scheduled reconciliation has ended well again." },
   crmsyncreconcileblocked: { ends: "Exports are compared again.", lastsHours: LONG },
   crmsyncbulkpaused: { ends: "The lane bulk goes on.", lastsHours: 4 },
   crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { patienceMs, within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
-import { openRedis, type RedisTarget } from "./open-redis.ts";
+import { openRedis, openWorkRedis, type RedisTarget } from "./open-redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
 import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-url.ts";
 import { resolveName } from "./resolve-name.ts";
@@ -42,14 +42,37 @@ export async function redisUrlOf({
 }
 
 /**
+ * As `connectOnce`, for what an operator decides: it also works while Redis' memory is at its limit.
+ * @throws UserError that says what to do.
+ */
+export async function connectOperator(settings: RedisSettings): Promise<Redis> {
+  let met: Promise<string> | undefined;
+  const redis = await connectOnce(settings, (target, options) => {
+    const work = openWorkRedis(target, options);
+    met = work.met;
+    return work;
+  });
+  try {
+    await within(patienceMs(), met ?? Promise.resolve(""));
+    return redis;
+  } catch (error) {
+    redis.disconnect();
+    throw error;
+  }
+}
+
+/**
  * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
  * @throws UserError that says what to do.
  */
-export async function connectOnce(settings: RedisSettings): Promise<Redis> {
+export async function connectOnce(
+  settings: RedisSettings,
+  open: typeof openRedis = openRedis,
+): Promise<Redis> {
   const url = await redisUrlOf(settings);
   const parsed = parseRedisUrl(url);
   const where = describeRedis(parsed);
-  const redis = openRedis(redisTarget(settings, url), {
+  const redis = open(redisTarget(settings, url), {
     maxRetriesPerRequest: null,
     lazyConnect: true,
     // The ready check would wait until Redis has loaded its data.

@@ -43,8 +43,8 @@ const MOVED =
 export const openRedis = (target: RedisTarget, options: ClientOptions = {}): Redis =>
   new TenantRedis(optionsOf(target, options));
 
-export const openWorkRedis = (target: RedisTarget): WorkRedis =>
-  new WorkRedis(optionsOf(target, { maxRetriesPerRequest: null }));
+export const openWorkRedis = (target: RedisTarget, options: ClientOptions = {}): WorkRedis =>
+  new WorkRedis(optionsOf(target, { maxRetriesPerRequest: null, ...options }));
 
 /**
  * Finds out the version of Redis before the first script of this process; gives up at the deadline.

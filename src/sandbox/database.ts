@@ -89,9 +89,10 @@ export function openDatabase(file: string, { mustExist = false } = {}): Database
       timeout: BUSY_TIMEOUT_MS,
       enableForeignKeyConstraints: true,
     });
+    // First: the file of another program stays as it is.
+    prepareTables(database, file);
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     if (file !== ":memory:") chmodSync(file, 0o600);
-    prepareTables(database, file);
     return database;
   } catch (cause) {
     database?.close();
@@ -106,7 +107,8 @@ function prepareTables(database: DatabaseSync, file: string): void {
     const { user_version: version } = database.prepare("PRAGMA user_version").get() as {
       user_version: number;
     };
-    if (version === SCHEMA_VERSION) return;
+    const hasTables = "SELECT 1 FROM sqlite_schema WHERE name = 'tenant_fields'";
+    if (version === SCHEMA_VERSION && database.prepare(hasTables).get() !== undefined) return;
     const foreign = database.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== undefined;
     if (version !== 0 || foreign) {
       throw new SandboxDatabaseError(`${file} is not a database of this version of the sandbox`);

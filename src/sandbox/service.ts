@@ -77,7 +77,12 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
   });
 
   app.all(SERVICE_ROUTE, (request, reply) => {
-    const { client, operation, crmCode } = request.admitted!;
+    // Somebody asks for the route itself.
+    if (request.admitted === null) {
+      send(reply, error(404, "No such endpoint"));
+      return reply;
+    }
+    const { client, operation, crmCode } = request.admitted;
     const handle: Record<BusinessRelationsOperation, () => ServiceResponse> = {
       "schema-config": () => relations.schemaConfig(client),
       list: () => relations.list(client, queryOf(request.originalUrl)),

@@ -31,6 +31,8 @@ const emailFormat = z.email();
 export const isEmail = (value: string): boolean =>
   value.length <= EMAIL_MAX_LENGTH &&
   EMAIL_PATTERN.test(value) &&
+  // A part of a host name does not end in a hyphen (RFC 1123); zod lets it.
+  !/@.*-(?:\.|$)/.test(value) &&
   emailFormat.safeParse(value).success;
 
 const email = rule(
@@ -39,11 +41,16 @@ const email = rule(
 );
 
 const URI_PATTERN = /^[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#[\]@!$&'()*+,;=%]+$/;
+/** Schemes whose addresses name a host. `URL` also takes http:/host for one. */
+const HAS_AUTHORITY = /^(?:https?|ftps?|wss?):/i;
+
 const uri = rule(
   `must be an absolute URI of at most ${DMS_LINK_URL_MAX_LENGTH} characters`,
   (value) =>
     characters(value) <= DMS_LINK_URL_MAX_LENGTH &&
     URI_PATTERN.test(value) &&
+    value.indexOf("#") === value.lastIndexOf("#") &&
+    (!HAS_AUTHORITY.test(value) || /^[a-z]+:\/\/[^/?#]/i.test(value)) &&
     !/%(?![0-9A-Fa-f]{2})/.test(value) &&
     URL.canParse(value),
 );
@@ -118,6 +125,19 @@ export type Variant = "Person" | "Company";
 export function variantOf(type: unknown): Variant | undefined {
   if (type === lists.PERSON_TYPE) return "Person";
   return (lists.COMPANY_TYPES as readonly unknown[]).includes(type) ? "Company" : undefined;
+}
+
+/** The fields that a relation of each variant must have. */
+export const REQUIRED_OF: Record<Variant, ReadonlySet<string>> = {
+  Person: requiredIn(personSchema.shape),
+  Company: requiredIn(companySchema.shape),
+};
+
+function requiredIn(shape: Readonly<Record<string, z.ZodType>>): ReadonlySet<string> {
+  const fields = Object.entries(shape);
+  return new Set(
+    fields.flatMap(([name, { safeParse }]) => (safeParse(undefined).success ? [] : [name])),
+  );
 }
 
 /** The spec's names of all fields of each variant. */

@@ -119,6 +119,8 @@ export interface Keys {
   plan(id: string): string;
   /** Hash: the plan that was begun last and is not finished (fields: lua/note-plan.lua); expires. */
   readonly feedingPlan: string;
+  /** Hash id → how far each plan is that was begun and is not finished. */
+  readonly unfinishedPlans: string;
   /** Set while one process carries out a plan. */
   readonly planOwner: string;
   /** Set while the cookie of a session of the console would be valid that was ended by logging out. */
@@ -217,6 +219,7 @@ export function keysOf(prefix: string): Keys {
     comparisons: `${prefix}:reconciliation:comparisons`,
     plan: (id) => `${prefix}:reconciliation:plan:${id}`,
     feedingPlan: `${prefix}:reconciliation:feeding`,
+    unfinishedPlans: `${prefix}:reconciliation:unfinished`,
     planOwner: `${prefix}:reconciliation:owner`,
     endedSession: (id) => `${prefix}:console:ended:${id}`,
     bulkPause: `${prefix}:bulk:pause`,

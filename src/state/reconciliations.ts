@@ -14,6 +14,7 @@ export const RENEW_PLAN_MS = PLAN_LEASE_MS / 5;
 
 /** For how long a plan is known as used: it may be applied no longer than that. */
 export const PLAN_KEPT_HOURS = 180 * 24;
+const PLAN_KEPT_S = PLAN_KEPT_HOURS * 3600;
 
 export interface Reconciliation {
   /** When the comparison ended, ms. */
@@ -51,7 +52,7 @@ export interface PlanNote extends Pick<PlanProgress, "done"> {
   readonly repaired: ByKind;
 }
 
-/** The plan that was begun last, until it is finished. */
+/** The plan that was begun last and is not finished. */
 export interface FeedingPlan {
   readonly id: string;
   readonly entries: number;
@@ -114,17 +115,17 @@ export class Reconciliations {
 
   /** @returns false when the plan was cancelled. */
   async note({ id, state, done, entries, requests, repaired }: PlanNote): Promise<boolean> {
-    const { feedingPlan, reconciliation } = this.#keys;
+    const { feedingPlan, reconciliation, unfinishedPlans } = this.#keys;
     const kinds = Object.entries(repaired).flat();
-    const ttlS = PLAN_KEPT_HOURS * 3600;
-    const args = [id, state, done, entries, requests, ttlS, ...kinds];
-    return (await this.#note([this.#keys.plan(id), reconciliation, feedingPlan], args)) === 1;
+    const args = [id, state, done, entries, requests, PLAN_KEPT_S, ...kinds];
+    const keys = [this.#keys.plan(id), reconciliation, feedingPlan, unfinishedPlans];
+    return (await this.#note(keys, args)) === 1;
   }
 
   /** Ends a plan that is not finished: it cannot be carried out again. @returns false when it is finished */
   async cancel(id: string): Promise<boolean> {
-    const keys = [this.#keys.plan(id), this.#keys.feedingPlan];
-    return (await this.#cancel(keys, [id])) === 1;
+    const keys = [this.#keys.plan(id), this.#keys.feedingPlan, this.#keys.unfinishedPlans];
+    return (await this.#cancel(keys, [id, PLAN_KEPT_S])) === 1;
   }
 
   async isCancelled(id: string): Promise<boolean> {

@@ -2,7 +2,7 @@
  * What each reply of the service leads to: the one table from a reply to its outcome.
  * Source: spec, "Errors" and the responses of each endpoint.
  */
-import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
+import { FIELDS_OF, REQUIRED_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { Sendable } from "./decide.ts";
 import { agrees } from "./fingerprint.ts";
 import { keptIn } from "./keeps.ts";
@@ -11,7 +11,8 @@ import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleUnavailable } from "./settle-unavailable.ts";
 import { COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
-import type { Settlement, TakenState } from "./staged-state.ts";
+import { bringsFields, type Settlement, type TakenState } from "./staged-state.ts";
+import { withoutUnlisted } from "./tenant-problems.ts";
 
 /** A record that still alternates between 404 and 409 after so many runs is delayed. */
 const HEALS_AT_ONCE = 3;
@@ -73,7 +74,7 @@ export function settleReply(
           end: { next: AGAIN, reason: "other_variant" },
         };
       }
-      const rule = `the service answered ${reply.status}: ${reply.error}${carriedOver(sent, state)}`;
+      const rule = `the service answered ${reply.status}: ${reply.error}${ownText(state)}${carriedOver(sent, state)}`;
       return giveUp("service_rejected", { row: "before", finished: true }, rule, "the payload");
     }
     // The pause after a 429 or a denial is shared state; the job only goes back to the front.
@@ -112,7 +113,7 @@ function fetched(
   known: LedgerRow,
   context: SettleContext,
 ): Settled {
-  const { fingerprintOf, keeps, now } = context;
+  const { fingerprintOf, keeps, lists, now } = context;
   const into = sent.kind === "fetch" ? sent.into : undefined;
   const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
   if (into !== undefined && agrees(fingerprintOf(into), row.fingerprint)) {
@@ -127,11 +128,15 @@ function fetched(
     };
   }
   const kept = keptIn(found, into, keeps);
+  const own = ownFields(found);
+  // A relation must end also if it has a value that was on the tenant's list when it was sent.
+  const isEnd = state.status === "terminated" && lists !== undefined;
+  const payload = isEnd ? withoutUnlisted(own, lists) : own;
   return {
     settlement: {
       row,
       finished: false,
-      ...(into === undefined && { payload: JSON.stringify(ownFields(found)) }),
+      ...(into === undefined && { payload: JSON.stringify(payload) }),
       ...(kept !== undefined && { kept: JSON.stringify(kept), counts: ["reads"] as const }),
     },
     end: { next: AGAIN, reason: "fetched" },
@@ -180,6 +185,12 @@ function askAgain({ now, retry }: SettleContext): Settled {
     end: { next: { kind: "later", at }, reason: "missing_once" },
   };
 }
+
+/** Of a rejected request with fields that the event did not bring: what the CRM has does not matter. */
+const ownText = (state: TakenState): string =>
+  state.payload !== undefined && !bringsFields(state)
+    ? "; the request carried the fields that the service itself has: correct them at the service, then redrive"
+    : "";
 
 /** Names the kept fields of a rejected request: their values are not the CRM's. */
 function carriedOver(sent: Sendable, { kept }: TakenState): string {
@@ -233,7 +244,11 @@ function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unkn
   if (variant === undefined) return { ...body };
   return Object.fromEntries(
     Object.entries(body).filter(
-      ([field, value]) => FIELDS_OF[variant].has(field) && value !== null && value !== "",
+      ([field, value]) =>
+        FIELDS_OF[variant].has(field) &&
+        value !== null &&
+        // The service has let a required text be empty.
+        (value !== "" || REQUIRED_OF[variant].has(field)),
     ),
   );
 }

@@ -1,4 +1,5 @@
 /** What a reply leads to: how the taken state is given back, and how its run ends. */
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Keeps } from "./keeps.ts";
@@ -22,6 +23,8 @@ export interface SettleContext {
   readonly retry: RetryPolicy;
   readonly fingerprintOf: FingerprintOf;
   readonly keeps: Keeps;
+  /** The tenant's; undefined while they are not known. */
+  readonly lists?: TenantLists | undefined;
 }
 
 export interface Settled {

@@ -10,6 +10,7 @@
  * whose reply must be confirmed before it is believed, and one whose kept fields were read (keeps.ts).
  */
 import { auditedChange, type AuditedChange } from "./audited-change.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
@@ -48,6 +49,8 @@ export interface SyncPorts {
     problems: readonly Problem[],
   ): Promise<void>;
   readonly now: () => number;
+  /** The tenant's; undefined while they are not known. */
+  readonly lists: () => TenantLists | undefined;
   /** How fingerprints are made that leave these fields out. */
   fingerprintsWithout(keeps: Keeps): FingerprintOf;
   readonly retry: RetryPolicy;
@@ -114,7 +117,13 @@ async function carryOut(
       }
       const reply = await ports.send(decision, state);
       const { retry } = ports;
-      const context = { now: ports.now(), retry, fingerprintOf, keeps: state.keeps };
+      const context = {
+        now: ports.now(),
+        retry,
+        fingerprintOf,
+        keeps: state.keeps,
+        lists: ports.lists(),
+      };
       const settled = settleReply(reply, decision, state, known, context);
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);

@@ -22,6 +22,24 @@ export const needsTenantLists = (payload: Readonly<Record<string, unknown>>): bo
     return Array.isArray(value) ? value.some((one) => one !== undefined) : value !== undefined;
   });
 
+/** The payload without the values that the tenant's lists do not allow any more. */
+export function withoutUnlisted(
+  payload: Readonly<Record<string, unknown>>,
+  lists: TenantLists,
+): Record<string, unknown> {
+  const left: Record<string, unknown> = { ...payload };
+  for (const [field, { multiSelect, values }] of lists) {
+    const value = left[field];
+    if (value === undefined || values === undefined) continue;
+    const listed = (Array.isArray(value) ? (value as unknown[]) : [value]).filter((one) =>
+      values.has(String(one)),
+    );
+    if (listed.length === 0) delete left[field];
+    else if (Array.isArray(value)) left[field] = multiSelect ? listed : listed.slice(0, 1);
+  }
+  return left;
+}
+
 /** Values of the payload that the tenant's lists do not allow. Skips fields of the other variant. */
 export function tenantProblems(
   payload: Readonly<Record<string, unknown>>,

@@ -70,6 +70,12 @@ it("full: 503, and events are accepted again when there is memory", async () => 
   await redis.client.config("SET", "maxmemory", "1mb");
   const full = await daemon.push([personEvent("1", { firstName: "Lost" })]);
   expect(full.status).toBe(503);
+  // What an operator does about it works, with its line of the audit trail.
+  for (const act of ["pause", "resume"]) {
+    const env = { ...envFor(redis, sandbox), AUDIT_LOG: "stdout" };
+    await using command = spawnCrmsync(["bulk", act], { env });
+    expect(await command.ended, command.stderr.join("\n")).toMatchObject({ code: 0 });
+  }
   await redis.client.config("SET", "maxmemory", "0");
   expect((await daemon.push([personEvent("1", { firstName: "Eda" })])).status).toBe(202);
   await arrives(sandbox, "1", "Eda");

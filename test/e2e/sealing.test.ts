@@ -135,3 +135,22 @@ test("once everything is sent, the file of the embedded Redis has no value of a 
     what: "the file is rewritten",
   });
 });
+
+test("push without the key writes nothing into a sealed Redis", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = sealedEnv(redis, sandbox, OLD);
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("p1")]);
+  await waitUntilSettled(daemon);
+  const without = envOn(redis, sandbox);
+  const input = JSON.stringify(personEvent("p2", { firstName: "Xq7Leak" }));
+  for (const shell of [without, { ...without, STATE_KEY: NEW }]) {
+    await using command = spawnCrmsync(["push", "-"], { env: shell, input });
+    expect(await command.ended).toMatchObject({ code: 78 });
+    expect(command.stderr.join("\n")).toMatch(/sealed with the key \S{8}, and STATE_KEY/);
+  }
+  expect([...(await textOfKeys(redis.client, "{crmsync}")).values()].join()).not.toContain(
+    "Xq7Leak",
+  );
+});

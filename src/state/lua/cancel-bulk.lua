@@ -1,5 +1,5 @@
 -- Drops bulk changes that wait. A record whose change is under way is left alone, and so is one
--- that a live event has promoted.
+-- that a live event has promoted, and a termination that a person has released.
 --
 -- KEYS  1 unsynced:bulk  2 verify  3 verify:proofs  4 bulk:cancelled
 --       5 seen:<this week>  6 seen:<last week>  then staged and history of each record
@@ -32,11 +32,11 @@ local busy, dropped = 0, {}
 for i = 4, #ARGV do
   local key, history, crmCode = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
   if redis.call('ZSCORE', KEYS[1], crmCode) then
-    local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek')
-    local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7] }
+    local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek', 'ok')
+    local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7], ok = f[8] }
     if not s.v then redis.call('ZREM', KEYS[1], crmCode)
     elseif s.tv and s.tu and tonumber(s.tu) > now then busy = busy + 1
-    elseif s.l == 'bulk' and s.hv ~= s.v and tonumber(s.v) <= last then
+    elseif s.l == 'bulk' and s.hv ~= s.v and not s.ok and tonumber(s.v) <= last then
       drop(key, history, crmCode, s)
       dropped[#dropped + 1] = crmCode
     end

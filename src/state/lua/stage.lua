@@ -222,7 +222,8 @@ local function stage(KEYS, ARGV)
     row.w = order
     row.wf, row.ws = nil, nil
     if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end
-    row.s = now
+    -- Nothing was asked of the service. A row of an absent relation is kept for its watermark.
+    if row.e == 0 or not row.s then row.s = now end
     redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
     moveHistory(KEYS[1], history, ARGV[14])
     redis.call('DEL', KEYS[1])

@@ -86,6 +86,7 @@ test("a change waits for its line on a full disk, and is settled once it has it"
   closing.push(() => auditing.close());
   const access = openServiceAccess(runtime, { baseUrl: "http://127.0.0.1:1", token: () => "" });
   closing.push(() => access.close());
+  runtime.tenant.accept("");
   startSyncing(runtime, { kind: "created" });
   await stage(runtime, "p1");
   await waitFor(() => runtime.trail?.failure?.message.includes("ENOSPC"), { what: "a full disk" });

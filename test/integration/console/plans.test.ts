@@ -1,3 +1,4 @@
+import { readOne } from "../../../src/ops/redis-reading.ts";
 /** The last plans on the tab Bulk and reconcile, and the differences of one of them, over real HTTP. */
 import { join } from "node:path";
 import { mkdir, rm } from "node:fs/promises";
@@ -90,4 +91,29 @@ test("earlier plans are listed with what became of them, and opened in pages", a
   expect(gone).toContain("Its file is not on the machine of this page");
   expect(gone).toContain("It was written on h1");
   expect(await see("/console/bulk/plan?id=..%2F..%2Fetc")).toContain("not one of the last plans");
+});
+
+test("a plan that was interrupted is shown again when one that came later is done or cancelled", async () => {
+  await using server = await serveConsole();
+  const { reconciliations, redis } = server.runtime;
+  const note = (id: string, state: "running" | "done", done: number) =>
+    reconciliations.note({ id, state, done, entries: 10, requests: 10 - done, repaired: {} });
+  const shown = async () => (await readOne(redis, reconciliations.feeding()))?.id;
+  await note("first", "running", 4);
+  await note("second", "running", 0);
+  expect(await shown()).toBe("second");
+  await note("second", "done", 10);
+  expect(await readOne(redis, reconciliations.feeding())).toEqual({
+    id: "first",
+    entries: 10,
+    left: 6,
+    requests: 6,
+  });
+  await note("third", "running", 1);
+  expect(await reconciliations.cancel("third")).toBe(true);
+  expect(await shown()).toBe("first");
+  // Gone on with, and done.
+  await note("first", "running", 5);
+  await note("first", "done", 10);
+  expect(await shown()).toBeUndefined();
 });

@@ -90,6 +90,8 @@ it("every broken job ends: its event is staged, or a dead letter names the fault
   }
   const ofTimestamps = letters.filter(({ problems }) => problems?.[0]?.rule.includes("timestamp"));
   expect(ofTimestamps).toHaveLength(BROKEN.filter(([field]) => field === "timestamp").length);
+  // What names no source is none, which would be silent a day later.
+  expect(await redis.hkeys(keys.sources)).toEqual(["/crm/test"]);
   // Those that are the same envelope without an id share one letter.
   expect(letters.some(({ event }) => event === "not json")).toBe(true);
 });

@@ -174,6 +174,7 @@ async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
         payload === undefined ? undefined : bodyOf(JSON.parse(payload) as Body, status);
       return taken;
     },
+    lists: () => undefined,
     fingerprintsWithout: () => fingerprintOf,
     admitTermination: async () => true,
     async send(decision) {

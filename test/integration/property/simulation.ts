@@ -403,6 +403,7 @@ export class Simulation {
         await this.#storeDeadLetter(deadLetterOf(state, { reason, problems, at: Date.now() }));
       },
       now: Date.now,
+      lists: () => undefined,
       fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps),
       retry: {
         baseMs: 1000,

@@ -1,3 +1,5 @@
+import { chmod, readFile, stat } from "node:fs/promises";
+import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { openDatabase } from "../../../src/sandbox/database.ts";
 import { person, RELATIONS, runSandbox } from "./running-sandbox.ts";
@@ -72,6 +74,23 @@ test("confirmed writes are still there after a restart with the same file", asyn
   const token = third.sandbox.createToken();
   expect((await third.request("GET", `${RELATIONS}/kept`, { token })).status).toBe(200);
 });
+
+test.for([0, 1])(
+  "the file of another program is not changed, whatever its version says: %d",
+  async (version) => {
+    await using file = await temporaryFile("other.db");
+    const other = new DatabaseSync(file.path);
+    other.exec(`CREATE TABLE theirs (x); PRAGMA user_version = ${version}`);
+    other.close();
+    await chmod(file.path, 0o664);
+    const before = await readFile(file.path);
+    await expect(runSandbox({ database: file.path })).rejects.toThrow(
+      /not a database of this version/,
+    );
+    expect((await readFile(file.path)).equals(before)).toBe(true);
+    expect((await stat(file.path)).mode & 0o777).toBe(0o664);
+  },
+);
 
 test("a file of another schema version is not opened", async () => {
   await using file = await temporaryFile("other.db");

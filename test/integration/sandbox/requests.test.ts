@@ -55,6 +55,9 @@ describe("paths", () => {
     "%s is not a path of the service",
     async (target) => expectError(await request("GET", target), 404, /^No such page$/),
   );
+  test.each(["GET", "POST"])("%s of the route inside is not an endpoint", async (method) =>
+    expectError(await request(method, "/service"), 404, /^No such endpoint$/),
+  );
   test.each(["%", "%zz", "%C3", "%C3%28"])("%s is not valid text", async (segment) =>
     expectError(await request("GET", `${RELATIONS}/${segment}`), 400, /percent-encoded/),
   );

@@ -178,6 +178,15 @@ test("what comes after the question was asked stays, and a change that comes in 
   });
 });
 
+test("a termination that a person has released is not dropped", async () => {
+  const stores = newStores();
+  const { keys, redis } = stores;
+  await stage(stores, state("released", 1, { status: "terminated" }), state("other", 1));
+  await redis.hset(keys.staged("released"), "ok", "1");
+  expect(await cancel(stores)).toMatchObject({ dropped: 1 });
+  expect(await redis.exists(keys.staged("released"))).toBe(1);
+});
+
 test("a command that was killed in the middle is run again, and each change is counted once", async () => {
   const prefix = uniquePrefix();
   const stores = newStores(prefix);

@@ -93,7 +93,7 @@ it("the warm-up keeps its lock while it waits for a permit", async () => {
   const { keys, ledger, redis } = runtime;
   const waiting = Promise.withResolvers<void>();
   const access = {
-    isDenied: async () => false,
+    mayAsk: async () => true,
     client: {
       async *list() {
         await waiting.promise;
@@ -141,7 +141,7 @@ it("value lists that cannot be fetched are requested more and more rarely", asyn
   expect(await tenantLists.store({ fields: {} }, outdated)).toEqual([]);
   let requests = 0;
   const access = {
-    isDenied: async () => false,
+    mayAsk: async () => true,
     quota: { acquire: async () => ({}) },
     client: {
       async schemaConfig() {
