@@ -83,6 +83,7 @@ function serveCrmWebhooks(
     changesLost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
       log.error({ webhook, gaps }, "webhook.changes_lost");
+      void runtime.sources.hasLost(webhook, runtime.clock.now()).catch(() => {});
     },
   });
 }

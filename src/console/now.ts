@@ -133,9 +133,13 @@ const WARMTH: Readonly<Record<string, string>> = {
   cold: "cold: a change may cost a second request",
 };
 
-function service({ denial, ledger, sendingStopped, terminations, token }: Status): Html {
+function service(status: Status): Html {
+  const { denial, findings, ledger, sendingStopped, terminations, token } = status;
   const { inLast24Hours, limit } = terminations;
-  const stops = sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ");
+  const reasons = sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ");
+  // A stop may have no reason of its own, such as a role that no process has.
+  const isStopped = findings.some(({ severity }) => severity === "stopped");
+  const stops = reasons === "" && isStopped ? "see above" : reasons;
   return html`<dl>
     <dt>Sending</dt>
     <dd>

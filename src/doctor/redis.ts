@@ -1,7 +1,7 @@
 /** Checks Redis itself: its version, settings, disk, clock and speed. */
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
-import { isClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
+import { isClosed, mayBeClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
@@ -98,6 +98,13 @@ function checkMemory(redis: RedisHealth): Check {
       "redis memory",
       limit,
       "Give Redis more memory (maxmemory): until sync has freed some, no events are accepted.",
+    );
+  }
+  if (mayBeClosed(redis)) {
+    return warn(
+      "redis memory",
+      `${limit}: from 85 % on no events are accepted, until it is below 80 % again`,
+      "Give Redis more memory (maxmemory), or work through the dead letters.",
     );
   }
   return ok("redis memory", limitBytes > 0 ? limit : `${used}, no limit`);

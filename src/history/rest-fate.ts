@@ -4,7 +4,7 @@ import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { DeadStep, EventStep, Step } from "../sync/step.ts";
+import type { DeadStep, EventStep, RunStep, Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
 import { shellWord } from "./shell-word.ts";
 import type { RecordFacts, SharedFacts } from "./record-facts.ts";
@@ -12,14 +12,36 @@ import type { RecordFacts, SharedFacts } from "./record-facts.ts";
 type NotedEventStep = Step & EventStep;
 
 export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
+  const { answer, ...rest } = pastFate(facts, shared);
+  return { ...rest, answer: `${answer}${inboxText(shared)}` };
+}
+
+/** An event that is not accepted yet tells its record to nobody but intake. */
+function inboxText({ readings }: SharedFacts): string {
+  const waiting = unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
+  if (waiting === 0) return "";
+  return waiting === 1
+    ? "; 1 event has come that is not accepted yet, and may be of it"
+    : `; ${waiting} events have come that are not accepted yet, and may be of it`;
+}
+
+function pastFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   const last = facts.steps.findLast((step): step is NotedEventStep => step.kind === "event");
   const known = knownOf(facts, shared);
   const dead = facts.steps.findLast((step): step is Step & DeadStep => step.kind === "dead");
   if (dead !== undefined && (last === undefined || dead.at >= last.at))
     return deadFate(dead, known);
   const act = facts.steps.findLast(({ kind }) => kind === "act");
-  if (act?.kind === "act" && act.act === "bulk.cancel" && act.at >= (last?.at ?? 0)) {
-    return cancelledFate(act.at, known);
+  const isLater = act?.kind === "act" && act.at >= (last?.at ?? 0);
+  if (isLater && act.act === "bulk.cancel") {
+    return droppedFate("its change was dropped by crmsync bulk cancel", act.at, known);
+  }
+  if (isLater && act.act === "held.drop") {
+    return droppedFate("its held termination was dropped by a person", act.at, known);
+  }
+  const run = facts.steps.findLast((step): step is Step & RunStep => step.kind === "run");
+  if (run?.outcome === "rejected" && run.at >= (last?.at ?? 0)) {
+    return refusedFate(run, isLater && act.act === "dead.drop" ? act.at : undefined, known);
   }
   const ended = last && eventFate(last, facts, known, shared.whens);
   if (ended !== undefined) return ended;
@@ -54,13 +76,9 @@ function eventFate(
       };
     case "rejected": {
       const at = dropped?.kind === "act" && dropped.act === "dead.drop" ? dropped.at : undefined;
-      const gone =
-        at === undefined
-          ? "its dead letter is gone: it has expired, or was dropped"
-          : `its dead letter was dropped at ${clockTime(at)}`;
       return {
         fate: "rejected",
-        answer: `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}; ${gone}; ${known.answer}`,
+        answer: `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}; ${goneText(at)}; ${known.answer}`,
         remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
       };
     }
@@ -81,11 +99,27 @@ function eventFate(
   }
 }
 
-const cancelledFate = (at: number, known: FateOfRecord): FateOfRecord => ({
+const droppedFate = (what: string, at: number, known: FateOfRecord): FateOfRecord => ({
   fate: known.fate,
-  answer: `its change was dropped by crmsync bulk cancel at ${clockTime(at)}; ${known.answer}`,
+  answer: `${what} at ${clockTime(at)}; ${known.answer}`,
   remedy: "Its next change, or crmsync reconcile, sends it.",
 });
+
+/** The service has refused its change, and the dead letter is gone. */
+const refusedFate = (
+  run: Step & RunStep,
+  droppedAt: number | undefined,
+  known: FateOfRecord,
+): FateOfRecord => ({
+  fate: "rejected",
+  answer: `its change was rejected at ${clockTime(run.at)}: ${rejectedText(run)}; ${goneText(droppedAt)}; ${known.answer}`,
+  remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
+});
+
+const goneText = (droppedAt: number | undefined): string =>
+  droppedAt === undefined
+    ? "its dead letter is gone: it has expired, or was dropped"
+    : `its dead letter was dropped at ${clockTime(droppedAt)}`;
 
 /** What the ledger says. */
 function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
@@ -137,7 +171,7 @@ function onService(row: LedgerRow, steps: readonly Step[], proven: string): Fate
 
 /** Neither the present nor the past knows it: say what that means, and no more. */
 function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
-  const { historySince, readings } = shared;
+  const { historySince } = shared;
   if (facts.isErased) {
     return {
       fate: "unknown",
@@ -145,11 +179,6 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
       remedy: "Its next newer event is a change like any other.",
     };
   }
-  const waiting = unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
-  const inbox =
-    waiting === 0
-      ? ""
-      : `; ${waiting} ${waiting === 1 ? "event has" : "events have"} come that ${waiting === 1 ? "is" : "are"} not accepted yet, and may be of it`;
   const never =
     historySince === undefined
       ? `nothing is known of it${facts.crmCode === undefined ? " by this name" : ""}, and no history is kept (HISTORY_DAYS)`
@@ -160,7 +189,7 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
       : ` Something is known of ${facts.otherCase}: crmCodes with other case are other records.`;
   return {
     fate: "unknown",
-    answer: `${never}${inbox}; ${knownOf(facts, shared).answer}`,
+    answer: `${never}; ${knownOf(facts, shared).answer}`,
     remedy:
       facts.crmCode === undefined
         ? `Ask by its crmCode, which tells more; crmsync dead show ${shellWord(facts.name)} and crmsync held list look further back. Check that the CRM sends this record.`

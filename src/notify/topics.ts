@@ -69,6 +69,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   crmsyncdeadlettersexpiring: { ends: "No dead letter is about to be deleted." },
   crmsyncheldterminations: { ends: "No termination is held any more." },
   crmsynctokenold: { ends: "The service token is younger than 80 days again." },
+  crmsyncchangeslost: {
+    ends: "A comparison has run since changes were lost, or a week has passed.",
+  },
   crmsyncsourcesilent: {
     ends(about, { now, sources }) {
       const hasSpoken = now - (sources[about] ?? 0) <= SILENT_MS;

@@ -168,17 +168,31 @@ export function drainsInMs(
   return Math.max(burstTime, liveTime, bulkTime);
 }
 
-/** Time until so many requests will have been sent, the last one of this lane, ms. */
+/**
+ * Time until so many requests will have been sent, the last one of this lane, ms. What is sent now, and
+ * in each part of the hour, can be sent again an hour later.
+ */
 function sentInMs(count: number, view: PacingView, lane: Lane): number {
   const reserve = lane === "bulk" ? view.liveReserve : 0;
-  let left = count + reserve - Math.max(0, view.remaining);
-  if (left <= 0) return (count - 1) * (paceOf(view, lane)?.intervalMs ?? 0);
-  const partMs = view.hourMs / HOUR_PARTS;
-  for (let part = 0; part < HOUR_PARTS; part += 1) {
+  const atOnce = Math.max(0, view.remaining - reserve);
+  let missing = Math.max(0, reserve - view.remaining);
+  const parts = Array.from({ length: HOUR_PARTS }, (_, part) => {
     const back = view.returns[part] ?? 0;
-    if (back >= left) return (part + left / back) * partMs;
-    left -= back;
+    const usable = Math.max(0, back - missing);
+    missing = Math.max(0, missing - back);
+    return usable;
+  });
+  const perHour = parts.reduce((sum, usable) => sum + usable, atOnce);
+  if (perHour === 0) return view.hourMs * (1 + count / Math.max(1, view.limit - reserve));
+  const hours = Math.floor((count - 1) / perHour);
+  let left = count - hours * perHour;
+  const fullHours = hours * view.hourMs;
+  if (left <= atOnce) return fullHours + (left - 1) * (paceOf(view, lane)?.intervalMs ?? 0);
+  left -= atOnce;
+  const partMs = view.hourMs / HOUR_PARTS;
+  for (const [part, usable] of parts.entries()) {
+    if (usable >= left) return fullHours + (part + left / usable) * partMs;
+    left -= usable;
   }
-  // Beyond one hour every slot returns once per hour.
-  return view.hourMs * (1 + left / Math.max(1, view.limit - reserve));
+  return fullHours + view.hourMs;
 }

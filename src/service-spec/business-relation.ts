@@ -136,7 +136,7 @@ export const REQUIRED_OF: Record<Variant, ReadonlySet<string>> = {
 function requiredIn(shape: Readonly<Record<string, z.ZodType>>): ReadonlySet<string> {
   const fields = Object.entries(shape);
   return new Set(
-    fields.flatMap(([name, { safeParse }]) => (safeParse(undefined).success ? [] : [name])),
+    fields.flatMap(([name, field]) => (field.safeParse(undefined).success ? [] : [name])),
   );
 }
 

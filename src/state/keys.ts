@@ -81,6 +81,8 @@ export interface Keys {
   readonly sources: string;
   /** Hash event source → by how much its clock was ahead, and when, as JSON. */
   readonly clocksAhead: string;
+  /** Hash webhook → when its CRM reported last that it had lost changes, ms; expires. */
+  readonly changesLost: string;
   /** Sorted set time of arrival, ms → highest number of an event that arrived then. */
   readonly arrivals: string;
   /** Hash process id → its last heartbeat, as JSON. */
@@ -200,6 +202,7 @@ export function keysOf(prefix: string): Keys {
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
     clocksAhead: `${prefix}:sources:ahead`,
+    changesLost: `${prefix}:sources:lost`,
     arrivals: `${prefix}:arrivals`,
     heartbeats: `${prefix}:heartbeats`,
     outcomes: `${prefix}:outcomes:`,

@@ -9,6 +9,8 @@ export interface RedisHealth {
   readonly role: string;
   /** Replicas that receive what is written now. */
   readonly replicas: number;
+  /** Whether it has as many replicas as `min-replicas-to-write` demands; it rejects writes without. */
+  readonly hasEnoughReplicas: boolean;
   readonly appendOnly: boolean;
   /** Whether the last write of the append-only file succeeded. */
   readonly writesSucceed: boolean;
@@ -27,6 +29,8 @@ export const healthReading: Reading<RedisHealth> = reading(["info"], (info: stri
     version: field("redis_version"),
     role: field("role"),
     replicas: onlineReplicas(info),
+    // Only told where some are demanded.
+    hasEnoughReplicas: field("min_slaves_good_slaves") !== "0",
     appendOnly: field("aof_enabled") === "1",
     writesSucceed: field("aof_last_write_status") !== "err",
     rewritesSucceed: field("aof_last_bgrewrite_status") !== "err",
@@ -65,6 +69,9 @@ const TIGHT_AT = 0.75;
 /** Whether so much is used that no more events are accepted. @param wasClosed at the last reading */
 export const isClosed = ({ usedBytes, limitBytes }: Memory, wasClosed = false): boolean =>
   limitBytes > 0 && usedBytes >= limitBytes * (wasClosed ? OPEN_AT : CLOSED_AT);
+
+/** Whether a process may still keep events out: it has seen more, and waits until less is used. */
+export const mayBeClosed = (memory: Memory): boolean => isClosed(memory, true);
 
 /**
  * An open gate is asked again after this, ms: the sooner, the less is missing until it closes; a closed
@@ -129,8 +136,13 @@ export function durabilityProblems(health: RedisHealth): string[] {
 }
 
 /** Why Redis certainly rejects every write now, as half a sentence; undefined when it does not. */
-export function writesRejected({ role, writesSucceed }: RedisHealth): string | undefined {
+export function writesRejected({
+  hasEnoughReplicas,
+  role,
+  writesSucceed,
+}: RedisHealth): string | undefined {
   if (role === "slave") return "it is a replica";
+  if (!hasEnoughReplicas) return "it has no replica, and its min-replicas-to-write demands one";
   return writesSucceed ? undefined : "its append-only file cannot be written; is the disk full?";
 }
 

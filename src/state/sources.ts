@@ -10,6 +10,9 @@ const EVERY_MS = 1000;
 /** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */
 const AHEAD_MS = 5000;
 
+/** A report of lost changes is told for so long, ms, unless a comparison has found them before. */
+const LOST_TOLD_MS = 7 * 86_400_000;
+
 /** By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. */
 export interface ClockAhead {
   readonly aheadMs: number;
@@ -17,12 +20,14 @@ export interface ClockAhead {
 }
 
 export class Sources {
+  readonly #redis: Redis;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #keys: Keys;
   readonly #noted = new Map<string, number>();
   readonly #notedAhead = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
     this.#write = redisWrite(redis);
     this.#keys = keys;
   }
@@ -44,6 +49,19 @@ export class Sources {
     this.#notedAhead.set(source, at);
     const seen: ClockAhead = { aheadMs, at };
     await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
+  }
+
+  /** The CRM of a webhook has lost changes before it sent them. @param at when it said so, ms. */
+  async hasLost(webhook: string, at: number): Promise<void> {
+    await this.#write("HSET", this.#keys.changesLost, webhook, at);
+    await this.#redis.pexpire(this.#keys.changesLost, LOST_TOLD_MS);
+  }
+
+  /** Webhook → when its CRM reported lost changes last, ms. */
+  lost(): Reading<Record<string, number>> {
+    return reading(["hgetall", this.#keys.changesLost], (fields: Record<string, string>) =>
+      Object.fromEntries(Object.entries(fields).map(([webhook, at]) => [webhook, Number(at)])),
+    );
   }
 
   /** Source → how wrong its clock was when that was last seen. */

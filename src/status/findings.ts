@@ -3,7 +3,12 @@
  * of docs/runbook.md, which the alerts name as well. The stops come from their own table (stops.ts).
  * Pure.
  */
-import { durabilityProblems, isClosed, savingProblems } from "../state/redis-health.ts";
+import {
+  durabilityProblems,
+  isClosed,
+  mayBeClosed,
+  savingProblems,
+} from "../state/redis-health.ts";
 import { auditFindings } from "./audit-findings.ts";
 import { waitingIn } from "./backlog.ts";
 import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
@@ -42,6 +47,9 @@ export const TOKEN_OLD_DAYS = 80;
 /** A change that waits longer than this although nothing is stopped is stuck, ms. */
 const STUCK_MS = 900_000;
 
+/** Bulk work takes hours: only so old a change is stuck, ms. */
+const STUCK_BULK_MS = 86_400_000;
+
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 
 export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
@@ -66,6 +74,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
     ...redisFindings(readings),
     ...ledgerFindings(readings, context),
+    ...lostFindings(readings),
     ...senderFindings(readings, context),
     ...clockFindings(readings),
     ...auditFindings(readings),
@@ -87,12 +96,12 @@ function slowdownFindings(readings: Readings): Finding[] {
   const { quota, warmUp, fallback, fetchFailure, fetchJobs, limited, redis } = readings;
   const found: Finding[] = [];
   const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
-  if (isClosed(redis)) {
+  if (mayBeClosed(redis)) {
     const percent = Math.round((100 * redis.usedBytes) / redis.limitBytes);
-    warn(
-      "crmsyncredisnearlyfull",
-      `Redis uses ${percent} % of its memory: events are not accepted (503), until sync has freed some.`,
-    );
+    const effect = isClosed(redis)
+      ? "events are not accepted (503), until sync has freed some"
+      : "events are not accepted (503) from 85 % on, until it is below 80 % again, and may not be now";
+    warn("crmsyncredisnearlyfull", `Redis uses ${percent} % of its memory: ${effect}.`);
   }
   if (limited.length > 0) {
     warn(
@@ -159,9 +168,14 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
 }
 
 function stuckFindings({ bulkPause, now, oldest }: Readings): Finding[] {
-  const bulk = bulkPause === undefined ? oldest.bulk : undefined;
-  const since = Math.min(oldest.live ?? now, bulk ?? now);
-  if (now - since <= STUCK_MS) return [];
+  const { live = now } = oldest;
+  const { bulk = now } = bulkPause === undefined ? oldest : {};
+  const stuck = [
+    ...(now - live > STUCK_MS ? [live] : []),
+    ...(now - bulk > STUCK_BULK_MS ? [bulk] : []),
+  ];
+  if (stuck.length === 0) return [];
+  const since = Math.min(...stuck);
   const says = `The oldest change has been waiting since ${clockTime(since)}.`;
   return [finding("warning", "crmsyncchangestuck", says)];
 }
@@ -183,6 +197,16 @@ function clockFindings({ now, clocksAhead }: Readings): Finding[] {
     const aheadMs = clockAheadNow(now, seen);
     const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
     return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
+  });
+}
+
+/** Until a comparison that began after it: that one has found what is missing. */
+function lostFindings({ changesLost, reconciliation }: Readings): Finding[] {
+  const comparedAt = reconciliation === undefined ? 0 : reconciliation.at - reconciliation.tookMs;
+  return Object.entries(changesLost).flatMap(([webhook, at]) => {
+    if (at <= comparedAt) return [];
+    const says = `The CRM of the webhook ${webhook} has reported that it lost changes (${clockTime(at)}): it will not send them. Reconcile an export of it.`;
+    return [finding("critical", "crmsyncchangeslost", says)];
   });
 }
 

@@ -62,6 +62,8 @@ export interface Readings {
   readonly sources: Readonly<Record<string, number>>;
   /** Source → by how much its clock was ahead when that was last seen. */
   readonly clocksAhead: Readonly<Record<string, ClockAhead>>;
+  /** Webhook → when its CRM reported last that it had lost changes, ms. */
+  readonly changesLost: Readonly<Record<string, number>>;
   /** Whether the tenant's value lists are known. */
   readonly valueListsKnown: boolean;
   readonly redis: RedisHealth;
@@ -181,6 +183,7 @@ function readAll(stores: Stores, redis: Redis) {
     quota: stores.quotaState,
     sources: sources.last(),
     clocksAhead: sources.clocksAhead(),
+    changesLost: sources.lost(),
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
     redis: healthReading,
     outage: stores.outage.reading(),

@@ -64,7 +64,11 @@ test("a relation that no request can name becomes a dead letter, and its plan en
   await writeFile(snapshot, `${JSON.stringify(personEvent("kept"))}\n`);
   const applied = await reconcile(env, [
     snapshot,
-    ...["--apply", "--yes", "--terminate-missing", "--max-terminate", "10"],
+    "--apply",
+    "--yes",
+    "--terminate-missing",
+    "--max-terminate",
+    "10",
   ]);
   expect(applied.code, applied.err).toBe(0);
   await waitUntilSettled(daemon);

@@ -171,6 +171,11 @@ test("Salesforce: change events with OAuth, outbound messages with their acknowl
   const gap = fixtureText("salesforce/06-undelete-and-gap-overflow.json");
   expect((await send(daemon, "salesforce", gap, asRelay)).status).toBe(200);
   expect(await daemon.metric("crmsync_webhook_gaps_total", { webhook: "salesforce" })).toBe(1);
+  const { findings } = await daemon.status();
+  expect(findings.find(({ runbook }) => runbook.endsWith("#crmsyncchangeslost"))).toMatchObject({
+    severity: "critical",
+    says: expect.stringContaining("The CRM of the webhook salesforce has reported") as string,
+  });
 
   const soap = await send(
     daemon,

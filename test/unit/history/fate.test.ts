@@ -262,7 +262,7 @@ describe("what is not known", () => {
   it("says since when nothing came, and what has come and is not accepted yet", () => {
     const shared = sharedWith({ inboxJobs: { wait: 2 } }, at("09:00:00"));
     expect(answer({}, shared).answer).toBe(
-      "no event of it ever came (since 2026-11-22T09:00:00Z, when its history begins); 2 events have come that are not accepted yet, and may be of it; the service does not have it",
+      "no event of it ever came (since 2026-11-22T09:00:00Z, when its history begins); the service does not have it; 2 events have come that are not accepted yet, and may be of it",
     );
   });
 

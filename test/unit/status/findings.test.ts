@@ -1,0 +1,85 @@
+import { expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
+import { runningAt } from "../../../src/state/heartbeats.ts";
+import { findingsIn } from "../../../src/status/findings.ts";
+import type { Readings } from "../../../src/status/readings.ts";
+
+const NOW = Date.parse("2026-11-25T12:00:00Z");
+const MINUTE = 60_000;
+const GIB = 2 ** 30;
+
+const process = {
+  id: "host:1",
+  version: "1",
+  roles: ["http", "intake", "sync"],
+  startedAt: NOW - MINUTE,
+  seenAt: NOW - 1000,
+};
+
+const said = (readings: Partial<Readings>) =>
+  findingsIn(
+    { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]), ...readings },
+    { outcomes: {}, hourMs: 3_600_000, tokenAgeDays: undefined },
+  ).map(({ runbook, says }) => [runbook.split("#")[1], says]);
+
+it("a Redis that may still keep events out is not fine: it opens below 80 %", () => {
+  const used = (share: number) =>
+    said({ redis: { ...IDLE.redis, usedBytes: share * GIB, limitBytes: GIB } });
+  expect(used(0.79)).toEqual([]);
+  const section = "crmsyncredisnearlyfull";
+  expect(used(0.82)).toEqual([[section, expect.stringMatching(/82 % .* and may not be now\.$/)]]);
+  expect(used(0.86)).toEqual([
+    [section, expect.stringMatching(/not accepted \(503\), until sync/)],
+  ]);
+});
+
+it("a Redis without the replica that it demands rejects writes, and no process is blamed", () => {
+  const redis = { ...IDLE.redis, hasEnoughReplicas: false };
+  const silent = [{ ...process, seenAt: NOW - MINUTE }];
+  for (const processes of [silent, []]) {
+    expect(said({ redis, processes })).toEqual([
+      [
+        "crmsyncredisrejectswrites",
+        "Redis rejects all writes: it has no replica, and its min-replicas-to-write demands one. It accepts no events, and nothing is sent.",
+      ],
+    ]);
+  }
+});
+
+it("bulk work that takes hours is not stuck", () => {
+  const waits = (live: number | undefined, bulk: number | undefined) =>
+    said({
+      oldest: { live: live && NOW - live * MINUTE, bulk: bulk && NOW - bulk * MINUTE },
+      unsynced: { live: 1, bulk: 1 },
+      quota: { ...IDLE.quota, remaining: 10 },
+    }).map(([section]) => section);
+  expect(waits(14, 16)).toEqual([]);
+  expect(waits(undefined, 1439)).toEqual([]);
+  expect(waits(undefined, 1441)).toEqual(["crmsyncchangestuck"]);
+  expect(waits(16, undefined)).toEqual(["crmsyncchangestuck"]);
+});
+
+it("changes that a CRM has lost are told until a comparison that began after it", () => {
+  const lost = { salesforce: NOW - 10 * MINUTE };
+  const comparison = { records: 1, equal: 1, drift: NO_DRIFT };
+  const ranAt = (at: number) => ({ ...comparison, at: NOW - at * MINUTE, tookMs: 5 * MINUTE });
+  const section = "crmsyncchangeslost";
+  expect(said({ changesLost: lost })).toEqual([
+    [section, expect.stringMatching(/^The CRM of the webhook salesforce .*2026-11-25T11:50:00Z/)],
+  ]);
+  expect(said({ changesLost: lost, reconciliation: ranAt(6) }).map(([one]) => one)).toEqual([
+    section,
+  ]);
+  expect(said({ changesLost: lost, reconciliation: ranAt(4) })).toEqual([]);
+});
+
+const NO_DRIFT = {
+  missing: 0,
+  different: 0,
+  terminated: 0,
+  ended: 0,
+  extra: 0,
+  invalid: 0,
+  unmappable: 0,
+  duplicate: 0,
+};
