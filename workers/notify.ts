@@ -14,6 +14,7 @@ import {
   type NotifyState,
 } from "../src/notify/transitions.ts";
 import { Notifications } from "../src/state/notifications.ts";
+import { DRIFT_KINDS, type DriftKind } from "../src/sync/drift.ts";
 import { takeReadings } from "../src/status/readings.ts";
 import { findingsOf } from "../src/status/status.ts";
 import { watchRedis } from "./notify-redis.ts";
@@ -23,6 +24,11 @@ import type { Runtime } from "./runtime.ts";
 /** How often one of the processes looks, and each sends: 5 s, in hour windows; never less than that, ms. */
 const EVERY_HOURS = 1 / 720;
 const LEAST_MS = 50;
+
+const NO_DRIFT = Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, 0])) as Record<
+  DriftKind,
+  number
+>;
 
 /** Longest wait for the first connection to Redis, ms. */
 const CONNECT_MS = 2000;
@@ -110,7 +116,17 @@ async function look(runtime: Runtime, notifications: Notifications<Message>): Pr
     const says = notice.says ?? endOf(notice.topic, readings);
     return says === undefined ? [] : [{ ...notice, says }];
   });
-  if (known.isNew && reconciliation !== undefined) notices.push(reconciledNotice(reconciliation));
+  if (known.isNew && reconciliation !== undefined) {
+    const since = stateOf(before).reconciledAt ?? 0;
+    const others = (await runtime.comparisons.last(now)).filter(
+      ({ at, stop }) =>
+        (stop === undefined || stop === "terminations") && at > since && at < reconciliation.at,
+    );
+    const all = others
+      .toReversed()
+      .map((one) => ({ ...one, drift: { ...NO_DRIFT, ...one.drift } }));
+    notices.push(...[...all, reconciliation].map(reconciledNotice));
+  }
   const next = JSON.stringify(changed.state);
   if (next === before) return;
   const messages = messagesOf(notices, { prefix: config.QUEUE_PREFIX, at: now });
@@ -146,6 +162,7 @@ async function deliver(
   const settled = await notifications.settle(message, tries, {
     why: sent.says,
     waitMs: sent.waitMs,
+    isRefused: sent.isRefused,
   });
   if (settled === "given_up") metrics.notifications.inc({ result: "given_up" });
   log.warn({ why: sent.says, tries }, settled === "given_up" ? "notify.given_up" : "notify.failed");

@@ -165,7 +165,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       await runtime.deadLetters.store(deadLetterOf(state, { reason, problems, at: Date.now() }));
     },
     now: Date.now,
-    lists: () => runtime.tenantLists.current(),
+    lists: () => (runtime.tenantLists.areKnown() ? runtime.tenantLists.current() : undefined),
     fingerprintsWithout,
     retry: {
       baseMs: config.RETRY_BASE_MS,

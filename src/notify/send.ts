@@ -15,6 +15,8 @@ export interface Sent {
   readonly answer: string;
   /** How long a 429 or 503 asks us to wait, ms. */
   readonly waitMs: number | undefined;
+  /** It refuses this message, and may take others. */
+  readonly isRefused: boolean;
 }
 
 export interface Sender {
@@ -78,9 +80,11 @@ export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | und
         const { statusCode: status } = response;
         const waitMs =
           status === 429 || status === 503 ? waitAskedMs(response.headers, Date.now()) : undefined;
-        return { result: resultOf(status), says: `HTTP ${status}`, answer, waitMs };
+        const result = resultOf(status);
+        const isRefused = result === "client_error" && !ABOUT_ALL.has(status);
+        return { result, says: `HTTP ${status}`, answer, waitMs, isRefused };
       } catch (error) {
-        return { ...failureOf(error, timeoutMs), answer: "", waitMs: undefined };
+        return { ...failureOf(error, timeoutMs), answer: "", waitMs: undefined, isRefused: false };
       }
     },
     close: () => agent.destroy(),
@@ -99,6 +103,9 @@ async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
   }
   return printable(text.trim().slice(0, MOST_CHARACTERS));
 }
+
+/** Answers about the sender, the address or the moment, not about one message. */
+const ABOUT_ALL = new Set([401, 403, 404, 405, 407, 408, 410, 429]);
 
 function resultOf(status: number): SendResult {
   if (status >= 200 && status < 300) return "sent";

@@ -97,10 +97,13 @@ export async function compareSnapshot(
       ? await planFor(session, snapshot, options, outlook.requests, work)
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
+    // By its time, what is kept of the last one is found in the list of all.
+    const at = session.stores.clock.now();
     if (stop === undefined || stop.why === "terminations") {
-      await keep(session, summary, performance.now() - startedAt);
+      await keep(session, summary, { at, tookMs: performance.now() - startedAt });
     }
     await note(session, {
+      at,
       summary,
       plan,
       stop,
@@ -123,10 +126,14 @@ const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
     records === 0 ? [name] : [],
   );
 
-async function keep({ stores }: Session, summary: Summary, tookMs: number): Promise<void> {
+async function keep(
+  { stores }: Session,
+  summary: Summary,
+  { at, tookMs }: Pick<Ended, "at" | "tookMs">,
+): Promise<void> {
   const { counts, records } = summary;
   await stores.reconciliations.keep({
-    at: stores.clock.now(),
+    at,
     tookMs: Math.round(tookMs),
     records,
     equal: counts.equal,
@@ -140,16 +147,18 @@ async function keep({ stores }: Session, summary: Summary, tookMs: number): Prom
 interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
   readonly snapshot: OpenSnapshot;
+  /** By the clock of Redis, ms. */
+  readonly at: number;
   readonly tookMs: number;
 }
 
 /** For the list of the last comparisons. */
 async function note({ stores }: Session, ended: Ended): Promise<void> {
-  const { plan, snapshot, source, stop, summary, tookMs } = ended;
+  const { at, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
   const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
   await stores.comparisons.note({
-    at: stores.clock.now(),
+    at,
     tookMs: Math.round(tookMs),
     source,
     ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm }),

@@ -20,6 +20,9 @@ const LONGEST_PAUSE_HOURS = 1 / 12;
 /** A message that cannot be delivered for so many hour windows is given up. */
 const GIVE_UP_HOURS = 6;
 
+/** A message that the receiver refuses goes behind the others after so many more tries. */
+const REFUSED_TRIES = 2;
+
 export interface WaitingMessage {
   readonly id: string;
   /** When it was made, ms. */
@@ -94,11 +97,18 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
     return text === undefined ? undefined : { message: JSON.parse(text) as Message, tries };
   }
 
-  /** @param failed why it was not delivered, and how long the receiver asks to wait. */
+  /**
+   * @param failed why it was not delivered, how long the receiver asks to wait, and whether it refuses
+   *   this message: after some tries the others go first.
+   */
   async settle(
     { id }: WaitingMessage,
     tries: number,
-    failed?: { readonly why: string; readonly waitMs: number | undefined },
+    failed?: {
+      readonly why: string;
+      readonly waitMs: number | undefined;
+      readonly isRefused?: boolean;
+    },
   ): Promise<Settled> {
     const hourMs = this.#hourMs;
     const longestMs = hourMs * LONGEST_PAUSE_HOURS;
@@ -107,7 +117,12 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
     const whole = [Math.max(pauseMs, askedMs), hourMs * GIVE_UP_HOURS, hourMs].map(Math.ceil);
     return this.#settle(
       [this.#keys.notifyQueue, this.#keys.notifyTry],
-      [id, failed?.why ?? "", ...whole],
+      [
+        id,
+        failed?.why ?? "",
+        ...whole,
+        failed?.isRefused === true && tries >= REFUSED_TRIES ? "1" : "",
+      ],
     );
   }
 

@@ -138,12 +138,18 @@ test("the end of a comparison is notified, with counts only", async () => {
   await arrived(receiver, 1);
   const none = { missing: 0, different: 0, terminated: 0, ended: 0, extra: 0, invalid: 0 };
   const drift = { ...none, unmappable: 0, duplicate: 0, missing: 5 };
-  await runtime.reconciliations.keep({ at: Date.now(), tookMs: 9, records: 20, equal: 15, drift });
-  await arrived(receiver, 2);
+  // One more has ended between two looks: only the list has it.
+  const at = Date.now();
+  const found = { tookMs: 9, source: "folder", records: 2, equal: 2, drift: {} } as const;
+  await runtime.comparisons.note({ ...found, at: at - 1 });
+  await runtime.comparisons.note({ ...found, at });
+  await runtime.reconciliations.keep({ at, tookMs: 9, records: 20, equal: 15, drift });
+  await arrived(receiver, 3);
+  expect(dataOf(receiver.received[2] as Received)["says"]).toContain("of 20 records 15 are equal");
   expect(receiver.received[1]?.body).toMatchObject({
     type: "crmsync.reconciled",
     data: {
-      says: "The CRM was compared with the service: of 20 records 15 are equal; what differs: 5 missing (in the CRM, not at the service).",
+      says: "The CRM was compared with the service: of 2 records 2 are equal; nothing differs.",
     },
   });
 });
@@ -183,6 +189,21 @@ test("messages beyond a hundred are left out, and each is taken by one process a
   expect(await notifications.settle(messages[1] as Message, 0, settled)).toBe("gone");
   expect(await notifications.settle(messages[0] as Message, 0)).toBe("sent");
   expect((await notifications.take())?.message).toEqual(messages[1]);
+});
+
+test("a message that its receiver refuses lets the others go first", async () => {
+  const { keys, redis } = newRuntime();
+  const notifications = new Notifications<Message>(redis, keys, 1);
+  const messages = [1, 2].map(() => testMessage({ prefix: "p", at: Date.now() + 3_600_000 }));
+  await notifications.change("", "1", messages);
+  const refused = { why: "HTTP 400", waitMs: undefined, isRefused: true };
+  const order: unknown[] = [];
+  for (let tries = 0; tries < 4; tries += 1) {
+    const taken = await waitFor(() => notifications.take(), { what: "a message is due" });
+    order.push(messages.findIndex(({ id }) => id === taken.message.id));
+    await notifications.settle(taken.message, taken.tries, refused);
+  }
+  expect(order).toEqual([0, 0, 0, 1]);
 });
 
 test("a message that cannot be delivered for six hours is given up", async () => {
