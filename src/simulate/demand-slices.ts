@@ -4,7 +4,6 @@ import type { PacingView } from "../quota/pacing.ts";
 export class DemandSlices {
   readonly #sliceMs: number;
   readonly #counts = new Map<number, number>();
-  #oldest = Number.POSITIVE_INFINITY;
   /** The counts of the slices before this one: they do not change any more. */
   #past: { readonly before: number; readonly demand: readonly number[] } | undefined;
 
@@ -15,7 +14,6 @@ export class DemandSlices {
   count(at: number): void {
     const slice = Math.floor(at / this.#sliceMs);
     this.#counts.set(slice, (this.#counts.get(slice) ?? 0) + 1);
-    this.#oldest = Math.min(this.#oldest, slice);
   }
 
   view(now: number, slices: number): Pick<PacingView, "demand" | "current"> {
@@ -28,7 +26,9 @@ export class DemandSlices {
   }
 
   #before(current: number, slices: number) {
-    for (; this.#oldest < current - slices; this.#oldest += 1) this.#counts.delete(this.#oldest);
+    for (const slice of this.#counts.keys()) {
+      if (slice < current - slices) this.#counts.delete(slice);
+    }
     const demand = Array.from({ length: slices }, (_, i) => this.#in(current - 1 - i));
     return { before: current, demand };
   }

@@ -124,16 +124,24 @@ class Simulation {
     }
     const slotAt = Math.max(this.#hour.freeAt, this.#burst.freeAt);
     if (slotAt > this.#now) {
-      this.#exhaustedMs += Math.max(0, this.#hour.freeAt - this.#now);
-      return this.#advanceTo(slotAt);
+      const until = Math.min(slotAt, this.#nextChangeAt);
+      return this.#waitTo(until, Math.min(until, this.#hour.freeAt));
     }
     const pace = this.#strategy.pace(this.#view(), lane);
     const turnAt = pace === undefined ? this.#hour.nextReturnAt : this.#turnAt(pace);
     if (turnAt > this.#now) {
       const askAgainAt = pace === undefined ? turnAt : this.#now + ASK_AGAIN_MS;
-      return this.#advanceTo(Math.min(turnAt, askAgainAt, this.#nextChangeAt));
+      const until = Math.min(turnAt, askAgainAt, this.#nextChangeAt);
+      // Without a pace, what is left of the hour is for live changes.
+      return this.#waitTo(until, pace === undefined ? until : this.#now);
     }
     return this.#send(lane, pace?.intervalMs ?? 0);
+  }
+
+  /** @param exhaustedUntil so long the quota of the hour is the reason. */
+  #waitTo(until: number, exhaustedUntil: number): void {
+    this.#exhaustedMs += Math.max(0, exhaustedUntil - this.#now);
+    this.#advanceTo(until);
   }
 
   get #lane(): Lane | undefined {

@@ -115,6 +115,21 @@ test("the exhausted quota counts only while changes wait", () => {
   const changes = [0, 1000].map((at) => ({ at, record: at }));
   expect(simulate(changes, ONE).exhaustedMs).toBe(HOUR_MS + 80 - 1000);
   expect(simulate([{ at: 0, record: 1 }], ONE).exhaustedMs).toBe(0);
+  // The second one is taken back after a minute: nothing waits any more.
+  const takenBack = [1, 2, 1].map((state, n) => ({ at: 30_000 * n, record: 1, state }));
+  expect(simulate(takenBack, ONE).exhaustedMs).toBe(30_000);
+  // What is left of the hour is for live changes.
+  const bulk = [1, 2].map((record) => ({ at: 0, record, lane: "bulk" as const }));
+  const reserved = settingsOf({ perHour: 2, liveReserve: 1 });
+  expect(simulate(bulk, reserved).exhaustedMs).toBeGreaterThan(HOUR_MS - 1000);
+});
+
+test("a change of the year 1 takes no longer than others", () => {
+  const changes = ["0001-01-01", "2026-11-25"].map((day, record) => ({
+    at: Date.parse(day),
+    record,
+  }));
+  expect(simulate(changes, settingsOf()).counts.sent).toBe(2);
 });
 
 /** From everything at once, which takes hours, to a change now and then. */
