@@ -61,7 +61,7 @@ export const IDLE: Readings = {
   feeding: undefined,
   isFeeding: false,
   bulkPause: undefined,
-  fetchFailure: undefined,
+  fetchFailures: [],
   fallback: false,
   wentBackwardsAt: undefined,
   processes: [],

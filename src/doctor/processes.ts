@@ -10,7 +10,7 @@ import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 export function checkProcesses(readings: Readings): Check[] {
-  const { deadLetters, fetchFailure, paused, processes, warmUp } = readings;
+  const { deadLetters, fetchFailures, paused, processes, warmUp } = readings;
   const missing = processes.length === 0 ? ROLES : missingRoles(readings);
   const versions = [...new Set(processes.map(({ version }) => version))];
   const checks = [
@@ -49,8 +49,7 @@ export function checkProcesses(readings: Readings): Check[] {
       ),
     );
   }
-  if (fetchFailure !== undefined) {
-    const { crm, why } = fetchFailure;
+  for (const { crm, why } of fetchFailures) {
     checks.push(
       fail(
         "records of the CRM",

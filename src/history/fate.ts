@@ -142,9 +142,8 @@ function turnFate(
 }
 
 function fetchingFate(crm: string, { readings }: SharedFacts): FateOfRecord {
-  const { fetchFailure } = readings;
-  const why =
-    fetchFailure?.crm === crm ? `; ${crm} does not return records now (${fetchFailure.why})` : "";
+  const failure = readings.fetchFailures.find((one) => one.crm === crm);
+  const why = failure === undefined ? "" : `; ${crm} does not return records now (${failure.why})`;
   return {
     fate: "fetching",
     answer: `waits to be fetched from ${crm}, which has only told that it changed${why}`,

@@ -38,6 +38,17 @@ const FIRST_PAUSE_MS = 1000;
 export const fetchPauseMs = (tries: number, random: () => number): number =>
   Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 20)) * (0.5 + random() / 2);
 
+/** Fetches that are looked at for what fails. */
+const MOST_FAILED = 200;
+
+export interface FetchFailure {
+  readonly crm: string;
+  /** Of the one that is tried next. */
+  readonly why: string;
+  /** Among those that were looked at. */
+  readonly records: number;
+}
+
 export class ThinEvents {
   readonly queue: Queue<ThinPointer>;
   readonly #redis: Redis;
@@ -111,20 +122,37 @@ export class ThinEvents {
     await this.#finish([this.#key], [fieldOf(pointer), taken.raw]);
   }
 
-  /** The first fetch that waits for another try: from which CRM, and why the last try failed. */
-  firstFailure(): Reading<{ crm: string; why: string } | undefined> {
-    const file = new URL("./lua/first-delayed.lua", import.meta.url);
+  /** The CRMs that do not return records, by the fetches whose next try is due first. */
+  failures(): Reading<FetchFailure[]> {
+    const file = new URL("./lua/delayed-jobs.lua", import.meta.url);
     const keys = [this.queue.toKey("delayed")];
-    return scriptReading(file, keys, [this.queue.toKey("")], (job: [string?, string?] | null) => {
-      const [failedReason, data] = job ?? [];
-      if (!failedReason || !data) return undefined;
-      const why = /\(([^()]*)\)$/.exec(failedReason)?.[1] ?? "no reason given";
-      return { crm: (JSON.parse(data) as ThinPointer).crm, why };
+    const args = [this.queue.toKey(""), String(MOST_FAILED)];
+    return scriptReading(file, keys, args, (flat: string[]) => {
+      const found = new Map<string, { why: string; records: number }>();
+      for (let i = 0; i + 1 < flat.length; i += 2) {
+        const [failedReason = "", data = ""] = flat.slice(i, i + 2);
+        const crm = crmIn(data);
+        if (failedReason === "" || crm === undefined) continue;
+        const why = /\(([^()]*)\)$/.exec(failedReason)?.[1] ?? "no reason given";
+        const known = found.get(crm);
+        found.set(crm, { why: known?.why ?? why, records: (known?.records ?? 0) + 1 });
+      }
+      return [...found].map(([crm, failure]) => ({ crm, ...failure }));
     });
   }
 
   async close(): Promise<void> {
     await this.queue.close();
+  }
+}
+
+/** Undefined for a job that another client has added. */
+function crmIn(data: string): string | undefined {
+  try {
+    const { crm } = JSON.parse(data) as { readonly crm?: unknown };
+    return typeof crm === "string" ? crm : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -93,7 +93,7 @@ export function stopFindings(readings: Readings): Finding[] {
 
 /** What makes changes slower than they should be, or costs extra requests. */
 function slowdownFindings(readings: Readings): Finding[] {
-  const { quota, warmUp, fallback, fetchFailure, fetchJobs, limited, redis } = readings;
+  const { quota, warmUp, fallback, fetchFailures, limited, redis } = readings;
   const found: Finding[] = [];
   const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
   if (mayBeClosed(redis)) {
@@ -109,11 +109,10 @@ function slowdownFindings(readings: Readings): Finding[] {
       `Somebody has limited the queue ${limited.join(" and ")} through BullMQ; crmsync itself never does.`,
     );
   }
-  if (fetchFailure !== undefined) {
-    const { crm, why } = fetchFailure;
+  for (const { crm, records, why } of fetchFailures) {
     warn(
       "crmsyncrecordsnotfetched",
-      `${crm} does not return ${fetchJobs["delayed"] ?? 0} of its records (${why}); each is requested again, with growing pauses.`,
+      `${crm} does not return ${records} of its records (${why}); each is requested again, with growing pauses.`,
     );
   }
   const waiting = readings.inboxJobs["delayed"] ?? 0;

@@ -19,6 +19,7 @@ import {
   type ReconcileRun,
   type RunSource,
 } from "../state/reconcile-runs.ts";
+import type { FetchFailure } from "../state/thin-events.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
@@ -76,7 +77,7 @@ export interface Readings {
   /** Queues that somebody has limited through BullMQ, each with its limits. */
   readonly limited: readonly string[];
   /** Why the newest record that could not be fetched from its CRM was not. */
-  readonly fetchFailure: { readonly crm: string; readonly why: string } | undefined;
+  readonly fetchFailures: readonly FetchFailure[];
   /** Whether pacing is steady although it was not configured so. */
   readonly fallback: boolean;
   /** When Redis was found to have gone backwards. */
@@ -188,7 +189,7 @@ function readAll(stores: Stores, redis: Redis) {
     redis: healthReading,
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),
-    fetchFailure: thinEvents.firstFailure(),
+    fetchFailures: thinEvents.failures(),
     all: stores.heartbeats.all(),
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
     minutes: stores.outcomes.reading(),

@@ -205,8 +205,8 @@ export function stopReasonsIn(readings: Readings): ReadonlySet<StopReason> {
  */
 export function drainedAt(readings: Readings): number | undefined {
   if (waitingIn(readings) === 0) return readings.now;
-  const { bulkPause, fetchFailure, unsynced } = readings;
-  const isUnknown = fetchFailure !== undefined || (bulkPause !== undefined && unsynced.bulk > 0);
+  const { bulkPause, fetchFailures, unsynced } = readings;
+  const isUnknown = fetchFailures.length > 0 || (bulkPause !== undefined && unsynced.bulk > 0);
   return isUnknown ? undefined : sentAt(readings, requestsFor(readings));
 }
 

@@ -33,7 +33,8 @@ for i = 4, #ARGV do
   local key, history, crmCode = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
   if redis.call('ZSCORE', KEYS[1], crmCode) then
     local f = redis.call('HMGET', key, 'v', 'l', 'hv', 'tv', 'tu', 'lt', 'ek', 'ok')
-    local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7], ok = f[8] }
+    local s = { v = f[1], l = f[2], hv = f[3], tv = f[4], tu = f[5], lt = f[6], ek = f[7] }
+    s.ok = f[8]
     if not s.v then redis.call('ZREM', KEYS[1], crmCode)
     elseif s.tv and s.tu and tonumber(s.tu) > now then busy = busy + 1
     elseif s.l == 'bulk' and s.hv ~= s.v and not s.ok and tonumber(s.v) <= last then

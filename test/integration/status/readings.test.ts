@@ -75,13 +75,26 @@ test("a job without a timestamp, of another client, hides no other one", async (
   expect(oldest.live).toBe(1000);
 });
 
-test("a record that a CRM does not return is named from its job", async () => {
+test("records that CRMs do not return are named from their jobs, by CRM", async () => {
   const stores = await storesAt(inject("redisUrl"));
   const queue = stores.thinEvents.queue as Queue;
   const { id } = await queue.add("fetch", { crm: "hubspot", subject: "s" }, { delay: 60_000 });
-  expect((await takeReadings(stores)).fetchFailure).toBeUndefined();
+  expect((await takeReadings(stores)).fetchFailures).toEqual([]);
   await stores.redis.hset(queue.toKey(String(id)), "failedReason", "not returned (HTTP 401)");
-  expect((await takeReadings(stores)).fetchFailure).toEqual({ crm: "hubspot", why: "HTTP 401" });
+  for (const subject of ["a", "b"]) {
+    const job = await queue.add("fetch", { crm: "salesforce", subject }, { delay: 90_000 });
+    await stores.redis.hset(queue.toKey(String(job.id)), "failedReason", "not (HTTP 500)");
+  }
+  const foreign = await queue.add("fetch", null, { delay: 90_000 });
+  await stores.redis.hset(queue.toKey(String(foreign.id)), { failedReason: "x", data: "not json" });
+  const readings = await takeReadings(stores);
+  expect(readings.fetchFailures).toEqual([
+    { crm: "hubspot", why: "HTTP 401", records: 1 },
+    { crm: "salesforce", why: "HTTP 500", records: 2 },
+  ]);
+  expect(saysOf(findingsIn(readings, CONTEXT)).join()).toMatch(
+    /hubspot does not return 1 of .*HTTP 401.*salesforce does not return 2 of .*HTTP 500/,
+  );
 });
 
 test("rewrites and saves that Redis could not carry out are found", async () => {
