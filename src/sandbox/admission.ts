@@ -56,12 +56,18 @@ export class Admission {
   }
 
   /** Counts one request if the client's quota allows it. */
+  /** @param nowMs by the machine's clock, as the times of the result; a step of it changes no count. */
   count(client: Client, nowMs: number): CountResult {
-    return this.#meter(client).count(nowMs);
+    const counted = this.#meter(client).count(performance.now());
+    const resetAtMs = onWall(counted.resetAtMs, nowMs);
+    return counted.counted
+      ? { ...counted, resetAtMs }
+      : { ...counted, resetAtMs, retryAtMs: onWall(counted.retryAtMs, nowMs) };
   }
 
   quota(client: Client, nowMs: number): QuotaState {
-    return this.#meter(client).state(nowMs);
+    const state = this.#meter(client).state(performance.now());
+    return { ...state, resetAtMs: onWall(state.resetAtMs, nowMs) };
   }
 
   #callerAddress({ headers, socket }: IncomingMessage): string | undefined {
@@ -91,3 +97,6 @@ export class Admission {
 function bearerToken(authorization: string | undefined): string | undefined {
   return /^Bearer +([\w\-.~+/]+=*) *$/i.exec(authorization ?? "")?.[1];
 }
+
+/** A time of performance.now() by the machine's clock, ms. */
+const onWall = (at: number, nowMs: number): number => nowMs + (at - performance.now());

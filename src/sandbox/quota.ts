@@ -18,7 +18,7 @@ export interface QuotaState {
 export type CountResult = QuotaState &
   ({ readonly counted: true } | { readonly counted: false; readonly retryAtMs: number });
 
-/** Counts the requests of one client. */
+/** Counts the requests of one client. Its times are of a clock that never steps, ms. */
 export interface Meter {
   /** Counts a request if the limits allow it; otherwise tells when to retry. */
   count(nowMs: number): CountResult;
@@ -165,12 +165,15 @@ class WindowMeter implements Meter {
 class BucketMeter implements Meter {
   readonly #limits: Limits;
   readonly #msPerToken: number;
+  /** What the headers tell: they are about the hour, not about the bucket. */
+  readonly #hour: SlidingWindow;
   #tokens: number;
   #atMs = Number.NEGATIVE_INFINITY;
 
   constructor(limits: Limits) {
     this.#limits = limits;
     this.#msPerToken = limits.hourMs / limits.perHour;
+    this.#hour = new SlidingWindow(limits.perHour, limits.hourMs);
     this.#tokens = limits.burst;
   }
 
@@ -183,16 +186,14 @@ class BucketMeter implements Meter {
       return { counted, retryAtMs, ...this.state(nowMs) };
     }
     this.#tokens -= 1;
+    this.#hour.count(nowMs);
     return { counted, ...this.state(nowMs) };
   }
 
   state(nowMs: number): QuotaState {
-    this.#refill(nowMs);
-    return {
-      limit: this.#limits.perHour,
-      remaining: Math.max(0, Math.floor(this.#tokens + 1e-9)),
-      resetAtMs: nowMs + (this.#limits.burst - this.#tokens) * this.#msPerToken,
-    };
+    const { limit } = this.#hour;
+    const [remaining, resetAtMs] = [this.#hour.remaining(nowMs), this.#hour.fullAt(nowMs)];
+    return { limit, remaining, resetAtMs };
   }
 
   #refill(nowMs: number): void {
