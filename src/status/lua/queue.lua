@@ -17,9 +17,9 @@ end
 for _, list in ipairs({ KEYS[2], KEYS[4] }) do
   first(redis.call('LINDEX', list, -1))
 end
-for _, set in ipairs({ KEYS[3], KEYS[5] }) do
-  first(redis.call('ZRANGE', set, 0, 0)[1])
-end
+first(redis.call('ZRANGE', KEYS[3], 0, 0)[1])
+-- The one that is due next may have come last: a job that was tried often waits longer.
+for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, 99)) do first(id) end
 local limits = redis.call('HMGET', KEYS[1], 'concurrency', 'max', 'duration')
 return {
   redis.call('HEXISTS', KEYS[1], 'paused'), oldest and string.format('%d', oldest) or '',

@@ -75,6 +75,14 @@ test("a job without a timestamp, of another client, hides no other one", async (
   expect(oldest.live).toBe(1000);
 });
 
+test("the oldest event is found behind one that is due before it", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const { queue } = stores.inbox;
+  await queue.add("event", personEvent("1"), { timestamp: 1000, delay: Date.now() + 60_000 });
+  await queue.add("event", personEvent("2"), { timestamp: 2000, delay: Date.now() + 1000 });
+  expect((await takeReadings(stores)).oldest.live).toBe(1000);
+});
+
 test("records that CRMs do not return are named from their jobs, by CRM", async () => {
   const stores = await storesAt(inject("redisUrl"));
   const queue = stores.thinEvents.queue as Queue;
