@@ -4,7 +4,8 @@
  */
 import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
 import { problemsOf } from "../sync/problem.ts";
-import { cleanCandidate } from "./clean.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { cleanCandidate, cleanText } from "./clean.ts";
 import type { Mapping, MappingResult, WarningReason } from "./mapping.ts";
 import { hasDigit } from "./normalise/has-digit.ts";
 import { warningOf } from "./warning.ts";
@@ -16,7 +17,7 @@ export const businessRelationMapping: Mapping = {
   keeps: {},
   whens: [],
   webhooks: [],
-  async map(context, record, _lists, options = {}): Promise<MappingResult> {
+  async map(context, record, lists, options = {}): Promise<MappingResult> {
     // The key is not cleaned like other texts: cleaning could give two records the same key.
     // A deletion without a record has only its subject.
     const crmCode = record === undefined ? context.recordId : record["crmCode"];
@@ -36,10 +37,28 @@ export const businessRelationMapping: Mapping = {
       warnings.push(warningOf(field, reason, candidate[field], options));
       delete candidate[field];
     }
-    return { ...mapped, candidate, warnings };
+    return { ...mapped, candidate: inSpellingOf(lists, candidate), warnings };
   },
   async close() {},
 };
+
+/** The service compares letter by letter, and a list may be written as no clean text is. */
+function inSpellingOf(
+  lists: TenantLists,
+  candidate: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const spelt: Record<string, unknown> = {};
+  for (const [field, { values }] of lists) {
+    const value = candidate[field];
+    if (values === undefined || value === undefined) continue;
+    const own = (item: unknown) =>
+      typeof item !== "string" || values.has(item)
+        ? item
+        : ([...values].find((listed) => cleanText(listed) === item) ?? item);
+    spelt[field] = Array.isArray(value) ? value.map(own) : own(value);
+  }
+  return { ...candidate, ...spelt };
+}
 
 /** Optional fields whose value must not cost the whole record: it is left out. */
 function junkIn(candidate: Readonly<Record<string, unknown>>): Record<string, WarningReason> {

@@ -33,3 +33,15 @@ test("any other telephone number is sent as it is", async () => {
   const fields = { phoneNumber: "ext. 7", email: "ada@muster.lu" };
   expect(await map(fields)).toMatchObject({ candidate: fields, warnings: [] });
 });
+
+test("a value of the tenant's list is sent as the list writes it", async () => {
+  const written = ["Zu\u0308rich", "geneva ", "a\u200bb", "tab\there", "plain"];
+  const config = { values: new Set(written), isRequired: false, multiSelect: true };
+  const lists = new Map([["branch", config]]);
+  for (const branch of [written, ["Z\u00fcrich", "geneva", "ab", "tab here", "plain"]]) {
+    const mapped = await businessRelationMapping.map(context, { ...PERSON, branch }, lists);
+    expect(mapped).toMatchObject({ candidate: { branch: written } });
+  }
+  const other = await businessRelationMapping.map(context, { ...PERSON, branch: ["x"] }, lists);
+  expect(other).toMatchObject({ candidate: { branch: ["x"] } });
+});
