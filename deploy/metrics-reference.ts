@@ -58,6 +58,7 @@ export const IDLE: Readings = {
   lastRetryAt: 0,
   paused: [],
   limited: [],
+  openComparisons: [],
   feeding: undefined,
   isFeeding: false,
   bulkPause: undefined,

@@ -1,4 +1,5 @@
 /** One file of RECONCILE_DIR: runs its reconciliation, and moves it where its result says. */
+import { kindOfFile } from "../src/reconcile/kind-of-file.ts";
 import type { TakenFile } from "../src/reconcile/drop/taken-file.ts";
 import type { RunResult } from "../src/reconcile/unattended-run.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
@@ -71,8 +72,7 @@ async function requestFor(
       ...(asOf !== undefined && { asOf }),
       ...(idFrom !== undefined && { idFrom }),
       ...(object !== undefined && { object }),
-      // Exports that differ only in a date or a number are of one kind.
-      kind: name.replaceAll(/\d+/g, "#"),
+      kind: kindOfFile(name),
       isApplied,
       report: taken.report,
       ...(!isApplied && { plan: taken.plan, snapshotPath: await taken.placeIn("done") }),

@@ -3,10 +3,12 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
+import { digestOf } from "../state/digest.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { stopFor, terminationsIn, type Stop } from "./guards.ts";
+import { kindOfFile } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { planEntries, requestsFor } from "./plan-entries.ts";
 import { writePlan, type OpenPlan, type PlanHeader } from "./plan-file.ts";
@@ -27,6 +29,8 @@ export interface CompareOptions extends RecordOptions {
   readonly asOf?: number;
   /** What began it. */
   readonly source: ComparisonSource;
+  /** Exports of one kind follow each other; undefined: those that differ only in a number are of one. */
+  readonly kind?: string;
   /** Where to write the plan; undefined: into the session's folder. */
   readonly plan?: string;
   /** For so long a plan can be begun, hours. */
@@ -110,6 +114,7 @@ export async function compareSnapshot(
       snapshot,
       tookMs: performance.now() - startedAt,
       source: options.source,
+      kind: options.kind ?? kindOfFile(snapshot.path ?? ""),
     });
     const terminations =
       stop?.why === "terminations"
@@ -147,6 +152,7 @@ async function keep(
 interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
   readonly snapshot: OpenSnapshot;
+  readonly kind: string;
   /** By the clock of Redis, ms. */
   readonly at: number;
   readonly tookMs: number;
@@ -154,7 +160,7 @@ interface Ended
 
 /** For the list of the last comparisons. */
 async function note({ stores }: Session, ended: Ended): Promise<void> {
-  const { at, plan, snapshot, source, stop, summary, tookMs } = ended;
+  const { at, kind, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
   const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
   await stores.comparisons.note({
@@ -162,6 +168,7 @@ async function note({ stores }: Session, ended: Ended): Promise<void> {
     tookMs: Math.round(tookMs),
     source,
     ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm }),
+    kind: digestOf(kind).slice(0, 8),
     records,
     equal: counts.equal,
     drift: Object.fromEntries(differs.map((kind) => [kind, counts[kind]])),

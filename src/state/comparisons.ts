@@ -1,5 +1,6 @@
 /** The last comparisons of the CRM with the service, each with its plan: no names of files, no crmCodes. */
 import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
@@ -34,6 +35,8 @@ export interface NotedComparison {
   readonly source: ComparisonSource;
   /** The CRM, if it was listed by its API. */
   readonly crm?: string;
+  /** Names the kind of export, which cannot be read from it; absent: of an older release. */
+  readonly kind?: string;
   readonly records: number;
   readonly equal: number;
   /** What differed, before anything was repaired; a kind without any is left out. */
@@ -44,11 +47,13 @@ export interface NotedComparison {
 
 export class Comparisons {
   readonly #redis: Redis;
+  readonly #keys: Keys;
   readonly #key: string;
   readonly #write: ReturnType<typeof redisWrite>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
+    this.#keys = keys;
     this.#key = keys.comparisons;
     this.#write = redisWrite(redis);
   }
@@ -58,6 +63,14 @@ export class Comparisons {
     await this.#redis.zremrangebyrank(this.#key, 0, -MOST_COMPARISONS - 1);
     await this.#redis.zremrangebyscore(this.#key, "-inf", `(${comparison.at - KEPT_MS}`);
     await this.#redis.pexpire(this.#key, KEPT_MS);
+  }
+
+  /** Those whose plan was not begun: the newest of each kind of export, newest first. */
+  withOpenPlan(): Reading<NotedComparison[]> {
+    const file = new URL("./lua/open-plans.lua", import.meta.url);
+    return scriptReading(file, [this.#key], [this.#keys.plan("")], (texts: string[]) =>
+      texts.map((text) => JSON.parse(text) as NotedComparison),
+    );
   }
 
   /** Newest first. @param now ms */

@@ -95,7 +95,8 @@ export function stopFindings(readings: Readings): Finding[] {
 function slowdownFindings(readings: Readings): Finding[] {
   const { quota, warmUp, fallback, fetchFailures, limited, redis } = readings;
   const found: Finding[] = [];
-  const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
+  const warn = (runbook: string, says: string, about?: string) =>
+    found.push(finding("warning", runbook, says, about));
   if (mayBeClosed(redis)) {
     const percent = Math.round((100 * redis.usedBytes) / redis.limitBytes);
     const effect = isClosed(redis)
@@ -113,6 +114,7 @@ function slowdownFindings(readings: Readings): Finding[] {
     warn(
       "crmsyncrecordsnotfetched",
       `${crm} does not return ${records} of its records (${why}); each is requested again, with growing pauses.`,
+      crm,
     );
   }
   const waiting = readings.inboxJobs["delayed"] ?? 0;
@@ -205,7 +207,7 @@ function lostFindings({ changesLost, reconciliation }: Readings): Finding[] {
   return Object.entries(changesLost).flatMap(([webhook, at]) => {
     if (at <= comparedAt) return [];
     const says = `The CRM of the webhook ${webhook} has reported that it lost changes (${clockTime(at)}): it will not send them. Reconcile an export of it.`;
-    return [finding("critical", "crmsyncchangeslost", says)];
+    return [finding("critical", "crmsyncchangeslost", says, webhook)];
   });
 }
 

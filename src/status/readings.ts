@@ -19,6 +19,7 @@ import {
   type ReconcileRun,
   type RunSource,
 } from "../state/reconcile-runs.ts";
+import type { NotedComparison } from "../state/comparisons.ts";
 import type { FetchFailure } from "../state/thin-events.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
@@ -98,6 +99,8 @@ export interface Readings {
   readonly actWaitsSince: number | undefined;
   /** What the last reconciliation found. */
   readonly reconciliation: Reconciliation | undefined;
+  /** Comparisons whose plan was not begun, the newest of each kind of export. */
+  readonly openComparisons: readonly NotedComparison[];
   /** The plan that was begun last and is not finished, and whether a process carries one out now. */
   readonly feeding: FeedingPlan | undefined;
   readonly isFeeding: boolean;
@@ -198,6 +201,7 @@ function readAll(stores: Stores, redis: Redis) {
     resealed: stores.resealing.reading(),
     actWaitsSince: stores.auditActs.waitingSince(),
     reconciliation: stores.reconciliations.last(),
+    openComparisons: stores.comparisons.withOpenPlan(),
     feeding: stores.reconciliations.feeding(),
     isFeeding: stores.reconciliations.isFeeding(),
     bulkPause: stores.bulkPauses.reading(),

@@ -30,12 +30,19 @@ function scheduleFindings({ now, reconcileNextAt, reconcileRuns }: Readings): Fi
 /** Kinds that a plan repairs. */
 const REPAIRED = ["missing", "different", "terminated", "ended"] as const;
 
-function driftFindings({ isFeeding, reconciliation }: Readings): Finding[] {
+function driftFindings({ isFeeding, openComparisons, reconciliation }: Readings): Finding[] {
   if (reconciliation === undefined || isFeeding) return [];
-  const { at, drift } = reconciliation;
-  const differ = REPAIRED.reduce((sum, kind) => sum + drift[kind], 0);
-  if (differ === 0) return [];
-  const says = `${counted(differ, "relation differs", "relations differ")} from the CRM, as the comparison of ${clockTime(at)} found: carry its plan out, or compare again (crmsync reconcile).`;
+  // What another export has shown is not repaired by one that is equal.
+  const others = openComparisons.filter(({ at }) => at < reconciliation.at);
+  const found = [reconciliation, ...others].flatMap(({ at, drift }) => {
+    const differ = REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0);
+    const text = counted(differ, "relation differs", "relations differ");
+    return differ === 0
+      ? []
+      : [`${text} from the CRM, as the comparison of ${clockTime(at)} found`];
+  });
+  if (found.length === 0) return [];
+  const says = `${found.join("; ")}: carry its plan out, or compare again (crmsync reconcile).`;
   return [finding("warning", "crmsyncdrift", says)];
 }
 

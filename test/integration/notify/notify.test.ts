@@ -193,8 +193,8 @@ test("messages beyond a hundred are left out, and each is taken by one process a
 
 test("a message that its receiver refuses lets the others go first", async () => {
   const { keys, redis } = newRuntime();
-  const notifications = new Notifications<Message>(redis, keys, 1);
-  const messages = [1, 2].map(() => testMessage({ prefix: "p", at: Date.now() + 3_600_000 }));
+  const notifications = new Notifications<Message>(redis, keys, 10_000);
+  const messages = [1, 2].map(() => testMessage({ prefix: "p", at: Date.now() }));
   await notifications.change("", "1", messages);
   const refused = { why: "HTTP 400", waitMs: undefined, isRefused: true };
   const order: unknown[] = [];

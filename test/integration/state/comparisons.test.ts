@@ -1,5 +1,6 @@
 /** The list of the last comparisons: bounded, and gone after 180 days. */
 import { expect, test } from "vitest";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import type { NotedComparison } from "../../../src/state/comparisons.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
@@ -33,4 +34,37 @@ test("the last ten are kept, newest first, for 180 days", async () => {
   const left = await redis.pttl(keys.comparisons);
   expect(left).toBeGreaterThan(179 * DAY_MS);
   expect(left).toBeLessThanOrEqual(180 * DAY_MS);
+});
+
+test("an open plan is found behind comparisons of other exports, until its own kind is compared again", async () => {
+  const { comparisons, reconciliations, redis } = newRuntime();
+  const open = async () =>
+    (await readOne(redis, comparisons.withOpenPlan())).map(({ plan }) => plan?.id);
+  let at = NOW;
+  const compare = (kind: string, plan?: string, more: Partial<NotedComparison> = {}) => {
+    const { crm: _, ...file } = noted((at += 1));
+    return comparisons.note({
+      ...file,
+      kind,
+      source: "folder",
+      ...(plan !== undefined && { plan: { id: plan, entries: 1, requests: 1, host: "h" } }),
+      ...more,
+    });
+  };
+  await compare("contacts", "p1");
+  await compare("companies");
+  expect(await open()).toEqual(["p1"]);
+  await compare("companies", "p2");
+  expect(await open()).toEqual(["p2", "p1"]);
+  // Begun: whether it is finished is told elsewhere. Stopped: no newer word about its export.
+  const begun = { state: "running" as const, done: 0, entries: 1, requests: 1, repaired: {} };
+  await reconciliations.note({ id: "p2", ...begun });
+  await compare("contacts", undefined, { stop: "empty" });
+  expect(await open()).toEqual(["p1"]);
+  await compare("contacts");
+  expect(await open()).toEqual([]);
+  await compare("contacts", "p3");
+  // The CRM was listed as a whole.
+  await compare("list", "p4", { crm: "hubspot" });
+  expect(await open()).toEqual(["p4"]);
 });

@@ -32,6 +32,28 @@ it("counts what a plan repairs, and nothing else", () => {
   expect(findingsOf({ extra: 50, invalid: 7, unmappable: 1, duplicate: 1 })).toEqual([]);
 });
 
+it("names what another export has shown, after one that is equal", () => {
+  const at = Date.parse("2026-11-22T10:41:00Z");
+  const reconciliation = { at, tookMs: 1, records: 9, equal: 9, drift: NONE };
+  const noted = { tookMs: 1, records: 5, equal: 2, source: "folder" } as const;
+  const openComparisons = [
+    // The last one itself is told already, and what no plan repairs is not.
+    { ...noted, at, drift: { missing: 1 } },
+    { ...noted, at: at - 60_000, drift: { different: 2, ended: 1, extra: 5 } },
+    { ...noted, at: at - 120_000, drift: { invalid: 4 } },
+  ];
+  const found = reconcileFindings({
+    ...IDLE,
+    folder: undefined,
+    isFeeding: false,
+    openComparisons,
+    reconciliation,
+  });
+  expect(found.map(({ says }) => says)).toEqual([
+    "3 relations differ from the CRM, as the comparison of 2026-11-22T10:40:00Z found: carry its plan out, or compare again (crmsync reconcile).",
+  ]);
+});
+
 it("is silent while a plan is carried out", () => {
   expect(findingsOf({ missing: 2 }, true)).toEqual([]);
 });
