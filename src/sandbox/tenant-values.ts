@@ -65,6 +65,11 @@ function parseRule(field: TenantField, value: unknown): TenantFieldRule {
   if (!Array.isArray(values) || !values.every((item) => typeof item === "string")) {
     throw new AdministrationError(`${field}: values must be an array of strings`);
   }
+  if (values.length === 0) {
+    throw new AdministrationError(
+      `${field}: values must not be empty: the specification does not say whether an empty list allows any value or none`,
+    );
+  }
   if (typeof isRequired !== "boolean" || typeof multiSelect !== "boolean") {
     throw new AdministrationError(`${field}: isRequired and multiSelect must be booleans`);
   }

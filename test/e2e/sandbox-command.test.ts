@@ -116,10 +116,15 @@ test("a client's own value lists come from a file", async () => {
   await writeFile(values, JSON.stringify({ branch: ["vienna"], industrySector: ["x"] }));
   const config = await json(["values", "set", values, "--db", file.path]);
   expect(config).toMatchObject({ fields: { branch: { values: ["vienna"], multiSelect: true } } });
-  await writeFile(values, JSON.stringify({ maritalStatus: ["x"] }));
-  const invalid = await sandboxCommand(["values", "set", values, "--db", file.path]);
-  expect(invalid.code).toBe(1);
-  expect(invalid.stderr.join()).toContain("maritalStatus has no list of its own");
+  for (const [given, says] of [
+    [{ maritalStatus: ["x"] }, "maritalStatus has no list of its own"],
+    [{ branch: [] }, "branch: values must not be empty"],
+  ] as const) {
+    await writeFile(values, JSON.stringify(given));
+    const invalid = await sandboxCommand(["values", "set", values, "--db", file.path]);
+    expect(invalid.code).toBe(1);
+    expect(invalid.stderr.join()).toContain(says);
+  }
   expect(await json(["values", "show", "--db", file.path])).toEqual(config);
 });
 
