@@ -14,7 +14,7 @@ import {
   type NotifyState,
 } from "../src/notify/transitions.ts";
 import { Notifications } from "../src/state/notifications.ts";
-import { DRIFT_KINDS, type DriftKind } from "../src/sync/drift.ts";
+import { NO_DRIFT } from "../src/sync/drift.ts";
 import { takeReadings } from "../src/status/readings.ts";
 import { findingsOf } from "../src/status/status.ts";
 import { watchRedis } from "./notify-redis.ts";
@@ -24,11 +24,6 @@ import type { Runtime } from "./runtime.ts";
 /** How often one of the processes looks, and each sends: 5 s, in hour windows; never less than that, ms. */
 const EVERY_HOURS = 1 / 720;
 const LEAST_MS = 50;
-
-const NO_DRIFT = Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, 0])) as Record<
-  DriftKind,
-  number
->;
 
 /** Longest wait for the first connection to Redis, ms. */
 const CONNECT_MS = 2000;

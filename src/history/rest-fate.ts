@@ -16,7 +16,7 @@ export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord 
   return { ...rest, answer: `${answer}${inboxText(shared)}` };
 }
 
-/** An event that is not accepted yet tells its record to nobody but intake. */
+/** Only intake can tell which record an event in the inbox is about: any of them may be this one's. */
 function inboxText({ readings }: SharedFacts): string {
   const waiting = unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
   if (waiting === 0) return "";

@@ -42,7 +42,7 @@ export const businessRelationMapping: Mapping = {
   async close() {},
 };
 
-/** The service compares letter by letter, and a list may be written as no clean text is. */
+/** Replaces each value by the list's own spelling: a list may hold blanks or letters that cleaning changes. */
 function inSpellingOf(
   lists: TenantLists,
   candidate: Readonly<Record<string, unknown>>,

@@ -101,7 +101,7 @@ export async function compareSnapshot(
       ? await planFor(session, snapshot, options, outlook.requests, work)
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
-    // By its time, what is kept of the last one is found in the list of all.
+    // The same time in both places: notifications match the two by it.
     const at = session.stores.clock.now();
     if (stop === undefined || stop.why === "terminations") {
       await keep(session, summary, { at, tookMs: performance.now() - startedAt });

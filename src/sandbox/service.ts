@@ -77,7 +77,7 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
   });
 
   app.all(SERVICE_ROUTE, (request, reply) => {
-    // Somebody asks for the route itself.
+    // The address was this inner route, not one of the service's paths.
     if (request.admitted === null) {
       send(reply, error(404, "No such endpoint"));
       return reply;

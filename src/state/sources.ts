@@ -10,7 +10,7 @@ const EVERY_MS = 1000;
 /** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */
 const AHEAD_MS = 5000;
 
-/** A report of lost changes is told for so long, ms, unless a comparison has found them before. */
+/** Status shows a report of lost changes for this long, ms, or until the next comparison. */
 const LOST_TOLD_MS = 7 * 86_400_000;
 
 /** By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. */

@@ -13,3 +13,8 @@ export const DRIFT = {
 export type DriftKind = keyof typeof DRIFT;
 
 export const DRIFT_KINDS = Object.keys(DRIFT) as readonly DriftKind[];
+
+/** No difference of any kind. */
+export const NO_DRIFT = Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, 0])) as Readonly<
+  Record<DriftKind, number>
+>;

@@ -1,20 +1,14 @@
 import { expect, test } from "vitest";
 import { stopFor } from "../../../src/reconcile/guards.ts";
 import type { Summary } from "../../../src/reconcile/summary.ts";
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 const COUNTS = {
   equal: 1000,
   newer: 0,
   waiting: 0,
   ignored: 0,
-  missing: 0,
-  different: 0,
-  terminated: 0,
-  ended: 0,
-  extra: 0,
-  invalid: 0,
-  unmappable: 0,
-  duplicate: 0,
+  ...NO_DRIFT,
 };
 
 const SUMMARY: Summary = {

@@ -3,21 +3,11 @@ import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import type { Reconciliation } from "../../../src/state/reconciliations.ts";
 import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
-
-const NONE: Reconciliation["drift"] = {
-  missing: 0,
-  different: 0,
-  terminated: 0,
-  ended: 0,
-  extra: 0,
-  invalid: 0,
-  unmappable: 0,
-  duplicate: 0,
-};
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 function findingsOf(drift: Partial<Reconciliation["drift"]>, isFeeding = false) {
   const at = Date.parse("2026-11-22T10:41:00Z");
-  const reconciliation = { at, tookMs: 1, records: 9, equal: 1, drift: { ...NONE, ...drift } };
+  const reconciliation = { at, tookMs: 1, records: 9, equal: 1, drift: { ...NO_DRIFT, ...drift } };
   return reconcileFindings({ ...IDLE, isFeeding, folder: undefined, reconciliation });
 }
 
@@ -34,7 +24,7 @@ it("counts what a plan repairs, and nothing else", () => {
 
 it("names what another export has shown, after one that is equal", () => {
   const at = Date.parse("2026-11-22T10:41:00Z");
-  const reconciliation = { at, tookMs: 1, records: 9, equal: 9, drift: NONE };
+  const reconciliation = { at, tookMs: 1, records: 9, equal: 9, drift: NO_DRIFT };
   const noted = { tookMs: 1, records: 5, equal: 2, source: "folder" } as const;
   const openComparisons = [
     // The last one itself is told already, and what no plan repairs is not.

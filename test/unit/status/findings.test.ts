@@ -3,6 +3,7 @@ import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { runningAt } from "../../../src/state/heartbeats.ts";
 import { findingsIn } from "../../../src/status/findings.ts";
 import type { Readings } from "../../../src/status/readings.ts";
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 const NOW = Date.parse("2026-11-25T12:00:00Z");
 const MINUTE = 60_000;
@@ -72,14 +73,3 @@ it("changes that a CRM has lost are told until a comparison that began after it"
   ]);
   expect(said({ changesLost: lost, reconciliation: ranAt(4) })).toEqual([]);
 });
-
-const NO_DRIFT = {
-  missing: 0,
-  different: 0,
-  terminated: 0,
-  ended: 0,
-  extra: 0,
-  invalid: 0,
-  unmappable: 0,
-  duplicate: 0,
-};
