@@ -1,9 +1,9 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
-import { SingleBar } from "cli-progress";
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import type { Lane } from "../sync/lane.ts";
 import { printable } from "../ops/printable.ts";
+import { progressBar } from "./progress-bar.ts";
 import { linesOf, type TextFile } from "./text-lines.ts";
 
 /** How many invalid lines are reported one by one. */
@@ -31,7 +31,7 @@ export interface ReadOptions {
 
 /** Takes the event of each line; the lines without a valid one are reported on stderr. @returns their number. */
 export async function readEventLines(file: TextFile, options: ReadOptions): Promise<number> {
-  const bar = progressBar(file, options.doing);
+  const bar = showRead(file, options.doing);
   let invalid = 0;
   let number = 0;
   try {
@@ -73,13 +73,9 @@ function problemOf(
 }
 
 /** How much of the file is read, on a terminal. */
-function progressBar({ input, bytes }: TextFile, doing: string) {
+function showRead({ input, bytes }: TextFile, doing: string) {
   if (!process.stderr.isTTY || bytes === undefined) return { draw() {}, stop() {} };
-  const bar = new SingleBar({
-    format: `${doing} [{bar}] {percentage}% · {lines} lines · {eta_formatted} left`,
-    stream: process.stderr,
-    clearOnComplete: true,
-  });
+  const bar = progressBar(`${doing} [{bar}] {percentage}% · {lines} lines · {eta_formatted} left`);
   let read = 0;
   input.on("data", (chunk: Buffer) => void (read += chunk.length));
   bar.start(bytes, 0, { lines: 0 });

@@ -1,5 +1,5 @@
 /** Progress on a terminal; elsewhere only what keeps the work from going on. */
-import { SingleBar } from "cli-progress";
+import { progressBar } from "../progress-bar.ts";
 
 export interface Bar {
   update(value: number, total: number): void;
@@ -14,11 +14,9 @@ export function showBar(what: string, unit: string): Bar {
     const note = (text: string) => void (text && process.stderr.write(`${what}: ${text}\n`));
     return { update() {}, note, stop() {} };
   }
-  const bar = new SingleBar({
-    format: `${what} [{bar}] {percentage}% · {value} of {total} ${unit} · {eta_formatted} left{note}`,
-    stream: process.stderr,
-    clearOnComplete: true,
-  });
+  const bar = progressBar(
+    `${what} [{bar}] {percentage}% · {value} of {total} ${unit} · {eta_formatted} left{note}`,
+  );
   let isStarted = false;
   let note = "";
   const start = (total: number, value: number) => {
