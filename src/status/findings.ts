@@ -3,6 +3,7 @@
  * of docs/runbook.md, which the alerts name as well. The stops come from their own table (stops.ts).
  * Pure.
  */
+import { sumOf } from "../state/outcomes.ts";
 import {
   durabilityProblems,
   isClosed,
@@ -47,7 +48,10 @@ export const TOKEN_OLD_DAYS = 80;
 /** A change that waits longer than this although nothing is stopped is stuck, ms. */
 const STUCK_MS = 900_000;
 
-/** Bulk work takes hours: only so old a change is stuck, ms. */
+/**
+ * Bulk work takes hours, a large import takes days: only so old a change is stuck, while its lane
+ * sends nothing, ms.
+ */
 const STUCK_BULK_MS = 86_400_000;
 
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
@@ -168,9 +172,10 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
   return found;
 }
 
-function stuckFindings({ bulkPause, now, oldest }: Readings): Finding[] {
+function stuckFindings({ bulkPause, minutes, now, oldest }: Readings): Finding[] {
   const { live = now } = oldest;
-  const { bulk = now } = bulkPause === undefined ? oldest : {};
+  const isBulkSent = (sumOf(minutes)["sent bulk"] ?? 0) > 0;
+  const { bulk = now } = bulkPause === undefined && !isBulkSent ? oldest : {};
   const stuck = [
     ...(now - live > STUCK_MS ? [live] : []),
     ...(now - bulk > STUCK_BULK_MS ? [bulk] : []),

@@ -60,6 +60,15 @@ it("bulk work that takes hours is not stuck", () => {
   expect(waits(16, undefined)).toEqual(["crmsyncchangestuck"]);
 });
 
+it("a bulk import of days is not stuck while it sends, a live change beside it is", () => {
+  const minutes = [{ since: NOW - 50 * MINUTE, counts: { "sent bulk": 1 } }];
+  const old = NOW - 2000 * MINUTE;
+  expect(said({ minutes, oldest: { live: undefined, bulk: old } })).toEqual([]);
+  expect(said({ minutes, oldest: { live: old, bulk: old } }).map(([section]) => section)).toEqual([
+    "crmsyncchangestuck",
+  ]);
+});
+
 it("changes that a CRM has lost are told until a comparison that began after it", () => {
   const lost = { salesforce: NOW - 10 * MINUTE };
   const comparison = { records: 1, equal: 1, drift: NO_DRIFT };
