@@ -5,6 +5,7 @@
 import { Agent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
+import { Heartbeats } from "../src/state/heartbeats.ts";
 import { keysOf } from "../src/state/keys.ts";
 import { startDaemon, startSandbox } from "../test/support/crmsync.ts";
 import { ownRedis } from "../test/support/own-redis.ts";
@@ -57,8 +58,8 @@ export async function runIdle(): Promise<readonly Table[]> {
 async function rests(redis: Redis, prefix: string): Promise<void> {
   await waitFor(
     async () => {
-      const beats = Object.values(await redis.hgetall(keysOf(prefix).heartbeats));
-      return beats.length > 0 && beats.every((text) => text.includes('"nextMs"'));
+      const running = await new Heartbeats(redis, keysOf(prefix)).running();
+      return running.length > 0 && running.every(({ nextMs }) => nextMs !== undefined);
     },
     { deadlineMs: REST_DEADLINE_MS, what: "the daemon rests" },
   );

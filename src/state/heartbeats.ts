@@ -78,12 +78,13 @@ export class Heartbeats {
     this.#now = nowReading(keys);
   }
 
-  async beat(info: ProcessInfo): Promise<void> {
-    await this.#beat(this.#keys, [info.id, JSON.stringify(info), KEPT_MS]);
+  async beat({ startedAt, nextMs, pingMs, clockAheadMs, ...same }: ProcessInfo): Promise<void> {
+    const differs = JSON.stringify({ startedAt, nextMs, pingMs, clockAheadMs });
+    await this.#beat(this.#keys, [same.id, JSON.stringify(same), differs, KEPT_MS]);
   }
 
   async leave(id: string): Promise<void> {
-    await this.#redis.hdel(this.#key, id);
+    await this.#redis.hdel(this.#key, id, `${id}@`);
   }
 
   async running(): Promise<RunningProcess[]> {
@@ -94,7 +95,13 @@ export class Heartbeats {
   /** The last heartbeats of all processes that have not left, in no order. */
   all(): Reading<RunningProcess[]> {
     return reading(["hgetall", this.#key], (fields: Record<string, string>) =>
-      Object.values(fields).map((text) => JSON.parse(text) as RunningProcess),
+      Object.keys(fields)
+        .filter((field) => !field.endsWith("@"))
+        // An older release writes all of it into one field.
+        .map((id) => {
+          const [same = "{}", differs = "{}"] = [fields[id], fields[`${id}@`]];
+          return { ...JSON.parse(same), ...JSON.parse(differs) } as RunningProcess;
+        }),
     );
   }
 }

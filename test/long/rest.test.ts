@@ -1,5 +1,6 @@
 /** Real processes for which nothing happens: what they cost, and what they must notice all the same. */
 import { expect, it } from "vitest";
+import { Heartbeats } from "../../src/state/heartbeats.ts";
 import { keysOf } from "../../src/state/keys.ts";
 import { startDaemon, startSandbox } from "../support/crmsync.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
@@ -15,8 +16,8 @@ const REST_DEADLINE_MS = 180_000;
 async function rested({ client }: OwnRedis, processes: number): Promise<void> {
   await waitFor(
     async () => {
-      const beats = Object.values(await client.hgetall(keys.heartbeats));
-      return beats.length === processes && beats.every((text) => text.includes('"nextMs"'));
+      const running = await new Heartbeats(client, keys).running();
+      return running.length === processes && running.every(({ nextMs }) => nextMs !== undefined);
     },
     { deadlineMs: REST_DEADLINE_MS, what: "all processes rest" },
   );

@@ -1,0 +1,55 @@
+/** Heartbeats in a real Redis: what processes say of themselves, and what a beat costs. */
+import { expect, test } from "vitest";
+import { Heartbeats } from "../../../src/state/heartbeats.ts";
+import { keysOf } from "../../../src/state/keys.ts";
+import { ownRedis } from "../../support/own-redis.ts";
+
+const KEYS = keysOf("{beat}");
+const SETTINGS = { MAPPING: "x".repeat(1000) };
+
+test("what stays the same is written once, and again when it has changed", async () => {
+  await using own = await ownRedis({ appendonly: "yes", "auto-aof-rewrite-percentage": "0" });
+  const heartbeats = new Heartbeats(own.client, KEYS);
+  const writtenBy = async (settings: Record<string, string>, pingMs: number) => {
+    const sizeOf = async () =>
+      Number(/aof_current_size:(\d+)/.exec(await own.client.info("persistence"))?.[1]);
+    const before = await sizeOf();
+    const roles = ["sync"];
+    await heartbeats.beat({ id: "a:1", version: "1", roles, startedAt: 1, pingMs, settings });
+    return (await sizeOf()) - before;
+  };
+  expect(await writtenBy(SETTINGS, 0.1)).toBeGreaterThan(1000);
+  expect(await writtenBy(SETTINGS, 0.2)).toBeLessThan(300);
+  expect(await heartbeats.running()).toMatchObject([
+    { id: "a:1", pingMs: 0.2, settings: SETTINGS },
+  ]);
+
+  const changed = { MAPPING: "y".repeat(1000) };
+  expect(await writtenBy(changed, 0.3)).toBeGreaterThan(1000);
+  expect(await heartbeats.running()).toMatchObject([{ id: "a:1", settings: changed }]);
+  await heartbeats.leave("a:1");
+  expect(await own.client.exists(KEYS.heartbeats)).toBe(0);
+});
+
+test("a process that ended an hour ago is forgotten", async () => {
+  await using own = await ownRedis();
+  const heartbeats = new Heartbeats(own.client, KEYS);
+  const about = { version: "1", roles: ["sync"], startedAt: 1 };
+  await heartbeats.beat({ id: "old:1", ...about });
+  // The shared clock goes on by what Redis' own was set back.
+  await own.client.hset(KEYS.clock, "offset", 3_590_000);
+  await heartbeats.beat({ id: "new:1", ...about });
+  expect(await own.client.hlen(KEYS.heartbeats)).toBe(4);
+  await own.client.hset(KEYS.clock, "offset", 3_610_000);
+  await heartbeats.beat({ id: "new:1", ...about });
+  expect((await heartbeats.running()).map(({ id }) => id)).toEqual(["new:1"]);
+  expect((await own.client.hkeys(KEYS.heartbeats)).toSorted()).toEqual(["new:1", "new:1@"]);
+});
+
+test("a process of an older release, which writes one field, is seen", async () => {
+  await using own = await ownRedis();
+  const heartbeats = new Heartbeats(own.client, KEYS);
+  const older = { id: "old:1", version: "0", roles: ["sync"], startedAt: 1, seenAt: Date.now() };
+  await own.client.hset(KEYS.heartbeats, "old:1", JSON.stringify(older));
+  expect(await heartbeats.running()).toEqual([older]);
+});
