@@ -12,6 +12,7 @@ import {
   addressOf,
   isReadable,
   toFetchedRecord,
+  type FetchedRecord,
   type NotRead,
   type RecordApi,
 } from "./record-reader.ts";
@@ -37,8 +38,11 @@ const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
 /** Copies of one record for all records that a change is about, bytes. */
 const MAX_COPIED = 64 * 1024 * 1024;
 
-/** Errors about a record that was deleted, or that the app may not see. */
-const NO_RECORD: ReadonlySet<string> = new Set(["NOT_FOUND", "ENTITY_IS_DELETED"]);
+/** The record was deleted. */
+const DELETED = "ENTITY_IS_DELETED";
+
+/** No such record, or none that the app may see; or no such object, or no such version of the API. */
+const NOT_FOUND = "NOT_FOUND";
 
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
@@ -95,13 +99,16 @@ export const salesforce: CrmConnector = {
       const base = api.setting("SALESFORCE_URL");
       const url = addressOf(base, `${DATA}/sobjects`, object, recordId);
       const result = await api.get(url, access.headers);
+      if (result.kind === "not_found" && result.code === NOT_FOUND) {
+        return confirmMissing(api, object, access.headers);
+      }
       return toFetchedRecord(result, {
         recordId,
         id: "Id",
         // An id has 15 characters, or three more that protect the case of its letters.
         isSame: (answered, asked) => answered.slice(0, 15) === asked.slice(0, 15),
         modifiedAt: "SystemModstamp",
-        isAboutRecord: ({ code = "" }) => NO_RECORD.has(code),
+        isAboutRecord: ({ code }) => code === DELETED,
       });
     },
   },
@@ -137,6 +144,34 @@ async function accessTo(api: RecordApi): Promise<{ headers: Record<string, strin
     },
   );
   return typeof token === "string" ? { headers: { authorization: `Bearer ${token}` } } : token;
+}
+
+/**
+ * Salesforce gives the same answer for a record and for an object that it does not have: only where it
+ * has the object, the record is missing.
+ */
+async function confirmMissing(
+  api: RecordApi,
+  object: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<FetchedRecord> {
+  const url = addressOf(api.setting("SALESFORCE_URL"), `${DATA}/sobjects`, object);
+  const result = await api.get(url, headers);
+  switch (result.kind) {
+    case "found":
+      return isObject(result.body["objectDescribe"])
+        ? { kind: "missing" }
+        : { kind: "unavailable", reason: `an answer that does not describe ${object}` };
+    case "not_found":
+      return {
+        kind: "client_error",
+        reason: `HTTP 404 ${result.code ?? ""} also for ${object} itself: the app may not read ${object}, or the organisation has no ${object} or no API ${API_VERSION}`,
+      };
+    case "throttled":
+    case "client_error":
+    case "unavailable":
+      return result;
+  }
 }
 
 /** The fields of an object, as its description names them. */

@@ -208,6 +208,30 @@ test("HubSpot: its 404 about an unknown number has no category", async () => {
   expect(await opened.read()).toEqual({ kind: "missing" });
 });
 
+test("Salesforce: its NOT_FOUND means a missing record only where it has the object", async () => {
+  await using opened = await open(apiOf("salesforce"));
+  const { faults, reads } = opened.standIn;
+  const notFound = {
+    status: 404,
+    body: '[{"errorCode":"NOT_FOUND","message":"The requested resource does not exist"}]',
+  };
+  faults.push(notFound, { status: 200, body: '{"objectDescribe":{"name":"Contact"}}' });
+  expect(await opened.read()).toEqual({ kind: "missing" });
+  expect(reads.at(-1)?.url).toBe("/services/data/v62.0/sobjects/Contact");
+  // The app may not read contacts any more, or the organisation does not have this version.
+  faults.push(notFound, notFound);
+  expect(await opened.read()).toEqual({
+    kind: "client_error",
+    reason: expect.stringMatching(
+      /^HTTP 404 NOT_FOUND also for Contact itself: the app/,
+    ) as unknown,
+  });
+  faults.push(notFound, { status: 200, body: '{"status":"ok"}' });
+  expect(await opened.read()).toMatchObject({ kind: "unavailable" });
+  faults.push(notFound, { status: 503 });
+  expect(await opened.read()).toMatchObject({ kind: "unavailable", reason: "HTTP 503" });
+});
+
 test("EspoCRM: a record that its list has is not deleted, whatever answers 404", async () => {
   const crm = apiOf("espocrm");
   await using opened = await open(crm);
