@@ -34,6 +34,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
   const portsFor = (keeps: Keeps, fingerprintOf: FingerprintOf): AcceptPorts => ({
     fingerprintOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
+    objects: () => mapping.objects,
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
     askListsAgain: () => tenantLists.askAgain(clock.now()),

@@ -124,6 +124,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
   return {
     fingerprintOf: view.fingerprintOf,
     map: (event, subject) => mapRecord(view, event, subject),
+    objects: () => view.mapping.objects,
     fetch: async () => undefined,
     lists: () => view.lists,
     askListsAgain: async () => false,

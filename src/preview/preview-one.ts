@@ -72,7 +72,7 @@ export async function previewOne(
   const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
   const { crmCode } = mapped;
   const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
-  const crm = crmToFetchFrom(change);
+  const crm = crmToFetchFrom(change, mapping.objects);
   if (crm !== undefined) return { ...preview, result: "to fetch", why: crm };
   const plan = planChange(change, mapped, view.lists, view.fingerprintOf);
   switch (plan.kind) {

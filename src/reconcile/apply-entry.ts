@@ -53,6 +53,7 @@ export async function applyRecord(
     {
       fingerprintOf: view.fingerprintOf,
       map: (parsed, subject) => map(parsed, subject, view),
+      objects: () => view.mapping.objects,
       lists: () => view.lists,
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)

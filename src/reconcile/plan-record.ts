@@ -49,7 +49,7 @@ export async function planRecord(
   }
   const { event } = parsed;
   const change = { event, subject: event.subject };
-  if (crmToFetchFrom(change) !== undefined) {
+  if (crmToFetchFrom(change, view.mapping.objects) !== undefined) {
     const problems = [{ field: "data.record", rule: "is required", kind: "nothing" }];
     return { ...at, kind: "unmappable", crmCode: undefined, problems };
   }

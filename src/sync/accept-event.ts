@@ -34,6 +34,8 @@ export interface AcceptPorts {
   readonly fingerprintOf: FingerprintOf;
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
+  /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
+  objects(): readonly string[];
   /**
    * Requests the event's record from the CRM; it returns as an event of its own.
    * @returns why it cannot be fetched; undefined when it will be.
@@ -147,7 +149,7 @@ async function acceptRecord(
   const later = subject === event.subject ? arrival.later : undefined;
   const status = later?.status;
   const record: RecordToAccept = { event, subject, key, time, order, arrival, later, status };
-  const crm = crmToFetchFrom(record);
+  const crm = crmToFetchFrom(record, ports.objects());
   if (crm !== undefined) {
     const problem = await ports.fetch(event, crm, order);
     if (problem === undefined) note(record, { result: "fetching" }, ports);

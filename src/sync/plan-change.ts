@@ -2,7 +2,7 @@
  * What intake does with one record of an event: fetch it first, ignore it, reject it or stage it.
  * Pure; `crmsync preview` shows the same plan.
  */
-import type { CrmEvent } from "../event/crm-event.ts";
+import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import {
   variantOf,
   type BusinessRelation,
@@ -55,10 +55,20 @@ export type Plan =
       readonly whens?: string | undefined;
     };
 
-/** The CRM from which the record must be fetched first; undefined when the event needs no fetch. */
-export function crmToFetchFrom({ event, subject }: RecordChange): string | undefined {
-  const isOwnRecord = subject === event.subject;
-  return isOwnRecord && event.data?.record === undefined ? event.data?.fetch : undefined;
+/**
+ * The CRM from which the record must be fetched first; undefined when the event needs no fetch.
+ * @param objects that the mapping has rules for; empty when it does not know. Records of others are
+ *   ignored or rejected, whatever they contain.
+ */
+export function crmToFetchFrom(
+  { event, subject }: RecordChange,
+  objects: readonly string[],
+): string | undefined {
+  const { record, fetch } = event.data ?? {};
+  if (fetch === undefined || record !== undefined || subject !== event.subject) return undefined;
+  const object = splitSubject(subject).object.toLowerCase();
+  const hasRule = objects.some((one) => one.toLowerCase() === object);
+  return objects.length === 0 || hasRule ? fetch : undefined;
 }
 
 export function planChange(

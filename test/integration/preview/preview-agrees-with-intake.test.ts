@@ -77,6 +77,18 @@ const CASES: readonly Case[] = [
     expected: { result: "to fetch", why: "hubspot" },
   },
   {
+    what: "a change of an object that the mapping ignores, without its record",
+    mapping: "hubspot",
+    event: event("updated", "Conversation/1", { fetch: "hubspot" }),
+    expected: { result: "ignored" },
+  },
+  {
+    what: "a change of an object without a rule, without its record",
+    mapping: "hubspot",
+    event: event("updated", "invoice/1", { fetch: "hubspot" }),
+    expected: { result: "dead letter", crmCode: undefined },
+  },
+  {
     what: "a record without a required field",
     mapping: "generic",
     event: event("updated", "person/1", { record: { first_name: "Ada", last_name: "Muster" } }),
@@ -156,6 +168,7 @@ async function processEvent(
     const { crmCode, problems } = await firstDeadLetter(runtime);
     return { result: "dead letter", crmCode, problems };
   }
+  if (outcome === "ignored") return { result: "ignored" };
   if (outcome !== undefined) return { result: "passes", decision: "skip", why: String(outcome) };
   const [job] = await runtime.thinEvents.queue.getJobs();
   return { result: "to fetch", why: job?.data.crm };

@@ -85,6 +85,7 @@ export class Simulation {
       fetch: async () => undefined,
       fingerprintOf: this.fingerprintOf,
       map: (event, subject) => this.#map(event, subject),
+      objects: () => [],
       lists: () => DEFAULT_TENANT_LISTS,
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state) => this.#stage(state),

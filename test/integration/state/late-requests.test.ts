@@ -218,6 +218,7 @@ it("the dead letter of a merged record outlives the staging of the event's own r
       subject === "contact/2"
         ? { kind: "unmappable", problems: [{ field: "crmCode", rule: "is missing", kind: "" }] }
         : { kind: "mapped", crmCode: CODE, candidate: undefined, warnings: [] },
+    objects: () => [],
     lists: () => new Map(),
     fetch: async () => undefined,
     askListsAgain: async () => false,

@@ -142,6 +142,9 @@ describe("crmToFetchFrom", () => {
       undefined,
     ],
   ])("%s", (_title, change, crm) => {
-    expect(crmToFetchFrom(change)).toBe(crm);
+    expect(crmToFetchFrom(change, [])).toBe(crm);
+    expect(crmToFetchFrom(change, ["company", "Contact"])).toBe(crm);
+    // What the mapping has no rule for is not worth a request to the CRM.
+    expect(crmToFetchFrom(change, ["company"])).toBeUndefined();
   });
 });
