@@ -12,8 +12,15 @@ import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webh
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
 const TOLERANCE_MS = 300_000;
 
-/** Objects of the generic subscriptions (`object.*`), by their type id. */
-const OBJECTS: Readonly<Record<string, string>> = { "0-1": "contact", "0-2": "company" };
+/** Objects of the generic subscriptions (`object.*`), by their type id. They are called as in the others. */
+const OBJECTS: ReadonlyMap<string, string> = new Map([
+  ["0-1", "contact"],
+  ["0-2", "company"],
+  ["0-3", "deal"],
+  ["0-5", "ticket"],
+  ["0-7", "product"],
+  ["0-8", "line_item"],
+]);
 
 /** HubSpot decodes these escapes of the URL before it signs. */
 const UNESCAPED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
@@ -126,7 +133,7 @@ function eventsOf(change: unknown): WebhookEvent[] {
   const [prefix = "", what = ""] = subscription.split(".");
   // A change of an association names both of its ends: the record is where it begins.
   const typeId = textOf(change["objectTypeId"]) || textOf(change["fromObjectTypeId"]);
-  const object = prefix === "object" ? (OBJECTS[typeId] ?? typeId) : prefix;
+  const object = prefix === "object" ? (OBJECTS.get(typeId) ?? typeId) : prefix;
   if (object === "") throw new WebhookBodyError("objectTypeId is missing");
   const recordId = required(change["objectId"] ?? change["fromObjectId"], "objectId");
   const event = (type: WebhookEvent["type"], id: string): WebhookEvent => ({

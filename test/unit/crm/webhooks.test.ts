@@ -152,6 +152,16 @@ describe("HubSpot", () => {
     ]);
   });
 
+  test("a generic subscription names the same objects as the others", () => {
+    const objectOf = (objectTypeId: string) => {
+      const change = { subscriptionType: "object.creation", objectTypeId, objectId: 1 };
+      return eventsOf(hubspot, JSON.stringify([change]))[0]?.split(/[ /]/)[1];
+    };
+    const ids = ["0-1", "0-2", "0-3", "0-5", "0-7", "0-8", "2-3344"];
+    const objects = ["contact", "company", "deal", "ticket", "product", "line_item", "2-3344"];
+    expect(ids.map(objectOf)).toEqual(objects);
+  });
+
   test("a text that was cut in the middle of a character keeps its other characters", () => {
     const body =
       '{"meta":{"action":"create","entity":"person","entity_id":1,"id":"m"},"data":{"id":1,"name":"Zo\\ud83d"}}';
