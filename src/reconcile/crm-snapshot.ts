@@ -221,15 +221,16 @@ function objectsOf({ mapping }: ListingSession, crm: string, object: string | un
   return objects;
 }
 
-/** Another listing of the same things continues this one. Contains no secret. */
+/**
+ * Another listing of the same things continues this one. The secrets are among them, as a hash: where
+ * all customers of a CRM share its address, they alone tell whose records it lists.
+ */
 function identityOf(
   { config, mapping, stores }: ListingSession,
   { needs }: RecordLister,
   objects: readonly string[],
 ): string {
-  const settings = needs
-    .filter((name) => !(name in config.secrets))
-    .map((name) => [name, settingOf(config, name)?.()]);
+  const settings = needs.map((name) => [name, settingOf(config, name)?.()]);
   const fields = [...mapping.reads].toSorted();
   const parts = [config.QUEUE_PREFIX, settings, objects, fields, stores.sealing.keyId];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);

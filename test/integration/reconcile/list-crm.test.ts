@@ -256,6 +256,32 @@ test("a list that is interrupted continues at the page that was due, unless it i
   anew.close();
 });
 
+test("a list of one account is not continued with the credentials of another", async () => {
+  const one = population("hubspot");
+  let token = "pat-1";
+  await using opened = await open({
+    ...one.crm,
+    header: ["authorization", () => `Bearer ${token}`],
+  });
+  const { session, standIn } = opened;
+  populate(standIn.list.records, one, [6, 1]);
+  standIn.list.pageSize = 2;
+  const stop = new AbortController();
+  const ofWrongAccount = listCrm(session, "hubspot", {
+    signal: stop.signal,
+    onProgress: ({ objects }) => objects["contact"] === 4 && stop.abort(),
+  });
+  await expect(ofWrongAccount).rejects.toThrow(/abort/i);
+
+  token = "pat-2";
+  const env = { ...one.crm.settings(standIn.url), HUBSPOT_TOKEN: token, RETRY_BASE_MS: "1" };
+  const own = { id: "77", properties: { firstname: "Own" } };
+  standIn.list.records.set("contacts", [own]);
+  const snapshot = await listCrm({ ...session, config: readConfig(env) }, "hubspot");
+  expect(await subjectsOf(snapshot)).toEqual(["contact/77", expect.stringMatching(/^company/)]);
+  snapshot.close();
+});
+
 test("a cursor that the CRM does not know any more begins the list again, once", async () => {
   const one = population("hubspot");
   await using opened = await open(one.crm);
