@@ -78,10 +78,15 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
       method: "GET",
       headers: { ...ACCEPTED, ...headers },
     });
-    const result = classify(response);
-    // The token may have been revoked: get a new one next time.
-    if (result.kind === "client_error") tokens.clear();
-    return result;
+    if ("status" in response && response.status === 401) forgetTokenIn(headers);
+    return classify(response);
+  }
+
+  /** It may have been revoked: a new one is requested next time. */
+  function forgetTokenIn({ authorization }: Readonly<Record<string, string>>): void {
+    for (const [key, { token }] of tokens) {
+      if (authorization === `Bearer ${token}`) tokens.delete(key);
+    }
   }
 
   async function token(

@@ -1,5 +1,5 @@
 /** How each CRM's responses are classified, against a stand-in of its API. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createCrmApi } from "../../../src/crm/api-client.ts";
 import { CONNECTORS } from "../../../src/crm/connectors.ts";
 import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
@@ -86,6 +86,16 @@ describe.for(CRM_APIS)("$name", (crm) => {
     expect(await opened.read()).toMatchObject({ kind: "client_error" });
     expect(await opened.read()).toMatchObject({ kind: "found" });
     expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 2);
+  });
+
+  test("a refusal that is not about the token keeps it", async () => {
+    await using opened = await open(crm);
+    for (const status of [400, 403, 405]) {
+      opened.standIn.faults.push({ status });
+      expect(await opened.read()).toMatchObject({ kind: "client_error" });
+    }
+    expect(await opened.read()).toMatchObject({ kind: "found" });
+    expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 1);
   });
 
   test("a deleted record is missing", async () => {
@@ -242,6 +252,30 @@ test("EspoCRM: a record that its list has is not deleted, whatever answers 404",
   opened.standIn.list.records.set(crm.object, [{ ...record, id: "0" }]);
   opened.standIn.faults.push({ status: 404, body: "" });
   expect(await opened.read()).toEqual({ kind: "missing" });
+});
+
+test("a 401 of one CRM keeps the tokens of the others", async () => {
+  const [salesforce, hubspot] = [apiOf("salesforce"), apiOf("hubspot")];
+  await using standIn = await standInFor(salesforce);
+  await using other = await standInFor(hubspot);
+  const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
+  onTestFinished(() => api.close());
+  const read = (crm: CrmApiCase, settings: Readonly<Record<string, string>>) =>
+    CONNECTORS.find(({ name }) => name === crm.name)?.reader?.fetchRecord(
+      { ...api, setting: (name) => settings[name] ?? "" },
+      crm.object,
+      crm.recordId,
+      new Set(["lastname"]),
+    );
+  const ofSalesforce = { ...salesforce.settings(standIn.url), ...salesforce.secrets };
+  const ofHubspot = { ...hubspot.settings(other.url), HUBSPOT_TOKEN: "wrong" };
+  for (let n = 0; n < 2; n += 1) {
+    expect(await read(salesforce, ofSalesforce)).toMatchObject({ kind: "found" });
+    expect(await read(hubspot, ofHubspot)).toMatchObject({
+      reason: expect.stringMatching(/^HTTP 401/) as unknown,
+    });
+  }
+  expect(standIn.tokens).toBe(1);
 });
 
 function apiOf(name: CrmApiCase["name"]): CrmApiCase {
