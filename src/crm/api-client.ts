@@ -107,8 +107,10 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     });
     const result = classify(response);
     if (result.kind === "not_found") {
-      return { kind: "client_error", reason: `HTTP ${result.status} from the token endpoint` };
+      const reason = `HTTP ${result.status} from the token endpoint`;
+      return { kind: "client_error", reason, isDenied: true };
     }
+    if (result.kind === "client_error") return { ...result, isDenied: true };
     if (result.kind !== "found") return result;
     const { access_token: issued, expires_in: life } = result.body;
     if (typeof issued !== "string") return { kind: "client_error", reason: "no access_token" };
@@ -176,7 +178,9 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
   const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;
-  return { kind: status >= 400 && status < 500 ? "client_error" : "unavailable", reason };
+  if (status < 400 || status >= 500) return { kind: "unavailable", reason };
+  const isDenied = status === 401 || status === 403;
+  return { kind: "client_error", reason, ...(isDenied && { isDenied }) };
 }
 
 /**

@@ -52,7 +52,12 @@ export type FetchedRecord =
 
 export type NotRead =
   | { readonly kind: "throttled"; readonly retryAfterMs: number }
-  | { readonly kind: "client_error" | "unavailable"; readonly reason: string };
+  | {
+      readonly kind: "client_error" | "unavailable";
+      readonly reason: string;
+      /** The credentials are refused, or lack a right: nothing is wrong with the request itself. */
+      readonly isDenied?: true;
+    };
 
 export interface AnswerRules {
   /** The id that was asked for. */

@@ -56,10 +56,12 @@ async function listPages(list: ObjectToList, from: ObjectProgress): Promise<Obje
       list.onPage();
       continue;
     }
-    // The CRM may not know the cursor any more: the list begins again, once.
+    // The CRM may not know the cursor any more: the list begins again, at once only the first time.
     const isRefused = page.kind === "client_error" || page.kind === "not_found";
-    if (!isRefused || cursor === undefined || restarts > 0) throw failure(list, page);
+    const isDenied = "isDenied" in page;
+    if (!isRefused || isDenied || cursor === undefined) throw failure(list, page);
     file.restart(object);
+    if (restarts > 0) throw failure(list, page);
     progress = file.progress(object);
   }
   return progress;
@@ -130,9 +132,13 @@ async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
 }
 
 function failure({ crm, file, object }: ObjectToList, answer: NotListed): TryLater {
-  const { records } = file.progress(object);
+  const { cursor, records } = file.progress(object);
+  const next =
+    cursor === undefined
+      ? `lists ${object} from the beginning`
+      : `continues after the ${records} records of ${object} that were listed`;
   return new TryLater(
-    `${crm} cannot be listed: ${object}: ${whyOf(answer)}. Nothing was sent. The same command continues after the ${records} records of ${object} that were listed`,
+    `${crm} cannot be listed: ${object}: ${whyOf(answer)}. Nothing was sent. The same command ${next}`,
   );
 }
 

@@ -299,7 +299,40 @@ test("a cursor that the CRM does not know any more begins the list again, once",
   const twice = listCrm(session, "hubspot", {
     onProgress: ({ objects }) => objects["contact"] === 2 && refuse(),
   });
-  await expect(twice).rejects.toThrow("HTTP 400");
+  await expect(twice).rejects.toThrow(/HTTP 400.* lists contact from the beginning$/);
+  standIn.reads.length = 0;
+  const later = await listCrm(session, "hubspot");
+  expect(standIn.reads[0]?.url).not.toContain("after=");
+  later.close();
+});
+
+test.for([
+  ["hubspot", "faults"],
+  ["salesforce", "faults"],
+  ["salesforce", "tokenFaults"],
+] as const)("%s: credentials that are refused in between keep the place (%s)", async (given) => {
+  const [name, faults] = given;
+  const one = population(name);
+  await using opened = await open(one.crm);
+  const { session, standIn } = opened;
+  populate(standIn.list.records, one, [6, 1]);
+  standIn.list.pageSize = 2;
+  const denied = listCrm(session, name, {
+    onProgress({ objects }) {
+      if (objects[one.object] !== 4) return;
+      // A token that is refused is replaced: by none.
+      if (faults === "tokenFaults") standIn.faults.push({ status: 401 });
+      standIn[faults].push({ status: 401 }, { status: 401 });
+    },
+  });
+  await expect(denied).rejects.toThrow(/HTTP 401.* continues after the 4 records/);
+  standIn.faults.length = 0;
+  standIn.tokenFaults.length = 0;
+  const continued = await listCrm(session, name);
+  expect(continued.listing?.objects[one.object]).toBe(6);
+  const again = standIn.reads.filter(({ url = "" }) => !/after=|query\/01g|describe/.test(url));
+  expect(again.length).toBe(2);
+  continued.close();
 });
 
 test("a record that comes twice counts once, as it was last", async () => {
