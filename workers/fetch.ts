@@ -42,7 +42,7 @@ const NOT_SHOWN_YET_MS = 60_000;
 /** A record that is older than its event by more than this comes from such a copy, ms. */
 const OLDER_MS = 5000;
 
-/** So often it is fetched again: some changes do not touch the record's time. */
+/** So often it is fetched again for one event: some changes do not touch the record's time. */
 const OLDER_TRIES = 3;
 
 const MAX_STALLED = 5;
@@ -184,7 +184,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
   metrics.fetches.inc({ crm, outcome: fetched.kind });
   switch (fetched.kind) {
     case "found":
-      if (isOlder(event, taken, crm, fetched) && job.attemptsMade < OLDER_TRIES) {
+      if (isOlder(event, taken, crm, fetched) && (await countOlder(job, taken)) <= OLDER_TRIES) {
         throw new TryLater("the record is older than its event");
       }
       await inbox.push([wholeEvent(event, taken, fetched)]);
@@ -232,6 +232,14 @@ function isOlder(
   // What is restored is as it was.
   if (type === "crm.record.restored") return false;
   return Date.parse(timeOf(taken)) - Date.parse(modifiedAt) > OLDER_MS;
+}
+
+/** @returns how often that was so for this event: tries that failed otherwise do not count. */
+async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Promise<number> {
+  const { older } = job.data;
+  const times = older?.order === order ? older.times + 1 : 1;
+  await job.updateData({ ...job.data, older: { order, times } });
+  return times;
 }
 
 async function readRecord(

@@ -19,6 +19,8 @@ export interface ThinPointer {
   readonly subject: string;
   /** Fetched to see whether the record is really deleted: a fetch apart from those of its changes. */
   readonly deletion?: true;
+  /** How often the record was older than the event of this order. The worker sets it. */
+  readonly older?: { readonly order: string; readonly times: number };
 }
 
 export interface TakenThinEvent {

@@ -120,6 +120,22 @@ test("a record that is older than its event is asked for again", async () => {
   expect(await onePushed(runtime)).toMatchObject({ data: { record: { updatedAt: newer } } });
 });
 
+test("an older record is asked for again also after tries that failed for another reason", async () => {
+  const newer = "2026-01-02T03:05:00.000Z";
+  const busy = json({}, 503);
+  const answers = [busy, busy, busy, recordOf("7"), recordOf("7", newer)];
+  const { runtime } = await hubspot(...answers);
+  await put(runtime, { time: newer });
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { updatedAt: newer } } });
+});
+
+test("a record whose time its change does not touch is asked for three times more", async () => {
+  const { runtime, requests } = await hubspot(recordOf("7"));
+  await put(runtime, { time: "2026-01-02T03:05:00.000Z" });
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { updatedAt: OLD } } });
+  expect(requests()).toBe(4);
+});
+
 test("a merge that fetches does not end the merged records once more", async () => {
   const { runtime } = await hubspot(recordOf("7"));
   await put(runtime, { type: "crm.record.merged", data: { merged: ["contact/8"] } });
