@@ -1,4 +1,5 @@
 /** What accepting an event needs of a daemon (src/sync/accept-event.ts). */
+import { withOwnIds } from "../src/crm/own-ids.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
@@ -35,6 +36,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     fingerprintOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
+    withOwnIds,
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
     lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
     askListsAgain: () => tenantLists.askAgain(clock.now()),

@@ -72,6 +72,7 @@ export const dynamics: CrmConnector = {
 
   reader: {
     needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+    ownId: (id) => id.toLowerCase(),
     async fetchRecord(api, object, given) {
       const recordId = given.toLowerCase();
       // The id stands unquoted in the address, so accept nothing but a GUID.

@@ -6,6 +6,8 @@ export interface RecordReader {
   readonly needs: readonly string[];
   /** The times of this CRM's own events and of its records are of one clock, and finer than a second. */
   readonly hasOneClock?: true;
+  /** The id as the CRM writes it, where it accepts other spellings: they would be other crmCodes. */
+  ownId?(recordId: string): string;
   /** @param fields names that the mapping reads, for APIs that send only the fields named. */
   fetchRecord(
     api: RecordApi,

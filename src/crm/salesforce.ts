@@ -4,6 +4,7 @@
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
+import { isRecordId, wholeId } from "./salesforce-id.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
@@ -31,9 +32,6 @@ const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
   DELETE: "crm.record.deleted",
   UNDELETE: "crm.record.restored",
 };
-
-/** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
-const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
 
 /** Copies of one record for all records that a change is about, bytes. */
 const MAX_COPIED = 64 * 1024 * 1024;
@@ -93,6 +91,7 @@ export const salesforce: CrmConnector = {
 
   reader: {
     needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
+    ownId: wholeId,
     async fetchRecord(api, object, recordId) {
       const access = await accessTo(api);
       if (!("headers" in access)) return access;
@@ -105,8 +104,7 @@ export const salesforce: CrmConnector = {
       return toFetchedRecord(result, {
         recordId,
         id: "Id",
-        // An id has 15 characters, or three more that protect the case of its letters.
-        isSame: (answered, asked) => answered.slice(0, 15) === asked.slice(0, 15),
+        isSame: (answered, asked) => wholeId(answered) === wholeId(asked),
         modifiedAt: "SystemModstamp",
         isAboutRecord: ({ code }) => code === DELETED,
       });
@@ -213,7 +211,7 @@ function eventsOfChange(payload: Json, canFetch: boolean): Translated {
   const type = TYPES[change.replace(/^GAP_/, "")];
   if (type === undefined) throw new WebhookBodyError("changeType is not known");
   const recordIds = listOf(header["recordIds"] ?? [], "recordIds").map(textOf);
-  const known = recordIds.filter((id) => RECORD_ID.test(id));
+  const known = recordIds.filter(isRecordId).map(wholeId);
   const data = dataOf(payload, change, known.length, canFetch);
   const transaction = `${required(header["transactionKey"], "transactionKey")}-${textOf(header["sequenceNumber"])}`;
   const time = timeOf(header["commitTimestamp"]);

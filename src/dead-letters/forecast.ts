@@ -125,6 +125,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     fingerprintOf: view.fingerprintOf,
     map: (event, subject) => mapRecord(view, event, subject),
     objects: () => view.mapping.objects,
+    withOwnIds: (event) => event,
     fetch: async () => undefined,
     lists: () => view.lists,
     askListsAgain: async () => false,

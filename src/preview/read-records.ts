@@ -1,5 +1,6 @@
 /** Reads a file to preview: records, events or webhook bodies, one or many. */
 import { readFileSync } from "node:fs";
+import { withOwnIds } from "../crm/own-ids.ts";
 import { parseEvent, splitSubject } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
@@ -76,7 +77,7 @@ export function inputOfEvent(place: string, value: unknown): PreviewInput {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
     throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);
   }
-  const { type, source, subject, data } = parsed.event;
+  const { type, source, subject, data } = withOwnIds(parsed.event);
   const { object, recordId } = splitSubject(subject);
   const context = { type, source, subject, object, recordId };
   return { place, context, record: data?.record, fetch: data?.fetch, hasId: true };

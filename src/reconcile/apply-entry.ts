@@ -64,6 +64,7 @@ export async function applyRecord(
         return staged.result;
       },
       // What is not in the plan does not happen: no fetch, no dead letter, no request for lists.
+      withOwnIds: (parsed) => parsed,
       fetch: async () => undefined,
       askListsAgain: async () => false,
       isSeen: async () => false,

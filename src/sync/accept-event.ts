@@ -36,6 +36,8 @@ export interface AcceptPorts {
   map(event: CrmEvent, subject: string): Promise<Mapped>;
   /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
   objects(): readonly string[];
+  /** An event whose record is to be fetched, with its ids as the CRM writes them. */
+  withOwnIds(event: CrmEvent): CrmEvent;
   /**
    * Requests the event's record from the CRM; it returns as an event of its own.
    * @returns why it cannot be fetched; undefined when it will be.
@@ -107,7 +109,7 @@ export async function acceptEvent(
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };
   }
-  const { event } = parsed;
+  const event = ports.withOwnIds(parsed.event);
   const key = eventKey(event);
   // Staging recognises a duplicate by itself; merges and fetches do more than that, so they ask first.
   const { merged, fetch } = event.data ?? {};

@@ -89,6 +89,12 @@ const CASES: readonly Case[] = [
     expected: { result: "dead letter", crmCode: undefined },
   },
   {
+    what: "a thin event with another spelling of the id",
+    mapping: "salesforce",
+    event: event("updated", "Contact/003Qk00000AbC12", { fetch: "salesforce" }),
+    expected: { result: "to fetch", crmCode: "salesforce-003Qk00000AbC12IAF" },
+  },
+  {
     what: "a record without a required field",
     mapping: "generic",
     event: event("updated", "person/1", { record: { first_name: "Ada", last_name: "Muster" } }),
@@ -115,13 +121,21 @@ const CASES: readonly Case[] = [
   },
 ];
 
+/** To the CRMs that are named in events; nothing is read from them. */
+const ACCESS = {
+  HUBSPOT_TOKEN: "any",
+  SALESFORCE_URL: "https://crm.example",
+  SALESFORCE_CLIENT_ID: "any",
+  SALESFORCE_CLIENT_SECRET: "any",
+};
+
 type Outcome = Note["crmsync.outcome"];
 
 /** A runtime whose ledger is warm, and the outcomes that it reports. */
 async function createTestRuntime({ mapping, row, expected }: Case) {
   const outcomes: Outcome[] = [];
   const runtime = createRuntime({
-    config: readConfig({ QUEUE_PREFIX: uniquePrefix(), HUBSPOT_TOKEN: "any" }),
+    config: readConfig({ QUEUE_PREFIX: uniquePrefix(), ...ACCESS }),
     redisUrl: inject("redisUrl"),
     version: "test",
     log: createLog("silent"),

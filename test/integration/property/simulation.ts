@@ -82,6 +82,7 @@ export class Simulation {
     this.deadLetters = new DeadLetters(redis, this.keys, sealing);
     this.#ledger = new Ledger(redis, this.keys);
     this.#intake = {
+      withOwnIds: (event) => event,
       fetch: async () => undefined,
       fingerprintOf: this.fingerprintOf,
       map: (event, subject) => this.#map(event, subject),

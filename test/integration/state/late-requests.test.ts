@@ -220,6 +220,7 @@ it("the dead letter of a merged record outlives the staging of the event's own r
         : { kind: "mapped", crmCode: CODE, candidate: undefined, warnings: [] },
     objects: () => [],
     lists: () => new Map(),
+    withOwnIds: <Event>(event: Event) => event,
     fetch: async () => undefined,
     askListsAgain: async () => false,
     isSeen: async (key: string) => (await staged.seen([key])).has(key),

@@ -1,0 +1,27 @@
+/** The ids of an event whose record is to be fetched, as the CRM itself writes them. */
+import { CONNECTORS } from "./connectors.ts";
+
+interface ThinEvent {
+  readonly subject: string;
+  readonly data?:
+    | {
+        readonly record?: unknown;
+        readonly fetch?: string | undefined;
+        readonly merged?: readonly string[] | undefined;
+      }
+    | undefined;
+}
+
+/** Another spelling would be another crmCode, and so a second relation. */
+export function withOwnIds<Event extends ThinEvent>(event: Event): Event {
+  const { fetch: crm, merged, record } = event.data ?? {};
+  const reader = CONNECTORS.find(({ name }) => name === crm)?.reader;
+  if (reader?.ownId === undefined || record !== undefined) return event;
+  const own = (subject: string) => {
+    const idAt = subject.indexOf("/") + 1;
+    const id = subject.slice(idAt);
+    return subject.slice(0, idAt) + (reader.ownId?.(id) ?? id);
+  };
+  const data = { ...event.data, ...(merged !== undefined && { merged: merged.map(own) }) };
+  return { ...event, subject: own(event.subject), data };
+}
