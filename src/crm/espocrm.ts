@@ -71,10 +71,13 @@ export const espocrm: CrmConnector = {
       if (first.kind !== "page") return first;
       const [listed] = first.records;
       const whole = listed && (await readRecord(api, object, listed.id));
-      if (whole !== undefined && whole.kind !== "found" && whole.kind !== "missing") return whole;
+      if (whole?.kind === "missing") {
+        return { kind: "unavailable", reason: "a record was deleted while it was listed" };
+      }
+      if (whole !== undefined && whole.kind !== "found") return whole;
       // Lists leave out fields of several values, such as emailAddressData.
       const isPart =
-        whole?.kind === "found" &&
+        whole !== undefined &&
         [...fields].some((name) => name in whole.record && !(name in (listed?.record ?? {})));
       return {
         kind: "listing",

@@ -380,6 +380,22 @@ test("EspoCRM: a mapping that reads what lists leave out gets whole records", as
   snapshot.close();
 });
 
+test("EspoCRM: the record by which lists are judged may be deleted meanwhile", async () => {
+  const one = population("espocrm");
+  await using opened = await open(one.crm);
+  const { session, standIn } = opened;
+  populate(standIn.list.records, one, [3, 0]);
+  const mapping = { ...session.mapping, name: "own", objects: ["Contact"] };
+  const reads = new Set([...session.mapping.reads, "phoneNumberData"]);
+  const none = JSON.stringify({ list: [], total: 0 });
+  const page = JSON.stringify({ list: [{ ...one.listed(0), id: "deleted" }], total: 4 });
+  standIn.faults.push({ status: 200, body: page }, { status: 404 }, { status: 200, body: none });
+  const snapshot = await listCrm({ ...session, mapping: { ...mapping, reads } }, "espocrm");
+  const items = await itemsOf(snapshot);
+  expect(items.map(({ data }) => data.record)).toEqual([one.sent(0), one.sent(1), one.sent(2)]);
+  snapshot.close();
+});
+
 test("with a STATE_KEY the file has no personal data, and only its owner reads it", async () => {
   const one = population("hubspot");
   await using opened = await open(one.crm, [Buffer.alloc(32, 7)]);
