@@ -21,7 +21,8 @@ export interface Notification {
 }
 
 export const isSoap = ({ headers, body }: WebhookRequest): boolean =>
-  /xml/i.test(headers["content-type"] ?? "") || body.subarray(0, 100).includes("<");
+  /xml/i.test(headers["content-type"] ?? "") ||
+  /^\ufeff?\s*</.test(body.subarray(0, 100).toString("utf8"));
 
 const load = createRequire(import.meta.url);
 

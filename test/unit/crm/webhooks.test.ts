@@ -275,6 +275,14 @@ describe("Salesforce", () => {
     expect(salesforce.acknowledgement?.body).toContain("<Ack>true</Ack>");
   });
 
+  test("a change event is not XML because a text in it begins with <", () => {
+    const event = parseExactly(fixtureText("salesforce/04-contact-delete.json")) as {
+      data: { payload: object };
+    };
+    const body = JSON.stringify({ Description: "<p>VIP</p>", ...event.data.payload });
+    expect(eventsOf(salesforce, body)).toHaveLength(1);
+  });
+
   test.for([
     ["a text with an entity declaration", `<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>`],
     ["not well-formed", "<a><b></a>"],
