@@ -32,11 +32,20 @@ function wellFormed(value: unknown): unknown {
 export const textOf = (value: unknown): string =>
   typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
 
-/** Milliseconds since 1970, or an ISO text, as RFC 3339; undefined when it is no time. */
+/** Smaller numbers are seconds since 1970, others milliseconds. */
+const MS_FROM = 1e11;
+
+/** An ISO text that does not say of which zone it is. */
+const WITHOUT_ZONE = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)$/;
+
+/**
+ * Seconds or milliseconds since 1970, or an ISO text, as RFC 3339; undefined when it is no time, or a
+ * placeholder such as 0001-01-01. CRMs write a time without a zone in UTC.
+ */
 export function timeOf(value: unknown): string | undefined {
-  const instant =
-    typeof value === "number" || /^\d{11,14}$/.test(textOf(value))
-      ? new Date(Number(value))
-      : new Date(typeof value === "string" ? value : Number.NaN);
-  return Number.isNaN(instant.getTime()) ? undefined : instant.toISOString();
+  const text = textOf(value);
+  const isNumber = typeof value === "number" || /^\d{9,14}$/.test(text);
+  const number = Math.abs(Number(text)) < MS_FROM ? Number(text) * 1000 : Number(text);
+  const instant = new Date(isNumber ? number : text.replace(WITHOUT_ZONE, "$1T$2Z"));
+  return instant.getTime() >= 0 ? instant.toISOString() : undefined;
 }

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { parseExactly } from "../../../src/event/exact-json.ts";
 import { dynamics } from "../../../src/crm/dynamics.ts";
@@ -334,6 +334,28 @@ describe("Dynamics", () => {
 });
 
 describe("Pipedrive, EspoCRM and Twenty", () => {
+  test.each([
+    ["2026-11-17T10:00:00.730Z", "2026-11-17T10:00:00.730Z"],
+    ["2026-11-17 10:00:00", "2026-11-17T10:00:00.000Z"],
+    ["2026-11-17T10:00:00.5", "2026-11-17T10:00:00.500Z"],
+    ["2026-11-17T10:00:00.000+0100", "2026-11-17T09:00:00.000Z"],
+    // Pipedrive's guide says that it has ten characters, and shows the first form.
+    [1_794_909_600, "2026-11-17T10:00:00.000Z"],
+    ["1794909600", "2026-11-17T10:00:00.000Z"],
+    [1_794_909_600_730, "2026-11-17T10:00:00.730Z"],
+    ["0001-01-01T00:00:00Z", undefined],
+    ["soon", undefined],
+  ])("the time %s is %s in every time zone", (given, time) => {
+    const TZ = process.env["TZ"];
+    onTestFinished(
+      () => void (TZ === undefined ? delete process.env["TZ"] : (process.env["TZ"] = TZ)),
+    );
+    process.env["TZ"] = "Europe/Zurich";
+    const meta = { action: "delete", entity: "person", entity_id: "1", id: "m", timestamp: given };
+    const [event] = pipedrive.toEvents(request(JSON.stringify({ meta })), false).events;
+    expect(event?.time).toBe(time);
+  });
+
   test("Pipedrive: events with their records", () => {
     const events = (name: string) => eventsOf(pipedrive, fixtureText(`pipedrive/${name}.json`));
     expect(events("01-person-create")).toEqual([
