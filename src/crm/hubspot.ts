@@ -6,7 +6,7 @@ import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { toPage } from "./record-lister.ts";
-import { addressOf, toFetchedRecord, type NotFound } from "./record-reader.ts";
+import { addressOf, toFetchedRecord, type NotFound, type NotRead } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
@@ -61,9 +61,11 @@ export const hubspot: CrmConnector = {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     hasOneClock: true,
     async fetchRecord(api, object, recordId, fields) {
+      const properties = propertiesOf(fields);
+      if (properties === "") return NO_PROPERTIES;
       const path = PLURALS[object] ?? object;
       const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
-      const query = new URLSearchParams({ properties: propertiesOf(fields) });
+      const query = new URLSearchParams({ properties });
       const result = await api.get(`${base}?${query.toString()}`, {
         authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
       });
@@ -83,6 +85,8 @@ export const hubspot: CrmConnector = {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     pauseMs: 150,
     async open(api, object, fields) {
+      const properties = propertiesOf(fields);
+      if (properties === "") return NO_PROPERTIES;
       const path = PLURALS[object] ?? object;
       const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path);
       return {
@@ -91,7 +95,7 @@ export const hubspot: CrmConnector = {
           const query = new URLSearchParams({
             limit: "100",
             archived: "false",
-            properties: propertiesOf(fields),
+            properties,
             ...(after !== undefined && { after }),
           });
           const result = await api.get(`${base}?${query.toString()}`, {
@@ -122,6 +126,12 @@ const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company
 /** HubSpot returns only the properties named, and ignores names that it does not know. */
 const propertiesOf = (fields: ReadonlySet<string>): string =>
   [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name)).join(",");
+
+/** HubSpot would return a few of its own choice, and all others would count as empty. */
+const NO_PROPERTIES: NotRead = {
+  kind: "client_error",
+  reason: "the mapping names no properties to ask HubSpot for; a module must export them as reads",
+};
 
 function eventsOf(change: unknown): WebhookEvent[] {
   if (!isObject(change)) throw new WebhookBodyError("a change is not an object");

@@ -36,9 +36,9 @@ it("a CRM that does not answer keeps no request to the service from being settle
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ fault: "latency", ms: 1000, method: "POST", times: 10_000 }),
   });
-  const hubspot = { HUBSPOT_TOKEN: "any", HUBSPOT_API_URL: crm.url };
-  await using daemon = await startDaemon(envOn(redis, sandbox, hubspot));
-  const thin = personEvent("7", {}, { data: { fetch: "hubspot" } });
+  const espocrm = { ESPOCRM_API_KEY: "any", ESPOCRM_URL: crm.url };
+  await using daemon = await startDaemon(envOn(redis, sandbox, espocrm));
+  const thin = personEvent("7", {}, { data: { fetch: "espocrm" } });
   await daemon.push([thin, ...Array.from({ length: 300 }, (_, n) => personEvent(`r${n}`))]);
   await waitFor(() => crm.requests() > 0, { what: "the CRM is asked" });
   const inFlight = () => redis.client.llen("{crmsync}:sync:active");

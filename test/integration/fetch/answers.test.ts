@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { startFetch } from "../../../workers/fetch.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -27,6 +28,11 @@ const recordOf = (id: string, updatedAt = OLD) =>
 
 /** A HubSpot that gives these answers, one after the other; the last one again and again. */
 async function hubspot(...answers: Answer[]) {
+  return hubspotFor(new Set(["lastname"]), ...answers);
+}
+
+/** @param reads the properties that the mapping reads */
+async function hubspotFor(reads: ReadonlySet<string>, ...answers: Answer[]) {
   let requests = 0;
   const server = createServer((_, response) => {
     answers[Math.min(requests, answers.length - 1)]?.(response);
@@ -35,12 +41,13 @@ async function hubspot(...answers: Answer[]) {
   await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
-  const runtime = newRuntime({
+  const env = {
     HUBSPOT_API_URL: `http://127.0.0.1:${port}`,
     HUBSPOT_TOKEN: "token",
     ESPOCRM_URL: `http://127.0.0.1:${port}/espo`,
     ESPOCRM_API_KEY: "key",
-  });
+  };
+  const runtime = newRuntime(env, { ...businessRelationMapping, reads });
   await runtime.clock.measure();
   const fetch = startFetch(runtime);
   onTestFinished(() => fetch.close());
@@ -97,6 +104,13 @@ test("an answer without the record's id is none", async () => {
   await put(runtime);
   expect((await delayed(runtime)).failedReason).toContain("without the record's id");
   expect(await onePushed(runtime)).toMatchObject({ data: { record: { id: "7" } } });
+});
+
+test("HubSpot is not asked without the properties that the mapping reads", async () => {
+  const { runtime, requests } = await hubspotFor(new Set(), recordOf("7"));
+  await put(runtime);
+  expect((await delayed(runtime)).failedReason).toMatch(/\(the mapping names no properties.*\)$/);
+  expect(requests()).toBe(0);
 });
 
 test("a record that the CRM does not show yet is asked for again, one of long ago is not", async () => {
