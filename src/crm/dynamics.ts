@@ -57,13 +57,11 @@ export const dynamics: CrmConnector = {
       case "Delete":
         return { events: [event("crm.record.deleted", id)] };
       case "Merge": {
-        const merged = required(input(context, "SubordinateId"), "SubordinateId").toLowerCase();
-        return {
-          events: [
-            event("crm.record.deleted", merged),
-            event("crm.record.updated", id, { fetch: "dynamics" }),
-          ],
-        };
+        const survivor = event("crm.record.updated", id, { fetch: "dynamics" });
+        const merged = textOf(input(context, "SubordinateId")).toLowerCase();
+        // Of a context above 256 KB Dataverse sends no parameters: which record has ended is lost.
+        if (merged === "") return { events: [survivor], gaps: 1 };
+        return { events: [event("crm.record.deleted", merged), survivor] };
       }
       default:
         return { events: [event("crm.record.updated", id, whole())] };

@@ -320,6 +320,15 @@ describe("Dynamics", () => {
     ]);
   });
 
+  test("a merge too large to name the merged record updates the survivor, and is a gap", () => {
+    const context = parseExactly(fixtureText("dynamics/04-contact-merge.json")) as object;
+    const { InputParameters: _, ...rest } = context as { InputParameters: unknown };
+    expect(eventsOf(dynamics, JSON.stringify(rest))).toEqual([
+      `updated ${contact} 2026-11-17T11:00:00.000Z fetch`,
+      "1 gaps",
+    ]);
+  });
+
   test("attributes get the shape of the Web API", () => {
     const { events } = dynamics.toEvents(
       request(fixtureText("dynamics/01-contact-create.json")),
