@@ -35,6 +35,9 @@ const TOKEN_MARGIN_S = 60;
 /** Lifetime of a token whose response gives none, s. */
 const TOKEN_LIFE_S = 600;
 
+/** Credentials that were refused are not tried again for so long, ms; corrected ones are, at once. */
+const DENIED_MS = 10_000;
+
 /** Pause after a 429 that does not say how long to wait, ms. */
 const THROTTLED_MS = 10_000;
 
@@ -69,7 +72,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     // As for the service: a silent connection must not take all requests with it.
     allowH2: false,
   });
-  const tokens = new Map<string, { token: string; until: number }>();
+  const tokens = new Map<string, TokenAnswer>();
 
   const exchange = (url: string, request: ApiRequest) => send(agent, options, url, request);
 
@@ -84,8 +87,8 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
 
   /** It may have been revoked: a new one is requested next time. */
   function forgetTokenIn({ authorization }: Readonly<Record<string, string>>): void {
-    for (const [key, { token }] of tokens) {
-      if (authorization === `Bearer ${token}`) tokens.delete(key);
+    for (const [key, { answer }] of tokens) {
+      if (typeof answer === "string" && authorization === `Bearer ${answer}`) tokens.delete(key);
     }
   }
 
@@ -95,7 +98,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
   ): Promise<string | NotRead> {
     const key = `${url} ${JSON.stringify(form)}`;
     const cached = tokens.get(key);
-    if (cached !== undefined && cached.until > Date.now()) return cached.token;
+    if (cached !== undefined && cached.until > Date.now()) return cached.answer;
     const body = new URLSearchParams({ grant_type: "client_credentials", ...form });
     const response = await exchange(url, {
       method: "POST",
@@ -105,21 +108,41 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
       },
       body: body.toString(),
     });
-    const result = classify(response);
-    if (result.kind === "not_found") {
-      const reason = `HTTP ${result.status} from the token endpoint`;
-      return { kind: "client_error", reason, isDenied: true };
-    }
-    if (result.kind === "client_error") return { ...result, isDenied: true };
-    if (result.kind !== "found") return result;
-    const { access_token: issued, expires_in: life } = result.body;
-    if (typeof issued !== "string") return { kind: "client_error", reason: "no access_token" };
-    const lifeS = Number(life) > TOKEN_MARGIN_S ? Number(life) : TOKEN_LIFE_S;
-    tokens.set(key, { token: issued, until: Date.now() + (lifeS - TOKEN_MARGIN_S) * 1000 });
-    return issued;
+    const found = tokenIn(classify(response));
+    tokens.set(key, found);
+    return found.answer;
   }
 
   return { get, token, close: () => agent.destroy() };
+}
+
+/** What the token endpoint has answered, and until when it is not asked again, ms. */
+interface TokenAnswer {
+  readonly answer: string | NotRead;
+  readonly until: number;
+}
+
+function tokenIn(result: ApiResult): TokenAnswer {
+  const now = Date.now();
+  const denied = (reason: string): TokenAnswer => ({
+    answer: { kind: "client_error", reason, isDenied: true },
+    until: now + DENIED_MS,
+  });
+  switch (result.kind) {
+    case "found": {
+      const { access_token: token, expires_in: life } = result.body;
+      if (typeof token !== "string") return denied("no access_token");
+      const lifeS = Number(life) > TOKEN_MARGIN_S ? Number(life) : TOKEN_LIFE_S;
+      return { answer: token, until: now + (lifeS - TOKEN_MARGIN_S) * 1000 };
+    }
+    case "not_found":
+      return denied(`HTTP ${result.status} from the token endpoint`);
+    case "client_error":
+      return denied(result.reason);
+    case "throttled":
+    case "unavailable":
+      return { answer: result, until: now };
+  }
 }
 
 async function send(

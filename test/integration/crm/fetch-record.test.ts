@@ -78,6 +78,11 @@ describe.for(CRM_APIS)("$name", (crm) => {
       reason: expect.stringContaining("401") as unknown,
     });
     expect(JSON.stringify(fetched)).not.toContain("wr0ng");
+    // The token endpoint is not asked again for each record that waits, but at once with other credentials.
+    await opened.read();
+    expect(opened.standIn.tokens).toBe(crm.oauth === undefined ? 0 : 1);
+    Object.assign(opened.settings, crm.secrets);
+    expect(await opened.read()).toMatchObject({ kind: "found" });
   });
 
   test("a revoked token is replaced", async () => {
