@@ -38,10 +38,16 @@ const TOKEN_LIFE_S = 600;
 /** Credentials that were refused are not tried again for so long, ms; corrected ones are, at once. */
 const DENIED_MS = 10_000;
 
-/** Pause after a 429 that does not say how long to wait, ms. */
+/** Pause after a status of PAUSES that does not say how long to wait, ms. */
 const THROTTLED_MS = 10_000;
 
 const CONNECTIONS = 4;
+
+/** Too many requests; the account moves to other machines, for up to a day (HubSpot). */
+const PAUSES: ReadonlySet<number> = new Set([429, 477]);
+
+/** A timeout, a lock (HubSpot: wait two seconds), a replay: the same request may succeed soon. */
+const PASSING: ReadonlySet<number> = new Set([408, 423, 425]);
 
 /** Errors by which an API says with a 403 that there were too many requests (Salesforce). */
 const LIMIT_CODES: ReadonlySet<string> = new Set(["REQUEST_LIMIT_EXCEEDED"]);
@@ -197,11 +203,12 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
         }
       : { kind: "not_found", status, body, ...(code !== undefined && { code }) };
   }
-  if (status === 429 || (status === 403 && LIMIT_CODES.has(code ?? ""))) {
+  if (PAUSES.has(status) || (status === 403 && LIMIT_CODES.has(code ?? ""))) {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
   const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;
-  if (status < 400 || status >= 500) return { kind: "unavailable", reason };
+  const isRefusal = status >= 400 && status < 500 && !PASSING.has(status);
+  if (!isRefusal) return { kind: "unavailable", reason };
   const isDenied = status === 401 || status === 403;
   return { kind: "client_error", reason, ...(isDenied && { isDenied }) };
 }

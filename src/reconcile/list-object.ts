@@ -147,7 +147,7 @@ function whyOf(answer: NotListed): string {
     case "not_found":
       return "HTTP 404: it has no such object, or its credentials may not read it. --object names the one to list, if the mapping has objects of other sources";
     case "throttled":
-      return `it allows no request for ${Math.ceil(answer.retryAfterMs / 60_000)} minutes (429)`;
+      return `it allows no request for ${Math.ceil(answer.retryAfterMs / 60_000)} minutes`;
     case "client_error":
     case "unavailable":
     case "not_a_list":

@@ -164,6 +164,12 @@ describe.for(CRM_APIS)("$name", (crm) => {
       { kind: "throttled", retryAfterMs: 7000 },
     ],
     [{ status: 429 }, { kind: "throttled", retryAfterMs: 10_000 }],
+    [
+      { status: 477, headers: { "retry-after": "3600" } },
+      { kind: "throttled", retryAfterMs: 3_600_000 },
+    ],
+    [{ status: 423 }, { kind: "unavailable", reason: "HTTP 423" }],
+    [{ status: 408 }, { kind: "unavailable", reason: "HTTP 408" }],
     [{ status: 500 }, { kind: "unavailable", reason: "HTTP 500" }],
     [{ status: 503 }, { kind: "unavailable", reason: "HTTP 503" }],
     [{ status: 302 }, { kind: "unavailable", reason: "HTTP 302" }],

@@ -306,6 +306,21 @@ test("a cursor that the CRM does not know any more begins the list again, once",
   later.close();
 });
 
+test("a record that the CRM has locked meanwhile does not begin the list again", async () => {
+  const one = population("hubspot");
+  await using opened = await open(one.crm);
+  const { session, standIn } = opened;
+  populate(standIn.list.records, one, [4, 1]);
+  standIn.list.pageSize = 2;
+  const snapshot = await listCrm(session, "hubspot", {
+    onProgress: ({ objects }) =>
+      objects["contact"] === 2 && standIn.faults.push({ status: 423 }, { status: 423 }),
+  });
+  expect(await subjectsOf(snapshot)).toHaveLength(5);
+  expect(standIn.reads).toHaveLength(1 + 2 + 1 + 1);
+  snapshot.close();
+});
+
 test.for([
   ["hubspot", "faults"],
   ["salesforce", "faults"],
