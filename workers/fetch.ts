@@ -51,6 +51,8 @@ const HOUR_MS = 3_600_000;
 const OUTCOMES = [
   "found",
   "missing",
+  // The event has ended, since the CRM does not have its record.
+  "dropped",
   "throttled",
   "client_error",
   "unavailable",
@@ -195,7 +197,10 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       if (isDeletion(event)) await inbox.push([confirmedDeletion(event, taken)]);
       else if (runtime.clock.now() - Date.parse(timeOf(taken)) < NOT_SHOWN_YET_MS) {
         throw new TryLater("the CRM does not show it yet");
-      } else log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
+      } else {
+        metrics.fetches.inc({ crm, outcome: "dropped" });
+        log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
+      }
       await thinEvents.finish(job.data, taken);
       return;
     case "throttled": {

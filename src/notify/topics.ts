@@ -81,6 +81,9 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   crmsyncrecordsnotfetched: { ends: "The CRM returns its records again.", lastsHours: LONG },
+  "the-crm-has-none-of-the-records": {
+    ends: "The CRM has returned a record, or no such change has come for an hour.",
+  },
   crmsyncsendererrors: { ends: "No request of a sender was refused in the last hour." },
   crmsyncdrift: {
     ends: "No relation differs from the CRM any more, as far as the last comparison and its plan tell.",

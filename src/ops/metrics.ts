@@ -141,7 +141,8 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `sent <lane>`, `sender_error <route> <code>` and `webhook_error <webhook> <outcome>`.
+     * `sent <lane>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
+     * `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
       return new Map([
@@ -154,6 +155,9 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
         )),
         ...(await countsOf(own.webhooks, ({ webhook, outcome }) =>
           WEBHOOK_ERRORS.has(String(outcome)) ? `webhook_error ${webhook} ${outcome}` : undefined,
+        )),
+        ...(await countsOf(own.fetches, ({ crm, outcome }) =>
+          outcome === "found" || outcome === "dropped" ? `fetched ${crm} ${outcome}` : undefined,
         )),
         ...durations,
         ...sent,

@@ -16,6 +16,7 @@ import { rejectionFindings, retryFindings, slownessFindings } from "./change-fin
 import { bulkFindings } from "./bulk.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
+import { fetchFindings } from "./fetch-findings.ts";
 import { finding, type Finding } from "./finding.ts";
 import { notificationFindings } from "./notification-findings.ts";
 import { processFindings } from "./process-findings.ts";
@@ -34,8 +35,8 @@ import { terminationFindings } from "./termination-findings.ts";
 export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
-   * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `relation_gone` → how many
-   * in the last hour.
+   * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
+   * `relation_gone` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Length of the quota's hour window. */
@@ -79,6 +80,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...redisFindings(readings),
     ...ledgerFindings(readings, context),
     ...lostFindings(readings),
+    ...fetchFindings(context.outcomes),
     ...senderFindings(readings, context),
     ...clockFindings(readings),
     ...auditFindings(readings),

@@ -97,6 +97,18 @@ test("another id means that the record was merged away: its event brings no othe
     what: "the event has ended",
   });
   expect(await pushed(runtime)).toEqual([]);
+  expect((await runtime.metrics.sharedCounts()).get("fetched hubspot dropped")).toBe(1);
+});
+
+test("a deletion that the CRM confirms is no record that it lacks", async () => {
+  const { runtime } = await hubspot(json({}, 404), json({ list: [], total: 0 }));
+  const type = "crm.record.deleted";
+  const event = { ...personEvent("7"), type, data: { fetch: "espocrm" }, subject: "contact/7" };
+  const pointer = { crm: "espocrm", subject: "contact/7", deletion: true as const };
+  await runtime.thinEvents.put(pointer, `${OLD}\t\t1`, JSON.stringify(event), "live");
+  expect(await onePushed(runtime)).toMatchObject({ type });
+  const counts = await runtime.metrics.sharedCounts();
+  expect(counts.get("fetched espocrm dropped")).toBe(0);
 });
 
 test("an answer without the record's id is none", async () => {

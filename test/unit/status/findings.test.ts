@@ -47,6 +47,20 @@ it("a Redis without the replica that it demands rejects writes, and no process i
   }
 });
 
+it("a CRM that has none of the records that its events name is not fine", () => {
+  const told = (outcomes: Readonly<Record<string, number>>) =>
+    findingsIn(
+      { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]) },
+      { outcomes, hourMs: 3_600_000, tokenAgeDays: undefined },
+    ).map(({ about, says }) => `${about}: ${says}`);
+  const dropped = "fetched hubspot dropped";
+  expect(told({ [dropped]: 2, "fetched hubspot found": 0 })).toEqual([]);
+  expect(told({ [dropped]: 30, "fetched hubspot found": 1 })).toEqual([]);
+  expect(told({ [dropped]: 3, "fetched hubspot found": 0, "fetched espocrm found": 9 })).toEqual([
+    expect.stringMatching(/^hubspot: hubspot had none of the 3 changed records/),
+  ]);
+});
+
 it("bulk work that takes hours is not stuck", () => {
   const waits = (live: number | undefined, bulk: number | undefined) =>
     said({
