@@ -1,6 +1,7 @@
 /** Compiles a mapping file: its expressions and its tables. */
 import { compileExpression, type Expression } from "./compile-expression.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
+import { finderOf } from "./fold.ts";
 import { keepOf } from "./keeps-of-mapping.ts";
 import {
   objectsOf,
@@ -10,7 +11,7 @@ import {
   type ObjectRule,
 } from "./mapping-file.ts";
 import { fingerprintOf } from "./whens.ts";
-import { tableKey, type Scalar, type Table, type Wanted } from "./normalise/normalise.ts";
+import type { Scalar, Wanted } from "./normalise/normalise.ts";
 
 export interface CompiledField {
   readonly name: string;
@@ -106,7 +107,7 @@ function compileField(
     wanted: {
       form: field.as ?? traits.form,
       values: traits.values,
-      table: table && foldTable(table),
+      table: table && finderOf<Scalar | null>(Object.entries(table)),
       separator: field.separator,
       format: field.format,
       country: field.country,
@@ -118,8 +119,4 @@ function constantOf(value: FieldRule["value"], form: Wanted["form"]): Constant |
   if (value === undefined) return undefined;
   if (form === "list") return [value].flat().map(String);
   return typeof value === "number" ? String(value) : value;
-}
-
-function foldTable(table: Readonly<Record<string, Scalar | null>>): Table {
-  return new Map(Object.entries(table).map(([key, value]) => [tableKey(key), value]));
 }

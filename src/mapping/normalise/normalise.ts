@@ -2,7 +2,7 @@
 import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";
-import { fold, lookUp } from "../fold.ts";
+import { lookUp, type Finder } from "../fold.ts";
 import type { WarningReason } from "../mapping.ts";
 import { toBoolean } from "./boolean.ts";
 import { toCountry } from "./country.ts";
@@ -14,8 +14,8 @@ import { toE164 } from "./phone.ts";
 
 export type Scalar = string | number | boolean;
 
-/** tableKey of the CRM's value → the service's value; null: left out without a warning. */
-export type Table = ReadonlyMap<string, Scalar | null>;
+/** The CRM's value → the service's value; null: left out without a warning. */
+export type Table = Finder<Scalar | null>;
 
 export interface Wanted {
   readonly form: Form;
@@ -96,7 +96,7 @@ function toScalar(raw: unknown): { value: Scalar } | "nothing" | undefined {
 function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
   const { table, values } = wanted;
   if (table !== undefined) {
-    const found = table.get(tableKey(String(value)));
+    const found = table(String(value));
     if (found === null) return NOTHING;
     if (found !== undefined) return { value: found, warnings: [] };
   }
@@ -107,12 +107,6 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
   }
   if (table !== undefined) return leaveOut("not_in_table", value);
   return toForm(value, wanted);
-}
-
-/** The key of a value in a table: the same for all spellings of it (see fold). */
-export function tableKey(text: string): string {
-  const key = fold(text);
-  return key === "" ? cleanText(text) : key;
 }
 
 function toForm(value: Scalar, wanted: Wanted): Normalised {

@@ -1,7 +1,7 @@
 /** Compiles the webhooks of a mapping file: their expressions and tables, with every default. */
+import { finderOf, type Finder } from "../fold.ts";
 import type { MappingFile } from "../mapping-file.ts";
 import { compileWebhookExpression, type WebhookExpression } from "./compile-webhook-expression.ts";
-import { foldOperations, type OperationTable } from "./operation.ts";
 import type { Operation, WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
 import type { WebhookAbout } from "./webhook.ts";
@@ -11,7 +11,8 @@ export interface CompiledWebhook {
   readonly operation: {
     /** Undefined: every event has the operation `otherwise`. */
     readonly from: WebhookExpression | undefined;
-    readonly table: OperationTable;
+    /** The tool's word → the operation; null: the event is left out. */
+    readonly table: Finder<Operation | null>;
     readonly otherwise: Operation | undefined;
   };
   readonly object: WebhookExpression | string;
@@ -55,11 +56,12 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
 }
 
 function compileOperation(given: WebhookRule["operation"]): CompiledWebhook["operation"] {
-  if (given === undefined) return { from: undefined, table: new Map(), otherwise: "updated" };
+  if (given === undefined)
+    return { from: undefined, table: finderOf<Operation>([]), otherwise: "updated" };
   const rule = typeof given === "string" ? { from: given } : given;
   return {
     from: rule.from === undefined ? undefined : compileWebhookExpression(rule.from),
-    table: foldOperations(rule.table ?? {}),
+    table: finderOf<Operation | null>(Object.entries(rule.table ?? {})),
     otherwise: rule.value ?? rule.default,
   };
 }

@@ -1,5 +1,4 @@
 /** Reads a tool's word for what happened to a record. */
-import { fold } from "../fold.ts";
 import type { Operation } from "./rule.ts";
 
 const WORDS: Readonly<Record<Operation, string>> = {
@@ -59,9 +58,3 @@ const partsOf = (text: string): string[] =>
     .filter((part) => part !== "");
 
 const singular = (part: string): string => part.replace(/s$/, "");
-
-/** A table of the mapping file, without case, accents and punctuation. */
-export type OperationTable = ReadonlyMap<string, Operation | null>;
-
-export const foldOperations = (table: Readonly<Record<string, Operation | null>>): OperationTable =>
-  new Map(Object.entries(table).map(([word, meant]) => [fold(word), meant]));

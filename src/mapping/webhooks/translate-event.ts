@@ -2,7 +2,6 @@
 import { kindOf, type Problem } from "../../sync/problem.ts";
 import { withoutNulls } from "../clean.ts";
 import { failureOf } from "../expression-errors.ts";
-import { fold } from "../fold.ts";
 import { isObject } from "../is-object.ts";
 import type { Watch } from "../map-fields.ts";
 import type { WebhookExpression } from "./compile-webhook-expression.ts";
@@ -88,7 +87,7 @@ async function operationOf(
   if (given === FAILED) return undefined;
   const word = typeof given === "boolean" ? String(given) : idText(given);
   if (word !== undefined) {
-    const meant = table.get(fold(word));
+    const meant = table(word);
     const operation = meant === undefined ? operationOfWord(word, object) : meant;
     if (operation !== undefined) return operation;
   }

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { FIELD_NAMES, traitsOf } from "../../../src/mapping/fields.ts";
+import { finderOf, lookUp } from "../../../src/mapping/fold.ts";
 import { normalise, type Wanted } from "../../../src/mapping/normalise/normalise.ts";
 
 const LONE_SURROGATE = "\ud800";
@@ -169,9 +171,9 @@ describe("booleans, numbers, texts", () => {
 
 describe("lists and tables", () => {
   const values = ["inheritance", "real_estate", "company_sale_ma_exit"];
-  const table = new Map<string, string | null>([
-    ["companysale", "company_sale_ma_exit"],
-    ["notknown", null],
+  const table = finderOf<string | null>([
+    ["Company sale", "company_sale_ma_exit"],
+    ["not known", null],
   ]);
 
   test("a list comes from a list, one text, or one value", () => {
@@ -198,5 +200,39 @@ describe("lists and tables", () => {
     ]);
     expect(one("real estate", { form: "text", values, table })).toEqual(["real_estate"]);
     expect(one("x", { form: "text", table })).toEqual([undefined, "not_in_table"]);
+  });
+
+  test("where values differ in signs alone, signs matter, and nothing is guessed", () => {
+    const levels = new Set(["≤ 3 levels", "> 3 levels", "+", "Gold"]);
+    for (const [text, value] of [
+      ["> 3 levels", "> 3 levels"],
+      [">3 LEVELS", "> 3 levels"],
+      ["3 levels", undefined],
+      ["about 3 levels", undefined],
+      ["+", "+"],
+      ["-", undefined],
+      ["góld!", "Gold"],
+    ] as const) {
+      expect(lookUp(text, levels), text).toBe(value);
+    }
+    const changes = finderOf(
+      Object.entries({ "1": "won", "-1": "lost", "(new)": "won", New: "won" }),
+    );
+    expect(["1", "-1", "+1", "new", "NEW!"].map(changes)).toEqual([
+      "won",
+      "lost",
+      undefined,
+      "won",
+      "won",
+    ]);
+  });
+
+  test("no two values of a list in the specification differ in signs alone", () => {
+    for (const values of FIELD_NAMES.flatMap((name) => [traitsOf(name).values ?? []])) {
+      for (const value of values) {
+        const letters = value.replaceAll(/[^A-Za-z0-9]/g, "");
+        expect(lookUp(letters.toUpperCase(), values), value).toBe(value);
+      }
+    }
   });
 });

@@ -67,6 +67,16 @@ test.for([
     { operation: "deleted" },
   ],
   ["operation: { from: op, table: { 3: restored } }", { op: 3 }, { operation: "restored" }],
+  [
+    "operation: { from: op, table: { '+': updated, '-': deleted } }",
+    { op: "+" },
+    { operation: "updated" },
+  ],
+  [
+    "operation: { from: op, table: { '1': updated, '-1': deleted } }",
+    { op: 1 },
+    { operation: "updated" },
+  ],
   ["operation: { from: op, default: created }", {}, { operation: "created" }],
   ["operation: { value: deleted }", {}, { operation: "deleted" }],
   ["operation: $query.op", {}, { operation: "restored" }],
