@@ -42,6 +42,8 @@ export class IsolatedMapping implements Mapping {
   whens: readonly WhenRule[] = [];
   webhooks: readonly MappingWebhook[] = [];
   readonly #file: string;
+  /** The mapping file as it was at first: threads that start later map by the same rules. */
+  #text: string | undefined;
   readonly #waiting: Task[] = [];
   readonly #threads = new Set<MapThread>();
   /** How many threads there should be. */
@@ -120,7 +122,8 @@ export class IsolatedMapping implements Mapping {
   async #start(): Promise<void> {
     this.#starting = true;
     try {
-      const thread = await MapThread.start(this.name, this.#file, {
+      const given = { file: this.#file, text: this.#text };
+      const thread = await MapThread.start(this.name, given, {
         onIdle: () => this.#next(),
         onSlow: () => this.#makeRoom(),
         onEnd: (ended) => {
@@ -130,7 +133,8 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { keeps, objects, reads, webhooks, whens } = thread.ready;
+      const { keeps, objects, reads, text, webhooks, whens } = thread.ready;
+      this.#text = text;
       this.keeps = keeps;
       this.whens = whens;
       this.objects = objects;
@@ -167,7 +171,7 @@ export class IsolatedMapping implements Mapping {
   #addThreads(): void {
     if (this.#closed || this.#starting || this.#threads.size >= this.#wanted) return;
     this.#start().catch((error: unknown) => {
-      // The file is broken by now. Threads that have read it before go on with it.
+      // A module may be broken by now. Threads that have read it before go on with it.
       if (this.#threads.size > 0) return;
       for (const task of this.#waiting.splice(0)) task.reject(error);
     });

@@ -12,6 +12,8 @@ import type { WhenRule } from "./whens.ts";
 
 export interface MapWorkerData {
   readonly file: string;
+  /** What the first thread has read of the file; undefined for that thread, and for a module. */
+  readonly text: string | undefined;
   /**
    * Shared memory: the thread writes the index in WATCHED of the expression it evaluates, and behind
    * it the place of the event in a chunk.
@@ -36,6 +38,7 @@ export interface MapRequest {
 export type MapWorkerMessage =
   | {
       readonly kind: "ready";
+      readonly text: string | undefined;
       readonly objects: readonly string[];
       readonly reads: readonly string[];
       readonly keeps: Keeps;

@@ -4,7 +4,12 @@ import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Problem } from "../sync/problem.ts";
 import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
-import { WATCHED, type MapWorkerMessage, type ThreadRequest } from "./map-protocol.ts";
+import {
+  WATCHED,
+  type MapWorkerData,
+  type MapWorkerMessage,
+  type ThreadRequest,
+} from "./map-protocol.ts";
 import { MappingError } from "./mapping.ts";
 
 /** Limit for one record, ms of the processor; most records take less than 1 ms. */
@@ -81,10 +86,14 @@ export class MapThread {
   }
 
   /** @throws MappingError when the file cannot be used. */
-  static async start(name: string, file: string, listeners: Listeners): Promise<MapThread> {
+  static async start(
+    name: string,
+    given: Pick<MapWorkerData, "file" | "text">,
+    listeners: Listeners,
+  ): Promise<MapThread> {
     const watched = new Int32Array(new SharedArrayBuffer(8));
     const worker = new Worker(WORKER, {
-      workerData: { file, watched },
+      workerData: { ...given, watched } satisfies MapWorkerData,
       resourceLimits: RESOURCE_LIMITS,
       env: workerEnvironment(),
       name: "mapping",

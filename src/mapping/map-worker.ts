@@ -31,6 +31,7 @@ type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
 
 interface Loaded {
   readonly run: Run;
+  readonly text: string | undefined;
   readonly objects: readonly string[];
   readonly reads: readonly string[];
   readonly keeps: Keeps;
@@ -38,7 +39,7 @@ interface Loaded {
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
 }
 
-async function load(file: string): Promise<Loaded> {
+async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
   if (MODULE.test(file)) {
     const module = (await import(pathToFileURL(file).href)) as KeepingModule & {
       mapRecord?: MapRecord;
@@ -52,6 +53,7 @@ async function load(file: string): Promise<Loaded> {
     }
     return {
       run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
+      text: undefined,
       objects: [],
       reads: module.reads ?? [],
       keeps: keepsOfModule(module, file),
@@ -59,11 +61,12 @@ async function load(file: string): Promise<Loaded> {
       webhooks: new Map(),
     };
   }
-  const text = mappingText(file);
+  const text = known ?? mappingText(file);
   const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
   return {
     run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
+    text,
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
     keeps: keepsOfFile(parsed),
@@ -74,17 +77,17 @@ async function load(file: string): Promise<Loaded> {
 
 if (parentPort !== null) {
   const port = parentPort;
-  const { file, watched } = workerData as MapWorkerData;
+  const given = workerData as MapWorkerData;
   const send = (message: MapWorkerMessage) => port.postMessage(message);
   const numbers = new Map(WATCHED.map((name, index) => [name, index]));
-  const watch: Watch = (name) => void Atomics.store(watched, 0, numbers.get(name) ?? 0);
+  const watch: Watch = (name) => void Atomics.store(given.watched, 0, numbers.get(name) ?? 0);
   try {
-    const { run, webhooks, ...about } = await load(file);
+    const { run, webhooks, ...about } = await load(given);
     const answer = async (request: ThreadRequest): Promise<MapWorkerMessage> => {
       if (request.kind === "map") return { kind: "result", result: await run(request, watch) };
       const webhook = webhooks.get(request.webhook);
       if (webhook === undefined) throw new Error(`the mapping has no webhook ${request.webhook}`);
-      const at = (index: number) => void Atomics.store(watched, 1, index);
+      const at = (index: number) => void Atomics.store(given.watched, 1, index);
       return { kind: "chunk", events: await translateChunk(webhook, request, watch, at) };
     };
     port.on("message", (request: ThreadRequest) => {
