@@ -128,7 +128,8 @@ export class IsolatedMapping implements Mapping {
         onSlow: () => this.#makeRoom(),
         onEnd: (ended) => {
           this.#threads.delete(ended);
-          this.#addThreads();
+          // The next record starts one: a module that ends its thread each time must not do so for ever.
+          if (this.#waiting.length > 0) this.#addThreads();
         },
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));

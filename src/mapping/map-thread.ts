@@ -11,6 +11,7 @@ import {
   type ThreadRequest,
 } from "./map-protocol.ts";
 import { MappingError } from "./mapping.ts";
+import { nameOfThrown } from "./module-error.ts";
 
 /** Limit for one record, ms of the processor; most records take less than 1 ms. */
 const RECORD_CPU_MS = 2000;
@@ -81,7 +82,8 @@ export class MapThread {
     this.ready = ready;
     this.#listeners = listeners;
     worker.on("message", (message: MapWorkerMessage) => this.#finish(message));
-    worker.once("error", () => this.#end("used more memory than a mapping may have"));
+    worker.once("error", (error) => this.#end(describeEnd(error)));
+    worker.once("exit", () => this.#end(EXITED));
     worker.unref();
   }
 
@@ -156,7 +158,8 @@ export class MapThread {
       this.#listeners.onSlow();
       before ??= this.#cpuMs();
       void Promise.all([before, this.#cpuMs()]).then(([from, to]) => {
-        if (to - from >= RECORD_CPU_MS || awakeMs >= RECORD_DEADLINE_MS) this.#late(task);
+        if (to - from >= RECORD_CPU_MS) this.#late(task, RECORD_CPU_MS);
+        else if (awakeMs >= RECORD_DEADLINE_MS) this.#late(task, RECORD_DEADLINE_MS);
       });
     }, SLOW_MS);
   }
@@ -167,22 +170,32 @@ export class MapThread {
     return (user + system) / 1000;
   }
 
-  #late(task: Task): void {
+  #late(task: Task, limitMs: number): void {
     // If this process was the slow one, the result may already be here: handle it first.
     setImmediate(() => {
       if (this.#running !== task) return;
-      this.#end(`took longer than ${RECORD_CPU_MS / 1000} s on this record`);
+      this.#end(`took longer than ${limitMs / 1000} s on this record`);
     });
   }
 
-  /** Ends the thread and reports the record's expression as the cause. */
+  /** Ends the thread and reports the record's expression, or the module, as the cause. */
   #end(why: string): void {
+    if (this.#ended) return;
     const field = WATCHED[Atomics.load(this.#watched, 0)] ?? "";
-    const rule = `the expression ${why}; correct the mapping`;
+    const rule = `the ${field === "" ? "mapping" : "expression"} ${why}; correct the mapping`;
     this.#ended = true;
     this.#free()?.late({ field, rule, kind: "the record" }, Atomics.load(this.#watched, 1));
     void this.#worker.terminate().finally(() => this.#listeners.onEnd(this));
   }
+}
+
+/** A module can end its thread: by `process.exit`, or by an error that it does not catch. */
+const EXITED = "ended its thread, by process.exit or by an await without an end";
+
+function describeEnd(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code === "ERR_WORKER_OUT_OF_MEMORY"
+    ? "used more memory than a mapping may have"
+    : `ended its thread by an error that it did not catch: ${nameOfThrown(error)}`;
 }
 
 function loaded(worker: Worker, name: string): Promise<ThreadReady> {
@@ -195,11 +208,12 @@ function loaded(worker: Worker, name: string): Promise<ThreadReady> {
     if (message.kind === "ready") resolve(message);
     else if (message.kind === "unusable") reject(new MappingError(name, message.problems));
   });
-  const onError = (error: NodeJS.ErrnoException) =>
-    reject(new MappingError(name, [`its thread ended: ${error.code ?? error.name}`]));
-  worker.once("error", onError);
+  const onEnd = (why: string) => reject(new MappingError(name, [`it ${why}`]));
+  const onError = (error: unknown) => onEnd(describeEnd(error));
+  const onExit = () => onEnd(EXITED);
+  worker.once("error", onError).once("exit", onExit);
   return promise.finally(() => {
     late.stop();
-    worker.off("error", onError);
+    worker.off("error", onError).off("exit", onExit);
   });
 }

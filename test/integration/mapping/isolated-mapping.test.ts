@@ -114,6 +114,65 @@ objects:
   await mapping.close();
 });
 
+/** A module that maps, and does something more for the record whose `a` is `bad`. */
+async function openModule(statements: string, first = "") {
+  const file = join(dir, `${Math.random()}.mts`);
+  await writeFile(
+    file,
+    `${first}
+export async function mapRecord(record) {
+  if (record.a === "bad") { ${statements} }
+  return { crmCode: "1", fields: { type: "Person", firstName: record.a, lastName: record.b } };
+}
+`,
+  );
+  return loadMapping(file);
+}
+
+test.for([
+  ["process.exit", "process.exit(0)", /^the mapping ended its thread, by process\.exit /],
+  [
+    "an error that nothing catches",
+    `Promise.reject(new RangeError("of Ada")); await new Promise(() => {})`,
+    /^the mapping ended its thread by an error that it did not catch: RangeError at .*\.mts:3;/,
+  ],
+  [
+    "memory",
+    "for (const all = []; ; ) all.push(Array(1e5).fill(1))",
+    /^the mapping used more memory than a mapping may have;/,
+  ],
+] as const)("a module that ends its thread (%s) costs one record", async ([, does, rule]) => {
+  const mapping = await openModule(does);
+  const map = (a: string) => mapping.map(context, { ...GOOD, a }, DEFAULT_TENANT_LISTS);
+  const bad = await map("bad");
+  expect(bad.kind === "unmappable" && bad.problems[0]?.rule).toMatch(rule);
+  expect(await map("Ada")).toMatchObject({ kind: "mapped", candidate: { firstName: "Ada" } });
+  await mapping.close();
+});
+
+test("a thread that ends between two records costs none, and is not started for nothing", async () => {
+  const mapping = await openModule("setTimeout(() => process.exit(0), 1)");
+  if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
+  const map = (a: string) => mapping.map(context, { ...GOOD, a }, DEFAULT_TENANT_LISTS);
+  expect(await map("bad")).toMatchObject({ kind: "mapped" });
+  await waitFor(() => mapping.threads === 0, { what: "the thread has ended" });
+  expect(await map("Ada")).toMatchObject({ kind: "mapped" });
+  expect(mapping.threads).toBe(1);
+  await mapping.close();
+});
+
+test.for([
+  ["process.exit(0);", /it ended its thread, by process\.exit /],
+  ["await new Promise(() => {});", /it ended its thread, by process\.exit or by an await without/],
+] as const)(
+  "a module that ends its thread while it loads cannot be used: %s",
+  async ([first, expected]) => {
+    const error: unknown = await openModule("", first).catch((error: unknown) => error);
+    expect(error).toBeInstanceOf(MappingError);
+    expect(String(error)).toMatch(expected);
+  },
+);
+
 test("the tenant's lists are applied last", async () => {
   const mapping = await open("service: s");
   const lists = new Map([
