@@ -5,6 +5,7 @@
 import { keepStreamShort } from "../src/event/add-all.ts";
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
+import { pausedJobsKeeper } from "../src/event/paused-jobs.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { LANES, type Lane } from "../src/sync/lane.ts";
@@ -54,6 +55,7 @@ const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
   restorePointers,
   ({ history, clock }) => history.keepSince(clock.now()),
   shortenStreams,
+  keepPausedJobs,
   rejectStuckJobs,
   rejectFailedFetches,
   deleteOldRows,
@@ -129,6 +131,11 @@ function pairsOf(flat: readonly string[]): [string, string][] {
 /** A BullMQ client of a sender makes the stream of its queue longer. */
 async function shortenStreams({ inbox, pointers, redis, thinEvents }: Runtime): Promise<void> {
   for (const { queue } of [inbox, pointers, thinEvents]) await keepStreamShort(redis, queue);
+}
+
+/** Those that BullMQ itself, or another client, has added or moved since a queue was paused. */
+async function keepPausedJobs({ inbox, redis, thinEvents }: Runtime): Promise<void> {
+  for (const { queue } of [inbox, thinEvents]) await pausedJobsKeeper(redis, queue)();
 }
 
 /** Thin events whose workers died again and again. */

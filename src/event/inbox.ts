@@ -7,6 +7,7 @@ import type { Redis } from "ioredis";
 import { addAll, SHORT_STREAMS } from "./add-all.ts";
 import { eventKey } from "./event-key.ts";
 import { CAN_KEEP } from "./job-fault.ts";
+import { pausedJobsKeeper } from "./paused-jobs.ts";
 import { removeJob, stuckJobs, type StuckJob } from "./stuck-jobs.ts";
 
 export const INBOX_QUEUE = "crm-events";
@@ -44,6 +45,7 @@ export class Inbox {
   readonly queue: Queue;
   readonly #redis: Redis;
   readonly #sealing: EventSealing;
+  readonly #keepPaused: () => Promise<void>;
 
   /** @param redis a client for commands; the caller opens and closes it. */
   constructor(
@@ -63,6 +65,7 @@ export class Inbox {
     });
     // Without a listener, a lost connection would be an uncaught error. The client's owner logs it.
     this.queue.on("error", () => {});
+    this.#keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /**
@@ -75,8 +78,9 @@ export class Inbox {
       const chunk = events.slice(start, start + CHUNK);
       const data = await Promise.all(chunk.map((event) => this.#seal(event)));
       // In one round trip: Redis answers in this order.
-      const [newest, ids] = await Promise.all([
+      const [newest, isPaused, ids] = await Promise.all([
         this.#redis.get(this.queue.toKey("id")),
+        this.#redis.hexists(this.queue.toKey("meta"), "paused"),
         addAll(
           this.queue,
           chunk.map((event, index) => ({
@@ -86,6 +90,7 @@ export class Inbox {
           })),
         ),
       ]);
+      if (isPaused === 1) await this.#keepPaused();
       // For a duplicate, BullMQ returns the id of the job that waits already.
       accepted += new Set(ids.filter((id) => Number(id) > Number(newest ?? 0))).size;
     }
