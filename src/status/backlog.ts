@@ -1,7 +1,7 @@
 /** How much waits. Pure. */
 import type { Waiting } from "../quota/pacing.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
-import type { JobCounts } from "./queue-reading.ts";
+import { QUEUE_STATES, type JobCounts } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
 
 /** Everything accepted that is not on the service: records, events of the inbox, records to fetch. */
@@ -23,7 +23,10 @@ export function requestsFor(readings: Readings): Waiting {
 
 /** Jobs of a queue that are not done. */
 export const unfinished = (jobs: JobCounts): number =>
-  ["wait", "prioritized", "active", "delayed"].reduce((sum, name) => sum + (jobs[name] ?? 0), 0);
+  QUEUE_STATES.filter((state) => state !== "failed").reduce(
+    (sum, state) => sum + (jobs[state] ?? 0),
+    0,
+  );
 
 /** Roles that changes need, and that no running process has. */
 export function missingRoles({ processes }: Readings): Role[] {

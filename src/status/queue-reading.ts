@@ -3,7 +3,16 @@ import type { Queue } from "bullmq";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { duration } from "./duration.ts";
 
-export const QUEUE_STATES = ["wait", "prioritized", "active", "delayed", "failed"] as const;
+/** crmsync needs the first five. Clients before BullMQ 6 fill `paused`; flows fill `waiting-children`. */
+export const QUEUE_STATES = [
+  "wait",
+  "prioritized",
+  "active",
+  "delayed",
+  "failed",
+  "paused",
+  "waiting-children",
+] as const;
 
 /** State of jobs → how many. */
 export type JobCounts = Readonly<Record<string, number>>;

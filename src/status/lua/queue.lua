@@ -1,11 +1,11 @@
 -- Reads one BullMQ queue.
 --
--- KEYS  1 meta  2 wait  3 prioritized  4 active  5 delayed  6 failed
+-- KEYS  1 meta  2 wait  3 prioritized  4 active  5 delayed  6 failed  7 paused  8 waiting-children
 -- ARGV  1 prefix of the keys of its jobs
 -- Returns { 1 when somebody has paused it, when the oldest unfinished job was added (ms; '' when
 -- there is none), score of the job that is delayed longest ('0' when none is), the limits that
 -- somebody has set (jobs at once, jobs in a time, that time in ms; each '' when not), and how many
--- jobs wait, are prioritized, active, delayed and failed }.
+-- jobs are in each of KEYS 2 to 8 }.
 local function count(key)
   return redis.call(redis.call('TYPE', key).ok == 'list' and 'LLEN' or 'ZCARD', key)
 end
@@ -14,10 +14,12 @@ local function first(id)
   local at = id and tonumber(redis.call('HGET', ARGV[1] .. id, 'timestamp') or nil)
   if at and (not oldest or at < oldest) then oldest = at end
 end
-for _, list in ipairs({ KEYS[2], KEYS[4] }) do
+for _, list in ipairs({ KEYS[2], KEYS[4], KEYS[7] }) do
   first(redis.call('LINDEX', list, -1))
 end
-first(redis.call('ZRANGE', KEYS[3], 0, 0)[1])
+for _, set in ipairs({ KEYS[3], KEYS[8] }) do
+  first(redis.call('ZRANGE', set, 0, 0)[1])
+end
 -- The one that is due next may have come last: a job that was tried often waits longer.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, 99)) do first(id) end
 local limits = redis.call('HMGET', KEYS[1], 'concurrency', 'max', 'duration')
@@ -25,5 +27,6 @@ return {
   redis.call('HEXISTS', KEYS[1], 'paused'), oldest and string.format('%d', oldest) or '',
   redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or '0',
   limits[1] or '', limits[2] or '', limits[3] or '',
-  count(KEYS[2]), count(KEYS[3]), count(KEYS[4]), count(KEYS[5]), count(KEYS[6]),
+  count(KEYS[2]), count(KEYS[3]), count(KEYS[4]), count(KEYS[5]), count(KEYS[6]), count(KEYS[7]),
+  count(KEYS[8]),
 }
