@@ -99,7 +99,10 @@ export class MapThread {
       resourceLimits: RESOURCE_LIMITS,
       env: workerEnvironment(),
       name: "mapping",
+      stdout: true,
     });
+    // Standard output has lines of JSON: of --json, and perhaps of the audit trail.
+    worker.stdout.on("data", (printed: Buffer) => void process.stderr.write(printed));
     try {
       const ready = await loaded(worker, name);
       return new MapThread(worker, watched, ready, listeners);

@@ -40,6 +40,23 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   expect(previewed.out).toContain("Schmit-Weber");
 });
 
+test("what a module prints stands between no lines of JSON", async () => {
+  await using dir = await tempDir();
+  const [module, record] = [join(dir.path, "m.mts"), join(dir.path, "r.json")];
+  await writeFile(
+    module,
+    `export function mapRecord(record) {
+  console.log("look", record.last);
+  return { crmCode: "1", fields: { type: "Person", firstName: "Ada", lastName: record.last } };
+}
+`,
+  );
+  await writeFile(record, JSON.stringify({ id: 1, last: "Muster" }));
+  const { out, err } = await crmsync(["preview", record, "--mapping", module, "--json"]);
+  expect(JSON.parse(out)).toMatchObject({ payload: { lastName: "Muster" } });
+  expect(err).toContain("look Muster");
+});
+
 test("mapping check reports every mistake, and the daemon does not start with one", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "bad.yaml");
