@@ -3,8 +3,10 @@ import type { IncomingHttpHeaders } from "node:http";
 
 const PREFIX = "ce-";
 
+/** The content type decides: what is in structured mode may have attributes as headers too. */
 export const isBinary = (headers: IncomingHttpHeaders): boolean =>
-  headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
+  !/^application\/cloudevents/i.test(headers["content-type"] ?? "") &&
+  (headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined);
 
 /** Builds the event without checking it: parseEvent checks events of every mode. */
 export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unknown {
