@@ -17,12 +17,12 @@ export async function mapByModule(
 ): Promise<MappingResult> {
   let mapped: MappedRecord | undefined;
   try {
-    mapped = await mapping(record, event);
+    mapped = plain(await mapping(record, event));
   } catch (error) {
     const rule = `must be one that the module can map; it threw ${nameOfThrown(error)}`;
     return unmappable(undefined, [{ field: "", rule, kind: kindOf(record) }]);
   }
-  if (mapped === undefined || mapped === null) return { kind: "ignored", reason: "module" };
+  if (mapped === undefined) return { kind: "ignored", reason: "module" };
   const key = crmCodeSchema.safeParse(mapped.crmCode);
   if (!key.success) {
     const rule = problemsOf(key.error, mapped.crmCode)[0]?.rule ?? "is required";
@@ -39,6 +39,12 @@ export async function mapByModule(
   const warnings = others.map((name) => warningOf("other", "unknown_field", name, options));
   return { ...result, warnings: [...result.warnings, ...warnings] };
 }
+
+/** Reads what the module returns while its errors are its own: it may have getters. */
+const plain = (mapped: MappedRecord | undefined | null): MappedRecord | undefined =>
+  mapped === undefined || mapped === null
+    ? undefined
+    : { crmCode: mapped.crmCode, fields: { ...mapped.fields } };
 
 /** A field with the module's value; it is then handled like a field of a mapping file. */
 function fieldWithValue(name: string, value: unknown): CompiledField {

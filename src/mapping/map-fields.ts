@@ -15,7 +15,7 @@ import {
   type MappingWarning,
 } from "./mapping.ts";
 import { normalise, type ValueWarning } from "./normalise/normalise.ts";
-import { warningOf } from "./warning.ts";
+import { textOf, warningOf } from "./warning.ts";
 
 /** Called with the name of each expression before it is evaluated, to name one that never ends. */
 export type Watch = (field: string) => void;
@@ -104,7 +104,7 @@ async function mapField(
 
 /** Without repetitions: two sources or two items of a list may give the same warning. */
 const distinct = (warnings: readonly ValueWarning[]): ValueWarning[] => [
-  ...new Map(warnings.map((one) => [`${one.reason} ${JSON.stringify(one.value)}`, one])).values(),
+  ...new Map(warnings.map((one) => [`${one.reason} ${textOf(one.value)}`, one])).values(),
 ];
 
 async function valueOf(

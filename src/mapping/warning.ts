@@ -15,6 +15,16 @@ export function warningOf(
     field,
     reason,
     kind,
-    ...(explained && { value: typeof value === "string" ? value : JSON.stringify(value) }),
+    ...(explained && { value: textOf(value) }),
   };
+}
+
+/** A value as people read it. What a module returns need not be JSON. */
+export function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  try {
+    return JSON.stringify(value) ?? kindOf(value);
+  } catch {
+    return kindOf(value);
+  }
 }

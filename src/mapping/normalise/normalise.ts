@@ -90,6 +90,7 @@ function toScalar(raw: unknown): { value: Scalar } | "nothing" | undefined {
     return value === "" ? "nothing" : { value };
   }
   if (typeof raw === "boolean") return { value: raw };
+  if (typeof raw === "bigint") return { value: String(raw) };
   return typeof raw === "number" && Number.isFinite(raw) ? { value: raw } : undefined;
 }
 

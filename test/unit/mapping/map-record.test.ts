@@ -341,4 +341,40 @@ describe("a module", () => {
       reason: "module",
     });
   });
+
+  test("may return what is no JSON", async () => {
+    const cyclic: unknown[] = [];
+    cyclic.push({ cyclic });
+    let deep: unknown[] = [];
+    for (let level = 0; level < 100_000; level += 1) deep = [deep];
+    const fields = {
+      type: "Person",
+      firstName: "Ada",
+      lastName: "Muster",
+      taxIdentificationNumber: 9007199254740993123n,
+      address: cyclic,
+      city: deep,
+      maidenName: Symbol("x"),
+      placeOfBirth: () => "x",
+    };
+    const odd = await mapByModule(() => ({ crmCode: "k", fields }), contextOf(), GOOD, {
+      explain: true,
+    });
+    expect(odd).toMatchObject({
+      candidate: { taxIdentificationNumber: "9007199254740993123" },
+      warnings: ["maidenName", "placeOfBirth", "address", "city"].map((field) => ({
+        field,
+        reason: "not_understood",
+      })),
+    });
+    const thrower = {
+      get crmCode(): string {
+        throw new RangeError("of Ada");
+      },
+    };
+    const thrown = await mapByModule(() => thrower, contextOf(), GOOD);
+    expect(thrown).toMatchObject({ kind: "unmappable" });
+    expect(JSON.stringify(thrown)).toContain("it threw RangeError at map-record.test.ts");
+    expect(JSON.stringify(thrown)).not.toContain("of Ada");
+  });
 });
