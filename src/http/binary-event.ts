@@ -1,4 +1,5 @@
 /** CloudEvents in binary mode: the attributes are headers, the body is `data`. */
+import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 
 const PREFIX = "ce-";
@@ -18,11 +19,16 @@ export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unk
   return { ...Object.fromEntries(attributes), ...(data !== undefined && { data }) };
 }
 
-/** Header values are percent-encoded ASCII; one that is not valid stays as it is. */
+/**
+ * Header values are percent-encoded ASCII. Some senders leave the bytes of UTF-8 as they are, which Node
+ * reads as Latin-1; a value that is not valid stays as it is.
+ */
 function decode(value: string): string {
+  const bytes = Buffer.from(value, "latin1");
+  const text = isUtf8(bytes) ? bytes.toString("utf8") : value;
   try {
-    return decodeURIComponent(value);
+    return decodeURIComponent(text);
   } catch {
-    return value;
+    return text;
   }
 }

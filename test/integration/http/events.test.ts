@@ -73,6 +73,26 @@ describe("modes of CloudEvents", () => {
     expect(await server.events()).toMatchObject([{ subject: "contact/5" }]);
   });
 
+  test("attributes of binary mode are UTF-8, percent-encoded or not", async () => {
+    await using server = await startIntakeServer(inject("redisUrl"), OPEN);
+    for (const [id, recordId] of [
+      ["raw", Buffer.from("Zoë").toString("latin1")],
+      ["encoded", "Zo%C3%AB"],
+    ] as const) {
+      const headers = {
+        "content-type": "application/json",
+        "ce-specversion": "1.0",
+        "ce-id": id,
+        "ce-source": "/crm/test",
+        "ce-type": "crm.record.deleted",
+        "ce-subject": `contact/${recordId}`,
+      };
+      expect((await post(server, "", headers)).status).toBe(202);
+    }
+    const subject = "contact/Zoë";
+    expect(await server.events()).toMatchObject([{ subject }, { subject }]);
+  });
+
   test("a deletion in binary mode needs no body", async () => {
     await using server = await startIntakeServer(inject("redisUrl"), OPEN);
     const { data: _, ...attributes } = personEvent("4", {}, { type: "crm.record.deleted" });
