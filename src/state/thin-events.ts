@@ -5,6 +5,7 @@
 import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
+import { pausedJobsKeeper } from "../event/paused-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
@@ -58,6 +59,7 @@ export class ThinEvents {
   readonly #sealing: Sealing;
   readonly #put: RedisScript<number>;
   readonly #finish: RedisScript<number>;
+  readonly #keepPaused: () => Promise<void>;
 
   constructor(
     redis: Redis,
@@ -86,6 +88,7 @@ export class ThinEvents {
     this.queue.on("error", () => {});
     this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
     this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
+    this.#keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
@@ -95,6 +98,7 @@ export class ThinEvents {
     await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
     });
+    await this.#keepPaused();
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {

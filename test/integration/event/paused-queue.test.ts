@@ -4,6 +4,7 @@ import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { Inbox, INBOX_QUEUE } from "../../../src/event/inbox.ts";
 import { pausedJobsKeeper } from "../../../src/event/paused-jobs.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { people, personEvent } from "../../support/person-event.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
@@ -24,14 +25,15 @@ function newInbox() {
   return { inbox, keepPaused: pausedJobsKeeper(redis, queue), meta, paused, queue, redis, wait };
 }
 type Parts = ReturnType<typeof newInbox>;
+type Lists = Pick<Parts, "meta" | "paused" | "redis" | "wait">;
 
 /** What `pause` and `resume` of BullMQ 5 do to the lists (its pause-7.lua). */
 const BY_5 = {
-  pause: async ({ meta, paused, redis, wait }: Parts) => {
+  pause: async ({ meta, paused, redis, wait }: Lists) => {
     if ((await redis.exists(wait)) === 1) await redis.rename(wait, paused);
     await redis.hset(meta, "paused", 1);
   },
-  resume: async ({ meta, paused, redis, wait }: Parts) => {
+  resume: async ({ meta, paused, redis, wait }: Lists) => {
     if ((await redis.exists(paused)) === 1) await redis.rename(paused, wait);
     await redis.hdel(meta, "paused");
   },
@@ -77,4 +79,24 @@ test.for([
   ]);
   await inbox.push(people(1, "after"));
   expect(await waitingIn(parts)).toContain("after0");
+});
+
+test("a record that is to be fetched stays so", async () => {
+  const { redis, thinEvents } = newRuntime();
+  const { queue } = thinEvents;
+  const lists = {
+    redis,
+    meta: queue.toKey("meta"),
+    wait: queue.toKey("wait"),
+    paused: queue.toKey("paused"),
+  };
+  const put = (subject: string) => thinEvents.put({ crm: "hubspot", subject }, "1", "{}", "live");
+  await put("contact/1");
+  await BY_5.pause(lists);
+  await put("contact/2");
+  await BY_5.resume(lists);
+  expect((await queue.getWaiting()).map(({ data }) => data.subject)).toEqual([
+    "contact/1",
+    "contact/2",
+  ]);
 });
