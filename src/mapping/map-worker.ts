@@ -45,17 +45,20 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       mapRecord?: MapRecord;
       reads?: readonly string[];
     };
-    const { mapRecord: mapping } = module;
+    const { mapRecord: mapping, reads = [] } = module;
     if (typeof mapping !== "function") {
       throw new MappingError(file, [
         "it must export a function mapRecord(record, event) that returns { crmCode, fields }",
       ]);
     }
+    if (!Array.isArray(reads)) {
+      throw new MappingError(file, ["reads must be a list of the CRM's fields"]);
+    }
     return {
       run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
       text: undefined,
       objects: [],
-      reads: module.reads ?? [],
+      reads,
       keeps: keepsOfModule(module, file),
       whens: [],
       webhooks: new Map(),

@@ -217,11 +217,16 @@ test.for([
     /neither a file \(.*nothing does not exist\) nor a preset; the presets are business-relation, /,
   ],
   ["bad.ts", /must export a function mapRecord/],
+  ["reads.ts", /reads must be a list of the CRM's fields/],
   ["broken.ts", /it cannot be loaded: broken\.ts:2: /],
   ["enum.ts", /enum\.ts:1: .*use only syntax that JavaScript also has/],
   ["bad.yaml", /bad\.yaml:1: /],
 ] as const)("%s cannot be loaded, and says why", async ([name, expected]) => {
   await writeFile(join(dir, "bad.ts"), "export const other = 1;");
+  await writeFile(
+    join(dir, "reads.ts"),
+    'export const reads = "firstname"; export const mapRecord = () => undefined;',
+  );
   await writeFile(join(dir, "broken.ts"), "\nexport const = 1;");
   await writeFile(join(dir, "enum.ts"), "enum A { B }");
   await writeFile(join(dir, "bad.yaml"), "a: [");
