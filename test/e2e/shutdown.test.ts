@@ -1,12 +1,16 @@
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { Agent, createServer, request, type IncomingMessage } from "node:http";
 import { connect, type AddressInfo } from "node:net";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, inject, it } from "vitest";
-import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { envOn } from "../support/tenant-env.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -144,4 +148,51 @@ it("SIGINT: the process does not wait for senders, because a person waits for it
   daemon.process.kill("SIGINT");
   expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
   expect(performance.now() - signalledAt).toBeLessThan(15_000);
+});
+
+const UNIT = readFileSync(
+  join(import.meta.dirname, "../../deploy/systemd/crmsync.service"),
+  "utf8",
+);
+
+/** The processes that systemd sends SIGTERM to, when it stops the unit whose main process is `pid`. */
+function stoppedBySystemd(pid: number): number[] {
+  return /^KillMode=mixed$/m.test(UNIT) ? [pid] : [pid, ...descendantsOf(pid)];
+}
+
+function descendantsOf(pid: number): number[] {
+  const children = readdirSync("/proc").filter((name) => {
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
+    } catch {
+      return false; // not a process, or one that has just ended
+    }
+  });
+  return children.map(Number).flatMap((child) => [child, ...descendantsOf(child)]);
+}
+
+it("systemctl stop: the embedded Redis stays until the requests under way are settled", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox();
+  const env = {
+    DATA_DIR: dir.path,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    LOG_LEVEL: "info",
+  };
+  {
+    await using daemon = await startDaemon(env);
+    await armFault(sandbox, { fault: "latency", ms: 1000, method: "POST" });
+    await daemon.push([personEvent("1")]);
+    const underWay = () => daemon.metric("crmsync_queue_jobs", { queue: "sync", state: "active" });
+    await waitFor(async () => (await underWay()) === 1, { what: "the request is under way" });
+    for (const pid of stoppedBySystemd(daemon.process.pid)) process.kill(pid, "SIGTERM");
+    expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
+    expect(daemon.process.stderr.join("\n")).not.toMatch(/redis\.exited|stop_timed_out/);
+  }
+  await using daemon = await startDaemon(env);
+  await waitUntilSettled(daemon);
+  const { "create 201": created, "update 200": updated = 0 } = await sandbox.requests();
+  expect({ created, updated }).toEqual({ created: 1, updated: 0 });
 });
