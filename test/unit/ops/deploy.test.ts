@@ -131,6 +131,10 @@ describe("deploy/systemd", () => {
     const docs = text("docs/runbook.md") + text("docs/deploy.md");
     const commands = docs.match(/systemd-run .*/g) ?? [];
     expect(commands.length).toBeGreaterThanOrEqual(2);
+    // To all processes of the unit, SIGUSR2 would end its redis-server.
+    for (const command of docs.match(/systemctl kill [^`]*/g) ?? []) {
+      expect(command).toContain("--kill-who=main ");
+    }
     for (const command of commands) {
       expect(command).toContain(`-p User=${user} `);
       expect(command).toContain(`-p EnvironmentFile=${setting("EnvironmentFile")} `);
