@@ -26,7 +26,7 @@ COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json ./
 COPY mappings mappings
-COPY docs/runbook.md docs/
+COPY docs/*.md docs/
 COPY deploy/docker/health.mjs ./
 RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync \
  && install -d -o 1000 -g 1000 /data /secrets

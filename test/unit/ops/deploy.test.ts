@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -173,6 +173,18 @@ it("the image's build context holds only named files", () => {
   expect(ignored[0]).toBe("*");
   for (const line of ignored.slice(1))
     expect(existsSync(join(root, line.slice(1))), line).toBe(true);
+});
+
+it("the image has every page that messages and help texts name", () => {
+  const named = globSync("{src,workers}/**/*.ts", { cwd: root }).flatMap((file) =>
+    [...text(file).matchAll(/docs\/[\w-]+\.md/g)].map(([page]) => page),
+  );
+  expect(named).toContain("docs/operate.md");
+  const copied = [...text("Dockerfile").matchAll(/^COPY (docs\S+) docs\/$/gm)].flatMap(
+    ([, pages = ""]) => globSync(pages, { cwd: root }),
+  );
+  expect(copied).toEqual(expect.arrayContaining(named));
+  expect(text(".dockerignore").split("\n")).toContain("!docs");
 });
 
 it("the image's build gets every file that the build script names", () => {
