@@ -125,8 +125,10 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
 
   await erasePerson(operator, last.client);
 
+  await waitingChange(operator, last.client, ODD);
   await operator.follow("Reset and uninstall");
   expect(await operator.deadLetters()).toBe(0);
+  expect(await last.client.exists(`{crmsync}:staged:${ODD}`)).toBe(0);
   expect(await last.client.exists("{crmsync}:quota:hour_settings")).toBe(1);
 
   // Back to the embedded Redis, which still has a dead letter.
@@ -139,6 +141,15 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   expect(await operator.deadLetters()).toBe(0);
   expect(operator.left()).toBe(0);
 });
+
+/** A crmCode that a shell and xargs would take apart. */
+const ODD = `O'Neil "7" \\ b`;
+
+async function waitingChange({ daemon, machine }: Operator, redis: Redis, crmCode: string) {
+  await machine.run("crmsync bulk pause");
+  await daemon().push([personEvent(crmCode, {}, { subject: "contact/odd", lane: "bulk" })]);
+  await expect.poll(() => redis.exists(`{crmsync}:staged:${crmCode}`)).toBe(1);
+}
 
 async function erasePerson({ daemon, follow }: Operator, redis: Redis): Promise<void> {
   await daemon().push([personEvent("7")]);
