@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { isClosed, mayBeClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
+import { isOlder } from "../ops/version.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
@@ -108,10 +109,4 @@ function checkMemory(redis: RedisHealth): Check {
     );
   }
   return ok("redis memory", limitBytes > 0 ? limit : `${used}, no limit`);
-}
-
-function isOlder(version: string, than: string): boolean {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  const [wantMajor = 0, wantMinor = 0] = than.split(".").map(Number);
-  return major < wantMajor || (major === wantMajor && minor < wantMinor);
 }
