@@ -12,7 +12,7 @@ const REMEDY = `No redis-server or valkey-server was found on the PATH. Do one o
   - On Debian or Ubuntu: apt-get install redis-server
   - On Fedora or RHEL: dnf install valkey
   - On macOS: brew install redis
-  - With Docker: docker run -d -p 127.0.0.1:6379:6379 redis:7 redis-server --appendonly yes --maxmemory-policy noeviction, and REDIS_URL=redis://127.0.0.1:6379`;
+  - With Docker: docker run -d -p 127.0.0.1:6379:6379 redis:7 redis-server --appendonly yes --appendfsync always --maxmemory-policy noeviction, and REDIS_URL=redis://127.0.0.1:6379`;
 
 export class NoRedisServer extends Error {
   override readonly name = "NoRedisServer";
