@@ -198,3 +198,15 @@ it("the image's build gets every file that the build script names", () => {
     expect(text(".dockerignore").split("\n")).toContain(`!${file}`);
   }
 });
+
+it("docs/deploy.md writes the token of Prometheus without a line end, which the operator would send", async () => {
+  await using dir = await tempDir();
+  mkdirSync(join(dir.path, "secrets"));
+  const lines = text("docs/deploy.md").match(/^.*> secrets\/.*$/gm) ?? [];
+  execFileSync("sh", ["-euc", lines.join("\n")], {
+    cwd: dir.path,
+    env: { ...process.env, TOKEN: "t" },
+  });
+  const token = readFileSync(join(dir.path, "secrets/viewer_token"), "utf8");
+  expect(token).toMatch(/^[0-9a-f]{64}$/);
+});
