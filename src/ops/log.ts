@@ -1,6 +1,7 @@
 import { pino, type DestinationStream } from "pino";
 import { sentenceOf, type LogEvent } from "./log-events.ts";
 import { isLogField, type LogFields } from "./log-fields.ts";
+import { linesOnStderr } from "./stderr-lines.ts";
 
 type Write = (fields: LogFields, event: LogEvent) => void;
 
@@ -25,7 +26,7 @@ export interface LogOptions {
 }
 
 export function createLog(level: string, options: LogOptions = {}): Logger {
-  const { destination = pino.destination({ dest: 2, sync: true }), context = () => ({}) } = options;
+  const { destination = linesOnStderr(), context = () => ({}) } = options;
   return pino(
     {
       level,

@@ -8,7 +8,7 @@ import { expect, inject, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/serve.ts";
 import { personEvent } from "../support/person-event.ts";
 import { freePort } from "../../src/ops/free-port.ts";
-import { isolatedEnv } from "../support/process.ts";
+import { isolatedEnv, spawnCommand } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -79,4 +79,29 @@ test("the daemon works on when its outputs are closed", async () => {
   child.kill("SIGUSR2");
   child.kill("SIGTERM");
   expect(await once(child, "close")).toEqual([0, null]);
+});
+
+test("the daemon works on while the disk of its log is full", async () => {
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    HTTP_PORT: "0",
+    INGEST_AUTH: "none",
+  };
+  const args = [process.execPath, MAIN, "start", "--roles", "http", "--json"];
+  await using daemon = spawnCommand("sh", ["-c", 'exec "$0" "$@" 2>/dev/full', ...args], { env });
+  const [line] = await daemon.line(/^\{.*"url".*\}$/);
+  const { url } = JSON.parse(line) as { url: string };
+  const push = () =>
+    fetch(`${url}/events`, {
+      method: "POST",
+      headers: { "content-type": "application/cloudevents+json" },
+      body: JSON.stringify(personEvent("a")),
+    });
+  for (let times = 0; times < 5; times += 1) {
+    daemon.kill("SIGUSR2");
+    expect((await push()).status).toBe(202);
+  }
+  daemon.kill("SIGTERM");
+  expect(await daemon.ended).toEqual({ code: 0, signal: null });
 });
