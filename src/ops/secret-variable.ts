@@ -86,6 +86,10 @@ function findSecret(
   }
   if (inline !== undefined && inline !== "") {
     const text = inline.trim();
+    if (text === "") {
+      problems.push(`${name} is blank: give it a value, or leave it out`);
+      return undefined;
+    }
     return { file: undefined, value: () => text, problem: () => undefined };
   }
   if (file === undefined || file === "") return undefined;

@@ -50,7 +50,7 @@ describe("secrets that the operator chooses", () => {
 
   test("a token that no header could carry is named, and does not replace one that works", async () => {
     for (const name of ["SERVICE_TOKEN", "HUBSPOT_TOKEN", "ESPOCRM_API_KEY"] as const) {
-      for (const token of ["one\ntwo", "one two", "Ä", " "]) {
+      for (const token of ["one\ntwo", "one two", "Ä"]) {
         const read = () => readConfig({ [name]: token });
         expect(read, token).toThrow(`${name} contains a blank, a line break`);
       }

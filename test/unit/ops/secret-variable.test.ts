@@ -1,6 +1,7 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { readConfig } from "../../../src/config.ts";
 import { readSecret, secretRules } from "../../../src/ops/secret-variable.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -42,4 +43,12 @@ test("a secret that is not UTF-8 is refused at the start", async () => {
   const problems: string[] = [];
   expect(readSecret({ S_FILE: file }, "S", problems)).toBe(undefined);
   expect(problems).toEqual([`S_FILE names ${file}, which is not UTF-8`]);
+});
+
+test("a blank value is no value, and does not pass for a secret or for none", () => {
+  const problems: string[] = [];
+  expect(readSecret({ S: " " }, "S", problems)).toBe(undefined);
+  expect(problems).toEqual(["S is blank: give it a value, or leave it out"]);
+  // It started a Redis of its own.
+  expect(() => readConfig({ REDIS_URL: " " })).toThrow("REDIS_URL is blank");
 });
