@@ -6,7 +6,7 @@ import { loadMapping } from "../mapping/load-mapping.ts";
 import { isLoopback } from "../ops/loopback.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { ROLES } from "../state/heartbeats.ts";
-import { TOKEN_OLD_DAYS } from "../status/findings.ts";
+import { isIssuedAhead, TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { checkNotify } from "./notify.ts";
@@ -62,6 +62,10 @@ function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
     );
   }
   const days = Math.floor((Date.now() - Date.parse(issuedAt)) / DAY_MS);
+  if (isIssuedAhead(days)) {
+    const remedy = "Correct SERVICE_TOKEN_ISSUED_AT, or the clock of this machine.";
+    return warn("token age", `it is issued ${-days} days ahead of today`, remedy);
+  }
   const says = `${days} days of the ${TOKEN_DUE_DAYS} recommended`;
   const remedy =
     "Ask the service's support for a new token. Write it into the file of SERVICE_TOKEN_FILE, and its date into SERVICE_TOKEN_ISSUED_AT, which counts from the next restart.";

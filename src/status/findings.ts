@@ -46,6 +46,9 @@ export interface FindingContext {
 /** Age of a token at which its replacement should be under way, days (spec: every 90 days). */
 export const TOKEN_OLD_DAYS = 80;
 
+/** A date without a time is taken as UTC, so a day ahead may be right. */
+export const isIssuedAhead = (ageDays: number): boolean => ageDays < -1;
+
 /** A change that waits longer than this although nothing is stopped is stuck, ms. */
 const STUCK_MS = 900_000;
 
@@ -256,7 +259,12 @@ function expiringFindings(expiring: Readings["expiring"]): Finding[] {
 }
 
 function tokenFindings({ tokenAgeDays }: FindingContext): Finding[] {
-  if (tokenAgeDays === undefined || tokenAgeDays < TOKEN_OLD_DAYS) return [];
+  if (tokenAgeDays === undefined) return [];
+  if (isIssuedAhead(tokenAgeDays)) {
+    const says = `SERVICE_TOKEN_ISSUED_AT is ${-tokenAgeDays} days ahead, so nothing tells when the token is old: correct it, and restart.`;
+    return [finding("warning", "crmsynctokenold", says)];
+  }
+  if (tokenAgeDays < TOKEN_OLD_DAYS) return [];
   const says = `The service token is ${tokenAgeDays} days old; it should be replaced every 90 days.`;
   return [finding("warning", "crmsynctokenold", says)];
 }

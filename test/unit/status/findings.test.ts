@@ -17,10 +17,10 @@ const process = {
   seenAt: NOW - 1000,
 };
 
-const said = (readings: Partial<Readings>) =>
+const said = (readings: Partial<Readings>, tokenAgeDays?: number) =>
   findingsIn(
     { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]), ...readings },
-    { outcomes: {}, hourMs: 3_600_000, tokenAgeDays: undefined },
+    { outcomes: {}, hourMs: 3_600_000, tokenAgeDays },
   ).map(({ runbook, says }) => [runbook.split("#")[1], says]);
 
 it("a Redis that may still keep events out is not fine: it opens below 80 %", () => {
@@ -95,4 +95,11 @@ it("changes that a CRM has lost are told until a comparison that began after it"
     section,
   ]);
   expect(said({ changesLost: lost, reconciliation: ranAt(4) })).toEqual([]);
+});
+
+it("a token that was issued in the future is not young", () => {
+  // Today, in a time zone ahead of UTC.
+  expect(said({}, -1)).toEqual([]);
+  const issued = expect.stringMatching(/^SERVICE_TOKEN_ISSUED_AT is 320 days ahead/) as unknown;
+  expect(said({}, -320)).toEqual([["crmsynctokenold", issued]]);
 });
