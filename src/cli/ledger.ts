@@ -19,6 +19,7 @@ export function ledgerCommand(): Command {
     )
     .argument("[crmCode]", "only this record; without it the whole ledger is warmed again")
     .option("--apply", "do it; without it, only print what would be done")
+    .option("--json", "print as JSON")
     .addHelpText(
       "after",
       `
@@ -73,7 +74,7 @@ const STATES = {
 
 async function forget(
   crmCode: string | undefined,
-  { apply }: { readonly apply?: true },
+  { apply, json }: { readonly apply?: true; readonly json?: true },
 ): Promise<void> {
   await withStores(async (stores) => {
     const { ledger, redis, keys, stateVersion } = stores;
@@ -83,10 +84,12 @@ async function forget(
     }
     const rows = await redis.hlen(keys.ledger);
     const what = crmCode ?? (rows === 1 ? "the only row" : `all ${rows} rows`);
-    if (!apply) {
-      process.stdout.write(`would forget ${what}; give --apply to do it\n`);
-      return;
-    }
+    const chosen = crmCode === undefined ? rows : 1;
+    const print = (forgotten: number, text: string) => {
+      const line = JSON.stringify({ chosen, applied: apply ?? false, forgotten });
+      process.stdout.write(`${json ? line : text}\n`);
+    };
+    if (!apply) return print(0, `would forget ${what}; give --apply to do it`);
     if (crmCode === undefined || (await ledger.row(crmCode))?.uncertain !== true) {
       await recordAct(stores, "ledger.forget", { crmCode });
     }
@@ -96,6 +99,6 @@ async function forget(
         `the row of ${crmCode} stays: a request of it is under way or had no answer, so its next change asks the service in any case`,
       );
     }
-    process.stdout.write(`forgot ${what}\n`);
+    print(chosen, `forgot ${what}`);
   });
 }

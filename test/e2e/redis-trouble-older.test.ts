@@ -131,6 +131,11 @@ it("a service that was reset under a running daemon is found, and ledger forget 
     },
   );
   expect(await crmsync(["ledger", "forget"], env)).toMatch(/would forget all 3 rows/);
+  expect(JSON.parse(await crmsync(["ledger", "forget", "--json"], env))).toEqual({
+    chosen: 3,
+    applied: false,
+    forgotten: 0,
+  });
   expect(JSON.parse(await crmsync(["ledger", "stats", "--json"], env))).toMatchObject({
     state: "done",
     rows: 3,

@@ -38,6 +38,18 @@ test.for(COMMANDS)("the help of `%s` says what everything in it does", ([path, c
   for (const [name, description] of parts) expect(description, name).toMatch(/\w{3}/);
 });
 
+/** They print what is for a shell or a file. */
+const FOR_FILES = new Set(["crmsync completion", "crmsync mapping init", "crmsync sandbox export"]);
+
+test("every command that prints has --json", () => {
+  const without = COMMANDS.filter(
+    ([, { commands, options }]) =>
+      commands.length === 0 && !options.some(({ long }) => long === "--json"),
+  );
+  const names = without.map(([path]) => path);
+  expect(names.filter((path) => !FOR_FILES.has(path))).toEqual([]);
+});
+
 const optionsWith = (wanted: (option: Option) => boolean) =>
   COMMANDS.flatMap(([path, { options }]) =>
     options.filter(wanted).map((option) => [`${path} ${option.long}`, option] as const),
