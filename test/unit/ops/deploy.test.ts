@@ -210,3 +210,15 @@ it("docs/deploy.md writes the token of Prometheus without a line end, which the 
   const token = readFileSync(join(dir.path, "secrets/viewer_token"), "utf8");
   expect(token).toMatch(/^[0-9a-f]{64}$/);
 });
+
+it("the image's health check takes an empty HTTP_PORT as the daemon does", () => {
+  const answer = "globalThis.fetch = async (url) => { console.log(url); return { ok: true }; }";
+  const args = ["--import", `data:text/javascript,${encodeURIComponent(answer)}`];
+  const asked = (HTTP_PORT: string) =>
+    execFileSync(process.execPath, [...args, join(root, "deploy/docker/health.mjs")], {
+      env: { HTTP_PORT },
+      encoding: "utf8",
+    }).trim();
+  expect(asked("")).toBe(`http://127.0.0.1:${readConfig({ HTTP_PORT: "" }).HTTP_PORT}/readyz`);
+  expect(asked("9000")).toBe("http://127.0.0.1:9000/readyz");
+});
