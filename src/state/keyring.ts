@@ -31,33 +31,34 @@ export class Keyring {
     this.#replace = redisScript(redis, new URL("./lua/replace-value.lua", import.meta.url));
   }
 
-  /**
-   * @throws UnknownKey when Redis is sealed with a key that this process does not have.
-   * @returns how fingerprints are made, and whether their key is new: those that the ledger has
-   *   already were made without one.
-   */
-  async open(): Promise<{ fingerprintsWithout: FingerprintsWithout; isNew: boolean }> {
-    const stored = await this.#redis.get(this.#key);
-    if (stored === null && this.#sealing.keyId === undefined) {
-      return { fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps), isNew: false };
-    }
-    if (stored === null) {
-      const made = randomBytes(KEY_BYTES).toString("base64");
-      const isNew = await this.#store("", await this.#sealing.seal(made, ABOUT));
-      const { fingerprintsWithout } = await this.open();
-      return { fingerprintsWithout, isNew };
-    }
-    const opened = await this.#sealing.open(stored, ABOUT);
-    if (!this.#sealing.isCurrent(stored)) {
-      await this.#store(stored, await this.#sealing.seal(opened, ABOUT));
-    }
-    const key = Buffer.from(opened, "base64");
-    return { fingerprintsWithout: (keeps) => fingerprintWith(key, keeps), isNew: false };
+  /** Whether this process was found to have the key that Redis is sealed with. */
+  get isOpen(): boolean {
+    return this.#known !== undefined;
   }
 
-  /** How this process makes fingerprints; asks Redis once. @throws as `open` */
+  /**
+   * Makes it, or seals it with the first key, if that must be. Only a daemon may: a command must not seal
+   * Redis with a key that the daemons do not have.
+   * @throws UnknownKey when Redis is sealed with a key that this process does not have.
+   * @returns whether it is new: the fingerprints that the ledger has were made without a key.
+   */
+  async open(): Promise<{ isNew: boolean }> {
+    let isNew = false;
+    const stored = await this.#redis.get(this.#key);
+    if (stored !== null && !this.#sealing.isCurrent(stored)) {
+      const opened = await this.#sealing.open(stored, ABOUT);
+      await this.#store(stored, await this.#sealing.seal(opened, ABOUT));
+    } else if (stored === null && this.#sealing.keyId !== undefined) {
+      const made = randomBytes(KEY_BYTES).toString("base64");
+      isNew = await this.#store("", await this.#sealing.seal(made, ABOUT));
+    }
+    this.#known = await this.#read();
+    return { isNew };
+  }
+
+  /** How this process makes fingerprints; asks Redis once, and changes nothing. @throws as `open` */
   async fingerprintsWithout(): Promise<FingerprintsWithout> {
-    this.#known ??= (await this.open()).fingerprintsWithout;
+    this.#known ??= await this.#read();
     return this.#known;
   }
 
@@ -71,6 +72,13 @@ export class Keyring {
     const stored = await this.#redis.get(this.#key);
     const keyId = stored === null ? undefined : keyIdOf(stored);
     return keyId === undefined || this.#sealing.keyIds.includes(keyId) ? undefined : keyId;
+  }
+
+  async #read(): Promise<FingerprintsWithout> {
+    const stored = await this.#redis.get(this.#key);
+    if (stored === null) return (keeps) => fingerprintWith(undefined, keeps);
+    const key = Buffer.from(await this.#sealing.open(stored, ABOUT), "base64");
+    return (keeps) => fingerprintWith(key, keeps);
   }
 
   async #store(before: string, after: string): Promise<boolean> {

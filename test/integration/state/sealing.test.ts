@@ -73,16 +73,22 @@ describe("the key of the fingerprints", () => {
   const body = { type: "Person", firstName: "Ada", lastName: "Lovelace" };
   const keyring = (...stateKeys: Buffer[]) => new Keyring(redis, keys, new Sealing(stateKeys));
 
+  /** As a daemon opens it. */
+  async function opened(...stateKeys: Buffer[]) {
+    const ring = keyring(...stateKeys);
+    return { ...(await ring.open()), fingerprintsWithout: await ring.fingerprintsWithout() };
+  }
+
   it("is made once, stays over a rotation, and differs between tenants", async () => {
-    const [first, second] = await Promise.all([keyring(OLD).open(), keyring(OLD).open()]);
+    const [first, second] = await Promise.all([opened(OLD), opened(OLD)]);
     expect([first.isNew, second.isNew].map(Number).toSorted((a, b) => a - b)).toEqual([0, 1]);
     const fingerprint = first.fingerprintsWithout({})(body);
     expect(second.fingerprintsWithout({})(body)).toBe(fingerprint);
-    expect((await keyring(NEW, OLD).open()).fingerprintsWithout({})(body)).toBe(fingerprint);
+    expect((await opened(NEW, OLD)).fingerprintsWithout({})(body)).toBe(fingerprint);
     // The old key is not needed any more.
-    expect((await keyring(NEW).open()).fingerprintsWithout({})(body)).toBe(fingerprint);
+    expect((await opened(NEW)).fingerprintsWithout({})(body)).toBe(fingerprint);
     usePrefix();
-    expect((await keyring(NEW).open()).fingerprintsWithout({})(body)).not.toBe(fingerprint);
+    expect((await opened(NEW)).fingerprintsWithout({})(body)).not.toBe(fingerprint);
   });
 
   it("a process without the key names the missing one, and changes nothing", async () => {
@@ -92,6 +98,16 @@ describe("the key of the fingerprints", () => {
     await expect(keyring().open()).rejects.toThrow(UnknownKey);
     expect(await keyring(NEW).missingKey()).toBe(new Sealing([OLD]).keyId);
     expect(await keyring(NEW, OLD).missingKey()).toBeUndefined();
+    expect(await redis.get(keys.keyring)).toBe(stored);
+  });
+
+  it("is neither made nor sealed anew by a command", async () => {
+    const unkeyed = await keyring().fingerprintOf({});
+    expect((await keyring(NEW).fingerprintOf({}))(body)).toBe(unkeyed(body));
+    expect(await redis.exists(keys.keyring)).toBe(0);
+    await keyring(OLD).open();
+    const stored = await redis.get(keys.keyring);
+    await keyring(NEW, OLD).fingerprintOf({});
     expect(await redis.get(keys.keyring)).toBe(stored);
   });
 });
