@@ -13,6 +13,9 @@ import type { Runtime } from "./runtime.ts";
 
 type App = HttpServer["app"];
 
+/** The start goes on, or the process ends because its key is wrong. */
+export const KEY_NOT_CHECKED = "STATE_KEY was not compared with Redis yet";
+
 export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Runtime): void {
   const { config, mapping, metrics, version } = runtime;
   const guard = createIntakeGuard(app, count, refused);
@@ -36,10 +39,12 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
   serveCrmWebhooks(app, runtime, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, log, rest, throttle }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, keyring, log, rest, throttle }: Runtime): IntakePorts {
   return {
     now: () => clock.now(),
-    push(events) {
+    async push(events) {
+      // What is sealed with a wrong key, no process could open later.
+      if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
       rest.expectChange();
       return intakeClient.push(events);
     },

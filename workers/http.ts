@@ -15,7 +15,7 @@ import type { Role } from "../src/state/heartbeats.ts";
 import { stopFindings } from "../src/status/findings.ts";
 import { takeReadings } from "../src/status/readings.ts";
 import { readStatus } from "../src/status/status.ts";
-import { serveHttpIntake } from "./http-intake.ts";
+import { KEY_NOT_CHECKED, serveHttpIntake } from "./http-intake.ts";
 import { createServer, type HttpServer } from "./http-server.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -105,8 +105,9 @@ async function listen(app: HttpServer["app"], host: string, port: number): Promi
 }
 
 /** Only what keeps events from being accepted. A denial is no reason: accepted changes are kept. */
-async function reasonsNotReady({ intakeClient }: Runtime): Promise<string[]> {
-  const why = await intakeClient.whyClosed();
+async function reasonsNotReady({ intakeClient, keyring }: Runtime): Promise<string[]> {
+  const closed = await intakeClient.whyClosed();
+  const why = closed ?? (keyring.isOpen ? undefined : KEY_NOT_CHECKED);
   return why === undefined ? [] : [why];
 }
 

@@ -7,6 +7,7 @@ import type { Mapping } from "../../../src/mapping/mapping.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { serveHttpIntake } from "../../../workers/http-intake.ts";
 import { createServer } from "../../../workers/http-server.ts";
+import { openKeyring } from "../../../workers/keyring.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 export interface IntakeServer extends AsyncDisposable {
@@ -35,6 +36,7 @@ export async function startIntakeServer(
   const server = createServer(runtime, (error) => void defects.push(error));
   const { app } = server;
   serveHttpIntake(server, runtime);
+  await openKeyring(runtime);
   await runtime.intakeClient.connected(10_000);
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -6,6 +6,7 @@ import { readConfig } from "../../../src/config.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { ROLES } from "../../../src/state/heartbeats.ts";
 import { serveHttp } from "../../../workers/http.ts";
+import { openKeyring } from "../../../workers/keyring.ts";
 import { createRuntime } from "../../../workers/runtime.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
@@ -23,6 +24,7 @@ async function serve(env: Record<string, string> = {}) {
   });
   const start = { deadlineMs: 10_000, ends: () => false };
   const http = await serveHttp(runtime, new Set(ROLES), start);
+  await openKeyring(runtime);
   return {
     ...http,
     async [Symbol.asyncDispose]() {
