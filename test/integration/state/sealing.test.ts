@@ -8,11 +8,14 @@ import { Resealing } from "../../../src/state/reseal.ts";
 import { DamagedValue, Sealing, UnknownKey } from "../../../src/state/sealing.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import { ThinEvents } from "../../../src/state/thin-events.ts";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
+import { openKeyring } from "../../../workers/keyring.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
@@ -109,6 +112,18 @@ describe("the key of the fingerprints", () => {
     const stored = await redis.get(keys.keyring);
     await keyring(NEW, OLD).fingerprintOf({});
     expect(await redis.get(keys.keyring)).toBe(stored);
+  });
+
+  it("a daemon with two keys says that values are being sealed, before the first pass has ended", async () => {
+    await keyring(OLD).open();
+    const stateKey = [NEW, OLD].map((key) => key.toString("base64")).join(" ");
+    const runtime = newRuntime({ QUEUE_PREFIX: prefix, STATE_KEY: stateKey });
+    expect(await readOne(redis, runtime.resealing.reading())).toBeUndefined();
+    await openKeyring(runtime);
+    expect(await readOne(redis, runtime.resealing.reading())).toBeDefined();
+    const pass = await runtime.resealing.pass([], async () => {});
+    await runtime.resealing.report(pass);
+    expect(await readOne(redis, runtime.resealing.reading())).toBeUndefined();
   });
 });
 
