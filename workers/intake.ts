@@ -8,7 +8,7 @@ import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import { growYoungGeneration } from "../src/ops/v8-memory.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
-import { DamagedValue } from "../src/state/sealing.ts";
+import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
 import { checkStalled } from "./check-stalled.ts";
@@ -85,6 +85,7 @@ export function startIntake(runtime: Runtime): Intake {
         await rejectJob(runtime, job, { reason: "defect", rule: "could not be processed" });
         return;
       }
+      if (error instanceof UnknownKey) runtime.resealing.markDue();
       throttle("intake", (suppressed) =>
         log.warn({ err: error, suppressed }, "event.retry_scheduled"),
       );

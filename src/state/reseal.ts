@@ -37,7 +37,7 @@ interface Place {
   readonly within?: string;
 }
 
-/** Jobs that wait, with the text that each is sealed for. */
+/** Jobs of a queue, with the text that each is sealed for. */
 export interface SealedJobs {
   readonly queue: Queue;
   readonly about: string;
@@ -52,13 +52,25 @@ export class Resealing {
   readonly #replaceStaged: RedisScript<number>;
   #found = 0;
   #missing = new Map<string, number>();
+  #isDue: boolean;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
+    this.#isDue = sealing.keyId !== undefined;
     this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
     this.#replaceStaged = redisScript(redis, new URL("./lua/replace-staged.lua", import.meta.url));
+  }
+
+  /** Whether a pass of this process may find something. */
+  get isDue(): boolean {
+    return this.#isDue;
+  }
+
+  /** A value could not be opened: a pass must find and count all of its kind, for status. */
+  markDue(): void {
+    this.#isDue = true;
   }
 
   /** Whether this process may seal now; one may at a time. */
@@ -74,6 +86,7 @@ export class Resealing {
   /** Writes what the pass has found, for status; nothing once everything is sealed with one key. */
   async report({ found, missing }: Resealed): Promise<void> {
     const key = this.#keys.resealed;
+    this.#isDue = found > 0;
     if (found === 0) await this.#redis.del(key);
     else await redisWrite(this.#redis)("SET", key, JSON.stringify({ found, missing }));
   }
@@ -198,9 +211,12 @@ export class Resealing {
   }
 }
 
-/** Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. */
+/**
+ * Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. An active
+ * one counts: it waits again if its worker has died.
+ */
 async function* waitingJobs(queue: Queue): AsyncGenerator<Job[]> {
-  for (const state of ["delayed", "waiting", "prioritized", "failed"] as const) {
+  for (const state of ["active", "delayed", "waiting", "prioritized", "failed"] as const) {
     for (let from = 0; ; from += CHUNK) {
       const page = await queue.getJobs([state], from, from + CHUNK - 1, true);
       if (page.length === 0) break;

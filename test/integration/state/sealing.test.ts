@@ -205,6 +205,18 @@ describe("everything in Redis", () => {
     expect(letter?.event).toBe(SECRET);
   });
 
+  it("is sealed with the new key, also an event whose worker has died", async () => {
+    const inbox = new Inbox(redis, prefix, new Sealing([OLD]));
+    await inbox.push([{ source: "/crm", id: "1", data: { name: SECRET } } as never]);
+    const { queue } = inbox;
+    await redis.lmove(queue.toKey("wait"), queue.toKey("active"), "LEFT", "LEFT");
+    expect((await reseal(new Sealing([NEW, OLD]))).first.found).toBe(1);
+    const [job] = await queue.getJobs(["active"]);
+    const opened = await new Inbox(redis, prefix, new Sealing([NEW])).open(job?.data);
+    expect(opened).toMatchObject({ data: { name: SECRET } });
+    await inbox.close();
+  });
+
   it("that was plain is sealed once a key is set, but for other clients' jobs", async () => {
     await fill(new Sealing([]));
     const { second } = await reseal(new Sealing([NEW]));
