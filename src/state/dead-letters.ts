@@ -67,7 +67,13 @@ export class DeadLetters {
     const { event, hasFields, newest, order = "", ...details } = deadLetter;
     const crmCode = deadLetter.crmCode ?? "";
     return this.#store(
-      [this.#keys.deadLetters, this.#keys.ledger, this.#keys.staged(crmCode)],
+      [
+        this.#keys.deadLetters,
+        this.#keys.ledger,
+        this.#keys.staged(crmCode),
+        this.#keys.erased(crmCode),
+        this.#keys.ledgerForgotten,
+      ],
       [
         deadLetter.id,
         crmCode,

@@ -11,7 +11,7 @@
 --   st       status that the newest event demands: terminated | active; absent: that of the fields
 --   first    when one was stored first, ms        times  how often
 --
--- KEYS  1 dead-letters  2 ledger  3 staged
+-- KEYS  1 dead-letters  2 ledger  3 staged  4 erased  5 ledger:forgotten
 -- ARGV  1 id  2 crmCode  3 order of the newest event ('': unknown)  4 at, ms  5 details, JSON
 --       6 event, encrypted  7 reason  8 order of this event
 --       9 whether it brought fields: '1' | '0' ('': unknown)  10 status of the newest event
@@ -28,6 +28,15 @@ local kept = before and cjson.decode(before) or nil
 if order ~= '' then
   local row = redis.call('HGET', KEYS[2], crmCode)
   row = row and cjson.decode(row) or nil
+  -- Its row was erased by `crmsync forget`, or is being forgotten: what was settled stays the
+  -- newest (stage.lua).
+  local left = not (row and row.w) and
+    (redis.call('GET', KEYS[4]) or redis.call('HGET', KEYS[5], crmCode))
+  if left then
+    left = cjson.decode(left)
+    row = row or {}
+    row.w, row.wf, row.ws = left.w, left.wf, left.ws
+  end
   local f = redis.call('HMGET', KEYS[3], 'v', 'tv', 'o', 'of', 'oe')
   local function orderIn(short) return short and wholeOrder(short) or nil end
   local s = { v = f[1], tv = f[2], o = orderIn(f[3]), of = orderIn(f[4]), oe = orderIn(f[5]) }

@@ -185,6 +185,20 @@ describe("crmsync forget", () => {
     expect(await redis.exists(stores.keys.erased("ada-1"))).toBe(0);
   });
 
+  it("keeps no dead letter of an older event, and one of a newer event", async () => {
+    await fill("ada-1");
+    await forget("ada-1", "--apply");
+    const event = JSON.stringify(personEvent("ada-1", { birthDate: "yesterday" }));
+    const letter = (order: string) =>
+      createDeadLetter(
+        { crmCode: "ada-1" },
+        { reason: "invalid", problems: [], event, at: 1, order, hasFields: true },
+      );
+    expect(await stores.deadLetters.store(letter("4"))).toBe("superseded");
+    expect(await placesOf("ada-1")).toEqual([]);
+    expect(await stores.deadLetters.store(letter("6"))).toBe("stored");
+  });
+
   it("has a line of the audit trail, also for a record without a crmCode", async () => {
     env = { ...env, AUDIT_LOG: "stdout" };
     await fill("ada-1");

@@ -11,6 +11,7 @@ import { SettledLately } from "../../../src/state/settled-lately.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
 import { Verifications } from "../../../src/state/verifications.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { Settlement, StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
@@ -158,6 +159,9 @@ it("an older event stays superseded while the ledger is forgotten", async () => 
   await redis.del(keys.warmUp);
   await redis.rename(keys.ledger, keys.ledgerForgotten);
   expect((await staged.stage(change("4", "old"))).result).toBe("superseded");
+  const rejected = { reason: "invalid", problems: [], event: "event 4", at: 1 } as const;
+  const letter = createDeadLetter({ crmCode: CODE }, { ...rejected, order: "4", hasFields: true });
+  expect(await new DeadLetters(redis, keys, SEALING).store(letter)).toBe("superseded");
   await ledger.keepWatermarks();
   expect(await ledger.row(CODE)).toMatchObject({ watermark: "5" });
 });
