@@ -4,6 +4,7 @@ import { FileSink } from "../src/audit/file-sink.ts";
 import { LineHashes } from "../src/audit/line.ts";
 import { StdoutSink } from "../src/audit/stdout-sink.ts";
 import { AuditTrail } from "../src/audit/trail.ts";
+import { within } from "../src/ops/deadline.ts";
 import type { Logger } from "../src/ops/log.ts";
 import type { Metrics } from "../src/ops/metrics.ts";
 import type { Stores } from "../src/status/stores.ts";
@@ -16,6 +17,9 @@ export const thisProcess = `${hostname()}:${process.pid}`;
 /** By the clock that all processes share. */
 export const timeNow = (): string => new Date(Date.now()).toISOString();
 
+/** Redis must tell the newest line of the chain within this time, or the trail cannot be continued now, ms. */
+const KNOWN_HEAD_MS = 5000;
+
 /** Opens nothing before its first line. */
 export function createTrail(
   { auditActs, config }: Stores,
@@ -24,8 +28,12 @@ export function createTrail(
 ): AuditTrail | undefined {
   if (config.AUDIT_LOG === undefined) return undefined;
   const hashes = new LineHashes(config.auditKeys);
+  const knownHead = async (chain: string) =>
+    (await within(KNOWN_HEAD_MS, auditActs.heads())).get(chain);
   const sink =
-    config.AUDIT_LOG === "stdout" ? new StdoutSink() : new FileSink(config.AUDIT_LOG, hashes);
+    config.AUDIT_LOG === "stdout"
+      ? new StdoutSink()
+      : new FileSink(config.AUDIT_LOG, hashes, knownHead);
   return new AuditTrail({
     sink,
     hashes,

@@ -64,6 +64,8 @@ function writeActs({ auditActs, rest }: Runtime, trail: AuditTrail): Polling {
     everyMs: ACTS_EVERY_MS,
     rest,
     async step(signal) {
+      if (!trail.isWritable) return;
+      // Not before the trail is open: it looks for its own head.
       if (!isTidy) await auditActs.forgetOldHeads(Date.now());
       isTidy = true;
       while (!signal.aborted && trail.isWritable && (await auditActs.claim(owner))) {

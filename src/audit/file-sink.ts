@@ -17,6 +17,9 @@ const OTHER_KEY = "its last line was made with a key that AUDIT_KEY does not hol
 /** crmCodes are personal data. */
 const MODE = 0o600;
 
+/** The newest line of a chain, as it is known outside the folder of its file; undefined: it is not. */
+export type KnownHeadOf = (chain: string) => Promise<Pick<Head, "seq" | "hash"> | undefined>;
+
 interface OpenFile {
   readonly handle: FileHandle;
   readonly inode: string;
@@ -29,6 +32,7 @@ export class FileSink implements Sink {
   readonly where: string;
   readonly #path: string;
   readonly #hashes: LineHashes;
+  readonly #knownHead: KnownHeadOf;
   #state: AuditFileState | undefined;
   #file: OpenFile | undefined;
   #notes: LineFields[] = [];
@@ -39,10 +43,11 @@ export class FileSink implements Sink {
   #isBegun = false;
 
   /** @param path absolute */
-  constructor(path: string, hashes: LineHashes) {
+  constructor(path: string, hashes: LineHashes, knownHead: KnownHeadOf) {
     this.where = whereOf(path);
     this.#path = path;
     this.#hashes = hashes;
+    this.#knownHead = knownHead;
   }
 
   async open(): Promise<Head | undefined> {
@@ -56,14 +61,27 @@ export class FileSink implements Sink {
     this.#notes = torn === "" || whole !== undefined ? [] : [tornNote(torn)];
     if (saved === undefined) {
       if (last === undefined && line !== undefined) throw new Error(OTHER_FILE);
-      return last;
+      return this.#notSetBack(last);
     }
     // It was written just before a crash, which kept it from being saved.
-    if (last?.chain === saved.chain && last.seq >= saved.seq) return last;
+    if (last?.chain === saved.chain && last.seq >= saved.seq) return this.#notSetBack(last);
     if (last?.chain === saved.chain || wasCutOff(saved, inode, size)) {
       this.#notes.push({ act: "file.shortened" });
     }
-    return saved;
+    return this.#notSetBack(saved);
+  }
+
+  /**
+   * The folder may have been replaced by an older copy. Then the chain continues after the newest line
+   * that is known: if it continued after the last line of the copy, nobody could tell later that lines
+   * are missing.
+   */
+  async #notSetBack(head: Head | undefined): Promise<Head | undefined> {
+    const known = head && (await this.#knownHead(head.chain));
+    if (head === undefined || known === undefined) return head;
+    if (known.seq < head.seq || known.hash === head.hash) return head;
+    this.#notes.push({ act: "file.shortened" });
+    return { chain: head.chain, seq: known.seq, hash: known.hash };
   }
 
   notes(): LineFields[] {

@@ -34,7 +34,7 @@ function open(path: string, hashes = PLAIN): Opened {
   const failures: string[] = [];
   let head: Head | undefined;
   const trail = new AuditTrail({
-    sink: new FileSink(path, hashes),
+    sink: new FileSink(path, hashes, async () => undefined),
     hashes,
     onHead: (newest) => (head = newest),
     onFailure: (error) => failures.push(error?.message ?? "recovered"),

@@ -1,0 +1,39 @@
+/** An audit file that is replaced, with all that lies beside it, by an older copy. */
+import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, inject, test } from "vitest";
+import { runCommand } from "../../support/audit-lines.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+/** A process that writes these lines, and ends. */
+async function write(env: Record<string, string>, ...crmCodes: string[]): Promise<void> {
+  const { auditActs, trail } = newRuntime(env);
+  for (const crmCode of crmCodes) await trail?.append({ act: "change", crmCode });
+  await trail?.close();
+  // Redis has the newest line before it answers.
+  await auditActs.heads();
+}
+
+test("lines that are gone stay missing, also when the chain is longer again", async () => {
+  await using dir = await tempDir();
+  const folder = join(dir.path, "audit");
+  const copy = join(dir.path, "copy");
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    AUDIT_LOG: join(folder, "audit.log"),
+    AUDIT_KEY: Buffer.alloc(32, 9).toString("base64"),
+  };
+  await mkdir(folder);
+  await write(env, "a");
+  await cp(folder, copy, { recursive: true });
+  await write(env, "b", "c");
+  await rm(folder, { recursive: true });
+  await rename(copy, folder);
+  await write(env, "d", "e", "f");
+  const { code, out } = await runCommand(env, "audit", "verify");
+  expect(out).toContain("lines 2 to 3 are missing before line 4");
+  expect(code).toBe(1);
+});
