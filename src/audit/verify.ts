@@ -81,6 +81,7 @@ export class Verification {
     this.#endUnreadable();
     for (const chain of this.#chains.values()) this.#checkKeyed(chain);
     for (const known of this.#known) if (!this.#met.has(known)) this.#missing(known);
+    this.#checkAfter();
     const chains = [...this.#chains.values()].map(({ first, head }) => ({ first, head }));
     return { lines: this.#lines, faults: this.#faults, notes: this.#notes, chains };
   }
@@ -162,6 +163,14 @@ export class Verification {
         : `the end is cut off after line ${chain.head.seq}: ${from} knows line ${head.seq}`;
     // A line that is missing in between has its own fault.
     if (chain === undefined || chain.head.seq < head.seq) this.#fault(place, says);
+  }
+
+  /** Without its chain, nothing was compared with it. */
+  #checkAfter(): void {
+    const { chain, seq } = this.#after ?? { chain: undefined, seq: 0 };
+    if (chain === undefined || this.#chains.has(chain)) return;
+    const says = `the chain ${chain} is missing: its line ${seq + 1} must be the first one here (--after)`;
+    this.#fault({ file: "", line: 0 }, says);
   }
 
   #checkKeyed({ head, isKeyed: has, place }: Chain): void {

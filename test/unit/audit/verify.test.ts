@@ -152,6 +152,12 @@ test("a later file alone is whole with the head before it, and else says what is
   ]);
 });
 
+test("the chain of the head before the first line is missing", () => {
+  const { heads } = trailOf(2);
+  const says = "0: the chain c1 is missing: its line 3 must be the first one here (--after)";
+  expect(faultsIn(trailOf(3, PLAIN, "other").lines, { after: heads[1] as Head })).toEqual([says]);
+});
+
 test("each line of a stream is checked in the chain of its own process", () => {
   const [a, b] = [trailOf(3, PLAIN, "a"), trailOf(3, PLAIN, "b")];
   const mixed = a.lines.flatMap((line, n) => [line, b.lines[n] ?? ""]);
