@@ -10,6 +10,7 @@ import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 import { readEventLines, type LineEvent } from "./event-lines.ts";
+import { recordAct } from "./operator.ts";
 import { openTextFile } from "./text-lines.ts";
 
 /** Events sent to Redis in one round trip. */
@@ -47,6 +48,12 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const flush = async (): Promise<undefined> => {
     const seen = await staged.seen(chunk.map(eventKey));
     const fresh = chunk.filter((event) => !seen.has(eventKey(event)));
+    const [first] = fresh;
+    if (first !== undefined) {
+      // The line of their changes names what the events say is their source, not who has pushed them.
+      const { id, source } = first;
+      await recordAct(stores, "push", { event: { id, source }, details: { events: fresh.length } });
+    }
     const { accepted, duplicates } = await inbox.push(fresh);
     totals.accepted += accepted;
     totals.duplicates += duplicates + chunk.length - fresh.length;

@@ -22,6 +22,7 @@ export type ActName =
   | "held.release"
   | "ledger.forget"
   | "process.start"
+  | "push"
   | "reconcile.apply"
   | "secret.replaced";
 

@@ -3,6 +3,7 @@ import { groupDeadLetters } from "../../dead-letters/group.ts";
 import { selectIds, type Filter } from "../../dead-letters/select.ts";
 import { printable, printableLines } from "../../ops/printable.ts";
 import type { Stores } from "../../status/stores.ts";
+import { recordAct } from "../operator.ts";
 import { withStores } from "../with-stores.ts";
 import { find } from "./choose.ts";
 import { eventOf } from "../../dead-letters/stored-event.ts";
@@ -49,8 +50,12 @@ async function listGroups({ deadLetters }: Stores, options: ListOptions): Promis
 }
 
 export async function show(name: string, options: { json?: true }): Promise<void> {
-  await withStores(async ({ deadLetters: dead, deadLetterExpiry }) => {
+  await withStores(async (stores) => {
+    const { deadLetters: dead, deadLetterExpiry } = stores;
     const letter = await find(dead, name);
+    // The event holds personal data: who reads it is recorded.
+    const { crmCode, id } = letter;
+    await recordAct(stores, "dead.show", { crmCode, details: { letter: id } });
     const leftMs = (await deadLetterExpiry.left([letter.id])).get(letter.id);
     const event = eventOf(letter);
     if (options.json) {

@@ -1,0 +1,54 @@
+/** What an operator does by a command that changes nothing by itself, or that a sender could have done. */
+import { Redis } from "ioredis";
+import { beforeEach, expect, inject, test } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { personEvent } from "../../support/person-event.ts";
+import { spawnCrmsync } from "../../support/process.ts";
+import { uniquePrefix } from "../../support/unique-prefix.ts";
+
+let env: Record<string, string>;
+let stores: Stores;
+
+beforeEach(() => {
+  env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix(), AUDIT_LOG: "stdout" };
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  stores = openStores(readConfig(env), redis);
+  return () => stores.close();
+});
+
+/** @returns what waits for its line afterwards. */
+async function actsOf(args: string[], input = ""): Promise<unknown[]> {
+  await using command = spawnCrmsync(args, { env, input });
+  expect((await command.ended).code, command.stderr.join("\n")).toBe(0);
+  const lines: unknown[] = [];
+  for (let act; (act = await stores.auditActs.next()) !== undefined;) {
+    lines.push(act.line);
+    await stores.auditActs.written(act);
+  }
+  return lines;
+}
+
+test("who has read the event of a dead letter", async () => {
+  const letter = createDeadLetter(
+    { crmCode: "ada-1" },
+    { reason: "invalid", problems: [], event: JSON.stringify(personEvent("ada-1")), at: 1 },
+  );
+  await stores.deadLetters.store(letter);
+  expect(await actsOf(["dead", "list"])).toEqual([]);
+  expect(await actsOf(["dead", "show", "ada-1"])).toMatchObject([
+    { act: "dead.show", crmCode: "ada-1", letter: letter.id },
+  ]);
+});
+
+test("who has pushed events, whatever source they name", async () => {
+  const event = personEvent("ada-1");
+  const { id, source } = event;
+  const input = [event, personEvent("bob-2")].map((one) => JSON.stringify(one)).join("\n");
+  expect(await actsOf(["push", "-"], input)).toMatchObject([
+    { act: "push", events: 2, event: { id, source } },
+  ]);
+  // Nothing is pushed twice.
+  expect(await stores.inbox.queue.count()).toBe(2);
+});
