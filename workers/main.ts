@@ -9,7 +9,7 @@ import type { Role } from "../src/state/heartbeats.ts";
 import type { StateVersionError } from "../src/state/state-version.ts";
 import { startAuditing } from "./audit.ts";
 import { keepClock } from "./clock.ts";
-import { expireListings } from "./expire-listings.ts";
+import { expireReconcileFiles } from "./expire-reconcile-files.ts";
 import { startFetch } from "./fetch.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { serveHttp, type HttpAddresses } from "./http.ts";
@@ -85,8 +85,8 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("redis file", () => rewriting?.close());
   const sealed = keepSealed(runtime);
   shutdown.add("sealing", () => sealed.close());
-  const listings = expireListings(runtime);
-  shutdown.add("listings", () => listings.close());
+  const reconcileFiles = expireReconcileFiles(runtime);
+  shutdown.add("files of reconcile", () => reconcileFiles.close());
   const stateAge = watchStateAge(runtime, roles);
   shutdown.add("state age", () => stateAge.close());
 

@@ -236,8 +236,8 @@ export const LOG_EVENTS = {
   ],
   "sweep.failed": "A sweep failed; the next one repeats it.",
   "reconcile.list_kept": [
-    "Old records that a CRM has listed could not be removed; it is tried again.",
-    "Those of `crmsync reconcile --from`, in DATA_DIR/reconcile.",
+    "Old files of reconcile could not be removed; it is tried again.",
+    "Records that a CRM has listed, plans, and what a crash has left, in DATA_DIR/reconcile.",
   ],
 
   "redis.unreachable": "Redis cannot be reached. Changes wait where they are.",

@@ -43,6 +43,7 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
   }
   const file = join(dir, `stdin-${randomUUID()}`);
   const close = () => rmSync(file, { force: true });
+  endWith(close);
   const now = Date.now();
   try {
     await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 }));
@@ -51,6 +52,17 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
   } catch (error) {
     close();
     throw error;
+  }
+}
+
+/** Ctrl-C ends a command at once: it must not leave a copy of the whole CRM behind. */
+function endWith(close: () => void): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.once(signal, () => {
+      close();
+      // It has no listener any more, so it ends the process.
+      process.kill(process.pid, signal);
+    });
   }
 }
 

@@ -1,24 +1,17 @@
 /** The comparison from beginning to end: snapshot, listing, live changes, numbers. */
 import { createHash } from "node:crypto";
-import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { eventOrder } from "../event/event-order.ts";
 import { UserError } from "../ops/user-error.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { ingest } from "./ingest.ts";
-import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
+import { removeLeftOvers } from "./left-overs.ts";
 import { forgetOldListing, listService, type Listed } from "./list-service.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { resolveLive } from "./resolve-live.ts";
 import type { Session } from "./session.ts";
 import { summarise, type Summary } from "./summary.ts";
 import { WorkFile } from "./work-file.ts";
-
-/** What a crash left behind is kept for so long, ms. */
-const LEFT_OVER_MS = 7 * 86_400_000;
-
-/** A plan is kept for as long as it is known whether it was used, ms. */
-const PLAN_KEPT_MS = PLAN_KEPT_HOURS * 3_600_000;
 
 export interface ComparisonOptions extends RecordOptions {
   /** When the snapshot was taken, ms. */
@@ -104,15 +97,4 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
     [fingerprintOf({ type: "Person" })],
   ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
-}
-
-function removeLeftOvers(dir: string): void {
-  for (const name of readdirSync(dir)) {
-    const isPlan = /^plan-.*\.ndjson$/.test(name);
-    if (!isPlan && !/^(work-|stdin-)|\.part$/.test(name)) continue;
-    const file = join(dir, name);
-    const { mtimeMs = Date.now() } = statSync(file, { throwIfNoEntry: false }) ?? {};
-    if (Date.now() - mtimeMs > (isPlan ? PLAN_KEPT_MS : LEFT_OVER_MS))
-      rmSync(file, { force: true });
-  }
 }

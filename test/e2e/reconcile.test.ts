@@ -1,9 +1,10 @@
 /** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
+import { spawnCommand } from "../support/process.ts";
 import {
   codes,
   lines,
@@ -16,6 +17,8 @@ import {
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 requests", async () => {
   await using dir = await tempDir();
@@ -178,4 +181,24 @@ test("a Redis that refuses writes is one clear line", async () => {
   expect(err).toMatch(
     /^crmsync: Redis refuses to write \(NOREPLICAS .*\); see docs\/runbook.md#crmsyncredisrejectswrites$/,
   );
+});
+
+test("Ctrl-C leaves no copy of what came by standard input", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  await using _daemon = await startDaemon(env);
+  const pipe = join(dir.path, "pipe");
+  const command = `mkfifo "${pipe}"; exec "${process.execPath}" "${MAIN}" reconcile - < "${pipe}"`;
+  await using running = spawnCommand("bash", ["-c", command], { env });
+  await using sender = await waitFor(() => open(pipe, "r+"), { what: "the pipe is there" });
+  await sender.write(lines([person(1)]));
+  const copies = async () => {
+    const names = await readdir(join(dir.path, "reconcile")).catch(() => []);
+    return names.filter((name) => name.startsWith("stdin-"));
+  };
+  await waitFor(async () => (await copies()).length > 0, { what: "standard input is copied" });
+  running.kill("SIGINT");
+  expect(await running.ended).toMatchObject({ signal: "SIGINT" });
+  expect(await copies()).toEqual([]);
 });
