@@ -44,10 +44,11 @@ under way. The mapping (MAPPING) says which waiting events have this crmCode.
 It keeps, under a hash of the crmCode, the time of the newest event, so that no older event is
 accepted afterwards. The person's next newer event is a change like any other, so stop it in the CRM.
 
-It cannot erase exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile (for up to 180
-days), the relation on the service, and what is in the CRM, in logs (the crmCode's hash, or
-with LOG_CRM_CODES the crmCode), in backups of Redis, and in the append-only file of a Redis of your
-own until it is rewritten. docs/operate.md#erase-a-person has the steps.
+It cannot erase exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile (plans are there
+for 180 days, exports in failed until a person removes them), the relation on the service, and what
+is in the CRM, in logs (the crmCode's hash, or with LOG_CRM_CODES the crmCode), in backups of Redis,
+and in the append-only file of a Redis of your own until it is rewritten.
+docs/operate.md#erase-a-person has the steps.
 Exit code: 1 if something could not be erased.`,
     )
     .action(forget);
