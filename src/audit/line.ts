@@ -32,7 +32,7 @@ export class LineHashes {
   readonly #keys: ReadonlyMap<string, Buffer>;
   readonly #current: string | undefined;
 
-  /** @param keys the first one makes hashes, all of them check; none: plain SHA-256. */
+  /** @param keys the newest first: it makes hashes, all of them check; none: plain SHA-256. */
   constructor(keys: readonly Buffer[]) {
     this.#keys = new Map(keys.map((key) => [`hmac-${idOf(key)}`, key]));
     [this.#current] = this.#keys.keys();
@@ -48,9 +48,16 @@ export class LineHashes {
   }
 
   check({ hashed, hash }: Pick<Line, "hashed" | "hash">): "right" | "wrong" | "unknown_key" {
-    const made = this.#hash(hash.slice(0, hash.indexOf(":")), hashed);
+    const made = this.#hash(kindOf(hash), hashed);
     if (made === undefined) return "unknown_key";
     return made === hash ? "right" : "wrong";
+  }
+
+  /** Whether a hash is of an older key than another one; false where one of the keys is not known. */
+  isOfOlderKey(hash: string, than: string): boolean {
+    const order = [...this.#keys.keys()];
+    const [age, other] = [hash, than].map((one) => order.indexOf(kindOf(one))) as [number, number];
+    return other >= 0 && age > other;
   }
 
   #hash(kind: string, text: string): string | undefined {
@@ -64,6 +71,9 @@ export class LineHashes {
 /** Names a key without telling anything about it. */
 const idOf = (key: Buffer): string =>
   createHash("sha256").update("crmsync audit key id").update(key).digest("base64url").slice(0, 8);
+
+/** How a hash was made, and with which key. */
+const kindOf = (hash: string): string => hash.slice(0, hash.indexOf(":"));
 
 export const isKeyed = (hash: string): boolean => hash.startsWith("hmac-");
 

@@ -135,6 +135,10 @@ export class Verification {
     if (chain.isKeyed === true && !isKeyed(line.hash)) {
       this.#fault(place, `line ${line.seq} has no key, although the line before it has one`);
     }
+    // Who has an old key that was replaced must not be able to add lines.
+    if (this.#hashes.isOfOlderKey(line.hash, hash)) {
+      this.#fault(place, `line ${line.seq} was made with an older key than the line before it`);
+    }
     return true;
   }
 

@@ -131,6 +131,17 @@ test("with a key: lines without it, or with another one", () => {
   expect(unknown).toBe("1: line 1 cannot be checked: AUDIT_KEY does not hold its key");
 });
 
+test("a line of an older key after one of a newer key", () => {
+  const old = trailOf(2, new LineHashes([OTHER_KEY]));
+  const rotated = new LineHashes([KEY, OTHER_KEY]);
+  const newer = makeLine("c1", old.heads[1], { act: "change" }, rotated);
+  expect(faultsIn([...old.lines, newer.text], { hashes: rotated })).toEqual([]);
+  const forged = makeLine("c1", newer.head, { act: "change" }, new LineHashes([OTHER_KEY]));
+  expect(faultsIn([...old.lines, newer.text, forged.text], { hashes: rotated })).toEqual([
+    "4: line 4 was made with an older key than the line before it",
+  ]);
+});
+
 test("a key that is set later continues the chain", () => {
   const { lines, heads } = trailOf(2);
   const keyed = makeLine("c1", heads[1], { act: "change" }, KEYED);
