@@ -15,7 +15,7 @@ import { checkConfiguration } from "./configuration.ts";
 import { checkEncryption } from "./encryption.ts";
 import { checkNetwork, type NetworkChecks } from "./network.ts";
 import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
-import { checkRedis, fsyncOf } from "./redis.ts";
+import { checkRedis, settingOf } from "./redis.ts";
 import { checkService } from "./service.ts";
 
 /** A slow Redis may need that long for a permit, ms. */
@@ -61,12 +61,13 @@ async function checkShared(stores: Stores): Promise<readonly Check[]> {
       takeReadings(stores),
       clockAhead(stores.redis),
       checkEncryption(stores),
-      fsyncOf(stores.redis),
+      settingOf(stores.redis, "appendfsync"),
+      settingOf(stores.redis, "slowlog-log-slower-than"),
     ]);
-    const [readings, aheadMs, encryption, fsync] = await within(REDIS_DEADLINE_MS, all);
+    const [readings, aheadMs, encryption, fsync, slowerThan] = await within(REDIS_DEADLINE_MS, all);
     return [
       encryption,
-      ...checkRedis(stores.config, readings, { aheadMs, fsync }),
+      ...checkRedis(stores.config, readings, { aheadMs, fsync, slowerThan }),
       ...checkProcesses(readings),
       ...(await otherPrefixesInTime(stores)),
     ];

@@ -12,14 +12,18 @@ import { checkConnection, checkReplicas } from "./redis-connection.ts";
 /** The oldest version that BullMQ and our scripts work with. */
 const OLDEST_REDIS = "6.2";
 
-/**
- * @param aheadMs how far Redis' clock is ahead of this machine's; negative: behind.
- * @param fsync its setting `appendfsync`; undefined when Redis does not say it.
- */
+interface AskedOfRedis {
+  /** How far its clock is ahead of this machine's; negative: behind. */
+  readonly aheadMs: number;
+  /** Its setting `appendfsync`, and `slowlog-log-slower-than`; undefined when Redis does not say it. */
+  readonly fsync: string | undefined;
+  readonly slowerThan: string | undefined;
+}
+
 export function checkRedis(
   config: Config,
   { redis, pingMs }: Readings,
-  { aheadMs, fsync }: { readonly aheadMs: number; readonly fsync: string | undefined },
+  { aheadMs, fsync, slowerThan }: AskedOfRedis,
 ): Check[] {
   return [
     checkConnection(config),
@@ -41,6 +45,7 @@ export function checkRedis(
     ...checkReplicas(config, redis),
     ...checkDisk(redis),
     checkMemory(redis),
+    ...checkSlowLog(config, slowerThan),
     clockCheck("clock, redis", aheadMs, pingMs / 2),
   ];
 }
@@ -61,9 +66,21 @@ function checkDurability(appendOnly: boolean, fsync: string | undefined): Check 
 }
 
 /** Undefined where Redis' access list or its provider does not allow the question. */
-export async function fsyncOf(redis: Redis): Promise<string | undefined> {
-  const [, value] = (await redis.config("GET", "appendfsync").catch(() => [])) as string[];
+export async function settingOf(redis: Redis, name: string): Promise<string | undefined> {
+  const [, value] = (await redis.config("GET", name).catch(() => [])) as string[];
   return value;
+}
+
+/** A line only where values of persons are kept. The embedded Redis has no slow log. */
+function checkSlowLog({ stateKeys }: Config, slowerThan: string | undefined): Check[] {
+  if (stateKeys.length > 0 || slowerThan === undefined || Number(slowerThan) < 0) return [];
+  return [
+    warn(
+      "redis slow log",
+      "Redis keeps the arguments of slow commands, among them values of persons",
+      "CONFIG SET slowlog-log-slower-than -1, put it into redis.conf, then SLOWLOG RESET; or set STATE_KEY_FILE.",
+    ),
+  ];
 }
 
 function checkSpeed(pingMs: number): Check {

@@ -94,7 +94,7 @@ it("names what is wrong: Redis, token, age, mapping, roles", async () => {
   }
 });
 
-it("warns of a Redis that answers before it writes, and names a replica", async () => {
+it("warns of a Redis that answers before it writes or keeps values, and names a replica", async () => {
   await using primary = await ownRedis();
   await using redis = await ownRedis({ appendfsync: "everysec" });
   const env = { REDIS_URL: redis.url };
@@ -102,6 +102,11 @@ it("warns of a Redis that answers before it writes, and names a replica", async 
     result: "warn",
     says: "appendfsync is everysec: a power failure may lose the changes accepted last",
   });
+  expect((await doctor(env)).of("redis slow log")).toMatchObject({ result: "warn" });
+  const sealed = { ...env, STATE_KEY: Buffer.alloc(32, 1).toString("base64") };
+  expect((await doctor(sealed)).of("redis slow log")).toBeUndefined();
+  await redis.client.config("SET", "slowlog-log-slower-than", "-1");
+  expect((await doctor(env)).of("redis slow log")).toBeUndefined();
   await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
   const { code, of } = await doctor(env);
   expect(code).toBe(1);
