@@ -60,16 +60,18 @@ async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<
       if (job?.id === undefined) continue;
       const letter = redriveOf(job);
       const named =
-        letter === undefined ? await names.of(await openJob(inbox, job)) : nameOfLetter(letter);
+        letter === undefined
+          ? await names.of(await unlessDamaged(inbox.open(job.data), job.data))
+          : nameOfLetter(letter);
       yield { place: "inbox", id: job.id, ...named };
     }
   }
 }
 
-/** What is damaged is named by nothing; intake rejects it as it is. */
-const openJob = (inbox: Stores["inbox"], { data }: { readonly data: unknown }): Promise<unknown> =>
-  inbox.open(data).catch((error: unknown) => {
-    if (error instanceof DamagedValue) return data;
+/** What somebody has damaged names nothing, and must not keep others from being erased. */
+const unlessDamaged = <Value>(opened: Promise<Value>, otherwise: Value): Promise<Value> =>
+  opened.catch((error: unknown) => {
+    if (error instanceof DamagedValue) return otherwise;
     throw error;
   });
 
@@ -95,9 +97,11 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
   for (const list of lists) {
     for await (const waiting of scan((cursor) => redis.zscan(list, cursor))) {
       const codes = waiting.map(([crmCode]) => crmCode);
-      for (const [index, events] of (await staged.events(codes)).entries()) {
-        const crmCode = codes[index] ?? "";
-        for (const event of events) {
+      const events = await Promise.all(
+        codes.map((crmCode) => unlessDamaged(staged.events([crmCode]), [])),
+      );
+      for (const [index, crmCode] of codes.entries()) {
+        for (const event of events[index]?.flat() ?? []) {
           yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
         }
       }
@@ -107,9 +111,10 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
 
 async function* readProofs({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
   for await (const fields of scan((cursor) => redis.hscan(keys.verifyProofs, cursor))) {
-    for (const [crmCode, text] of fields) {
-      const { wanted } = JSON.parse(text) as { wanted: string };
-      const { event } = JSON.parse(await sealing.open(wanted, crmCode)) as { event: string };
+    for (const [crmCode, proof] of fields) {
+      const { wanted } = JSON.parse(proof) as { wanted: string };
+      const text = await unlessDamaged(sealing.open(wanted, crmCode), '{"event":""}');
+      const { event } = JSON.parse(text) as { event: string };
       yield { place: "verify", id: crmCode, crmCode, subject: subjectOf(event) };
     }
   }

@@ -3,8 +3,12 @@ import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
-import type { Sealing } from "./sealing.ts";
+import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
+
+/** Stands for an event that cannot be opened, so that one letter does not hide all others. */
+const DAMAGED =
+  "This event cannot be opened: somebody has changed it in Redis. Drop it, and send the record again.";
 
 type Details = Omit<DeadLetter, "event" | "hasFields" | "newest" | "order">;
 
@@ -125,17 +129,18 @@ export class DeadLetters {
     return true;
   }
 
+  /** @throws as `Sealing.open` */
   async find(id: string): Promise<StoredDeadLetter | undefined> {
     const text = await this.#redis.hget(this.#keys.deadLetters, id);
     return text === null ? undefined : this.#read(text);
   }
 
-  /** Those of these ids that are still there, in their order, a few at a time. */
+  /** Those of these ids that are still there, in their order, a few at a time; in place of a damaged event a text. */
   async *read(ids: readonly string[]): AsyncGenerator<StoredDeadLetter> {
     for (let from = 0; from < ids.length; from += READ_BATCH) {
       const batch = ids.slice(from, from + READ_BATCH);
       const texts = await this.#redis.hmget(this.#keys.deadLetters, ...batch);
-      for (const text of texts) if (text !== null) yield await this.#read(text);
+      for (const text of texts) if (text !== null) yield await this.#read(text, DAMAGED);
     }
   }
 
@@ -159,13 +164,13 @@ export class DeadLetters {
     } while (cursor !== "0");
   }
 
-  /** All dead letters, in no order, a page at a time. */
+  /** All dead letters, in no order, a page at a time; in place of a damaged event a text. */
   async *all(): AsyncGenerator<StoredDeadLetter> {
     let cursor = "0";
     do {
       const [next, flat] = await this.#redis.hscan(this.#keys.deadLetters, cursor, "COUNT", 200);
       cursor = next;
-      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "");
+      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "", DAMAGED);
     } while (cursor !== "0");
   }
 
@@ -184,10 +189,14 @@ export class DeadLetters {
     return (await this.#drop([this.#keys.deadLetters], [id, "order", order])) === 1;
   }
 
-  async #read(text: string): Promise<StoredDeadLetter> {
+  /** @param damaged stands for an event that somebody has changed in Redis. @throws as `find` */
+  async #read(text: string, damaged?: string): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Details;
-    const event = await this.#sealing.open(stored.event, details.id);
+    const event = await this.#sealing.open(stored.event, details.id).catch((error: unknown) => {
+      if (error instanceof DamagedValue && damaged !== undefined) return damaged;
+      throw error;
+    });
     const { eo, first, of, order, st, times } = stored;
     return {
       ...details,

@@ -11,7 +11,7 @@ import { nameOf } from "./print.ts";
  * @throws UserError when there is none, or several.
  */
 export async function find(dead: DeadLetters, name: string): Promise<StoredDeadLetter> {
-  const exact = await dead.find(name);
+  const [exact] = await Array.fromAsync(dead.read([name]));
   if (exact !== undefined) return exact;
   const found: StoredDeadLetter[] = [];
   for await (const letter of dead.all()) {

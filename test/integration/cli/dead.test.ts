@@ -8,9 +8,11 @@ import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-lette
 import { spawnCrmsync } from "../../support/process.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
-async function crmsync(prefix: string, ...args: string[]) {
-  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
-  await using command = spawnCrmsync(["dead", ...args], { env });
+const crmsync = (prefix: string, ...args: string[]) => run({ QUEUE_PREFIX: prefix }, args);
+
+async function run(env: Record<string, string>, args: string[]) {
+  const all = { REDIS_URL: inject("redisUrl"), ...env };
+  await using command = spawnCrmsync(["dead", ...args], { env: all });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }
@@ -116,4 +118,34 @@ test.for(["redrive", "drop"])("%s without a selection is wrong usage", async (wh
   const result = await crmsync("{unused}", what, "--apply");
   expect(result).toMatchObject({ code: 2, out: "" });
   expect(result.err).toMatch(/^error: select dead letters: by their names, .*--all$/m);
+});
+
+test("a letter that somebody has damaged hides no other one, and can be dropped", async () => {
+  const prefix = uniquePrefix();
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const key = Buffer.alloc(32, 5);
+  const sealed = new DeadLetters(redis, keysOf(prefix), new Sealing([key]));
+  await sealed.store(letterOf({ crmCode: "ada" }, "contact/1", 1));
+  await sealed.store(letterOf({ crmCode: "bob" }, "contact/2", 2));
+  const { deadLetters } = keysOf(prefix);
+  const ofAda = (await redis.hget(deadLetters, "c:ada")) ?? "";
+  const ofBob = (await redis.hget(deadLetters, "c:bob")) ?? "";
+  const { event } = JSON.parse(ofAda) as { event: string };
+  await redis.hset(
+    deadLetters,
+    "c:bob",
+    JSON.stringify({ ...(JSON.parse(ofBob) as object), event }),
+  );
+  redis.disconnect();
+  const command = (...args: string[]) =>
+    run({ QUEUE_PREFIX: prefix, STATE_KEY: key.toString("base64") }, args);
+  const list = await command("list");
+  expect(list.out).toContain("c:ada  contact/1 (crmCode ada)");
+  expect(list.out).toContain("c:bob  no subject (crmCode bob)");
+  expect((await command("show", "bob")).out).toMatch(/somebody has changed it in Redis/);
+  const all = await command("redrive", "--all", "--apply");
+  expect(all.out).toMatch(/^1 redriven, 0 dropped/);
+  expect(await command("drop", "c:bob", "--apply")).toMatchObject({
+    out: "0 redriven, 1 dropped",
+  });
 });

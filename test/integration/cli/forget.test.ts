@@ -230,6 +230,26 @@ describe("crmsync forget", () => {
     expect((await staged.take("ada-1", "worker", 60_000)).kind).toBe("nothing");
   });
 
+  it("is not kept from it by what somebody has damaged, and erases that too", async () => {
+    const { deadLetters, keys } = stores;
+    await fill("ada-1");
+    await fill("bob-2");
+    // Whole as such, and sealed for another record.
+    const moved = await redis.hgetBuffer(keys.staged("ada-1"), "p");
+    await redis.hset(keys.staged("bob-2"), "p", moved ?? "");
+    const proof = await redis.hget(keys.verifyProofs, "ada-1");
+    await redis.hset(keys.verifyProofs, "bob-2", proof ?? "");
+    const letter = JSON.parse((await redis.hget(keys.deadLetters, "c:bob-2")) ?? "") as object;
+    const other = JSON.parse((await redis.hget(keys.deadLetters, "c:ada-1")) ?? "") as object;
+    const damaged = { ...letter, event: (other as { event: string }).event };
+    await redis.hset(keys.deadLetters, "c:bob-2", JSON.stringify(damaged));
+    expect((await forget("ada-1", "--apply")).code).toBe(0);
+    expect(await placesOf("ada-1")).toEqual([]);
+    expect((await forget("bob-2", "--apply")).code).toBe(0);
+    expect(await placesOf("bob-2")).toEqual([]);
+    expect(await deadLetters.count()).toBe(0);
+  });
+
   it("leaves what is of another crmCode, and names it", async () => {
     const merge = { type: "crm.record.merged", subject: "contact/bob" };
     const event = personEvent("bob-2", {}, merge);
