@@ -29,6 +29,8 @@ export interface KnownHead {
   readonly from: string;
   /** Whether its chain must be in these files at all: other processes have files of their own. */
   readonly isRequired: boolean;
+  /** A file of the same path on another host, which may have been the same disk. */
+  readonly elsewhere?: string | undefined;
 }
 
 interface Chain {
@@ -155,9 +157,13 @@ export class Verification {
     }
   }
 
-  #missing({ head, from, isRequired }: KnownHead): void {
+  #missing({ elsewhere, head, from, isRequired }: KnownHead): void {
     const chain = this.#chains.get(head.chain);
-    if (chain === undefined && !isRequired) return;
+    if (chain === undefined && !isRequired) {
+      const says = `the chain ${head.chain}, which ${from} knows up to line ${head.seq}, is not here: it was written to ${elsewhere}; if that was the same disk, its lines are missing`;
+      if (elsewhere !== undefined) this.#note({ file: "", line: 0 }, says);
+      return;
+    }
     // Its file has gone, and those after it are whole.
     if (chain !== undefined && head.seq < chain.first) return;
     const place = chain?.place ?? { file: "", line: 0 };

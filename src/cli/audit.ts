@@ -90,13 +90,17 @@ async function knownHeads(
   if (head !== undefined) {
     return { known: head.map((one) => ({ head: one, from: "--head", isRequired: true })) };
   }
-  const places = new Set(files.map((file) => whereOf(resolve(file))));
+  const paths = files.map((file) => resolve(file));
+  const places = new Set(paths.map(whereOf));
   const known: KnownHead[] = [];
   try {
     await withStores(async ({ auditActs }) => {
       for (const [chain, { where, ...stored }] of await auditActs.heads()) {
         const isRequired = places.has(where);
-        known.push({ head: { chain, ...stored }, from: "Redis", isRequired });
+        // A container has another host name each time.
+        const isSamePath = paths.some((path) => where.startsWith(`${path} on `));
+        const elsewhere = isSamePath ? where : undefined;
+        known.push({ head: { chain, ...stored }, from: "Redis", isRequired, elsewhere });
       }
     });
     return { known };

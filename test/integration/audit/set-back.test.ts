@@ -1,4 +1,4 @@
-/** An audit file that is replaced, with all that lies beside it, by an older copy. */
+/** An audit file that is replaced, with all that lies beside it, by an older copy or a new chain. */
 import { cp, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
@@ -36,4 +36,22 @@ test("lines that are gone stay missing, also when the chain is longer again", as
   const { code, out } = await runCommand(env, "audit", "verify");
   expect(out).toContain("lines 2 to 3 are missing before line 4");
   expect(code).toBe(1);
+});
+
+test("a chain that another container has written to this path is named when it is not there", async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, "audit.log");
+  const prefix = uniquePrefix();
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix, AUDIT_LOG: path };
+  await write(env, "a", "b");
+  const { auditActs } = newRuntime(env);
+  for (const [chain, head] of await auditActs.heads()) {
+    await auditActs.noteHead(chain, { ...head, where: `${path} on 0123456789ab` });
+  }
+  await rm(path);
+  await rm(`${path}.state`);
+  await write(env, "c");
+  expect((await runCommand(env, "audit", "verify")).out).toMatch(
+    /^note: the chain \w+, which Redis knows up to line 2, is not here: it was written to .* on 0123456789ab;/m,
+  );
 });
