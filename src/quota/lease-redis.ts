@@ -1,13 +1,22 @@
 /**
  * The Redis client for Bottleneck. It amends Bottleneck's scripts: the clock that all processes
  * share instead of each one's own; errors without the `ERR ` that Redis 7 puts before them
- * (Bottleneck's self-healing compares whole texts); keys under our own prefix. It also notes when
- * each lease was requested, because a process may sleep before it reads the reply.
+ * (Bottleneck's self-healing compares whole texts); keys under our own prefix; and a lease that is
+ * requested twice is counted once. It also notes when each lease was requested, because a process may
+ * sleep before it reads the reply.
  */
 import { readScript, toldTime, WorkRedis } from "../ops/redis-script.ts";
 
 const OWN_CLOCK = "local now = tonumber(ARGV[1])";
 const SHARED_CLOCK = new URL("../ops/lua/now.lua", import.meta.url);
+
+/**
+ * A request for a lease that was lost with its connection is sent again. If only its reply was lost, Redis
+ * has the lease: counted twice and ended once, its slot would be missing for ever.
+ */
+const LEASE_REQUEST = "local expiration = tonumber(ARGV[num_static_argv + 3])";
+const UNLESS_COUNTED = `${LEASE_REQUEST}
+if redis.call('hexists', job_weights_key, index) == 1 then return {true, 0} end`;
 
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
@@ -29,7 +38,9 @@ export class LeaseRedis extends WorkRedis {
   override defineCommand(...[name, definition]: Parameters<WorkRedis["defineCommand"]>): void {
     if (definition.lua.includes(OWN_CLOCK)) this.#bottlenecks.add(name);
     if (!this.#bottlenecks.has(name)) return super.defineCommand(name, definition);
-    const lua = definition.lua.replace(OWN_CLOCK, () => readScript(SHARED_CLOCK));
+    const lua = definition.lua
+      .replace(OWN_CLOCK, () => readScript(SHARED_CLOCK))
+      .replace(LEASE_REQUEST, UNLESS_COUNTED);
     super.defineCommand(name, { ...definition, lua });
     const commands = this as unknown as Record<string, Script>;
     const script = commands[name];

@@ -11,6 +11,8 @@ export interface SlowNetwork extends AsyncDisposable {
   /** From now on it accepts connections, and nothing passes until `release`. */
   hold(): void;
   release(): void;
+  /** Ends all connections: what is on its way is lost. */
+  cut(): void;
 }
 
 /** @param url of the server, as `redis://host:port`. */
@@ -59,10 +61,13 @@ export async function slowNetwork(url: string, delayMs = 0): Promise<SlowNetwork
       held = Promise.withResolvers<void>();
     },
     release: () => held.resolve(),
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
     async [Symbol.asyncDispose]() {
       const closed = once(server, "close");
       server.close();
-      for (const socket of sockets) socket.destroy();
+      network.cut();
       await closed;
     },
   };

@@ -1,9 +1,10 @@
-import { expect, test } from "vitest";
+import { expect, inject, test } from "vitest";
 import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
 import type { Permit } from "../../../src/quota/permit.ts";
 import { ownRedis } from "../../support/own-redis.ts";
+import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { exchange, openQuota, openScene, SHORT, spend } from "./support.ts";
+import { exchange, openQuota, openRedis, openScene, SHORT, spend } from "./support.ts";
 
 const LONG = { perHour: 50, hourMs: 60_000 };
 
@@ -93,6 +94,28 @@ test("While Redis rejects writes a permit fails, with no error left over; then p
       () => false,
     );
   await waitFor(isGivenAgain, { what: "a permit" });
+});
+
+test("A permit whose connection to Redis is cut costs no slot for ever", async () => {
+  await using network = await slowNetwork(inject("redisUrl"));
+  const limits = { perHour: 5, hourMs: 60_000, burst: 2, burstMs: 1000 };
+  const { quota, prefix } = await openQuota(limits, undefined, openRedis(network.url));
+  const redis = openRedis();
+  const logs = ["hour", "burst"].map((log) => `${prefix}:quota:${log}_settings`);
+  const counted = () => Promise.all(logs.map((log) => redis.hget(log, "running").then(Number)));
+  for (const log of [...logs, ...logs]) {
+    network.delayMs = 100;
+    const acquiring = quota.acquire("live");
+    await waitFor(async () => Number(await redis.hget(log, "running")) === 1, {
+      what: "Redis has the lease, and its reply is on the way",
+    });
+    network.cut();
+    network.delayMs = 0;
+    (await acquiring).cancel();
+    await waitFor(async () => (await counted()).every((running) => running === 0), {
+      what: "all slots are free again",
+    });
+  }
 });
 
 test("A live change overtakes bulk work that waits", async () => {
