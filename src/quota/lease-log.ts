@@ -23,6 +23,8 @@ export interface LeaseLog {
   take(): Promise<Lease>;
   /** Takes slots that another program has spent, until `forMs` from now; resolves when all are taken. */
   occupy(weight: number, forMs: number): Promise<void>;
+  /** Writes what this process has spent or holds into a Redis that has forgotten it. */
+  restore(): Promise<void>;
   /** Whether anything waits for a slot. */
   isWaiting(): boolean;
   /** Lets the process end while leases are pending; they stay in Redis. */
@@ -61,6 +63,12 @@ export function createLeaseLog(
 ): LeaseLog {
   const lasting = options.windowMs + options.holdMs;
   const putOff = redisScript<number>(redis, new URL("./lua/put-lease-off.lua", import.meta.url));
+  const restoreAll = redisScript<number>(
+    redis,
+    new URL("./lua/restore-leases.lua", import.meta.url),
+  );
+  /** Job id -> when its lease ends by itself, by performance.now(). */
+  const ends = new Map<string, number>();
 
   function hold<T>(
     weight: number,
@@ -69,12 +77,12 @@ export function createLeaseLog(
   ): Promise<T> {
     return new Promise((resolve, reject) => {
       const id = randomUUID();
-      const job = limiter.schedule(
-        { weight, expiration, id },
-        () => new Promise<void>((end) => resolve(granted(end, id))),
-      );
+      const job = limiter.schedule({ weight, expiration, id }, () => {
+        ends.set(id, performance.now() + expiration);
+        return new Promise<void>((end) => resolve(granted(end, id)));
+      });
       // A rejection after the grant only means that the lease ended by itself.
-      job.catch(reject);
+      job.catch(reject).finally(() => ends.delete(id));
     });
   }
 
@@ -83,6 +91,7 @@ export function createLeaseLog(
     for (const [name, { expiration, job }] of Object.entries(scheduledIn(limiter))) {
       if (job.options.id !== id) continue;
       clearTimeout(expiration);
+      ends.set(id, performance.now() + lasting);
       await putOff([`${options.id}_job_expirations`], [lasting, name]);
     }
   }
@@ -123,6 +132,22 @@ export function createLeaseLog(
       }
     },
 
+    async restore() {
+      // Bottleneck makes itself known again.
+      await limiter.running();
+      const now = performance.now();
+      const leases = Object.entries(scheduledIn(limiter)).flatMap(([name, { job }]) => {
+        const { id, weight } = job.options;
+        const leftMs = Math.ceil((ends.get(id) ?? now + lasting) - now);
+        return leftMs > 0 ? [[name, weight, leftMs]] : [];
+      });
+      const keys = FORGOTTEN.map((key) => `${options.id}_${key}`);
+      for (let from = 0; from < leases.length; from += BATCH) {
+        const batch = leases.slice(from, from + BATCH);
+        await restoreAll(keys, [clientOf(limiter), ...batch.flat()]);
+      }
+    },
+
     isWaiting: () => !limiter.empty(),
 
     abandon() {
@@ -134,15 +159,29 @@ export function createLeaseLog(
   };
 }
 
+/** Bottleneck's keys that know of a lease. */
+const FORGOTTEN = ["settings", "job_weights", "job_expirations", "job_clients", "client_running"];
+
+/** Leases in one script call. */
+const BATCH = 1000;
+
+interface Internals {
+  readonly _scheduled: Readonly<Record<string, Scheduled>>;
+  readonly _store: { readonly clientId: string };
+}
+
 interface Scheduled {
   readonly timeout: NodeJS.Timeout;
   readonly expiration?: NodeJS.Timeout;
-  readonly job: { readonly options: { readonly id: string } };
+  readonly job: { readonly options: { readonly id: string; readonly weight: number } };
 }
 
 /** The leases of this process, by the names that they have in Redis. */
-const scheduledIn = (limiter: Bottleneck): Readonly<Record<string, Scheduled>> =>
-  (limiter as unknown as { _scheduled: Record<string, Scheduled> })._scheduled;
+const scheduledIn = (limiter: Bottleneck): Internals["_scheduled"] =>
+  (limiter as unknown as Internals)._scheduled;
+
+/** The name of this process in Redis. */
+const clientOf = (limiter: Bottleneck): string => (limiter as unknown as Internals)._store.clientId;
 
 function endAfter(end: () => void, ms: number): void {
   if (ms === 0) end();

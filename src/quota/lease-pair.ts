@@ -28,6 +28,9 @@ export interface LeasePairOptions {
 /** How long a slot of the burst waits for one of the hour, when both were asked for at once, ms. */
 const BOTH_MS = 50;
 
+/** Pause after a failed try to write the leases of this process again, ms. */
+const RESTORE_AGAIN_MS = 500;
+
 /** Part of its hold at which a lease is too old to be spent; the rest is for the way to the service. */
 const FRESH_PART = 0.4;
 
@@ -40,6 +43,7 @@ export class LeasePair {
   readonly #connection: Bottleneck.IORedisConnection;
   /** When the burst's log can lack no lease that still counts, by performance.now(). */
   #trustedFrom = 0;
+  #connections = 0;
 
   constructor(options: LeasePairOptions, onError: (error: unknown) => void) {
     const { perHour, hourMs, burst, burstMs, setsLimits } = options;
@@ -51,10 +55,9 @@ export class LeasePair {
       // Bottleneck never connects a lazy client itself.
       lazyConnect: false,
     });
-    // After a reconnection another Redis may answer, which lacks the newest leases.
     this.redis.on("close", () => (this.#trustedFrom = Number.POSITIVE_INFINITY));
     this.redis.on("ready", () => {
-      if (this.#trustedFrom > 0) this.#trustedFrom = performance.now() + burstMs;
+      if (this.#trustedFrom > 0) void this.#trustAgain(burstMs, onError);
     });
     this.#connection = new Bottleneck.IORedisConnection({ client: this.redis });
     this.#connection.on("error", onError);
@@ -78,6 +81,25 @@ export class LeasePair {
     // A failure must not end the process with an unhandled rejection: a command that needs no permit
     // never awaits this promise. Code that awaits it still gets the error.
     this.ready.catch(() => {});
+  }
+
+  /**
+   * After a reconnection another Redis may answer, which lacks the newest leases, or an older state. Each process
+   * writes its own again, and waits for the others. Meanwhile those of a dead process leave the burst's window.
+   */
+  async #trustAgain(burstMs: number, onError: (error: unknown) => void): Promise<void> {
+    const connection = (this.#connections += 1);
+    while (connection === this.#connections && this.redis.status !== "end") {
+      try {
+        await Promise.all([this.hour.restore(), this.#burst.restore()]);
+        if (connection === this.#connections) this.#trustedFrom = performance.now() + burstMs;
+        return;
+      } catch (error) {
+        // As after a failover, while it still rejects writes.
+        onError(error);
+        await sleep(RESTORE_AGAIN_MS, undefined, { ref: false });
+      }
+    }
   }
 
   /** For how long no permit may be given, because Redis may have forgotten leases, ms. */

@@ -118,6 +118,29 @@ test("A permit whose connection to Redis is cut costs no slot for ever", async (
   }
 });
 
+test("Redis went back to a state without the last requests: they stay counted", async () => {
+  await using network = await slowNetwork(inject("redisUrl"));
+  const limits = { perHour: 10, hourMs: 60_000, burst: 10, burstMs: 1000 };
+  const { quota, prefix } = await openQuota(limits, undefined, openRedis(network.url));
+  await spend(quota, 3);
+  const redis = openRedis();
+  const keysNow = () => redis.keys(`*${prefix.slice(1, -1)}*`);
+  const dump = async (key: string) => [key, await redis.dumpBuffer(key)] as const;
+  const older = await Promise.all((await keysNow()).map(dump));
+  await spend(quota, 5);
+  const { allReturnedAt } = await quota.state();
+  await redis.del(await keysNow());
+  for (const [key, value] of older) await redis.restore(key, 0, value);
+  network.cut();
+  await waitFor(async () => (await quota.state()).remaining === 2, { what: "all are counted" });
+  // Also if this process dies now.
+  expect(Math.abs((await quota.state()).allReturnedAt - allReturnedAt)).toBeLessThan(200);
+  await spend(quota, 2);
+  const waiting = quota.acquire("live");
+  waiting.catch(() => {}); // ends with the quota
+  expect(await isGiven(waiting)).toBe(false);
+});
+
 test("A live change overtakes bulk work that waits", async () => {
   const { quota } = await openQuota({ perHour: 3, hourMs: 1500, burst: 3, burstMs: 100 });
   await spend(quota, 3);
