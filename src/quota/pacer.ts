@@ -45,7 +45,7 @@ const DAY_HOURS = 24;
 /** Tokens below zero at which no bucket of one burst could have accepted a request. */
 const PROOF_MARGIN = 0.5;
 
-/** While probing, a request counts as in flight for at most this long, ms. */
+/** While probing, and after a 429, a request counts as in flight for at most this long, ms. */
 const IN_FLIGHT_MAX_MS = 35_000;
 
 /** How often a waiter looks in an hour, and its least pause, ms. */
@@ -140,8 +140,8 @@ export class Pacer {
   }
 
   /** Returns a turn that was not used. */
-  async returnTurn(permitId: string, { intervalMs, pacing }: TakenTurn): Promise<void> {
-    if (intervalMs === 0 && pacing === "free") return;
+  async returnTurn(permitId: string, { intervalMs, pacing, snapshot }: TakenTurn): Promise<void> {
+    if (intervalMs === 0 && pacing === "free" && snapshot.failures === 0) return;
     await this.#returnTurn(this.#keys, [permitId, intervalMs, this.#steadyMs, pacing]);
   }
 

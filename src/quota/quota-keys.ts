@@ -13,7 +13,7 @@ export function quotaKeys(prefix: string) {
     burst: `${root}:burst`,
     /** Hash: stop, last turn, bucket and proof of the pacing (fields: lua/pace.lua). */
     pace: `${root}:pace`,
-    /** Sorted set permit id → expiry, ms: requests in flight while pacing is probing. */
+    /** Sorted set permit id → expiry, ms: requests in flight while pacing is probing, and after a 429. */
     inFlight: `${root}:in-flight`,
     /** Set while one process corrects the count by what the service reported. */
     correcting: `${root}:correcting`,

@@ -21,19 +21,25 @@ if intervalMs > 0 then
   if wait > 0 then return math.ceil(wait) end
 end
 
+-- After a 429 one request goes alone: it finds out whether the stop was long enough.
+local alone, inFlight = (pace.failures or 0) > 0, 0
+if alone or pacing == 'probing' then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+  inFlight = redis.call('ZCARD', KEYS[2])
+end
+if alone and inFlight > 0 then return 20 end
+
 if pacing == 'steady' then
   local tat = math.max(pace.tat or 0, now)
   local early = tat - now - (depth - 1) * steadyMs
   if early > 0 then return math.ceil(early) end
   redis.call('HSET', KEYS[1], 'tat', tat + steadyMs)
 elseif pacing == 'probing' then
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  local inFlight = redis.call('ZCARD', KEYS[2])
   -- Where a reply takes longer than a token, one request at a time would never prove a burst:
   -- allow more in flight, step by step.
   if inFlight > math.floor((pace.eased or 0) / 4) and level - inFlight < 1 then return 20 end
-  redis.call('ZADD', KEYS[2], now + ARGV[7], ARGV[6])
 end
+if alone or pacing == 'probing' then redis.call('ZADD', KEYS[2], now + ARGV[7], ARGV[6]) end
 -- After a late turn the next one may be early; else every delay would be lost for good.
 redis.call('HSET', KEYS[1], 'turn', math.max(turn + intervalMs, now - intervalMs))
 return 0

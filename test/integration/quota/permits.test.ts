@@ -4,17 +4,9 @@ import type { Permit } from "../../../src/quota/permit.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { exchange, openQuota, openRedis, openScene, SHORT, spend } from "./support.ts";
+import { exchange, isGiven, openQuota, openRedis, openScene, SHORT, spend } from "./support.ts";
 
 const LONG = { perHour: 50, hourMs: 60_000 };
-
-/** Whether the permit is given within this time. */
-async function isGiven(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
-  const late = new Promise<false>((resolve) => {
-    setTimeout(() => resolve(false), ms);
-  });
-  return Promise.race([acquiring.then(() => true as const), late]);
-}
 
 test("A permit is spent once", async () => {
   const { quota } = await openQuota();

@@ -82,6 +82,14 @@ export async function spend(
   return times;
 }
 
+/** Whether the permit is given within this time. */
+export async function isGiven(acquiring: Promise<Permit>, ms = 300): Promise<boolean> {
+  const late = new Promise<false>((resolve) => {
+    setTimeout(() => resolve(false), ms);
+  });
+  return Promise.race([acquiring.then(() => true as const), late]);
+}
+
 export interface Scene {
   readonly receiver: Receiver;
   readonly heard: Message[];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ReplyHeaders } from "../../../src/quota/permit.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { exchange, openQuota, openRedis, spend } from "./support.ts";
+import { exchange, isGiven, openQuota, openRedis, spend } from "./support.ts";
 
 /** A clock in whole seconds, `ms` from now, as an HTTP date. */
 const dateIn = (ms: number) => new Date(Math.ceil((Date.now() + ms) / 1000) * 1000).toUTCString();
@@ -91,6 +91,26 @@ test("A service that asks for the same short wait again and again is not asked a
   };
   for (let n = 0; n < 3; n += 1) expect(await throttle()).toBeLessThan(101);
   expect(await throttle()).toBeGreaterThan(3500);
+});
+
+test("After a 429 one request of all processes goes alone, until one is accepted", async () => {
+  const { quota, prefix } = await openQuota({ pacing: "burst" });
+  await exchange(await quota.acquire("live"), 429, { "retry-after": "0.1" });
+  const other = await openQuota({ pacing: "burst" }, prefix);
+  const first = await quota.acquire("live");
+  const waiting = other.quota.acquire("live");
+  expect(await isGiven(waiting)).toBe(false);
+  await exchange(first, 429, { "retry-after": "0.1" });
+  const second = await waiting;
+  const waitingNext = quota.acquire("live");
+  expect(await isGiven(waitingNext)).toBe(false);
+  // One that is not used leaves its place to the next.
+  second.cancel();
+  const third = await waitingNext;
+  const others = Array.from({ length: 5 }, () => other.quota.acquire("live"));
+  expect(await isGiven(Promise.race(others))).toBe(false);
+  await exchange(third, 200);
+  expect(await Promise.all(others)).toHaveLength(5);
 });
 
 test("An unexplained 429 makes pacing steady for 24 hours, in every process", async () => {
