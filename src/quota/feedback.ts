@@ -85,8 +85,10 @@ export function createFeedback(options: FeedbackOptions) {
     let occupying: Promise<void> = Promise.resolve();
     try {
       const now = await pacer.snapshot();
-      // Every request of ours that the service may have counted is in this number.
-      const ours = granted.running + (now.taken - granted.taken);
+      const since = now.taken - granted.taken;
+      // Every request of ours that the service may have counted is in this number. When Redis went back
+      // meanwhile, its log has all that is still known.
+      const ours = since < 0 ? now.running : granted.running + since;
       const foreign = Math.min(now.limit - ours - remaining, now.remaining);
       if (foreign <= 0) return;
       log.info({ requests: foreign, for_ms: forMs }, "quota.spent_elsewhere");

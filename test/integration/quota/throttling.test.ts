@@ -147,6 +147,19 @@ test("Requests of another program count until the service resets its quota", asy
   });
 });
 
+test("A reply that was under way while Redis was emptied occupies what the service says, not all", async () => {
+  const { quota, prefix } = await openQuota({ perHour: 100, hourMs: 30_000, burst: 100 });
+  for (let n = 0; n < 30; n += 1) (await quota.acquire("live")).cancel();
+  const permit = await quota.acquire("live");
+  const redis = openRedis();
+  await redis.del(await redis.keys(`*${prefix.slice(1, -1)}*`));
+  const reset = String(epochIn(20_000));
+  await exchange(permit, 200, { "x-ratelimit-remaining": "90", "x-ratelimit-reset": reset });
+  await waitFor(async () => (await quota.state()).remaining === 90, { what: "ten are occupied" });
+  await spend(quota, 20);
+  expect((await quota.state()).remaining).toBe(70);
+});
+
 test("A count of the service that is higher than ours changes nothing", async () => {
   const { quota } = await openQuota({ perHour: 100, hourMs: 30_000 });
   const reset = String(epochIn(20_000));
