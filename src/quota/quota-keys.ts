@@ -9,6 +9,8 @@ export function quotaKeys(prefix: string) {
     hourSettings: `${hour}_settings`,
     /** Bottleneck's sorted set lease → when it ends by itself, ms. */
     hourExpirations: `${hour}_job_expirations`,
+    /** Bottleneck's hash lease → its slots. */
+    hourWeights: `${hour}_job_weights`,
     /** Lease log of the burst window, likewise. */
     burst: `${root}:burst`,
     /** Hash: stop, last turn, bucket and proof of the pacing (fields: lua/pace.lua). */

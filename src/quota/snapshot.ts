@@ -83,6 +83,7 @@ const scriptKeysOf = (keys: QuotaKeys): string[] => [
   keys.hourExpirations,
   keys.priorities,
   keys.learnt,
+  keys.hourWeights,
 ];
 
 const scriptArgsOf = ({ hourMs, hourHoldMs }: SnapshotOptions) => [

@@ -1,6 +1,7 @@
 -- Reads everything that the quota shares, for decisions and for operators.
 --
 -- KEYS  1 pace  2 hour_settings  3 hour_job_expirations  4 priorities  5 table of what was learnt
+--       6 hour_job_weights
 -- ARGV  1 hourMs  2 hourHoldMs  3 parts of the hour  4 sliceMs  5 slices to read
 -- Returns JSON (RawSnapshot in snapshot.ts).
 --- @include "../../ops/lua/now.lua"
@@ -8,11 +9,25 @@
 --- @include "slices.lua"
 local hourMs, hourHoldMs, parts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local log = redis.call('HMGET', KEYS[2], 'maxConcurrent', 'running', 'done')
+local running, done = tonumber(log[2]) or 0, tonumber(log[3]) or 0
 
-local returns, edge = {}, '-inf'
+-- A lease of slots that another program has spent may be of several.
+local ofOne = running == redis.call('ZCARD', KEYS[3])
+local function slotsOf(from, till)
+  if ofOne then return redis.call('ZCOUNT', KEYS[3], from, till) end
+  local slots = 0
+  for _, lease in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], from, till)) do
+    slots = slots + (tonumber(redis.call('HGET', KEYS[6], lease)) or 0)
+  end
+  return slots
+end
+
+-- Bottleneck ends these when it looks next, which no process may do for long.
+local ended = slotsOf('-inf', '(' .. now)
+local returns, edge = {}, now
 for part = 1, parts do
   local till = now + hourHoldMs + part * hourMs / parts
-  returns[part] = redis.call('ZCOUNT', KEYS[3], edge, till)
+  returns[part] = slotsOf(edge, till)
   edge = '(' .. till
 end
 local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
@@ -29,8 +44,8 @@ for i, word in ipairs(changes) do changes[i] = countOfSlice(word, slice + 1 - i)
 local current = table.remove(changes, 1)
 
 return cjson.encode({
-  now = now, limit = tonumber(log[1]) or -1, running = tonumber(log[2]) or 0,
-  done = tonumber(log[3]) or 0, returns = returns, demand = changes,
+  now = now, limit = tonumber(log[1]) or -1, running = running - ended,
+  done = done + ended, returns = returns, demand = changes,
   current = { changed = current, passed = now / sliceMs - slice },
   waiting = redis.call('ZCARD', KEYS[4]),
   last = tonumber(last[2]) or 0, first = tonumber(first[2]) or 0,

@@ -1,6 +1,8 @@
 import { expect, inject, test } from "vitest";
 import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
 import type { Permit } from "../../../src/quota/permit.ts";
+import { quotaReading } from "../../../src/quota/quota.ts";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -210,6 +212,21 @@ test("Custom limits: 5000 in an hour, 50 in ten seconds", async () => {
   expect(await isGiven(next)).toBe(false);
   // The waiter for the burst already has its slot of the hour.
   expect(await quota.state()).toMatchObject({ limit: 5000, remaining: 4949 });
+});
+
+test("The requests of processes that are all gone return in the figures, too", async () => {
+  const limits = { ...SHORT, hourMs: 500, burstMs: 100 };
+  const { quota, prefix } = await openQuota(limits);
+  await spend(quota, 5);
+  await quota.disconnect();
+  const redis = openRedis();
+  // As `crmsync status` reads it.
+  const left = async () => {
+    const state = await readOne(redis, quotaReading({ ...limits, prefix }));
+    return state.remaining;
+  };
+  expect(await left()).toBe(SHORT.perHour - 5);
+  await waitFor(async () => (await left()) === SHORT.perHour, { what: "all have returned" });
 });
 
 test("Every process reads the same limit, remaining requests, reset and forecast", async () => {
