@@ -55,6 +55,7 @@ export class LeasePair {
       // Bottleneck never connects a lazy client itself.
       lazyConnect: false,
     });
+    this.redis.beginsAgain = setsLimits;
     this.redis.on("close", () => (this.#trustedFrom = Number.POSITIVE_INFINITY));
     this.redis.on("ready", () => {
       if (this.#trustedFrom > 0) void this.#trustAgain(burstMs, onError);

@@ -19,7 +19,13 @@ const UNLESS_COUNTED = `${LEASE_REQUEST}
 if redis.call('hexists', job_weights_key, index) == 1 then return {true, 0} end`;
 
 /** Errors that Bottleneck recognises and repairs. */
-const HEALED = /^ERR (?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
+const HEALED = /^(?:ERR )?(?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
+
+/** Scripts by which a process begins. Bottleneck never tries them again: after an error it would give no lease. */
+const BEGINNINGS: ReadonlySet<string> = new Set(["init", "register_client", "update_settings"]);
+
+/** Pause before they are tried again, ms. */
+const BEGIN_AGAIN_MS = 500;
 
 /** While nothing waits for a slot, one of so many heartbeats looks whether leases of a dead process are to end. */
 const IDLE_HEARTBEATS = 20;
@@ -34,6 +40,8 @@ export class LeaseRedis extends WorkRedis {
   #idleHeartbeats = 0;
   /** Whether anything of this process waits for a slot. */
   isWaiting: () => boolean = () => true;
+  /** Whether to begin again after an error, as a daemon does while Redis rejects writes. */
+  beginsAgain = false;
 
   override defineCommand(...[name, definition]: Parameters<WorkRedis["defineCommand"]>): void {
     if (definition.lua.includes(OWN_CLOCK)) this.#bottlenecks.add(name);
@@ -47,6 +55,17 @@ export class LeaseRedis extends WorkRedis {
     if (script === undefined) return;
     const send: Script = (...args) => script.apply(this, this.#adapt(name, args));
     commands[name] = name === "heartbeat" ? (...args) => this.#heartbeat(send, args) : send;
+    if (BEGINNINGS.has(name)) commands[name] = (...args) => this.#begin(send, args);
+  }
+
+  #begin(send: Script, args: unknown[]): void {
+    const callback = args.at(-1) as Callback;
+    send(...args.slice(0, -1), (error: Error | null, reply?: unknown) => {
+      const isFinal = error === null || HEALED.test(error.message);
+      if (isFinal || !this.beginsAgain || this.status === "end") return callback(error, reply);
+      this.emit("error", error);
+      setTimeout(() => this.#begin(send, args), BEGIN_AGAIN_MS).unref();
+    });
   }
 
   /** When the lease that was granted just now was requested, by `performance.now()`. */

@@ -90,6 +90,27 @@ test("While Redis rejects writes a permit fails, with no error left over; then p
   await waitFor(isGivenAgain, { what: "a permit" });
 });
 
+test("A process that starts while Redis rejects writes gives permits as soon as it accepts them", async () => {
+  await using redis = await ownRedis();
+  await redis.client.replicaof("127.0.0.1", "1");
+  const opening = openQuota({}, undefined, redis.client);
+  await waitFor(async () => /errorstat_READONLY/.test(await redis.client.info("errorstats")), {
+    what: "a rejected write",
+  });
+  await redis.client.call("REPLICAOF", "NO", "ONE");
+  const { quota } = await opening;
+  await spend(quota, 1);
+  expect((await quota.state()).remaining).toBe(SHORT.perHour - 1);
+});
+
+test("A command that starts while Redis rejects writes fails", async () => {
+  await using redis = await ownRedis();
+  await redis.client.replicaof("127.0.0.1", "1");
+  await expect(openQuota({ setsLimits: false }, undefined, redis.client)).rejects.toThrow(
+    /READONLY/,
+  );
+});
+
 test("A permit whose connection to Redis is cut costs no slot for ever", async () => {
   await using network = await slowNetwork(inject("redisUrl"));
   const limits = { perHour: 5, hourMs: 60_000, burst: 2, burstMs: 1000 };
