@@ -47,6 +47,12 @@ export interface LeaseLogOptions {
 /** The end of a lease is put off after each such part of its hold, while its request has no reply. */
 const PUT_OFF_PARTS = 4;
 
+/**
+ * A process is told by Redis when a slot is free. It also asks by itself, ms: the connection on which it is told
+ * may have fallen silent.
+ */
+const ASK_AGAIN_MS = 1000;
+
 /** Timers may fire this much early. */
 const TIMER_SLACK_MS = 1;
 
@@ -77,12 +83,17 @@ export function createLeaseLog(
   ): Promise<T> {
     return new Promise((resolve, reject) => {
       const id = randomUUID();
+      const asking = setInterval(() => askAgain(limiter), ASK_AGAIN_MS).unref();
       const job = limiter.schedule({ weight, expiration, id }, () => {
+        clearInterval(asking);
         ends.set(id, performance.now() + expiration);
         return new Promise<void>((end) => resolve(granted(end, id)));
       });
       // A rejection after the grant only means that the lease ended by itself.
-      job.catch(reject).finally(() => ends.delete(id));
+      job.catch(reject).finally(() => {
+        clearInterval(asking);
+        ends.delete(id);
+      });
     });
   }
 
@@ -168,6 +179,7 @@ const BATCH = 1000;
 interface Internals {
   readonly _scheduled: Readonly<Record<string, Scheduled>>;
   readonly _store: { readonly clientId: string };
+  _drainAll(): Promise<unknown>;
 }
 
 interface Scheduled {
@@ -182,6 +194,10 @@ const scheduledIn = (limiter: Bottleneck): Internals["_scheduled"] =>
 
 /** The name of this process in Redis. */
 const clientOf = (limiter: Bottleneck): string => (limiter as unknown as Internals)._store.clientId;
+
+function askAgain(limiter: Bottleneck): void {
+  void (limiter as unknown as Internals)._drainAll();
+}
 
 function endAfter(end: () => void, ms: number): void {
   if (ms === 0) end();

@@ -133,6 +133,15 @@ test("A permit whose connection to Redis is cut costs no slot for ever", async (
   }
 });
 
+test("Permits are given although Redis' messages no longer arrive", async () => {
+  await using network = await slowNetwork(inject("redisUrl"));
+  const limits = { ...LONG, burst: 3, burstMs: 1000 };
+  const { quota } = await openQuota(limits, undefined, openRedis(network.url));
+  network.muteSubscriptions();
+  const times = await spend(quota, 7);
+  expect((times[6] ?? 0) - (times[0] ?? 0)).toBeLessThan(10_000);
+});
+
 test("Redis went back to a state without the last requests: they stay counted", async () => {
   await using network = await slowNetwork(inject("redisUrl"));
   const limits = { perHour: 10, hourMs: 60_000, burst: 10, burstMs: 1000 };
