@@ -102,6 +102,7 @@ export function createFeedback(options: FeedbackOptions) {
   return {
     async learn({ status, headers = {} }: ExchangeResult, answered: AnsweredPermit): Promise<void> {
       if (status === 429) return throttled(headers, answered);
+      if (status === undefined) await pacer.unanswered();
       await proveBursts(status, answered);
       await compareCounts(headers, answered.turn);
     },

@@ -61,6 +61,9 @@ const BACKOFF_CAP_MS = 300_000;
 /** So many 429s in a row are believed to ask for the right wait. */
 const BELIEVED_STOPS = 3;
 
+/** A service that stood still counts what it finds in its queue: so long after the end of a request, ms. */
+const COUNTED_LATE_MS = 300_000;
+
 export class Pacer {
   /** Reads everything that is shared, without taking part. */
   readonly snapshot: () => Promise<QuotaSnapshot>;
@@ -78,6 +81,7 @@ export class Pacer {
   readonly #turnWait: RedisScript<number>;
   readonly #returnTurn: RedisScript<number>;
   readonly #answered: RedisScript<number>;
+  readonly #unanswered: RedisScript<number>;
   readonly #throttled: RedisScript<[string, number, number]>;
 
   constructor(redis: Redis, keys: QuotaKeys, options: PacerOptions) {
@@ -92,6 +96,7 @@ export class Pacer {
     this.#turnWait = redisScript(redis, new URL("./lua/turn-wait.lua", import.meta.url));
     this.#returnTurn = redisScript(redis, new URL("./lua/return-turn.lua", import.meta.url));
     this.#answered = redisScript(redis, new URL("./lua/answered.lua", import.meta.url));
+    this.#unanswered = redisScript(redis, new URL("./lua/unanswered.lua", import.meta.url));
     this.#throttled = redisScript(redis, new URL("./lua/throttled.lua", import.meta.url));
   }
 
@@ -163,6 +168,11 @@ export class Pacer {
     return proved === 1;
   }
 
+  /** Notes that a request got no reply. */
+  async unanswered(): Promise<void> {
+    await this.#unanswered([this.#keys[0]]);
+  }
+
   /**
    * Stops all processes after a 429.
    * @param waitMs what its headers ask for; undefined when they say nothing usable.
@@ -184,6 +194,7 @@ export class Pacer {
       BACKOFF_CAP_MS,
       Math.random(),
       BELIEVED_STOPS,
+      COUNTED_LATE_MS,
     ]);
     return { until: Number(until), switched: switched === 1, stopped: stopped === 1 };
   }

@@ -12,8 +12,9 @@
 --   at        when `level` was counted
 --   trip      longest time from permit to reply while pacing was probing
 --   eased     replies accepted while such a bucket would have been about empty
+--   unanswered  when the last request ended without a reply
 -- claim-turn.lua writes turn and tat, answered.lua writes level to eased and proven,
--- throttled.lua writes stop, failures and steady.
+-- throttled.lua writes stop, failures and steady, unanswered.lua unanswered.
 local pace = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do pace[flat[i]] = tonumber(flat[i + 1]) end

@@ -124,6 +124,17 @@ test("An unexplained 429 makes pacing steady for 24 hours, in every process", as
   expect((times[19] ?? 0) - (times[0] ?? 0)).toBeGreaterThan((19 - 5) * 20 - 25);
 });
 
+test("A 429 after a request without a reply does not make pacing steady", async () => {
+  const { quota, logged } = await openQuota();
+  const permit = await quota.acquire("live");
+  permit.use();
+  permit.spend();
+  await permit.done({});
+  await exchange(await quota.acquire("live"), 429, { "retry-after": "0.1" });
+  expect((await quota.state()).pacing).not.toBe("steady");
+  expect(logged).toEqual(["quota.throttled"]);
+});
+
 test("A 429 because others have spent the hour does not make pacing steady", async () => {
   const { quota } = await openQuota();
   const headers = { "retry-after": "20", "x-ratelimit-remaining": "0" };
