@@ -69,6 +69,7 @@ export async function runRelation(
   } finally {
     // Has no effect on a permit that was used.
     permit.cancel();
+    if (access.requestOf(permit) === undefined) await runtime.outage.notTried().catch(() => {});
   }
 }
 

@@ -215,6 +215,7 @@ export class SyncLoop {
     const job = (await getting) as Job<Pointer> | undefined;
     if (job === undefined) {
       permit.cancel();
+      await this.#runtime.outage.notTried();
       // Else the loop would ask for permits without a pause, for as long as the queue is held back.
       if (await pointers.isHeldBack()) await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
       return;

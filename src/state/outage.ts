@@ -57,6 +57,7 @@ export class Outage {
   readonly #process: string = randomUUID();
   readonly #failed: RedisScript<number>;
   readonly #try: RedisScript<number>;
+  readonly #notTried: RedisScript<number>;
   readonly #ended: RedisScript<string[] | null>;
   readonly #hereKey: string;
   readonly #writes: ReturnType<typeof redisWrites>;
@@ -67,14 +68,19 @@ export class Outage {
   #pausedUntil = 0;
   /** Whether this process knows of a failure (its own or another's) since the last usable reply. */
   #failing = true;
+  /** Whether this process makes the one try. */
+  #isTrying = false;
+  readonly #tryMs: number;
 
-  /** @param runningProcesses how many processes send requests at present. */
+  /** @param runningProcesses how many processes send requests at present. @param tryMs a request takes no longer. */
   constructor(
     redis: Redis,
     keys: Keys,
     runningProcesses: () => Promise<number> = async () => 1,
+    tryMs = 0,
     now: () => number = () => performance.now(),
   ) {
+    this.#tryMs = tryMs;
     this.#redis = redis;
     this.#hereKey = keys.outageHere;
     this.#writes = redisWrites(redis);
@@ -84,6 +90,7 @@ export class Outage {
     this.#keys = [keys.outage, keys.outageRecords, keys.outageSuspects];
     this.#failed = redisScript(redis, new URL("./lua/outage-failed.lua", import.meta.url));
     this.#try = redisScript(redis, new URL("./lua/outage-try.lua", import.meta.url));
+    this.#notTried = redisScript(redis, new URL("./lua/outage-not-tried.lua", import.meta.url));
     this.#ended = redisScript(redis, new URL("./lua/outage-ended.lua", import.meta.url));
   }
 
@@ -95,13 +102,21 @@ export class Outage {
    * @returns whether an outage begins with this failure.
    */
   async failed(reason: string, crmCode: string): Promise<boolean> {
-    if (NO_FAILURE.has(reason)) return false;
+    if (NO_FAILURE.has(reason)) return this.notTried();
     this.#failing = true;
-    if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return false;
+    if (FAILURES_HERE.has(reason) && !(await this.#failsEverywhere())) return this.notTried();
+    this.#isTrying = false;
     const ofRecord = NO_CONNECTION.has(reason) ? 0 : 1;
     const limits = [FAILURES, FAILURES_OF_RECORD, FIRST_PAUSE_MS, LONGEST_PAUSE_MS];
     const args = [...limits, reason, crmCode, ofRecord, SUSPECT_MS];
     return (await this.#failed(this.#keys, args)) === 1;
+  }
+
+  /** The try of this process, if it is the one, was not made, or says nothing. */
+  async notTried(): Promise<false> {
+    if (this.#isTrying) await this.#notTried([this.#key]);
+    this.#isTrying = false;
+    return false;
   }
 
   /**
@@ -111,6 +126,7 @@ export class Outage {
   async succeeded(): Promise<readonly string[] | undefined> {
     // One deletion per recovery of a process, not one per request.
     if (!this.#failing) return undefined;
+    this.#isTrying = false;
     const again = await this.#ended(this.#keys, [SUSPECT_MS]);
     await this.#redis.hdel(this.#hereKey, this.#process);
     this.#failuresHere = 0;
@@ -135,8 +151,9 @@ export class Outage {
   async waitMs(): Promise<number> {
     const here = this.#pausedUntil - this.#now();
     if (here > 0) return Math.ceil(here);
-    const wait = await this.#try([this.#key]);
+    const wait = await this.#try([this.#key], [this.#tryMs]);
     if (wait >= 0) return wait;
+    this.#isTrying = true;
     // The failures may all be of other processes, which may have ended since.
     this.#failing = true;
     return 0;

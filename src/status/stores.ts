@@ -147,10 +147,15 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
-    outage: new Outage(redis, keys, async () => {
-      const running = await heartbeats.running();
-      return running.filter(({ roles }) => roles.includes("sync")).length;
-    }),
+    outage: new Outage(
+      redis,
+      keys,
+      async () => {
+        const running = await heartbeats.running();
+        return running.filter(({ roles }) => roles.includes("sync")).length;
+      },
+      config.SERVICE_TIMEOUT_MS,
+    ),
     sources: new Sources(redis, keys),
     clock: new RedisClock(redis, keys),
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),

@@ -5,7 +5,7 @@
 --   reason    of the newest of them
 --   since     when the outage began
 --   pause     time between two tries
---   until     when the next try may be made
+--   until     when the next try may be made, at the latest
 --   trying    1 while the one try is made that the last pause allowed
 -- The last four are absent while there are too few failures for an outage.
 --

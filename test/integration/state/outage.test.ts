@@ -32,6 +32,24 @@ it("lets one process try, once per pause", async () => {
   expect(await first.waitMs()).toBeGreaterThan(0);
 });
 
+it("makes no try while another one is under way", async () => {
+  const outage = () => new Outage(redis, keys, async () => 1, 30_000);
+  const [first, second] = [outage(), outage()];
+  await begin(first);
+  await endPause();
+  expect(await first.waitMs()).toBe(0);
+  expect(await second.waitMs()).toBeGreaterThan(25_000);
+  // It was not made: there was nothing to send.
+  await first.notTried();
+  expect(await second.waitMs()).toBeLessThanOrEqual(1000);
+  await endPause();
+  expect(await second.waitMs()).toBe(0);
+  await first.notTried();
+  expect(await first.waitMs()).toBeGreaterThan(25_000);
+  await second.failed("timeout", "r");
+  expect(await first.waitMs()).toBeLessThanOrEqual(2000);
+});
+
 it("each failed try doubles the pause, up to a minute", async () => {
   const outage = new Outage(redis, keys);
   await begin(outage);
@@ -85,7 +103,7 @@ it.each(["stale_permit", "slept", "closed", "forbidden", "unconfirmed"])(
 it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (reason) => {
   const now = { ms: 0 };
   const two = async () => 2;
-  const failing = new Outage(redis, keys, two, () => now.ms);
+  const failing = new Outage(redis, keys, two, 0, () => now.ms);
   const healthy = new Outage(redis, keys, two);
   for (let n = 1; n <= 6; n += 1) {
     expect(await failing.waitMs()).toBe(0);
