@@ -82,6 +82,11 @@ export function createExchange(options: ExchangeOptions) {
         signal: deadline.signal,
       });
       const { statusCode: status, headers } = response;
+      if (status === 429) {
+        // Whatever its body says, and however slowly: each moment lets other requests follow.
+        response.body.on("error", () => {}).destroy();
+        return { status, headers, contentType: undefined, body: "" };
+      }
       const contentType = headers["content-type"];
       const limit = request.operation === "list" ? MAX_PAGE_BYTES : MAX_BODY_BYTES;
       try {

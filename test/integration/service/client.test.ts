@@ -223,6 +223,18 @@ test("a 401 whose body breaks off is not believed: anything may have answered", 
   expect(await open(url).get(permit(), "4711")).toMatchObject({ reason: "foreign_refusal" });
 });
 
+test("a 429 is obeyed when its headers are there, although its body does not end", async () => {
+  const { url } = await serve((_, response) => {
+    response.writeHead(429, { "retry-after": "7" }).write("slow ");
+  });
+  const client = open(url, { timeoutMs: 60_000 });
+  const given = permit();
+  const started = performance.now();
+  expect(await client.get(given, "4711")).toEqual({ kind: "throttled" });
+  expect(performance.now() - started).toBeLessThan(30_000);
+  expect(given.ends).toEqual(["answered 429"]);
+});
+
 test("if nothing was written, the permit is not spent and the reply is not ambiguous", async () => {
   const port = await listening(createTcpServer((socket) => socket.destroy()));
   const closed = await new Promise<number>((resolve) => {
