@@ -37,11 +37,13 @@ function fitField(
   const warn = (reason: WarningReason, found: unknown) =>
     warnings.push(warningOf(field, reason, found, options));
   const { values } = config;
-  const fitted = [value].flat().flatMap((item) => {
-    const found = values === undefined ? item : lookUp(String(item), values);
-    if (found === undefined) warn("not_in_tenant_list", item);
-    return found === undefined ? [] : [found];
+  const found = [value].flat().flatMap((item) => {
+    const listed = values === undefined ? item : lookUp(String(item), values);
+    if (listed === undefined) warn("not_in_tenant_list", item);
+    return listed === undefined ? [] : [listed];
   });
+  // Two spellings of one value are one value.
+  const fitted = [...new Set(found)];
   if (fitted.length > 1 && !config.multiSelect) {
     warn("too_many", fitted);
     return { value: undefined, warnings };

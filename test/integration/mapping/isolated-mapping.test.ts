@@ -191,6 +191,8 @@ test("the tenant's lists are applied last", async () => {
   expect(await map("lead;gold")).toEqual([["gold"], "not_in_tenant_list"]);
   expect(await map(["lead"])).toEqual([undefined, "not_in_tenant_list"]);
   expect(await map(["gold", "silver plus"])).toEqual([undefined, "too_many"]);
+  // Two spellings of one value are one value.
+  expect(await map(["Silver plus", "silver_plus"])).toEqual([["silver_plus"]]);
   await mapping.close();
 });
 
