@@ -76,9 +76,16 @@ function eventFate(
       };
     case "rejected": {
       const at = dropped?.kind === "act" && dropped.act === "dead.drop" ? dropped.at : undefined;
+      const rejected = `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}`;
+      if (at === undefined && hasEndedAfter(last, facts, known)) {
+        return {
+          ...known,
+          answer: `${known.answer}; ${rejected}, but the record has ended after it`,
+        };
+      }
       return {
         fate: "rejected",
-        answer: `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}; ${goneText(at)}; ${known.answer}`,
+        answer: `${rejected}; ${goneText(at)}; ${known.answer}`,
         remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
       };
     }
@@ -98,6 +105,20 @@ function eventFate(
       return undefined;
   }
 }
+
+/** A deletion that is newer than the event was carried out: its dead letter has gone with that (settle.lua). */
+function hasEndedAfter(
+  { event: { time = Number.POSITIVE_INFINITY } }: NotedEventStep,
+  { row }: RecordFacts,
+  { fate }: FateOfRecord,
+): boolean {
+  const isEnded = fate === "terminated" || fate === "not_on_service";
+  return isEnded && settledTime(row) >= time;
+}
+
+/** When the newest event that was settled happened in the CRM, ms; NaN: none was settled. */
+const settledTime = (row: LedgerRow | undefined): number =>
+  Date.parse(row?.watermark.split("\t")[0] ?? "");
 
 const droppedFate = (what: string, at: number, known: FateOfRecord): FateOfRecord => ({
   fate: known.fate,
@@ -160,7 +181,7 @@ function onService(row: LedgerRow, steps: readonly Step[], proven: string): Fate
     (step) => step.kind === "run" && (step.outcome === "created" || step.outcome === "updated"),
   );
   const since = written === undefined ? `, ${proven}` : ` since ${clockTime(written.at)}`;
-  const settled = Date.parse(row.watermark.split("\t")[0] ?? "");
+  const settled = settledTime(row);
   const asOf = Number.isNaN(settled)
     ? "; the service was listed, and no event of it was settled"
     : `, as of the event of ${clockTime(settled)}`;

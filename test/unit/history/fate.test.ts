@@ -194,6 +194,24 @@ describe("what was rejected", () => {
     expect(answer({ steps }).answer).toMatch(/was dropped at 2026-11-22T10:50:00Z/);
   });
 
+  it("says of bad fields that are older than the end of their record that nothing is to be done", () => {
+    const problems = { reason: "unmappable", fields: ["lastName"], rule: undefined } as const;
+    // The deletion of 10:41 was waiting when they came, and took their dead letter with it.
+    const late = eventStep("10:40:00", { result: "rejected", problems });
+    const steps: Step[] = [{ ...late, at: at("10:42:00") }, written];
+    const told = answer({ row: { ...ROW, terminated: true }, steps });
+    expect(told).toMatchObject({ fate: "terminated" });
+    expect(told.answer).toMatch(
+      /^terminated on the service since .*; the last event \(of 2026-11-22T10:40:00Z\) was rejected at 2026-11-22T10:42:00Z: unmappable: lastName, but the record has ended after it$/,
+    );
+    expect(told.remedy).toBeUndefined();
+    // The end came before them: their dead letter was dropped or has expired.
+    const newer = eventStep("10:43:00", { result: "rejected", problems });
+    expect(answer({ row: { ...ROW, terminated: true }, steps: [written, newer] }).fate).toBe(
+      "rejected",
+    );
+  });
+
   it("tells of an event that never came as far as to a relation", () => {
     const problems = { reason: "not_fetched", fields: [], rule: undefined } as const;
     const steps: Step[] = [
