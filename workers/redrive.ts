@@ -1,6 +1,7 @@
 /** Redrives dead letters: those that a person asks for, and those that the tenant's lists allow now. */
-import { openRedriveView, forecastsOf } from "../src/dead-letters/forecast.ts";
+import { forecastsOf, openRedriveView, type RedriveView } from "../src/dead-letters/forecast.ts";
 import { redrive } from "../src/dead-letters/redrive.ts";
+import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
 import { isTenantProblem } from "../src/sync/tenant-problems.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
@@ -29,24 +30,33 @@ export async function redriveDeadLetter(
   return "done";
 }
 
-/** Redrives the dead letters that the tenant's value lists were relaxed for. */
+/** Redrives the dead letters that may pass now that the tenant's value lists have changed. */
 export async function redriveAllowed(runtime: Runtime): Promise<void> {
   const { deadLetters, inbox, log, tenantLists } = runtime;
   let redriven = 0;
   try {
     const view = await openRedriveView(runtime, runtime.mapping);
     for await (const letter of deadLetters.all()) {
-      if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) continue;
-      const [forecast] = await forecastsOf([letter], view);
-      if (forecast?.kind !== "sent" && forecast?.kind !== "settled") continue;
+      if (!isRejectedEnd(letter) && !(await isAllowed(letter, view))) continue;
       await inbox.redrive(letter.id);
       redriven += 1;
     }
   } finally {
-    await tenantLists.endRelaxed();
+    await tenantLists.endChange();
   }
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
 }
+
+/** Only the lists were in the way of it, and they are not any more. */
+async function isAllowed(letter: StoredDeadLetter, view: RedriveView): Promise<boolean> {
+  if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) return false;
+  const [forecast] = await forecastsOf([letter], view);
+  return forecast?.kind === "sent" || forecast?.kind === "settled";
+}
+
+/** A termination sends what the service has: without the values that have left the lists, it may pass. */
+const isRejectedEnd = ({ newest, reason }: StoredDeadLetter): boolean =>
+  reason === "service_rejected" && newest?.status === "terminated";
 
 const outcomeOf = (records: readonly Accepted[]): string =>
   [...new Set(records.map(({ result }) => result))].join(", ");

@@ -141,11 +141,13 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       return staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
     },
     admitTermination: (crmCode, when) => runtime.terminationGuard.admit(crmCode, when),
-    async send(decision, { crmCode }) {
+    async send(decision, { crmCode, status }) {
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
       }
       const reply = await access.send(permit, decision, crmCode);
+      // A termination sends back what was read, by the lists as any process has stored them.
+      if (reply.kind === "found" && status === "terminated") await runtime.tenantLists.reload();
       onReply(reply);
       return reply;
     },
@@ -162,8 +164,9 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     },
     audit: (state, change) => auditChange(runtime.trail, state, change),
     async storeDeadLetter(state, reason, problems) {
-      if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
       await runtime.deadLetters.store(deadLetterOf(state, { reason, problems, at: Date.now() }));
+      // After the letter is stored: changed lists may redrive it.
+      if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
     },
     now: Date.now,
     lists: () => (runtime.tenantLists.areKnown() ? runtime.tenantLists.current() : undefined),

@@ -1,8 +1,8 @@
 /**
  * Keeps the tenant's value lists current: requested at the first start, once per hour window, and
  * when they are doubted (the service has rejected a payload, or they refuse a value that may be
- * allowed by now). One process requests them; all read them from Redis. Dead letters that they no
- * longer refuse are redriven.
+ * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
+ * by a changed list are redriven.
  */
 import { startPolling } from "./poll.ts";
 import { redriveAllowed } from "./redrive.ts";
@@ -59,7 +59,7 @@ export function keepTenantLists(
         }
       }
       if (!(await tenantLists.reload())) return;
-      if (access !== undefined && (await tenantLists.wereRelaxed())) await redriveAllowed(runtime);
+      if (access !== undefined && (await tenantLists.haveChanged())) await redriveAllowed(runtime);
       clearTimeout(late);
       known.resolve();
     },

@@ -9,8 +9,6 @@ export interface ListChange {
   readonly removed: number;
   /** For people: `1 value more, 2 fewer, no longer required`. */
   readonly says: string;
-  /** Whether something is allowed now that was not before. */
-  readonly relaxed: boolean;
 }
 
 /** Of a field that the response does not name. */
@@ -41,11 +39,7 @@ function changeOf(field: string, was: TenantFieldConfig, is: TenantFieldConfig):
     was.multiSelect && !is.multiSelect && "only one value at a time",
     !was.multiSelect && is.multiSelect && "several values at a time",
   ].filter((text) => text !== false);
-  const relaxed =
-    (!anyBefore && (anyNow || added > 0)) ||
-    (was.isRequired && !is.isRequired) ||
-    (!was.multiSelect && is.multiSelect);
-  return { field, added, removed, says: says.join(", "), relaxed };
+  return { field, added, removed, says: says.join(", ") };
 }
 
 const countMissing = (values: ReadonlySet<string>, from: ReadonlySet<string>): number =>

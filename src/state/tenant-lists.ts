@@ -30,8 +30,8 @@ interface StoredTimes {
   readonly asked: number | undefined;
 }
 
-/** Fields of the hash; `relaxed` is set until the dead letters were looked through. */
-const FIELDS = ["body", "at", "doubted", "asked", "relaxed"] as const;
+/** Fields of the hash; `changed` is set until the dead letters were looked through. */
+const FIELDS = ["body", "at", "doubted", "asked", "changed"] as const;
 
 export class StoredTenantLists {
   readonly #redis: Redis;
@@ -139,7 +139,7 @@ export class StoredTenantLists {
     const { doubted } = await this.#fields();
     const fields = ["body", JSON.stringify(body), "at", now];
     if (doubted !== undefined) fields.push("asked", now);
-    if (changes.some(({ relaxed }) => relaxed)) fields.push("relaxed", now);
+    if (changes.length > 0) fields.push("changed", now);
     await this.#write("HSET", key, ...fields);
     await this.#redis.hdel(key, "doubted");
     await this.#redis.del(this.#keys.schemaConfigAsking);
@@ -147,20 +147,20 @@ export class StoredTenantLists {
     return changes;
   }
 
-  /** Whether the lists allow more than before, and the dead letters were not looked through since. */
-  async wereRelaxed(): Promise<boolean> {
-    return (await this.#fields()).relaxed !== undefined;
+  /** Whether the lists have changed, and the dead letters were not looked through since. */
+  async haveChanged(): Promise<boolean> {
+    return (await this.#fields()).changed !== undefined;
   }
 
   /** The dead letters were looked through. */
-  async endRelaxed(): Promise<void> {
-    await this.#redis.hdel(this.#keys.schemaConfig, "relaxed");
+  async endChange(): Promise<void> {
+    await this.#redis.hdel(this.#keys.schemaConfig, "changed");
   }
 
   async #fields() {
     const values = await this.#redis.hmget(this.#keys.schemaConfig, ...FIELDS);
     const [body, ...times] = values.map((value) => value ?? undefined);
-    const [at, doubted, asked, relaxed] = times.map((time) => (time ? Number(time) : undefined));
-    return { body, at, doubted, asked, relaxed };
+    const [at, doubted, asked, changed] = times.map((time) => (time ? Number(time) : undefined));
+    return { body, at, doubted, asked, changed };
   }
 }

@@ -53,6 +53,33 @@ test("a value that has left the tenant's list, or a required text that is empty,
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
 });
 
+test("a value that leaves the tenant's list while the daemon runs delays the end of a relation, no more", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [person("branch", { branch: ["geneva"] })]);
+  // Short, so that lists of a second ago may be doubted.
+  const env = envFor(sandbox, { QUOTA_HOUR_MS: "60000" });
+  await using daemon = await startDaemon(env);
+  await using _other = await startDaemon(env);
+  await waitFor(async () => (await sandbox.requests())["schema-config 200"] === 1, {
+    what: "the value lists are known",
+  });
+  const values = join(dir.path, "values.json");
+  await writeFile(values, '{"branch":["zurich"]}');
+  const db = join(dir.path, "sandbox.sqlite");
+  const set = await crmsync(["sandbox", "values", "set", values, "--db", db]);
+  expect(set.code, set.err).toBe(0);
+  await daemon.push([deletion("branch")]);
+  await waitFor(async () => (await sandbox.requests())["update 400"] === 1, {
+    what: "the service has rejected the value",
+  });
+  const isEnded = async () =>
+    (await sandbox.relations()).get("branch")?.["relationStatus"] === "terminated";
+  await waitFor(isEnded, { what: "the relation is terminated" });
+  await waitUntilSettled(daemon);
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  expect((await sandbox.requests())["update 400"]).toBe(1);
+});
+
 test("a relation that no request can name becomes a dead letter, and its plan ends", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, [person("kept")]);
