@@ -104,7 +104,7 @@ export async function compareSnapshot(
     // The same time in both places: notifications match the two by it.
     const at = session.stores.clock.now();
     if (stop === undefined || stop.why === "terminations") {
-      await keep(session, summary, { at, tookMs: performance.now() - startedAt });
+      await keep(session, { summary, plan, at, tookMs: performance.now() - startedAt });
     }
     await note(session, {
       at,
@@ -133,12 +133,12 @@ const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
 
 async function keep(
   { stores }: Session,
-  summary: Summary,
-  { at, tookMs }: Pick<Ended, "at" | "tookMs">,
+  { at, plan, summary, tookMs }: Pick<Ended, "at" | "plan" | "summary" | "tookMs">,
 ): Promise<void> {
   const { counts, records } = summary;
   await stores.reconciliations.keep({
     at,
+    plan: plan?.header.id,
     tookMs: Math.round(tookMs),
     records,
     equal: counts.equal,

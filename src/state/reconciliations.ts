@@ -27,6 +27,12 @@ export interface Reconciliation {
   readonly drift: Readonly<Record<DriftKind, number>>;
 }
 
+/** What a comparison has found. */
+export interface EndedComparison extends Reconciliation {
+  /** The id of its plan; undefined: nothing is planned. Other plans repair none of its differences. */
+  readonly plan?: string | undefined;
+}
+
 /** How many differences of each kind; a kind without any may be missing. */
 export type ByKind = Readonly<Partial<Record<DriftKind, number>>>;
 
@@ -95,8 +101,8 @@ export class Reconciliations {
     );
   }
 
-  async keep({ at, tookMs, records, equal, drift }: Reconciliation): Promise<void> {
-    const fields = { at, took: tookMs, records, equal, ...drift };
+  async keep({ at, tookMs, records, equal, drift, plan = "" }: EndedComparison): Promise<void> {
+    const fields = { at, took: tookMs, records, equal, plan, ...drift };
     await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
   }
 

@@ -1,4 +1,5 @@
 -- Notes how far a plan was carried out, when, and which of its differences are repaired by now.
+-- Those that the last comparison has found become fewer only if it has made this plan.
 --
 -- The plan that was begun last is shown. Another one that it came before is shown again once this
 -- one is done: it may have been interrupted.
@@ -14,9 +15,11 @@
 if redis.call('HGET', KEYS[1], 'state') == 'cancelled' then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3], 'at', now)
 redis.call('EXPIRE', KEYS[1], ARGV[6])
+-- A release before this one did not note which plan it was.
+local isLast = (redis.call('HGET', KEYS[2], 'plan') or ARGV[1]) == ARGV[1]
 for i = 7, #ARGV, 2 do
   redis.call('HINCRBY', KEYS[1], 'repaired:' .. ARGV[i], ARGV[i + 1])
-  local known = redis.call('HGET', KEYS[2], ARGV[i])
+  local known = isLast and redis.call('HGET', KEYS[2], ARGV[i])
   if known then redis.call('HSET', KEYS[2], ARGV[i], math.max(0, known - ARGV[i + 1])) end
 end
 if ARGV[2] == 'running' then

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import type { NotedComparison } from "../../../src/state/comparisons.ts";
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
 const DAY_MS = 86_400_000;
@@ -67,4 +68,21 @@ test("an open plan is found behind comparisons of other exports, until its own k
   // The CRM was listed as a whole.
   await compare("list", "p4", { crm: "hubspot" });
   expect(await open()).toEqual(["p4"]);
+});
+
+test("a plan repairs the differences of its own comparison, and none of a later one", async () => {
+  const { reconciliations, redis } = newRuntime();
+  const drift = async () => (await readOne(redis, reconciliations.last()))?.drift.different;
+  const found = { tookMs: 1, records: 50, equal: 10, drift: { ...NO_DRIFT, different: 40 } };
+  const done = { state: "done" as const, done: 40, entries: 40, requests: 0 };
+  await reconciliations.keep({ ...found, at: NOW, plan: "contacts" });
+  await reconciliations.keep({ ...found, at: NOW + 1, plan: "companies" });
+  await reconciliations.note({ id: "contacts", ...done, repaired: { different: 40 } });
+  expect(await drift()).toBe(40);
+  await reconciliations.note({ id: "companies", ...done, repaired: { different: 30 } });
+  expect(await drift()).toBe(10);
+  // Compared again, and nothing was planned.
+  await reconciliations.keep({ ...found, at: NOW + 2 });
+  await reconciliations.note({ id: "companies", ...done, repaired: { different: 10 } });
+  expect(await drift()).toBe(40);
 });
