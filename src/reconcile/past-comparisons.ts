@@ -74,7 +74,7 @@ export function endingOf({ drift, isRunning, plan, progress, stop }: PastCompari
         says: `not carried out: ${plan.entries} entries, ${plan.requests} requests`,
       };
     case "done":
-      return { tone: "good", says: `carried out: ${so}`, at: progress.at };
+      return carriedOut(so, progress);
     case "cancelled":
       return { tone: "bad", says: `cancelled after ${so}`, at: progress.at };
     case "running":
@@ -86,4 +86,11 @@ export function endingOf({ drift, isRunning, plan, progress, stop }: PastCompari
             at: progress.at,
           };
   }
+}
+
+function carriedOut(so: string, { at, leftOut = {} }: PlanProgress): Ending {
+  const left = Object.values(leftOut).reduce((sum, count) => sum + count, 0);
+  if (left === 0) return { tone: "good", says: `carried out: ${so}`, at };
+  const says = `carried out: ${so}, but ${left} of them left out, because they had changed since the plan was made: compare again`;
+  return { tone: "waits", says, at };
 }

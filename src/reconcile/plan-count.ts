@@ -1,5 +1,5 @@
 /** How far a plan was carried out: its entries, the requests that the others need, what is repaired. */
-import type { PlanNote, PlanProgress } from "../state/reconciliations.ts";
+import type { ByKind, PlanNote, PlanProgress } from "../state/reconciliations.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "./apply-entry.ts";
 import type { OpenPlan, PlanEntry } from "./plan-file.ts";
 
@@ -13,13 +13,17 @@ export class PlanCount {
     Object.keys(ENTRY_OUTCOMES).map((name) => [name, 0]),
   ) as Record<EntryOutcome, number>;
   #requests: number;
+  /** Entries that were carried out, less those that were left out. */
   readonly #byKind = new Map<Kind, number>();
+  /** Since the last note. */
+  #leftOut = new Map<Kind, number>();
   /** By kind, as it was noted. */
   readonly #repaired: Map<Kind, number>;
 
   constructor({ header }: OpenPlan, progress: PlanProgress | undefined) {
     this.#requests = header.requests;
-    this.#repaired = new Map(Object.entries(progress?.repaired ?? {}) as [Kind, number][]);
+    this.#repaired = countsOf(progress?.repaired);
+    for (const [kind, count] of countsOf(progress?.leftOut)) add(this.#byKind, kind, -count);
   }
 
   skipped(entry: PlanEntry): void {
@@ -31,6 +35,9 @@ export class PlanCount {
   carriedOut(entry: PlanEntry, outcome: EntryOutcome): void {
     this.skipped(entry);
     this.outcomes[outcome] += 1;
+    if (outcome !== "changed") return;
+    add(this.#byKind, entry.kind, -1);
+    add(this.#leftOut, entry.kind, 1);
   }
 
   /** A change that was staged is held for a person instead of sent. */
@@ -39,7 +46,10 @@ export class PlanCount {
     if (!isOfEarlierRun) this.outcomes.sent -= 1;
   }
 
-  /** What is to be noted now. A difference is repaired when its change does not wait any more, or is held. */
+  /**
+   * What is to be noted now. A difference is repaired when its change does not wait any more, or is held;
+   * what was left out differs still.
+   */
   note(
     { entries, header }: OpenPlan,
     state: PlanNote["state"],
@@ -50,6 +60,8 @@ export class PlanCount {
     for (const [kind, count] of this.#repaired) add(repaired, kind, -count);
     const since = [...repaired].filter(([, count]) => count > 0);
     for (const [kind, count] of since) add(this.#repaired, kind, count);
+    const leftOut = Object.fromEntries(this.#leftOut);
+    this.#leftOut = new Map();
     return {
       id: header.id,
       state,
@@ -57,9 +69,13 @@ export class PlanCount {
       entries,
       requests: Math.max(0, this.#requests),
       repaired: Object.fromEntries(since),
+      leftOut,
     };
   }
 }
+
+const countsOf = (counts: ByKind = {}): Map<Kind, number> =>
+  new Map(Object.entries(counts) as [Kind, number][]);
 
 function add(counts: Map<Kind, number>, kind: Kind, count: number): void {
   counts.set(kind, (counts.get(kind) ?? 0) + count);

@@ -45,6 +45,8 @@ export interface PlanProgress {
   readonly at?: number | undefined;
   /** Differences that were repaired: what was sent for them has arrived, or nothing was needed. */
   readonly repaired: ByKind;
+  /** Differences whose entries were left out, because they are not what the plan was made for by now. */
+  readonly leftOut?: ByKind;
 }
 
 /** What is noted of a plan that is carried out. */
@@ -56,6 +58,7 @@ export interface PlanNote extends Pick<PlanProgress, "done"> {
   readonly requests: number;
   /** Since the last note. */
   readonly repaired: ByKind;
+  readonly leftOut?: ByKind;
 }
 
 /** The plan that was begun last and is not finished. */
@@ -110,20 +113,25 @@ export class Reconciliations {
   async progress(planId: string): Promise<PlanProgress | undefined> {
     const { at, state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
     if (state !== "running" && state !== "done" && state !== "cancelled") return undefined;
-    const repaired = DRIFT_KINDS.map((kind) => [kind, Number(more[`repaired:${kind}`] ?? 0)]);
+    const counts = (of: string) =>
+      Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, Number(more[`${of}:${kind}`] ?? 0)]));
     return {
       state,
       done: Number(done ?? 0),
       at: at === undefined ? undefined : Number(at),
-      repaired: Object.fromEntries(repaired) as ByKind,
+      repaired: counts("repaired"),
+      leftOut: counts("left-out"),
     };
   }
 
   /** @returns false when the plan was cancelled. */
-  async note({ id, state, done, entries, requests, repaired }: PlanNote): Promise<boolean> {
+  async note({ id, state, done, entries, requests, ...counts }: PlanNote): Promise<boolean> {
     const { feedingPlan, reconciliation, unfinishedPlans } = this.#keys;
-    const kinds = Object.entries(repaired).flat();
-    const args = [id, state, done, entries, requests, PLAN_KEPT_S, ...kinds];
+    const kinds = [
+      ...Object.entries(counts.repaired).map(([kind, count]) => ["repaired", kind, count]),
+      ...Object.entries(counts.leftOut ?? {}).map(([kind, count]) => ["left-out", kind, count]),
+    ];
+    const args = [id, state, done, entries, requests, PLAN_KEPT_S, ...kinds.flat()];
     const keys = [this.#keys.plan(id), reconciliation, feedingPlan, unfinishedPlans];
     return (await this.#note(keys, args)) === 1;
   }

@@ -3,6 +3,7 @@ import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCommand } from "../support/process.ts";
 import {
@@ -100,6 +101,32 @@ test("terminations beyond the limit are announced, and reported as held", async 
   expect(findings.map(({ says }) => says)).toContainEqual(
     expect.stringMatching(/^3 terminations are held/),
   );
+});
+
+const LONG_AGO = "2026-01-01T08:00:00Z";
+
+test("an entry that is left out stays a difference", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [person(1), person(2)]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1, { city: "Trier" }), person(2, { city: "Trier" })]));
+  await using daemon = await startDaemon(env);
+  const found = await reconcile(env, [file, "--json"]);
+  const { plan } = JSON.parse(found.out) as { plan: { file: string } };
+  // A change from before the export arrives late.
+  await daemon.push([personEvent("p1", person(1, { city: "Metz" }), { time: LONG_AGO })]);
+  await waitUntilSettled(daemon);
+  const { out, err } = await reconcile(env, ["--apply", plan.file, "--json"]);
+  expect(JSON.parse(out), err).toMatchObject({ applied: { sent: 1, changed: 1 } });
+  // Readings are shared for a second.
+  const said = async () => {
+    const { findings, reconciliation } = await daemon.status();
+    return [reconciliation.drift["different"], ...findings.map(({ says }) => says)];
+  };
+  await expect.poll(said).toEqual([1, expect.stringMatching(/^1 relation differs from the CRM/)]);
+  const listed = await reconcile(env, ["--list"]);
+  expect(listed.out).toContain("carried out: 2 of 2 entries, but 1 of them left out");
 });
 
 const CSV_MAPPING = `version: 1

@@ -8,7 +8,7 @@
 --       4 reconciliation:unfinished: hash id -> JSON { entries, done, requests }
 -- ARGV  1 id  2 state: running | done  3 entries carried out  4 entries of the plan
 --       5 requests that the other entries need  6 time to live, s
---       7... kind and number of differences that were repaired since the last note
+--       7... repaired | left-out, kind and number of such differences since the last note
 -- Returns 1; 0 when an operator has cancelled the plan: nothing is noted then.
 --- @include "../../ops/lua/now.lua"
 --- @include "end-plan.lua"
@@ -17,10 +17,11 @@ redis.call('HSET', KEYS[1], 'state', ARGV[2], 'done', ARGV[3], 'at', now)
 redis.call('EXPIRE', KEYS[1], ARGV[6])
 -- A release before this one did not note which plan it was.
 local isLast = (redis.call('HGET', KEYS[2], 'plan') or ARGV[1]) == ARGV[1]
-for i = 7, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[1], 'repaired:' .. ARGV[i], ARGV[i + 1])
-  local known = isLast and redis.call('HGET', KEYS[2], ARGV[i])
-  if known then redis.call('HSET', KEYS[2], ARGV[i], math.max(0, known - ARGV[i + 1])) end
+for i = 7, #ARGV, 3 do
+  local what, kind, count = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  redis.call('HINCRBY', KEYS[1], what .. ':' .. kind, count)
+  local known = isLast and what == 'repaired' and redis.call('HGET', KEYS[2], kind)
+  if known then redis.call('HSET', KEYS[2], kind, math.max(0, known - count)) end
 end
 if ARGV[2] == 'running' then
   redis.call('HSET', KEYS[3], 'plan', ARGV[1], 'entries', ARGV[4], 'done', ARGV[3],

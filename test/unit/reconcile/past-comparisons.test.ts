@@ -23,6 +23,14 @@ test.for([
   ["nothing that a plan could repair", { drift: { extra: 2 } }, "waits"],
   ["not carried out: 10 entries, 12 requests", { plan: PLAN }, "waits"],
   ["carried out: 10 of 10 entries", progress("done", 10), "good"],
+  [
+    "carried out: 10 of 10 entries, but 3 of them left out, because they had changed since the plan was made: compare again",
+    {
+      plan: PLAN,
+      progress: { ...progress("done", 10).progress, leftOut: { missing: 1, different: 2 } },
+    },
+    "waits",
+  ],
   ["cancelled after 4 of 10 entries", progress("cancelled", 4), "bad"],
   ["interrupted after 4 of 10 entries: run the same command again", progress("running", 4), "bad"],
   ["is being carried out: 4 of 10 entries", { ...progress("running", 4), isRunning: true }, "good"],
