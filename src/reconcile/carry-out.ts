@@ -46,7 +46,8 @@ export async function unfinishedPlan(
     const { file: list = "", from, hash } = header.snapshot;
     if ("from" in of ? from !== of.from || !existsSync(list) : hash !== of.hash) continue;
     const progress = await session.stores.reconciliations.progress(header.id);
-    if (progress?.state === "running") return openPlan(file);
+    if (progress?.state !== "running") continue;
+    if ((await laterComparison(session, header)) === undefined) return openPlan(file);
   }
   return undefined;
 }
@@ -118,6 +119,13 @@ async function requireUsable(
       `the plan ${plan.file} was cancelled (crmsync bulk cancel): make a new one`,
     );
   }
+  const later = await laterComparison(session, plan.header);
+  if (later !== undefined) {
+    const end = progress === undefined ? "" : "; crmsync bulk cancel ends this one";
+    throw new UserError(
+      `the plan ${plan.file} is of a snapshot of ${snapshot.asOf}, and one of ${iso(later)} was compared since: this plan could undo what that one has shown. Carry out the plan of the later one (crmsync reconcile --list), or compare again${end}`,
+    );
+  }
   const ageMs = session.stores.clock.now() - Date.parse(madeAt);
   if (progress === undefined && ageMs > maxAgeHours * HOUR_MS) {
     throw new UserError(
@@ -125,6 +133,26 @@ async function requireUsable(
     );
   }
 }
+
+/**
+ * A later snapshot of the same kind may have shown that a record is equal by now: it has no newer watermark then, by
+ * which an entry of an older plan would be left out.
+ * @returns when that one was taken, ms
+ */
+async function laterComparison(
+  { stores }: Session,
+  { madeAt, snapshot }: PlanHeader,
+): Promise<number | undefined> {
+  const { asOf, kind } = snapshot;
+  if (kind === undefined) return undefined;
+  const last = await stores.comparisons.last(stores.clock.now());
+  const later = last.filter(
+    (one) => one.kind === kind && one.stop === undefined && one.at > Date.parse(madeAt),
+  );
+  return later.map((one) => one.asOf ?? 0).find((at) => at > Date.parse(asOf));
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
 
 function whyNotOf(header: PlanHeader, session: Session): string | undefined {
   const { baseUrl, config, mappingHash } = session;

@@ -97,8 +97,9 @@ export async function compareSnapshot(
     }
     const outlook = await outlookOf(session, comparison, terminateMissing);
     const isPlanned = stop === undefined && outlook.requests > 0;
+    const made = { kind: kindOf(snapshot, options), asOf: asOfIn(work) };
     const plan = isPlanned
-      ? await planFor(session, snapshot, options, outlook.requests, work)
+      ? await planFor(session, snapshot, { ...options, ...made }, outlook.requests, work)
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
     // The same time in both places: notifications match the two by it.
@@ -114,7 +115,7 @@ export async function compareSnapshot(
       snapshot,
       tookMs: performance.now() - startedAt,
       source: options.source,
-      kind: options.kind ?? kindOfFile(snapshot.path ?? ""),
+      ...made,
     });
     const terminations =
       stop?.why === "terminations"
@@ -125,6 +126,13 @@ export async function compareSnapshot(
     work.remove();
   }
 }
+
+/** Names the kind of export, which cannot be read from it. All that came by standard input is of one kind. */
+const kindOf = ({ path = "" }: OpenSnapshot, { kind = kindOfFile(path) }: CompareOptions): string =>
+  digestOf(kind).slice(0, 8);
+
+/** When the snapshot was taken, ms. */
+const asOfIn = (work: WorkFile): number => Math.trunc((work.progress("asOf") as number) ?? 0);
 
 const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
   Object.entries(listing?.objects ?? {}).flatMap(([name, records]) =>
@@ -153,6 +161,7 @@ interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
   readonly snapshot: OpenSnapshot;
   readonly kind: string;
+  readonly asOf: number;
   /** By the clock of Redis, ms. */
   readonly at: number;
   readonly tookMs: number;
@@ -160,7 +169,7 @@ interface Ended
 
 /** For the list of the last comparisons. */
 async function note({ stores }: Session, ended: Ended): Promise<void> {
-  const { at, kind, plan, snapshot, source, stop, summary, tookMs } = ended;
+  const { asOf, at, kind, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
   const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
   await stores.comparisons.note({
@@ -168,7 +177,8 @@ async function note({ stores }: Session, ended: Ended): Promise<void> {
     tookMs: Math.round(tookMs),
     source,
     ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm }),
-    kind: digestOf(kind).slice(0, 8),
+    kind,
+    asOf,
     records,
     equal: counts.equal,
     drift: Object.fromEntries(differs.map((kind) => [kind, counts[kind]])),
@@ -191,14 +201,17 @@ function valuesOf(
   work: WorkFile,
 ) {
   const { fingerprintOf, mapping, stores } = session;
-  const asOf = (work.progress("asOf") as number | undefined) ?? snapshot.takenAt;
   const view = {
     mapping,
     fingerprintOf,
     lists: stores.tenantLists.current(),
     now: stores.clock.now(),
   };
-  return { events: readEvents(snapshot, mapping, options, asOf), view, sealing: stores.sealing };
+  return {
+    events: readEvents(snapshot, mapping, options, asOfIn(work)),
+    view,
+    sealing: stores.sealing,
+  };
 }
 
 async function outlookOf(
@@ -225,11 +238,11 @@ async function outlookOf(
 async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
   { listing, path, scan }: OpenSnapshot,
-  options: CompareOptions,
+  options: CompareOptions & { readonly kind: string; readonly asOf: number },
   requests: number,
   work: WorkFile,
 ): Promise<OpenPlan> {
-  const { idFrom, maxAge, object, plan, snapshotPath = path, terminateMissing = false } = options;
+  const { asOf, idFrom, kind, maxAge, object, plan, snapshotPath = path } = options;
   const now = new Date(stores.clock.now()).toISOString();
   const file = plan ?? join(dir, `plan-${now.replaceAll(":", "-")}.ndjson`);
   const header: PlanHeader = {
@@ -243,8 +256,9 @@ async function planFor(
     snapshot: {
       ...(snapshotPath !== undefined && { file: snapshotPath }),
       ...(listing !== undefined && { from: listing.crm }),
+      ...(path !== undefined && { kind }),
       hash: scan.hash,
-      asOf: new Date((work.progress("asOf") as number | undefined) ?? 0).toISOString(),
+      asOf: new Date(asOf).toISOString(),
       ...(object !== undefined && { object }),
       ...(idFrom !== undefined && { idFrom }),
     },
@@ -252,6 +266,7 @@ async function planFor(
   };
   // Before the plan: without it the records would be removed, with it they are kept in vain.
   listing?.keepFor(header.id, stores.clock.now() + maxAge * HOUR_MS);
+  const { terminateMissing = false } = options;
   return writePlan(file, header, planEntries(work, terminateMissing, mapping.keeps));
 }
 

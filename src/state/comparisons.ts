@@ -37,6 +37,8 @@ export interface NotedComparison {
   readonly crm?: string;
   /** Names the kind of export, which cannot be read from it; absent: of an older release. */
   readonly kind?: string;
+  /** When its snapshot was taken, ms; absent: of an older release. */
+  readonly asOf?: number;
   readonly records: number;
   readonly equal: number;
   /** What differed, before anything was repaired; a kind without any is left out. */

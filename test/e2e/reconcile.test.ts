@@ -129,6 +129,35 @@ test("an entry that is left out stays a difference", async () => {
   expect(listed.out).toContain("carried out: 2 of 2 entries, but 1 of them left out");
 });
 
+test("a plan does not undo what a later export has shown", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [person(1), person(2)]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const exported = async (name: string, people: readonly unknown[]) => {
+    await writeFile(join(dir.path, name), lines(people));
+    return join(dir.path, name);
+  };
+  const first = await exported("crm-1.ndjson", [person(1, { city: "Trier" }), person(2)]);
+  const later = await exported("crm-2.ndjson", [person(1), person(2)]);
+  await using daemon = await startDaemon(env);
+  const compare = async (file: string, asOf: string) => {
+    const { out } = await reconcile(env, [file, "--as-of", asOf, "--json"]);
+    return JSON.parse(out) as { plan: { file: string } | null; counts: Fields };
+  };
+  const { plan } = await compare(first, "2026-01-01T08:00:00Z");
+  const apply = () => reconcile(env, ["--apply", plan?.file ?? ""]);
+  // An older one, and the same one, are no reason to refuse it.
+  const older = await compare(later, "2026-01-01T07:00:00Z");
+  expect(older).toMatchObject({ plan: null, counts: { equal: 2 } });
+  await compare(first, "2026-01-01T08:00:00Z");
+  await compare(later, "2026-01-01T09:00:00Z");
+  const refused = await apply();
+  expect(refused.code).toBe(1);
+  expect(refused.err).toMatch(/snapshot of 2026-01-01T08.*, and one of 2026-01-01T09.* compared/);
+  expect((await sandbox.relations()).get("p1")).not.toHaveProperty("city");
+  await waitUntilSettled(daemon);
+});
+
 const CSV_MAPPING = `version: 1
 name: kartei
 objects:
