@@ -85,14 +85,16 @@ export async function runComparison(
 /** Another comparison of the same things continues this one. */
 function identityOf(session: Session, snapshot: OpenSnapshot, options: ComparisonOptions): string {
   const { baseUrl, config, fingerprintOf, mappingHash, stores } = session;
-  const { object, idFrom, showValues } = options;
+  const { asOf, object, idFrom, showValues } = options;
+  // Of standard input, when nobody has said when it was taken.
+  const isStartOfCommand = snapshot.path === undefined && asOf === snapshot.takenAt;
   const lists = [...stores.tenantLists.current()].map(([field, list]) => [
     field,
     { ...list, values: list.values && [...list.values] },
   ]);
   const parts = [
     [baseUrl, config.QUEUE_PREFIX, mappingHash, snapshot.scan.hash, snapshot.path, lists],
-    [object, idFrom, showValues, snapshot.path === undefined ? undefined : options.asOf],
+    [object, idFrom, showValues, isStartOfCommand ? undefined : asOf],
     // Fingerprints of another key mean nothing here.
     [fingerprintOf({ type: "Person" })],
   ];

@@ -2,10 +2,11 @@
 import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
+import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { spawnCommand } from "../support/process.ts";
+import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import {
   codes,
   lines,
@@ -156,6 +157,32 @@ test("a plan does not undo what a later export has shown", async () => {
   expect(refused.err).toMatch(/snapshot of 2026-01-01T08.*, and one of 2026-01-01T09.* compared/);
   expect((await sandbox.relations()).get("p1")).not.toHaveProperty("city");
   await waitUntilSettled(daemon);
+});
+
+test("--as-of counts also when the command is repeated with it, of standard input too", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [person(1)]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, RETRY_BASE_MS: "10" });
+  const input = lines([person(1, { city: "Trier" })]);
+  const copied = join(dir.path, "copied.ndjson");
+  await writeFile(copied, input);
+  await using daemon = await startDaemon(env);
+  // Newer than the export, and older than its copy.
+  await daemon.push([personEvent("p1", person(1, { city: "Metz" }), { time: LONG_AGO })]);
+  await waitUntilSettled(daemon);
+  for (const name of [copied, "-"]) {
+    const run = async (args: string[]) => {
+      await using command = spawnCrmsync(["reconcile", name, "--json", ...args], { env, input });
+      await command.ended;
+      return { out: command.stdout.join("\n"), err: command.stderr.join("\n") };
+    };
+    const end = await armFault(sandbox, { fault: "error", status: 503, body: "html" });
+    expect((await run([])).err).toContain("the service cannot be listed");
+    await end();
+    const { out, err } = await run(["--as-of", "2025-12-31T00:00:00Z"]);
+    const expected = { counts: { newer: 1, different: 0 }, plan: null };
+    expect(JSON.parse(out), err).toMatchObject(expected);
+  }
 });
 
 const CSV_MAPPING = `version: 1
