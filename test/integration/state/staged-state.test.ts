@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { Ledger } from "../../../src/state/ledger.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { StagedStates } from "../../../src/state/staged-state.ts";
@@ -208,6 +208,19 @@ describe("a state that the ledger proves needs no request", () => {
     expect(await ledger.writePage(page, undefined)).toBe(true);
     expect(await ledger.row("4711")).toMatchObject({ exists: true, watermark: "1" });
     expect(await ledger.doubtAssumed(["4711"])).toEqual([]);
+  });
+
+  it("no comparison hides such a deletion either, whether its list has the relation or not", async () => {
+    await ledger.writePage([], undefined);
+    const deletion = change("1", { status: "terminated", payload: undefined });
+    expect((await stage(deletion)).result).toBe("nothing_to_terminate");
+    let askedAt = Date.now() + 60_000;
+    for (const listed of [rowWithoutProof(false), rowFor({ order: "" }, "f-0")]) {
+      askedAt += 1;
+      await ledger.heal([["4711", { ...listed, provedAt: askedAt }]], askedAt);
+      expect(await ledger.row("4711")).toMatchObject({ exists: undefined, watermark: "1" });
+    }
+    expect(await ledger.doubtAssumed(["4711"])).toEqual(["4711"]);
   });
 
   it("settles a creation that is deleted before it was sent", async () => {
