@@ -79,7 +79,8 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
     const fetch = startFetch(runtime);
     shutdown.add("fetch", () => fetch.close());
   }
-  const heartbeat = startHeartbeat(runtime, roles, roles.has("sync") ? options.service : undefined);
+  const service = roles.has("sync") ? options.service : undefined;
+  const heartbeat = startHeartbeat(runtime, roles, service);
   shutdown.add("heartbeat", () => heartbeat.close());
   const rewriting = rewriteAof(runtime);
   shutdown.add("redis file", () => rewriting?.close());
@@ -87,13 +88,12 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.add("sealing", () => sealed.close());
   const reconcileFiles = expireReconcileFiles(runtime);
   shutdown.add("files of reconcile", () => reconcileFiles.close());
-  const stateAge = watchStateAge(runtime, roles);
+  const stateAge = watchStateAge(runtime, roles, service);
   shutdown.add("state age", () => stateAge.close());
 
   const auditing = startAuditing(runtime, roles);
   shutdown.add("audit trail", () => auditing.close());
 
-  const service = roles.has("sync") ? options.service : undefined;
   const access = service && (await openKnownService(runtime, service, shutdown));
   const lists = keepTenantLists(runtime, access);
   shutdown.add("value lists", () => lists.close());

@@ -1,5 +1,7 @@
 /** Makes the ledger cold when Redis went backwards: its rows say what the service had before. */
+import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
+import { noteService } from "./known-service.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -9,7 +11,12 @@ import type { Runtime } from "./runtime.ts";
  */
 const CHECK_MS = 1000;
 
-export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polling {
+/** @param service of the role sync */
+export function watchStateAge(
+  runtime: Runtime,
+  roles: ReadonlySet<Role>,
+  service?: ServiceAddress,
+): Polling {
   const { keptFields, ledger, log, mapping, redis, rest, stateAge } = runtime;
   const { settledLately, terminationGuard } = runtime;
 
@@ -18,6 +25,7 @@ export function watchStateAge(runtime: Runtime, roles: ReadonlySet<Role>): Polli
     if (!(await wentBackwards)) return;
     if (roles.has("intake")) await keptFields.adopt(mapping.keeps);
     const rows = await ledger.forgetAll();
+    if (service !== undefined) await noteService(runtime, service);
     await terminationGuard.restore();
     const removed = await settledLately.restore();
     await stateAge.note(Date.now());

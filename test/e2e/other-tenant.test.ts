@@ -6,10 +6,11 @@ import { readRelations } from "../../src/demo/service-reader.ts";
 import type { Status } from "../../src/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { ownRedis } from "../support/own-redis.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { envFor } from "../support/tenant-env.ts";
+import { envFor, envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 async function run(args: string[], env: Record<string, string> = {}) {
@@ -129,4 +130,27 @@ test("while the service does not answer, whose token it is stays unknown, and st
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("1")).toMatchObject({ firstName: "Eda" });
   expect(says(await daemon.status())).toBeUndefined();
+});
+
+test("a Redis that was emptied is told again which service and tenant the ledger is about", async () => {
+  await using dir = await tempDir();
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = envOn(redis, sandbox, { DATA_DIR: dir.path });
+  await using daemon = await startDaemon(env);
+  await daemon.push(people(2));
+  await waitUntilSettled(daemon);
+  await redis.client.flushall();
+  await daemon.process.line(/redis\.went_backwards/);
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", {
+    what: "the ledger is warm again",
+  });
+  const refusal = async (other: Record<string, string>) =>
+    (await run(["reconcile", "/dev/null"], { ...env, ...other })).err;
+  expect(await refusal({ SERVICE_BASE_URL: "http://127.0.0.1:1" })).toContain(
+    "the daemon sends to another service",
+  );
+  expect(await refusal({ SERVICE_TOKEN: "of-a-stranger-of-24-characters" })).toContain(
+    "whether SERVICE_TOKEN is of the daemon's tenant is not known",
+  );
 });
