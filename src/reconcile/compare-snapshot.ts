@@ -115,6 +115,7 @@ export async function compareSnapshot(
       snapshot,
       tookMs: performance.now() - startedAt,
       source: options.source,
+      object: options.object,
       ...made,
     });
     const terminations =
@@ -159,6 +160,7 @@ async function keep(
 
 interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
+  readonly object: string | undefined;
   readonly snapshot: OpenSnapshot;
   readonly kind: string;
   readonly asOf: number;
@@ -171,12 +173,13 @@ interface Ended
 async function note({ stores }: Session, ended: Ended): Promise<void> {
   const { asOf, at, kind, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
+  const object = ended.object === undefined ? {} : { object: ended.object };
   const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
   await stores.comparisons.note({
     at,
     tookMs: Math.round(tookMs),
     source,
-    ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm }),
+    ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm, ...object }),
     kind,
     asOf,
     records,

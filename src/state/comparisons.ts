@@ -35,6 +35,8 @@ export interface NotedComparison {
   readonly source: ComparisonSource;
   /** The CRM, if it was listed by its API. */
   readonly crm?: string;
+  /** The CRM's object, if only that one was listed. */
+  readonly object?: string;
   /** Names the kind of export, which cannot be read from it; absent: of an older release. */
   readonly kind?: string;
   /** When its snapshot was taken, ms; absent: of an older release. */

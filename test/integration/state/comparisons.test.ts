@@ -65,9 +65,13 @@ test("an open plan is found behind comparisons of other exports, until its own k
   await compare("contacts");
   expect(await open()).toEqual([]);
   await compare("contacts", "p3");
-  // The CRM was listed as a whole.
-  await compare("list", "p4", { crm: "hubspot" });
-  expect(await open()).toEqual(["p4"]);
+  // One object of it was listed, and then the whole CRM.
+  await compare("list-contact", "p4", { crm: "hubspot", object: "contact" });
+  await compare("list-company", "p5", { crm: "hubspot", object: "company" });
+  expect(await open()).toEqual(["p5", "p4", "p3"]);
+  await compare("other-list", "p6", { crm: "salesforce" });
+  await compare("list", "p7", { crm: "hubspot" });
+  expect(await open()).toEqual(["p7", "p6"]);
 });
 
 test("a plan repairs the differences of its own comparison, and none of a later one", async () => {
