@@ -37,7 +37,7 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     ${live(
       "reconcile",
       html`<h2>The last comparison</h2>
-        ${comparison(readings.reconciliation)}${runsView(readings)}
+        ${comparison(readings)}${runsView(readings)}
         <h2>The last plans</h2>
         ${plansView(await pastComparisons(stores))}`,
     )}`;

@@ -1,15 +1,16 @@
 /** What reconciliations have found and done, as the tab Bulk and reconcile shows it. */
 import { counted } from "../ops/counted.ts";
 import { RUN_SOURCES } from "../state/reconcile-runs.ts";
-import type { Reconciliation } from "../state/reconciliations.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
+import { earlierDifferences } from "../status/reconcile-findings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { driftTable } from "./drift-table.ts";
 import { html, type Html } from "./html.ts";
 import { moment } from "./moment.ts";
 
-export function comparison(found: Reconciliation | undefined): Html {
+export function comparison(readings: Readings): Html {
+  const { reconciliation: found } = readings;
   if (found === undefined) {
     return html`<p>
       The CRM and the service were never compared: <code>crmsync reconcile</code>.
@@ -23,13 +24,20 @@ export function comparison(found: Reconciliation | undefined): Html {
     </p>
     ${
       kinds.length === 0
-        ? html`<p class="good">No difference is left.</p>`
+        ? html`<p class="good">No difference of this comparison is left.</p>`
         : driftTable({
             caption: "Differences that its plan has not repaired yet",
             kinds,
             columns: { Records: (kind) => drift[kind] },
           })
-    }`;
+    }
+    ${earlierDifferences(readings).map(
+      ({ at: foundAt, relations }) =>
+        html`<p class="warning">
+          ${counted(relations, "relation differs", "relations differ")} still, as the comparison of
+          ${moment(foundAt)} found of another export: its plan was not begun.
+        </p>`,
+    )}`;
 }
 
 const SOURCES = { folder: "RECONCILE_DIR", schedule: "RECONCILE_CRON" } as const;

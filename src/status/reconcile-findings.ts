@@ -1,5 +1,6 @@
 /** Differences that no plan has repaired, and what keeps reconciliations of daemons from their end. Pure. */
 import { counted } from "../ops/counted.ts";
+import type { ByKind } from "../state/reconciliations.ts";
 import { clockTime } from "./clock-time.ts";
 import { finding, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
@@ -30,19 +31,36 @@ function scheduleFindings({ now, reconcileNextAt, reconcileRuns }: Readings): Fi
 /** Kinds that a plan repairs. */
 const REPAIRED = ["missing", "different", "terminated", "ended"] as const;
 
-function driftFindings({ isFeeding, openComparisons, reconciliation }: Readings): Finding[] {
+export interface Differences {
+  /** When the comparison ended that has found them, ms. */
+  readonly at: number;
+  /** Relations that a plan can repair. */
+  readonly relations: number;
+}
+
+/** What earlier comparisons have found of other exports, which the last one does not repair, newest first. */
+export function earlierDifferences({ openComparisons, reconciliation }: Readings): Differences[] {
+  const before = reconciliation?.at ?? 0;
+  return differencesIn(openComparisons.filter(({ at }) => at < before));
+}
+
+const differencesIn = (all: readonly { readonly at: number; readonly drift: ByKind }[]) =>
+  all
+    .map(({ at, drift }) => {
+      return { at, relations: REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0) };
+    })
+    .filter(({ relations }) => relations > 0);
+
+function driftFindings(readings: Readings): Finding[] {
+  const { isFeeding, reconciliation } = readings;
   if (reconciliation === undefined || isFeeding) return [];
-  // What another export has shown is not repaired by one that is equal.
-  const others = openComparisons.filter(({ at }) => at < reconciliation.at);
-  const found = [reconciliation, ...others].flatMap(({ at, drift }) => {
-    const differ = REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0);
-    const text = counted(differ, "relation differs", "relations differ");
-    return differ === 0
-      ? []
-      : [`${text} from the CRM, as the comparison of ${clockTime(at)} found`];
-  });
+  const found = [...differencesIn([reconciliation]), ...earlierDifferences(readings)];
   if (found.length === 0) return [];
-  const says = `${found.join("; ")}: carry its plan out, or compare again (crmsync reconcile).`;
+  const texts = found.map(({ at, relations }) => {
+    const differ = counted(relations, "relation differs", "relations differ");
+    return `${differ} from the CRM, as the comparison of ${clockTime(at)} found`;
+  });
+  const says = `${texts.join("; ")}: carry its plan out, or compare again (crmsync reconcile).`;
   return [finding("warning", "crmsyncdrift", says)];
 }
 

@@ -115,3 +115,20 @@ test("the last comparison is shown by kind of difference", async () => {
   );
   expect(text).toMatch(/Last run of RECONCILE_DIR<\/dt>[^]*in 3 s: [^]*it asks for a person/);
 });
+
+test("what another export has shown is told beside a last comparison without differences", async () => {
+  await using server = await serveConsole();
+  const { comparisons, reconciliations } = server.runtime;
+  const at = Date.now();
+  const found = { tookMs: 1, records: 9, equal: 9 };
+  const plan = { id: "open", entries: 4, requests: 4, host: "h" };
+  const drift = { different: 4, extra: 7 };
+  await comparisons.note({ ...found, at: at - 1, source: "folder", kind: "contacts", drift, plan });
+  await comparisons.note({ ...found, at, source: "folder", kind: "companies", drift: {} });
+  await reconciliations.keep({ ...found, at, drift: NO_DRIFT });
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const { text } = await viewer.request("/console/bulk");
+  expect(text).toContain("No difference of this comparison is left.");
+  expect(text).toMatch(/class="warning">\s*4 relations differ still/);
+});
