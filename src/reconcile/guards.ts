@@ -11,13 +11,13 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
-/** Terminations that need no leave: so many, or this share of the active relations. */
+/** Terminations that need no leave: so many, or one of so many active relations (1 %). */
 const TERMINATIONS = 20;
-const TERMINATED_SHARE = 0.01;
+const ONE_OF = 100;
 
 export interface GuardOptions {
   readonly terminateMissing: boolean;
-  /** Undefined: as TERMINATIONS and TERMINATED_SHARE say. */
+  /** Undefined: as TERMINATIONS and ONE_OF say. */
   readonly maxTerminate: number | undefined;
   /** Most records are expected to be new at the service. */
   readonly firstLoad: boolean;
@@ -31,7 +31,7 @@ export function terminationsIn({ counts }: Summary, terminateMissing: boolean): 
 }
 
 const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
-  maxTerminate ?? Math.max(TERMINATIONS, Math.ceil(active * TERMINATED_SHARE));
+  maxTerminate ?? Math.max(TERMINATIONS, Math.floor(active / ONE_OF));
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =

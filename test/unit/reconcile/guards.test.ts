@@ -67,6 +67,8 @@ test.for([
   ["as many as are allowed", { counts: { extra: 20 } }, MISSING, undefined],
   ["1 % of many", { active: 10_000, counts: { extra: 100 } }, MISSING, undefined],
   ["more than 1 % of many", { active: 10_000, counts: { extra: 101 } }, MISSING, "terminations"],
+  ["hardly more than 1 %", { active: 2050, counts: { extra: 21 } }, MISSING, "terminations"],
+  ["exactly 1 %", { active: 5700, counts: { extra: 57 } }, MISSING, undefined],
   ["a broken export that ends 30 %", { counts: { ended: 300 } }, NO_LEAVE, "terminations"],
   ["both kinds together", { counts: { ended: 11, extra: 10 } }, MISSING, "terminations"],
   ["an allowed number", { counts: { ended: 300 } }, { ...NO_LEAVE, maxTerminate: 300 }, undefined],
