@@ -124,8 +124,9 @@ export function forgetOldListing(work: WorkFile, now: number): void {
 function restart(progress: Progress, work: WorkFile): void {
   work.together(() => {
     work.run(
-      `UPDATE records SET kind = NULL, was = NULL, fields = NULL, body = NULL
-       WHERE was IS NOT NULL AND kind NOT IN ('duplicate', 'invalid', 'unmappable', 'ignored')`,
+      `UPDATE records SET was = NULL, fields = NULL, body = NULL,
+         kind = CASE WHEN kind IN ('duplicate', 'invalid', 'unmappable', 'ignored') THEN kind END
+       WHERE was IS NOT NULL`,
     );
     work.run("DELETE FROM extras");
     work.note("listing", progress);
@@ -149,40 +150,42 @@ async function keepPage(
     [...rows].map(([crmCode, { row }]) => [crmCode, row] as const),
     askedAt,
   );
-  const active = [...rows.values()].filter(({ row }) => !row.terminated).length;
-  const progress: Progress = {
-    ...before,
-    relations: before.relations + rows.size,
-    active: before.active + active,
-    cursor: nextCursor,
-    isComplete: nextCursor === undefined,
-  };
   const seed = (work.progress("seed") as number | undefined) ?? 0;
-  work.together(() => {
-    for (const [code, { relation, row, body }] of rows)
-      keepRelation(work, code, relation, row, { seed, body, keeps: service.keeps });
+  return work.together(() => {
+    let { active, relations: listed } = before;
+    for (const [code, { relation, row, body }] of rows) {
+      const context = { seed, body, keeps: service.keeps };
+      // An earlier page has it, too: the guards go by how many there are.
+      if (!keepRelation(work, code, relation, row, context)) continue;
+      listed += 1;
+      if (!row.terminated) active += 1;
+    }
+    const isComplete = nextCursor === undefined;
+    const progress = { ...before, relations: listed, active, cursor: nextCursor, isComplete };
     work.note("listing", progress);
+    return progress;
   });
-  return progress;
 }
 
+/** @returns false when it was kept already. */
 function keepRelation(
   work: WorkFile,
   code: string,
   relation: Relation,
   row: LedgerRow,
   { seed, body, keeps }: { seed: number; body: string | undefined; keeps: Keeps },
-): void {
+): boolean {
   const record = work.get("SELECT * FROM records WHERE code = ?", code) as RecordRow | undefined;
   const was = row.fingerprint ?? "";
   if (record === undefined) {
-    if (row.terminated) return;
-    work.run("INSERT INTO extras (code, was) VALUES (?, ?) ON CONFLICT DO NOTHING", code, was);
-    return;
+    if (row.terminated) return true;
+    const sql = "INSERT INTO extras (code, was) VALUES (?, ?) ON CONFLICT DO NOTHING";
+    return work.run(sql, code, was) > 0;
   }
+  const isNew = record.was === null;
   if (FIXED.has(record.kind ?? "")) {
     work.run("UPDATE records SET was = ? WHERE code = ?", was, code);
-    return;
+    return isNew;
   }
   const kind = compare(wantedOf(record), row);
   const fields =
@@ -195,6 +198,7 @@ function keepRelation(
     kind === "equal" ? null : (body ?? null),
     code,
   );
+  return isNew;
 }
 
 /** Kinds that no comparison changes. */

@@ -103,6 +103,23 @@ test("A cursor that the service does not know any more lets the listing begin ag
   work.remove();
 });
 
+test("A relation that several pages have counts once, also for the guards", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  await ingest(events(10), view, work);
+  const { service } = serviceOf([
+    page(0, 10, "a"),
+    page(5, 15, "b"),
+    EXPIRED,
+    page(0, 10, "a"),
+    page(5, 15, "b"),
+    page(10, 20),
+  ]);
+  const listed = await listService(service, work, () => {});
+  expect(listed).toMatchObject({ relations: 20, active: 20 });
+  work.remove();
+});
+
 test("A cursor that is refused each time ends the listing", async () => {
   await using dir = await tempDir();
   const work = new WorkFile(join(dir.path, "work.sqlite"));
