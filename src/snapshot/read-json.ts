@@ -141,7 +141,10 @@ class ListSplitter {
       case OPEN_LIST:
       case OPEN_OBJECT:
         this.#depth += 1;
-        return this.#depth === 1 ? "begins" : undefined;
+        if (this.#depth > 1) return undefined;
+        // Another list may follow: it must end, too.
+        this.isComplete = false;
+        return "begins";
       case CLOSE_LIST:
       case CLOSE_OBJECT:
         this.#depth -= 1;

@@ -31,6 +31,7 @@ test.for([
   ],
   ["a list", ` \n${JSON.stringify(BOTH)}\n`, "utf-8"],
   ["a list over many lines", JSON.stringify(BOTH, undefined, 2), "utf-8"],
+  ["lists by lines", `[${JSON.stringify(ADA)}]\n[${JSON.stringify(BOB)}]\n`, "utf-8"],
   ["an API's answer", JSON.stringify({ results: BOTH, paging: {} }), "utf-8"],
   ["an API's answer over many lines", JSON.stringify({ records: BOTH }, undefined, 2), "utf-8"],
   [
@@ -87,6 +88,7 @@ test.for([
   ],
   ["a list that ends early", `[${JSON.stringify(ADA)},{"id":"2"`, /cut off/],
   ["a list without its last character", JSON.stringify(BOTH).slice(0, -1), /cut off/],
+  ["lists of which the last ends early", `[${JSON.stringify(ADA)}]\n[{"id":"2"},`, /cut off/],
   ["an answer that ends early", JSON.stringify({ data: BOTH }).slice(0, -3), /cut off/],
   ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /line 3 .*columns/],
   ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /line 2 .*columns/],
