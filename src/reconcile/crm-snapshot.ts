@@ -195,6 +195,7 @@ export function openListing(
       keepFor: (id, until) => file.notePlan({ id, until }),
       remove: () => end("remove"),
     },
+    isUnchanged: async () => true,
     close: () => end("close"),
   };
 }

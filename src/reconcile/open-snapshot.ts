@@ -14,6 +14,8 @@ export interface OpenSnapshot extends Snapshot {
   readonly path: string | undefined;
   /** What a CRM has listed itself; undefined for a file of the user. */
   readonly listing?: CrmListing;
+  /** Whether it is as it was before it was scanned. */
+  isUnchanged(): Promise<boolean>;
   close(): void;
 }
 
@@ -35,12 +37,7 @@ const LONGEST_WRITE_MS = 3_600_000;
 
 /** @param name `-`: standard input, which is kept in a private file until the command ends. */
 export async function openSnapshot(name: string, dir: string): Promise<OpenSnapshot> {
-  if (name !== "-") {
-    const scan = await scanFile(name);
-    const { mtimeMs, birthtimeMs } = await stat(name);
-    const path = resolve(name);
-    return { name, file: name, path, scan, takenAt: takenAt(birthtimeMs, mtimeMs), close() {} };
-  }
+  if (name !== "-") return openFile(name);
   const file = join(dir, `stdin-${randomUUID()}`);
   const close = () => rmSync(file, { force: true });
   endWith(close);
@@ -48,7 +45,16 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
   try {
     await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 }));
     const scan = await scanFile(file);
-    return { name: "standard input", file, path: undefined, scan, takenAt: now, close };
+    const isUnchanged = async () => true;
+    return {
+      name: "standard input",
+      file,
+      path: undefined,
+      scan,
+      takenAt: now,
+      isUnchanged,
+      close,
+    };
   } catch (error) {
     close();
     throw error;
@@ -64,6 +70,28 @@ function endWith(close: () => void): void {
       process.kill(process.pid, signal);
     });
   }
+}
+
+const TRAITS = ["mtimeMs", "size"] as const;
+
+async function openFile(name: string): Promise<OpenSnapshot> {
+  const look = () => stat(name).catch(() => undefined);
+  // A file that cannot be read is told by the scan.
+  const before = await look();
+  const scan = await scanFile(name);
+  const { birthtimeMs = 0, mtimeMs = 0 } = before ?? {};
+  return {
+    name,
+    file: name,
+    path: resolve(name),
+    scan,
+    takenAt: takenAt(birthtimeMs, mtimeMs),
+    async isUnchanged() {
+      const now = await look();
+      return TRAITS.every((trait) => before !== undefined && before[trait] === now?.[trait]);
+    },
+    close() {},
+  };
 }
 
 /** The records were read while the file was being written: from its creation on. */

@@ -11,6 +11,7 @@ import type { OpenSnapshot } from "./open-snapshot.ts";
 import { resolveLive } from "./resolve-live.ts";
 import type { Session } from "./session.ts";
 import { summarise, type Summary } from "./summary.ts";
+import { TryLater } from "./try-later.ts";
 import { WorkFile } from "./work-file.ts";
 
 export interface ComparisonOptions extends RecordOptions {
@@ -53,6 +54,12 @@ export async function runComparison(
       if (error instanceof UserError) work.clear();
       throw error;
     });
+    if (!(await snapshot.isUnchanged())) {
+      work.clear();
+      throw new TryLater(
+        `${snapshot.name} was changed while it was read: another program still writes it. Nothing was sent. Compare it when it is complete`,
+      );
+    }
     work.note("asOf", asOf);
     work.note("order", eventOrder({ time: new Date(asOf).toISOString() }, 0));
     forgetOldListing(work, now());

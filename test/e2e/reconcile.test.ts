@@ -1,4 +1,5 @@
 /** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
+import { appendFileSync } from "node:fs";
 import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
@@ -183,6 +184,24 @@ test("--as-of counts also when the command is repeated with it, of standard inpu
     const expected = { counts: { newer: 1, different: 0 }, plan: null };
     expect(JSON.parse(out), err).toMatchObject(expected);
   }
+});
+
+test("an export that is still being written is not compared", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(
+    dir,
+    codes(0, 20).map((n) => person(n)),
+  );
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(0)]));
+  let written = 1;
+  const writing = setInterval(() => appendFileSync(file, lines([person((written += 1))])), 2);
+  const found = await reconcile(env, [file, "--terminate-missing"]);
+  clearInterval(writing);
+  expect(found.code).toBe(1);
+  expect(found.err).toContain("was changed while it was read");
+  expect(await sandbox.requests()).not.toHaveProperty("list 200");
 });
 
 const CSV_MAPPING = `version: 1
