@@ -138,6 +138,9 @@ function remedyFor(result: Ended, place: string): string | null {
       if (result.planned === 0 || result.applied !== undefined) return null;
       return `look at the report; to carry the plan out: crmsync reconcile --apply '${place}.plan.ndjson'`;
     case "stopped":
+      if (result.why === "short_list") {
+        return `compare again: crmsync reconcile '${place}'; if the relations are gone, crmsync ledger forget --apply before`;
+      }
       return result.why === "terminations"
         ? `if these terminations are right: crmsync reconcile '${place}' --apply --max-terminate ${result.requests.terminations}`
         : `export again; or, if it is right: crmsync reconcile '${place}', with what the error names`;

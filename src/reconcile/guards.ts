@@ -11,13 +11,13 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
-/** Terminations that need no leave: so many, or one of so many active relations (1 %). */
-const TERMINATIONS = 20;
+/** So many relations need no leave to end or to be gone, or one of so many (1 %), if that is more. */
+const SOME = 20;
 const ONE_OF = 100;
 
 export interface GuardOptions {
   readonly terminateMissing: boolean;
-  /** Undefined: as TERMINATIONS and ONE_OF say. */
+  /** Undefined: as SOME and ONE_OF say. */
   readonly maxTerminate: number | undefined;
   /** Most records are expected to be new at the service. */
   readonly firstLoad: boolean;
@@ -31,7 +31,13 @@ export function terminationsIn({ counts }: Summary, terminateMissing: boolean): 
 }
 
 const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
-  maxTerminate ?? Math.max(TERMINATIONS, Math.floor(active / ONE_OF));
+  maxTerminate ?? someOf(active);
+
+const someOf = (relations: number): number => Math.max(SOME, Math.floor(relations / ONE_OF));
+
+/** Whether a list of the service lacks so much that it must have ended early. @param relations in it */
+export const isShortList = (lacking: number, relations: number): boolean =>
+  lacking > someOf(relations + lacking);
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
@@ -39,7 +45,11 @@ export type Stop =
   | { readonly why: "terminations"; readonly says: string; readonly terminations: number };
 
 export function stopFor(summary: Summary, options: GuardOptions): Stop | undefined {
-  const { records, nameless, codes, matched, active, counts } = summary;
+  const { records, nameless, codes, lacking, matched, active, counts, relations } = summary;
+  if (isShortList(lacking, relations)) {
+    const says = `the service does not list ${lacking} relations that it has had: its list may have ended early, and they would be created again. Compare again; if they are really gone there, let the ledger forget them first (crmsync ledger forget --apply)`;
+    return { why: "short_list", says };
+  }
   const unusable = counts.invalid + counts.unmappable;
   if (unusable >= FEW && unusable > records * UNUSABLE_SHARE) {
     const says = `${unusable} of ${records} records cannot be used: the export has other columns than the mapping expects, or --mapping or --object is not the right one`;

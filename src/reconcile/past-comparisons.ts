@@ -42,6 +42,7 @@ export const sourceText = ({ crm, source }: NotedComparison): string =>
 
 const STOPS: Readonly<Record<StopReason, string>> = {
   terminations: "it would terminate too many relations",
+  short_list: "the list of the service lacked relations that it has had",
   unusable: "most records could not be used",
   other_crm: "hardly any crmCode of the snapshot is at the service",
   nameless: "records without a crmCode",

@@ -18,6 +18,28 @@ export interface LiveStores {
   readonly staged: Pick<StagedStates, "waiting">;
 }
 
+/**
+ * How many relations the ledger was sure of before the listing, which has not met them. To be counted before the
+ * ledger is corrected.
+ */
+export async function lackingIn(
+  { ledger }: Pick<LiveStores, "ledger">,
+  work: WorkFile,
+  { startedAt }: Listed,
+): Promise<number> {
+  const sql = "SELECT code FROM records WHERE code > ? AND was IS NULL ORDER BY code LIMIT ?";
+  let lacking = 0;
+  for (let after = ""; ;) {
+    const codes = [...work.all<{ code: string }>(sql, after, BATCH)].map(({ code }) => code);
+    if (codes.length === 0) return lacking;
+    after = codes.at(-1) ?? "";
+    const rows = await ledger.rowsOf(codes);
+    lacking += rows.filter(
+      (row) => row?.exists === true && !row.uncertain && row.provedAt < startedAt,
+    ).length;
+  }
+}
+
 export async function resolveLive(
   stores: LiveStores,
   work: WorkFile,

@@ -8,7 +8,8 @@ import { ingest } from "./ingest.ts";
 import { removeLeftOvers } from "./left-overs.ts";
 import { forgetOldListing, listService, type Listed } from "./list-service.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
-import { resolveLive } from "./resolve-live.ts";
+import { isShortList } from "./guards.ts";
+import { lackingIn, resolveLive } from "./resolve-live.ts";
 import type { Session } from "./session.ts";
 import { summarise, type Summary } from "./summary.ts";
 import { TryLater } from "./try-later.ts";
@@ -80,9 +81,11 @@ export async function runComparison(
       work,
       (so) => progress.listing(so, expected),
     );
-    await resolveLive(stores, work, listed);
+    const lacking = await lackingIn(stores, work, listed);
+    // A guard will stop the comparison: the ledger knows better than such a list.
+    if (!isShortList(lacking, listed.relations)) await resolveLive(stores, work, listed);
     const requests = session.requests + listed.requests;
-    return { summary: summarise(work, ingested, listed), requests, work };
+    return { summary: summarise(work, ingested, listed, lacking), requests, work };
   } catch (error) {
     work.close();
     throw error;

@@ -30,13 +30,20 @@ export interface Summary {
   /** Relations at the service, and those that are not terminated. */
   readonly relations: number;
   readonly active: number;
+  /** Relations of the snapshot that the ledger is sure of, and that the service does not list. */
+  readonly lacking: number;
   readonly counts: Readonly<Record<CountName, number>>;
   /** How often each field differs, the most frequent first. */
   readonly fields: Readonly<Record<string, number>>;
   readonly reasons: readonly Reason[];
 }
 
-export function summarise(work: WorkFile, ingested: Ingested, listed: Listed): Summary {
+export function summarise(
+  work: WorkFile,
+  ingested: Ingested,
+  listed: Listed,
+  lacking: number,
+): Summary {
   const found: Record<string, number> = {};
   const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "extras", "rejects"];
   for (const table of tables) {
@@ -55,6 +62,7 @@ export function summarise(work: WorkFile, ingested: Ingested, listed: Listed): S
     matched: work.count("SELECT count(was) AS n FROM records"),
     relations: listed.relations,
     active: listed.active,
+    lacking,
     counts: { ...counts, ignored: ingested.ignored } as Summary["counts"],
     fields: fieldCounts(work),
     reasons: reasonsIn(work),

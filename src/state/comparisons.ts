@@ -16,7 +16,13 @@ const KEPT_MS = PLAN_KEPT_HOURS * 3_600_000;
 export type ComparisonSource = "command" | "folder" | "schedule";
 
 /** Why a guard has stopped a comparison before it became a plan. */
-export type StopReason = "unusable" | "other_crm" | "nameless" | "empty" | "terminations";
+export type StopReason =
+  | "short_list"
+  | "unusable"
+  | "other_crm"
+  | "nameless"
+  | "empty"
+  | "terminations";
 
 export interface NotedPlan {
   readonly id: string;

@@ -17,6 +17,7 @@ import {
   total,
   type Fields,
 } from "../support/reconcile.ts";
+import { startServiceProxy } from "../support/service-proxy.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -202,6 +203,35 @@ test("an export that is still being written is not compared", async () => {
   expect(found.code).toBe(1);
   expect(found.err).toContain("was changed while it was read");
   expect(await sandbox.requests()).not.toHaveProperty("list 200");
+});
+
+test("a list of the service that ends early creates nothing, and is not believed", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 60).map((n) => person(n));
+  await using sandbox = await sandboxWith(dir, all);
+  await using proxy = await startServiceProxy(sandbox.url);
+  const env = envFor({ url: proxy.url, token: sandbox.token }, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(all));
+  await using daemon = await startDaemon(env);
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", {
+    what: "it is warm",
+  });
+
+  const short = JSON.stringify({ businessRelations: all.slice(0, 30), nextCursor: null });
+  proxy.answer = ({ path }) => (path.includes("?") ? { status: 200, body: short } : undefined);
+  const stopped = await reconcile(env, [file, "--apply", "--yes"]);
+  expect(stopped.code).toBe(1);
+  expect(stopped.err).toContain("the service does not list 30 relations that it has had");
+  proxy.answer = () => undefined;
+  const found = await reconcile(env, [file, "--json"]);
+  expect(JSON.parse(found.out)).toMatchObject({ counts: { equal: 60 }, plan: null });
+  // The ledger is as sure as it was.
+  await daemon.push([personEvent("p59", person(59))]);
+  await waitUntilSettled(daemon);
+  expect(
+    Object.keys(await sandbox.requests()).filter((name) => !/^(list|schema)/.test(name)),
+  ).toEqual([]);
 });
 
 const CSV_MAPPING = `version: 1

@@ -18,6 +18,7 @@ const SUMMARY: Summary = {
   matched: 1000,
   relations: 1000,
   active: 1000,
+  lacking: 0,
   counts: COUNTS,
   fields: {},
   reasons: [],
@@ -43,6 +44,15 @@ test.for([
     undefined,
   ],
   ["a service that has hardly any relation", { matched: 0, active: 19 }, NO_LEAVE, undefined],
+  ["some relations that are gone", { lacking: 20 }, NO_LEAVE, undefined],
+  ["a list that ends early", { lacking: 21 }, NO_LEAVE, "short_list"],
+  [
+    "a list that ends early, of hardly any relation",
+    { matched: 1, lacking: 999, relations: 1 },
+    { ...NO_LEAVE, firstLoad: true },
+    "short_list",
+  ],
+  ["1 % that is gone", { relations: 9900, lacking: 100 }, NO_LEAVE, undefined],
   ["another CRM", { matched: 50 }, NO_LEAVE, "other_crm"],
   ["the snapshot of one object more", { matched: 0 }, { ...NO_LEAVE, firstLoad: true }, undefined],
   [
