@@ -5,6 +5,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream, createWriteStream, renameSync } from "node:fs";
 import { once } from "node:events";
+import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { UserError } from "../ops/user-error.ts";
 import { linesOfUtf8 } from "../ops/utf8-text.ts";
@@ -70,26 +71,24 @@ export async function writePlan(
   header: PlanHeader,
   entries: Iterable<PlanEntry>,
 ): Promise<OpenPlan> {
-  const hash = createHash("sha256");
   const part = `${file}.part`;
-  const out = createWriteStream(part, { mode: 0o600 });
-  const failed = once(out, "close");
-  const write = async (value: unknown, isHashed = true): Promise<void> => {
+  const hash = createHash("sha256");
+  const lineOf = (value: unknown) => {
     const line = `${JSON.stringify(value)}\n`;
-    if (isHashed) hash.update(line);
-    if (!out.write(line)) await once(out, "drain");
+    hash.update(line);
+    return line;
   };
-  try {
-    await once(out, "open");
-    await write(header);
-    let count = 0;
+  let count = 0;
+  function* lines(): Generator<string> {
+    yield lineOf(header);
     for (const entry of entries) {
-      await write(entry);
+      yield lineOf(entry);
       count += 1;
     }
-    await write({ entries: count, sha256: hash.digest("hex") }, false);
-    out.end();
-    await failed;
+    yield `${JSON.stringify({ entries: count, sha256: hash.digest("hex") })}\n`;
+  }
+  try {
+    await pipeline(lines(), createWriteStream(part, { mode: 0o600 }));
     renameSync(part, file);
     return { file, header, entries: count };
   } catch (error) {

@@ -1,6 +1,6 @@
 /** The report: one line for each record or relation that differs, as JSON lines or CSV. */
-import { once } from "node:events";
 import { createWriteStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
 import type { Sealing } from "../state/sealing.ts";
 import type { Problem } from "../sync/problem.ts";
 import { planRecord, type PlanningView } from "./plan-record.ts";
@@ -30,17 +30,10 @@ export async function writeReport(
   work: WorkFile,
   values: Values | undefined,
 ): Promise<void> {
-  const format = file.toLowerCase().endsWith(".csv") ? csvLine : jsonLine;
-  const out = createWriteStream(file, { mode: 0o600 });
-  const closed = once(out, "close");
+  const lines = linesOf(work, values);
+  const text = file.toLowerCase().endsWith(".csv") ? csvOf(lines) : jsonOf(lines);
   try {
-    await once(out, "open");
-    if (format === csvLine) out.write(`${CSV_COLUMNS.join(",")}\r\n`);
-    for await (const line of linesOf(work, values)) {
-      if (!out.write(format(line))) await once(out, "drain");
-    }
-    out.end();
-    await closed;
+    await pipeline(text, createWriteStream(file, { mode: 0o600 }));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
@@ -114,7 +107,14 @@ async function withValues(row: RecordRow, event: SnapshotEvent, values: Values):
   return { ...line, values: Object.fromEntries(entries) as NonNullable<Line["values"]> };
 }
 
-const jsonLine = (line: Line): string => `${JSON.stringify(line)}\n`;
+async function* jsonOf(lines: AsyncIterable<Line>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${JSON.stringify(line)}\n`;
+}
+
+async function* csvOf(lines: AsyncIterable<Line>): AsyncGenerator<string> {
+  yield `${CSV_COLUMNS.join(",")}\r\n`;
+  for await (const line of lines) yield csvLine(line);
+}
 
 const CSV_COLUMNS = ["crmCode", "kind", "place", "fields", "problems", "values"] as const;
 

@@ -301,6 +301,18 @@ test("CSV of an unknown CRM is compared, and a broken export terminates nothing"
   });
 });
 
+test("a report that cannot be written is one clear line", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1)]));
+  const report = join(dir.path, "no", "report.csv");
+  const { code, err } = await reconcile(env, [file, "--report", report]);
+  expect(code).toBe(1);
+  expect(err).toBe(`crmsync: the report ${report} cannot be written (ENOENT)`);
+});
+
 test("a Redis that refuses writes is one clear line", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis({ "min-replicas-to-write": "1" });

@@ -8,6 +8,8 @@ import {
   writePlan,
   type PlanEntry,
 } from "../../../src/reconcile/plan-file.ts";
+import { writeReport } from "../../../src/reconcile/report.ts";
+import { WorkFile } from "../../../src/reconcile/work-file.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -43,6 +45,19 @@ test("A plan is read as it was written", async () => {
   const plan = await openPlan(file);
   expect(plan).toMatchObject({ header: HEADER, entries: 2 });
   expect(await Array.fromAsync(entriesOf(plan))).toEqual(written);
+});
+
+test("A plan or a report that cannot be written is told, and ends no process", async () => {
+  await using dir = await tempDir();
+  const nowhere = join(dir.path, "no", "folder");
+  await expect(writePlan(nowhere, HEADER, [entry("a")])).rejects.toThrow(
+    `the plan ${nowhere} cannot be written (ENOENT)`,
+  );
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  await expect(writeReport(nowhere, work, undefined)).rejects.toThrow(
+    `the report ${nowhere} cannot be written (ENOENT)`,
+  );
+  work.remove();
 });
 
 test.for([
