@@ -130,7 +130,12 @@ export class DropFolder {
     for (const folder of [this.#taken, join(this.dir, "done"), join(this.dir, "failed")]) {
       await mkdir(folder, { recursive: true });
       await access(folder, usable);
-      if ((await lstat(folder)).dev === dev) continue;
+      const own = await lstat(folder);
+      // The sender may have made it: a link would let files be moved from and to any folder of the daemon.
+      if (!own.isDirectory()) {
+        throw Object.assign(new Error(`${folder} is a link`), { code: "ENOTDIR" });
+      }
+      if (own.dev === dev) continue;
       throw Object.assign(new Error(`${folder} is on another device`), { code: "EXDEV" });
     }
   }

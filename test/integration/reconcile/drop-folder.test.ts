@@ -197,3 +197,18 @@ test("done keeps an export for 30 days; what crmsync did not put there stays", a
   await removeOld(drop.path, Date.now() + 31 * DAY_MS);
   expect(await drop.names("done")).toEqual(["own.csv"]);
 });
+
+test.for(["taken", "done", "failed"])(
+  "a sender cannot make a link of the folder %s",
+  async (name) => {
+    await using drop = await newFolder();
+    await using other = await tempDir();
+    await writeFile(join(other.path, "appendonly.aof"), "not the sender's");
+    await symlink(other.path, join(drop.path, name));
+    await drop.write("crm.csv");
+    await drop.write("crm.csv.done");
+    await expect(drop.folder.look(0)).rejects.toMatchObject({ code: "ENOTDIR" });
+    await expect(drop.folder.take("crm.csv")).rejects.toMatchObject({ code: "ENOTDIR" });
+    expect(await readdir(other.path)).toEqual(["appendonly.aof"]);
+  },
+);
