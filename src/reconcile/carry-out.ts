@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../state/reconciliations.ts";
 import { duration } from "../status/duration.ts";
@@ -48,6 +49,10 @@ export async function unfinishedPlan(
     const progress = await session.stores.reconciliations.progress(header.id);
     if (progress?.state !== "running") continue;
     if ((await laterComparison(session, header)) === undefined) return openPlan(file);
+    // A later plan brings what it lacks: it is not to be told as interrupted for ever.
+    const { reconciliations, redis } = session.stores;
+    if (!(await readOne(redis, reconciliations.isFeeding())))
+      await reconciliations.replace(header.id);
   }
   return undefined;
 }

@@ -136,10 +136,19 @@ export class Reconciliations {
     return (await this.#note(keys, args)) === 1;
   }
 
-  /** Ends a plan that is not finished: it cannot be carried out again. @returns false when it is finished */
-  async cancel(id: string): Promise<boolean> {
+  /** Ends the plan that is shown: it cannot be carried out again. @returns false when it is finished */
+  cancel(id: string): Promise<boolean> {
+    return this.#end(id, "1");
+  }
+
+  /** Ends a plan that was interrupted, and that a later one replaces. */
+  async replace(id: string): Promise<void> {
+    await this.#end(id, "");
+  }
+
+  async #end(id: string, onlyShown: "1" | ""): Promise<boolean> {
     const keys = [this.#keys.plan(id), this.#keys.feedingPlan, this.#keys.unfinishedPlans];
-    return (await this.#cancel(keys, [id, PLAN_KEPT_S])) === 1;
+    return (await this.#cancel(keys, [id, PLAN_KEPT_S, onlyShown])) === 1;
   }
 
   async isCancelled(id: string): Promise<boolean> {

@@ -161,6 +161,50 @@ test("a plan does not undo what a later export has shown", async () => {
   await waitUntilSettled(daemon);
 });
 
+test("a plan that was interrupted ends when a later one of its kind replaces it", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 400).map((n) => person(n));
+  await using sandbox = await sandboxWith(dir, all);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const exported = async (name: string, city: string) => {
+    await writeFile(join(dir.path, name), lines(codes(0, 400).map((n) => person(n, { city }))));
+    return join(dir.path, name);
+  };
+  const first = await exported("crm-1.ndjson", "Trier");
+  const later = await exported("crm-2.ndjson", "Metz");
+  const options = ["--apply", "--yes", "--json"];
+  {
+    // Nothing sends its changes.
+    await using command = spawnCrmsync(
+      ["reconcile", first, "--as-of", "2026-01-01T08:00:00Z", ...options],
+      { env },
+    );
+    await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
+      what: "as many are fed as may wait",
+    });
+    command.kill("SIGKILL");
+    await command.ended;
+  }
+  await using daemon = await startDaemon(env);
+  await waitUntilSettled(daemon);
+  expect((await daemon.status()).bulk.plan).toMatchObject({ entries: 400, left: 100 });
+  expect((await reconcile(env, [later, "--as-of", "2026-01-01T09:00:00Z", ...options])).code).toBe(
+    0,
+  );
+  await waitFor(async () => (await daemon.status()).bulk.plan?.left === 100, {
+    what: "the interrupted plan is told again",
+  });
+  const again = await reconcile(env, [first, "--as-of", "2026-01-01T08:00:00Z", ...options]);
+  expect(again.code, again.err).toBe(0);
+  expect(JSON.parse(again.out.split("\n")[0] ?? "")).toMatchObject({ counts: { newer: 400 } });
+  await waitUntilSettled(daemon);
+  // Readings are shared for a second.
+  await waitFor(async () => (await daemon.status()).bulk.plan === null, {
+    what: "the interrupted plan is not told any more",
+  });
+  expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
+});
+
 test("--as-of counts also when the command is repeated with it, of standard input too", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, [person(1)]);
