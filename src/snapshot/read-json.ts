@@ -3,7 +3,7 @@ import { parseExactly } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 import { listedRecords, namesNextPage } from "./listed-records.ts";
-import { linesOf, lostCharacter } from "./read-text.ts";
+import { linesOf, lostCharacter, requireReadable } from "./read-text.ts";
 
 /** Records by lines, or one document over many lines. */
 export async function* readObjects(
@@ -14,14 +14,17 @@ export async function* readObjects(
   let previous: { number: number; line: string } | undefined;
   let isFirst = true;
   const document: string[] = [];
-  for await (const line of linesOf(texts)) {
+  let characters = 0;
+  for await (const line of linesOf(texts, file)) {
     number += 1;
     if (line.trim() === "") continue;
     // The first line of a document over many lines is not JSON by itself.
     if (isFirst && parse(line, `${file}, line ${number}`) === undefined) document.push("");
     isFirst = false;
-    if (document.length > 0) document.push(line);
-    else {
+    if (document.length > 0) {
+      document.push(line);
+      requireReadable((characters += line.length), file);
+    } else {
       if (previous !== undefined) yield* itemsOfLine(file, previous, false);
       previous = { number, line };
     }
@@ -96,6 +99,7 @@ export async function* readList(file: string, texts: AsyncIterable<string>): Asy
       yield { place, value };
       index += 1;
     }
+    requireReadable(splitter.pending, itemOf(file, index));
   }
   if (!splitter.isComplete) {
     throw new UserError(`${file} is cut off: its list does not end (after item ${index})`);
@@ -110,6 +114,11 @@ class ListSplitter {
   #inString = false;
   #escaped = false;
   #item = "";
+
+  /** Characters of an item that has not ended. */
+  get pending(): number {
+    return this.#item.length;
+  }
 
   *split(text: string): Generator<string> {
     let from = 0;

@@ -39,13 +39,37 @@ function linesIn(text: string): number {
   return lines;
 }
 
-/** The lines of a text, without their ends. */
-export async function* linesOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
-  let rest = "";
-  for await (const text of texts) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) yield line.endsWith("\r") ? line.slice(0, -1) : line;
-  }
-  if (rest !== "") yield rest;
+/** A line, a document or an item of a list has no more characters: JSON of that size takes gigabytes. */
+const MAX_CHARACTERS = 2 ** 28;
+
+/** @throws UserError when a piece of this size is too large to be read as a whole. */
+export function requireReadable(characters: number, place: string): void {
+  if (characters <= MAX_CHARACTERS) return;
+  throw new UserError(
+    `${place} is longer than ${MAX_CHARACTERS} characters: put one record on each line, or all of them into one list`,
+  );
 }
+
+/** The lines of a text, without their ends. @param file for messages */
+export async function* linesOf(texts: AsyncIterable<string>, file: string): AsyncGenerator<string> {
+  let number = 0;
+  // What the line has so far: it is searched once, however long it is.
+  let rest: string[] = [];
+  let characters = 0;
+  for await (const text of texts) {
+    const pieces = text.split("\n");
+    for (const [index, piece] of pieces.entries()) {
+      rest.push(piece);
+      characters += piece.length;
+      requireReadable(characters, `${file}, line ${number + 1}`);
+      if (index === pieces.length - 1) break;
+      number += 1;
+      yield withoutEnd(rest.join(""));
+      rest = [];
+      characters = 0;
+    }
+  }
+  if (characters > 0) yield rest.join("");
+}
+
+const withoutEnd = (line: string): string => (line.endsWith("\r") ? line.slice(0, -1) : line);

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
+import { linesOf } from "../../../src/snapshot/read-text.ts";
 import { scanFile } from "../../../src/snapshot/scan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -148,4 +149,18 @@ test("a backslash before the letters of an escape is no lost character", async (
 test("No message quotes a value", async () => {
   await expect(read('id,name\n1,"Zacharias"x\n')).rejects.not.toThrow(/Zacharias/);
   await expect(read('{"name":"Zacharias"}\n{"name":"Zach')).rejects.not.toThrow(/Zach/);
+});
+
+test("a line that is too long to be read as a whole is named", async () => {
+  async function* texts(pieces: number): AsyncGenerator<string> {
+    yield "first\r\n";
+    for (let n = 0; n < pieces; n += 1) yield "x".repeat(2 ** 18);
+    yield "\nlast";
+  }
+  const lengths: number[] = [];
+  for await (const line of linesOf(texts(3), "crm")) lengths.push(line.length);
+  expect(lengths).toEqual([5, 3 * 2 ** 18, 4]);
+  await expect(Array.fromAsync(linesOf(texts(2 ** 10 + 1), "crm"))).rejects.toThrow(
+    /^crm, line 2 is longer than 268435456 characters/,
+  );
 });
