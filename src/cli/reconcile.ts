@@ -1,4 +1,5 @@
 /** `crmsync reconcile`: the whole CRM against the whole service. */
+import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
@@ -104,6 +105,10 @@ function requireSense(name: string | undefined, options: ReconcileOptions): void
   if (yes && apply === undefined) throw new WrongUsage("--yes needs --apply");
   if (apply === true && !yes && !process.stdin.isTTY) {
     throw new WrongUsage("--apply without a plan asks before it sends: give --yes, or a plan");
+  }
+  for (const [option, file] of Object.entries({ "--report": report, "--plan": options.plan })) {
+    if (file === undefined || name === undefined || resolve(file) !== resolve(name)) continue;
+    throw new WrongUsage(`${option} would overwrite the snapshot: name another file`);
   }
   if (options.list) requireNothingElse(name, options);
   else if (from !== undefined) requireSenseOfList(name, options);

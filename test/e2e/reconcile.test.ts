@@ -345,7 +345,7 @@ test("CSV of an unknown CRM is compared, and a broken export terminates nothing"
   });
 });
 
-test("a report that cannot be written is one clear line", async () => {
+test("a report that cannot be written is one clear line, and none replaces the snapshot", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
   const env = envFor(sandbox, { DATA_DIR: dir.path });
@@ -355,6 +355,12 @@ test("a report that cannot be written is one clear line", async () => {
   const { code, err } = await reconcile(env, [file, "--report", report]);
   expect(code).toBe(1);
   expect(err).toBe(`crmsync: the report ${report} cannot be written (ENOENT)`);
+  for (const option of ["--report", "--plan"]) {
+    const refused = await reconcile(env, [file, option, join(dir.path, ".", "crm.ndjson")]);
+    expect(refused.code).toBe(2);
+    expect(refused.err).toContain(`${option} would overwrite the snapshot`);
+  }
+  expect(await readFile(file, "utf8")).toBe(lines([person(1)]));
 });
 
 test("a Redis that refuses writes is one clear line", async () => {
