@@ -78,7 +78,12 @@ async function listFrom(
 ): Promise<"done" | "failed" | "again"> {
   const { keptFields, keyring, ledger, log } = runtime;
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
-  const acquire = () => access.quota.acquire("live", signal);
+  let askedAt = 0;
+  const acquire = async () => {
+    const permit = await access.quota.acquire("live", signal);
+    askedAt = Date.now();
+    return permit;
+  };
   let page = cursor;
   for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
@@ -86,7 +91,7 @@ async function listFrom(
       (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,
     );
     await makeUpForDeletions(runtime, reply.relations);
-    if (!(await ledger.writePage(rows, reply.nextCursor, page))) return "again";
+    if (!(await ledger.writePage(rows, reply.nextCursor, page, askedAt))) return "again";
     page = reply.nextCursor;
   }
   const { relations } = await ledger.warmUp();

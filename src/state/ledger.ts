@@ -86,7 +86,7 @@ export class Ledger {
     for (let from = 0; from < rows.length; from += HEAL_BATCH) {
       const batch = rows.slice(from, from + HEAL_BATCH);
       const flat = batch.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
-      healed += await this.#heal([this.#keys.ledger], [askedAt, ...flat]);
+      healed += await this.#heal([this.#keys.ledger, this.#keys.warmUp], [askedAt, ...flat]);
     }
     return healed;
   }
@@ -136,16 +136,21 @@ export class Ledger {
    * Writes one listed page. Rows that exist are newer than the listing and stay as they are.
    * @param next cursor of the next page; undefined when this was the last one.
    * @param cursor of this page; undefined when it is the first one.
-   * @returns false when the page is not the one that is due: the listing must begin again.
+   * @param askedAt when it was requested, ms
+   * @returns false when the page is not the one that is due, or the ledger was forgotten since it was requested: the
+   *   listing must begin again.
    */
   async writePage(
     rows: readonly (readonly [string, LedgerRow])[],
     next: string | undefined,
     cursor?: string,
+    askedAt = Date.now(),
   ): Promise<boolean> {
     const flat = rows.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
     const keys = [this.#keys.ledger, this.#keys.warmUp, this.#keys.warmUpOwner];
-    return (await this.#writePage(keys, [cursor ?? "", next ?? "", LEASE_MS, ...flat])) === 1;
+    return (
+      (await this.#writePage(keys, [cursor ?? "", next ?? "", LEASE_MS, askedAt, ...flat])) === 1
+    );
   }
 
   /**

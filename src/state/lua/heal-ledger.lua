@@ -1,9 +1,11 @@
 -- Corrects rows of the ledger by what the service was seen to hold. What was proven since then, or
 -- may be changing now, stays.
 --
--- KEYS  1 ledger
+-- KEYS  1 ledger  2 warm-up
 -- ARGV  1 when the service was asked, ms  2... crmCode, row, crmCode, row, ...
 -- Returns how many rows were written.
+-- The ledger was forgotten since: a row would be taken for newer than the list that warms it.
+if tonumber(redis.call('HGET', KEYS[2], 'forgotten') or 0) > tonumber(ARGV[1]) then return 0 end
 local healed = 0
 for i = 2, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])

@@ -88,6 +88,21 @@ it("a listing that began before the ledger was forgotten cannot end the new warm
   expect(await ledger.row("2")).toBeUndefined();
 });
 
+it("what the service was asked before the ledger was forgotten does not become a row of the new one", async () => {
+  await settleFirst();
+  const askedAt = Date.now() - 60_000;
+  await ledger.forgetAll();
+  const old = { ...row("old"), provedAt: askedAt };
+  // The first page of a list, and a comparison's.
+  expect(await ledger.writePage([["4711", old]], undefined, undefined, askedAt)).toBe(false);
+  expect(await ledger.heal([["4712", old]], askedAt)).toBe(0);
+  expect(await ledger.row("4712")).toBeUndefined();
+  expect((await ledger.warmUp()).state).toBe("new");
+  expect(await ledger.writePage([["4711", row("listed")]], undefined)).toBe(true);
+  expect(await ledger.row("4711")).toMatchObject({ fingerprint: "listed", watermark: "order 5" });
+  expect(await ledger.heal([["4712", row("listed")]], Date.now())).toBe(1);
+});
+
 it("a request that fails after the ledger was forgotten does not bring the old row back", async () => {
   await settleFirst();
   await stage("order 6", "six");
