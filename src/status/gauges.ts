@@ -16,6 +16,7 @@ import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
+import { nextRunAt } from "./reconcile-findings.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 
@@ -202,8 +203,8 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "reconcile_next_run_timestamp_seconds",
-    help: "When the next scheduled reconciliation is due, or was due and has not ended; no sample without RECONCILE_CRON.",
-    read: ({ reconcileNextAt }) => seconds(reconcileNextAt),
+    help: "When the next scheduled reconciliation is due, or was due and has not ended; no sample without RECONCILE_CRON, nor while a plan is carried out.",
+    read: (readings) => seconds(nextRunAt(readings)),
   },
   {
     name: "reconcile_folder_files",

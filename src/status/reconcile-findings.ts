@@ -14,10 +14,15 @@ export const reconcileFindings = (readings: Readings): Finding[] => [
 /** A due run begins within seconds; a listing may take long, and is then under way, ms. */
 const OVERDUE_MS = 3_600_000;
 
-function scheduleFindings({ now, reconcileNextAt, reconcileRuns }: Readings): Finding[] {
+/** Undefined without a schedule, and while a plan is carried out: that may take days, and no run is late then. */
+export const nextRunAt = ({ isFeeding, reconcileNextAt }: Readings): number | undefined =>
+  isFeeding ? undefined : reconcileNextAt;
+
+function scheduleFindings(readings: Readings): Finding[] {
+  const { now, reconcileNextAt, reconcileRuns } = readings;
   if (reconcileNextAt === undefined) return [];
   const warn = (runbook: string, says: string) => [finding("warning", runbook, says)];
-  if (now - reconcileNextAt > OVERDUE_MS) {
+  if (now - (nextRunAt(readings) ?? now) > OVERDUE_MS) {
     const says = `The scheduled reconciliation that was due at ${clockTime(reconcileNextAt)} has not ended: the log says why (reconcile.later).`;
     return warn("crmsyncreconcileoverdue", says);
   }

@@ -59,6 +59,9 @@ it("names a scheduled reconciliation that has not ended, failed or asks for a de
   expect(said({})).toEqual([]);
   expect(said({ reconcileNextAt: now - 3_600_000 })).toEqual([]);
   expect(said(ranWith("success"))).toEqual([]);
+  // Its plan may take days. That the run before has failed is told meanwhile.
+  expect(said({ reconcileNextAt: now - 86_400_000, isFeeding: true })).toEqual([]);
+  expect(said({ ...ranWith("failed"), isFeeding: true })).toHaveLength(1);
   // Without a schedule, the last run of an earlier one is no news.
   expect(said({ ...ranWith("failed"), reconcileNextAt: undefined })).toEqual([]);
   for (const [readings, says] of [
