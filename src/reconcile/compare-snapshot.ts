@@ -147,7 +147,7 @@ async function keep(
   const { counts, records } = summary;
   await stores.reconciliations.keep({
     at,
-    plan: plan?.header.id,
+    ...(plan !== undefined && { planId: plan.header.id }),
     tookMs: Math.round(tookMs),
     records,
     equal: counts.equal,

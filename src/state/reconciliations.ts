@@ -25,12 +25,8 @@ export interface Reconciliation {
   readonly equal: number;
   /** What differs, and was not repaired by its plan. */
   readonly drift: Readonly<Record<DriftKind, number>>;
-}
-
-/** What a comparison has found. */
-export interface EndedComparison extends Reconciliation {
-  /** The id of its plan; undefined: nothing is planned. Other plans repair none of its differences. */
-  readonly plan?: string | undefined;
+  /** "": nothing is planned; absent: of an older release. Other plans repair none of its differences. */
+  readonly planId?: string;
 }
 
 /** How many differences of each kind; a kind without any may be missing. */
@@ -100,12 +96,13 @@ export class Reconciliations {
             drift: Object.fromEntries(
               DRIFT_KINDS.map((kind) => [kind, Number(field[kind] ?? 0)]),
             ) as Reconciliation["drift"],
+            ...(field["plan"] !== undefined && { planId: field["plan"] }),
           },
     );
   }
 
-  async keep({ at, tookMs, records, equal, drift, plan = "" }: EndedComparison): Promise<void> {
-    const fields = { at, took: tookMs, records, equal, plan, ...drift };
+  async keep({ at, tookMs, records, equal, drift, planId = "" }: Reconciliation): Promise<void> {
+    const fields = { at, took: tookMs, records, equal, plan: planId, ...drift };
     await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
   }
 

@@ -56,10 +56,17 @@ const differencesIn = (all: readonly { readonly at: number; readonly drift: ByKi
     })
     .filter(({ relations }) => relations > 0);
 
+/** Whether the plan of the last comparison is carried out now, as far as is known. */
+function isBeingRepaired({ feeding, isFeeding, reconciliation }: Readings): boolean {
+  const plan = reconciliation?.planId;
+  return isFeeding && (plan === undefined || feeding === undefined || feeding.id === plan);
+}
+
 function driftFindings(readings: Readings): Finding[] {
-  const { isFeeding, reconciliation } = readings;
-  if (reconciliation === undefined || isFeeding) return [];
-  const found = [...differencesIn([reconciliation]), ...earlierDifferences(readings)];
+  const { reconciliation } = readings;
+  if (reconciliation === undefined) return [];
+  const last = isBeingRepaired(readings) ? [] : differencesIn([reconciliation]);
+  const found = [...last, ...earlierDifferences(readings)];
   if (found.length === 0) return [];
   const texts = found.map(({ at, relations }) => {
     const differ = counted(relations, "relation differs", "relations differ");

@@ -79,8 +79,8 @@ test("a plan repairs the differences of its own comparison, and none of a later 
   const drift = async () => (await readOne(redis, reconciliations.last()))?.drift.different;
   const found = { tookMs: 1, records: 50, equal: 10, drift: { ...NO_DRIFT, different: 40 } };
   const done = { state: "done" as const, done: 40, entries: 40, requests: 0 };
-  await reconciliations.keep({ ...found, at: NOW, plan: "contacts" });
-  await reconciliations.keep({ ...found, at: NOW + 1, plan: "companies" });
+  await reconciliations.keep({ ...found, at: NOW, planId: "contacts" });
+  await reconciliations.keep({ ...found, at: NOW + 1, planId: "companies" });
   await reconciliations.note({ id: "contacts", ...done, repaired: { different: 40 } });
   expect(await drift()).toBe(40);
   await reconciliations.note({ id: "companies", ...done, repaired: { different: 30 } });

@@ -44,8 +44,22 @@ it("names what another export has shown, after one that is equal", () => {
   ]);
 });
 
-it("is silent while a plan is carried out", () => {
+it("is silent while a plan is carried out, but not about what that plan does not repair", () => {
   expect(findingsOf({ missing: 2 }, true)).toEqual([]);
+  const at = Date.parse("2026-11-22T10:41:00Z");
+  const noted = { tookMs: 1, records: 5, equal: 2 } as const;
+  const drift = { ...NO_DRIFT, different: 2 };
+  const found = (plan: string, fed: string) =>
+    reconcileFindings({
+      ...IDLE,
+      folder: undefined,
+      isFeeding: true,
+      feeding: { id: fed, entries: 900, left: 500, requests: 500 },
+      openComparisons: [{ ...noted, at: at - 60_000, source: "folder", drift: { missing: 7 } }],
+      reconciliation: { ...noted, at, drift, planId: plan },
+    }).map(({ says }) => says.match(/\d+ relations differ/g));
+  expect(found("a", "a")).toEqual([["7 relations differ"]]);
+  expect(found("a", "b")).toEqual([["2 relations differ", "7 relations differ"]]);
 });
 
 it("names a scheduled reconciliation that has not ended, failed or asks for a decision", () => {
