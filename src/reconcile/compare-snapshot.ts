@@ -40,6 +40,8 @@ export interface CompareOptions extends RecordOptions {
   readonly terminateMissing?: true;
   readonly maxTerminate?: number;
   readonly firstLoad?: true;
+  /** Nobody looks at the plan before it is carried out. */
+  readonly isUnseen?: boolean;
   /** Where to write the report; undefined: nowhere. */
   readonly report?: string;
   readonly showValues?: true;
@@ -88,8 +90,8 @@ export async function compareSnapshot(
   const { summary, work } = comparison;
   try {
     const terminateMissing = options.terminateMissing === true;
-    const { maxTerminate, firstLoad = false } = options;
-    const guard = { terminateMissing, maxTerminate, firstLoad };
+    const { maxTerminate, firstLoad = false, isUnseen = false } = options;
+    const guard = { terminateMissing, maxTerminate, firstLoad, isUnseen };
     const stop = stopFor(summary, { ...guard, emptyObjects: emptyObjectsOf(snapshot) });
     if (options.report !== undefined) {
       const values = showValues ? valuesOf(session, snapshot, options, work) : undefined;

@@ -21,6 +21,8 @@ export interface GuardOptions {
   readonly maxTerminate: number | undefined;
   /** Most records are expected to be new at the service. */
   readonly firstLoad: boolean;
+  /** Nobody looks at the plan before it is carried out. */
+  readonly isUnseen?: boolean;
   /** Objects of which the CRM has listed no record. */
   readonly emptyObjects?: readonly string[];
 }
@@ -56,7 +58,10 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
     return { why: "unusable", says };
   }
   const known = Math.min(codes, active);
-  if (!options.firstLoad && known >= FEW && matched < known * MATCHED_SHARE) {
+  // Too few to judge by a share: but that none of them is in a larger snapshot needs a person.
+  const isStrange = options.isUnseen === true && active > 0 && codes > active && matched === 0;
+  const isOther = isStrange || (known >= FEW && matched < known * MATCHED_SHARE);
+  if (!options.firstLoad && isOther) {
     const says = `the service has ${active} active relations, and only ${matched} of the ${codes} crmCodes of the snapshot: it may be of another CRM, or the mapping makes other crmCodes. If most records are new, give --first-load`;
     return { why: "other_crm", says };
   }

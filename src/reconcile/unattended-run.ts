@@ -130,6 +130,7 @@ async function compareAndApply(
     snapshot,
     {
       ...options,
+      isUnseen: isApplied,
       maxAge: MAX_AGE_HOURS,
       source: snapshot.listing === undefined ? "folder" : "schedule",
     },

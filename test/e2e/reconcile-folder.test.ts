@@ -85,6 +85,27 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
   expect(one.process.pid).not.toBe(other.process.pid);
 });
 
+test("another tenant's export is not carried out by itself, however small the service is", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(
+    dir,
+    codes(100, 103).map((n) => person(n)),
+  );
+  const folder = await dropFolder(dir);
+  const env = envFor(sandbox, {
+    DATA_DIR: dir.path,
+    RECONCILE_DIR: folder.path,
+    RECONCILE_APPLY: "1",
+  });
+  await using _daemon = await startDaemon(env);
+  await folder.drop("crm.csv", csv(codes(0, 30), "Köln"));
+  expect(await folder.result("failed/crm.csv")).toMatchObject({
+    result: "stopped",
+    why: "other_crm",
+  });
+  expect((await sandbox.relations()).size).toBe(3);
+});
+
 test("without RECONCILE_APPLY an export is only compared, and the operator carries its plan out", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(

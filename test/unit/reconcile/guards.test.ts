@@ -53,6 +53,24 @@ test.for([
     "short_list",
   ],
   ["1 % that is gone", { relations: 9900, lacking: 100 }, NO_LEAVE, undefined],
+  [
+    "strangers for a small service, and nobody looks at the plan",
+    { matched: 0, active: 15 },
+    { ...NO_LEAVE, isUnseen: true },
+    "other_crm",
+  ],
+  [
+    "a few new records, and nobody looks at the plan",
+    { matched: 0, active: 15, records: 15, codes: 15 },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
+    "a first load that nobody looks at",
+    { matched: 0, relations: 0, active: 0 },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
   ["another CRM", { matched: 50 }, NO_LEAVE, "other_crm"],
   ["the snapshot of one object more", { matched: 0 }, { ...NO_LEAVE, firstLoad: true }, undefined],
   [
