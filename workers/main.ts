@@ -128,7 +128,7 @@ async function openKnownService(
   service: ServiceAddress,
   shutdown: Shutdown,
 ): Promise<ServiceAccess> {
-  await meetService(runtime, service.baseUrl);
+  await meetService(runtime, service.baseUrl, () => shutdown.isRequested);
   await meetTenant(runtime, service.token());
   const access = openServiceAccess(runtime, service);
   shutdown.add("service", () => access.close());

@@ -124,6 +124,10 @@ export const LOG_EVENTS = {
     "This process sends to another service than the one before; the service is listed again.",
     "What the ledger knew was about that one.",
   ],
+  "service.waits": [
+    "Another process sends to another service; this one waits until it has ended.",
+    "`host` names that process. One ledger cannot be about two services.",
+  ],
   "service.tenant_unknown": [
     "SERVICE_TOKEN may be another tenant's: nothing is sent with it.",
     "`foreign`: with it, the service has none of the relations that the ledger knows. Otherwise its check had no usable reply, and is repeated.",

@@ -42,6 +42,13 @@ function frozenFinding(now: number, { id, frozen }: RunningProcess): Finding[] {
   return [finding("warning", "crmsyncprocessfrozen", says)];
 }
 
+/** What it means that processes have different values of a setting. */
+const EFFECT = "They share the work, so each change is handled as the one says that takes it.";
+const EFFECTS: Readonly<Record<string, string>> = {
+  SERVICE_BASE_URL:
+    "Those that began first send; those with another service wait until the last of them has ended.",
+};
+
 /** Processes that share the work must agree on where and how. */
 function settingFindings(processes: readonly RunningProcess[]): Finding[] {
   const names = new Set(processes.flatMap(({ settings = {} }) => Object.keys(settings)));
@@ -52,7 +59,7 @@ function settingFindings(processes: readonly RunningProcess[]): Finding[] {
     );
     if (values.size < 2) return [];
     const each = [...values].map(([value, [one]]) => `${one?.id ?? ""} has ${value}`).join(", ");
-    const says = `Processes have different ${name}: ${each}. They share the work, so each change is handled as the one says that takes it.`;
+    const says = `Processes have different ${name}: ${each}. ${EFFECTS[name] ?? EFFECT}`;
     return [finding("warning", "processes-have-different-settings", says)];
   });
 }

@@ -107,6 +107,47 @@ it("another service than before: what the ledger knows of the former one is not 
   await arrives(sandbox, "1", "Ada");
 });
 
+it("a rolling restart to another service waits for the former processes, and loses no change", async () => {
+  await using redis = await ownRedis();
+  await using former = await startSandbox();
+  await using sandbox = await startSandbox();
+  const settings = { HTTP_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn" };
+  await using old = await startDaemon(envOn(redis, former));
+  await old.push([personEvent("1", { firstName: "Ada" }), personEvent("2", { firstName: "Bea" })]);
+  await arrives(former, "2", "Bea");
+  await waitUntilSettled(old);
+  await using next = spawnCrmsync(["start", "--json"], {
+    env: { ...settings, ...envOn(redis, sandbox) },
+  });
+  await next.line(/service\.waits/);
+  // Redis forgets all: whose ledger it is, is told by the one that sends.
+  await redis.client.flushall();
+  await old.process.line(/redis\.went_backwards/);
+  const text = async () => (await old.status()).findings.map((one) => one.says).join("\n");
+  await waitFor(async () => /different SERVICE_BASE_URL.*wait until/.test(await text()), {
+    what: "status names the two services",
+  });
+  await old.push([personEvent("1", { firstName: "Eda" })]);
+  await arrives(former, "1", "Eda");
+  await waitUntilSettled(old);
+  expect(await sandbox.requests()).toEqual({});
+
+  await old[Symbol.asyncDispose]();
+  const [started] = await next.line(/^\{.*"redisUrl".*\}$/);
+  const { url } = JSON.parse(started) as { url: string };
+  // Equal to what the former service has: only this one's own list may say that it is not needed.
+  await fetch(`${url}/events`, {
+    method: "POST",
+    headers: { "content-type": "application/cloudevents-batch+json" },
+    body: JSON.stringify([
+      personEvent("1", { firstName: "Eda" }),
+      personEvent("2", { firstName: "Bea" }),
+    ]),
+  });
+  await arrives(sandbox, "1", "Eda");
+  await arrives(sandbox, "2", "Bea");
+});
+
 it("a service that was reset under a running daemon is found, and ledger forget heals it", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis();

@@ -72,6 +72,14 @@ describe("findings about processes", () => {
     ]);
   });
 
+  it("with different services, the later ones wait", () => {
+    const at = (SERVICE_BASE_URL: string) => ({ settings: { SERVICE_BASE_URL } });
+    const [[, says] = []] = found(running(at("one")), running({ id: "b:2", ...at("two") }));
+    expect(says).toBe(
+      "Processes have different SERVICE_BASE_URL: host:1 has one, b:2 has two. Those that began first send; those with another service wait until the last of them has ended.",
+    );
+  });
+
   it("name the slowest way to Redis, once", () => {
     expect(found(running({ pingMs: 99 }))).toEqual([]);
     const [[section, says] = []] = found(
