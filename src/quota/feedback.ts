@@ -4,7 +4,7 @@ import { redisWrite } from "../ops/redis-script.ts";
 import type { LeaseLog } from "./lease-log.ts";
 import type { Pacer, TakenTurn } from "./pacer.ts";
 import type { ExchangeResult, ReplyHeaders } from "./permit.ts";
-import { remainingOf, resetInMs, waitAskedMs } from "./retry-after.ts";
+import { isForeign, remainingOf, resetInMs, waitAskedMs } from "./retry-after.ts";
 import type { QuotaSnapshot } from "./snapshot.ts";
 
 export type QuotaEvent =
@@ -73,7 +73,7 @@ export function createFeedback(options: FeedbackOptions) {
 
   /** When the service counts more requests than we do, another program spends the same quota. */
   async function compareCounts(headers: ReplyHeaders, turn: TakenTurn): Promise<void> {
-    const remaining = remainingOf(headers);
+    const remaining = isForeign(headers) ? undefined : remainingOf(headers);
     if (remaining === undefined || remaining >= turn.snapshot.remaining - 1) return;
     const resetMs = resetInMs(headers, Date.now());
     if (resetMs !== undefined) await correct(remaining, Math.min(resetMs, hourMs), turn.snapshot);

@@ -34,6 +34,10 @@ export function remainingOf(headers: ReplyHeaders): number | undefined {
   return given !== undefined && /^\d{1,9}$/.test(given) ? Number(given) : undefined;
 }
 
+/** Whether the body is not JSON, as the service's always are: what stands before it has answered. */
+export const isForeign = (headers: ReplyHeaders): boolean =>
+  !/^application\/json\b/i.test(one(headers, "content-type") ?? "application/json");
+
 function retryAfterMs(headers: ReplyHeaders, now: number): number | undefined {
   const given = one(headers, "retry-after");
   if (given === undefined) return undefined;

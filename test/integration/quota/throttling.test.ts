@@ -186,6 +186,18 @@ test("A count of the service that is higher than ours changes nothing", async ()
   expect((await quota.state()).remaining).toBe(90);
 });
 
+test("The limit of a gateway that answers with a page of its own is not the service's", async () => {
+  const { quota, logged } = await openQuota({ perHour: 100, hourMs: 30_000 });
+  const limit = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(epochIn(20_000)) };
+  await exchange(await quota.acquire("live"), 503, { ...limit, "content-type": "text/html" });
+  expect(logged).not.toContain("quota.spent_elsewhere");
+  const json = { ...limit, "content-type": "application/json; charset=utf-8" };
+  await exchange(await quota.acquire("live"), 503, json);
+  await waitFor(async () => (await quota.state()).remaining === 0, {
+    what: "the service's counts",
+  });
+});
+
 test("Requests in flight do not count as another program's", async () => {
   const { quota } = await openQuota({ perHour: 100, hourMs: 30_000 });
   const permits = await Promise.all(Array.from({ length: 15 }, async () => quota.acquire("live")));
