@@ -11,6 +11,7 @@ import { openSession, type Session } from "../reconcile/session.ts";
 import { LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
+import { recordAct } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
 import { listWithBar } from "./reconcile/list-crm.ts";
 import { confirmed } from "./confirm.ts";
@@ -194,6 +195,8 @@ async function compareAndApply(
     const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
     if (begun !== undefined) return applyIt(session, snapshot, begun, options);
   }
+  // The report holds values of persons: who makes it is recorded.
+  if (options.showValues) await recordAct(session.stores, "reconcile.show");
   const plan: OpenPlan | undefined = await compareAll(session, snapshot, options);
   if (options.apply === undefined || plan === undefined || plan.entries === 0) return;
   const question = `carry out ${counted(plan.entries, "change")}?`;

@@ -24,6 +24,7 @@ export type ActName =
   | "process.start"
   | "push"
   | "reconcile.apply"
+  | "reconcile.show"
   | "secret.replaced";
 
 export interface Act {

@@ -1,11 +1,15 @@
 /** What an operator does by a command that changes nothing by itself, or that a sender could have done. */
+import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { startSandbox } from "../../support/crmsync.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { spawnCrmsync } from "../../support/process.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { envOn } from "../../support/tenant-env.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 let env: Record<string, string>;
@@ -51,4 +55,16 @@ test("who has pushed events, whatever source they name", async () => {
   ]);
   // Nothing is pushed twice.
   expect(await stores.inbox.queue.count()).toBe(2);
+});
+
+test("who has made a report with values of persons", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox();
+  env = { ...envOn({ url: inject("redisUrl") }, sandbox, { DATA_DIR: dir.path }), ...env };
+  const snapshot = `${JSON.stringify({ type: "Person", crmCode: "ada-1", lastName: "Ada" })}\n`;
+  const report = ["--report", join(dir.path, "report.ndjson")];
+  expect(await actsOf(["reconcile", "-", ...report], snapshot)).toEqual([]);
+  expect(await actsOf(["reconcile", "-", ...report, "--show-values"], snapshot)).toMatchObject([
+    { act: "reconcile.show" },
+  ]);
 });
