@@ -149,7 +149,7 @@ export const FAULTS = {
       await environment.proxy.open();
     }),
   "a name that does not resolve": async (environment, random, over) => {
-    const nowhere = { SERVICE_BASE_URL: "http://service.invalid" };
+    const nowhere = { HTTP_PROXY: "http://proxy.invalid:3128" };
     await Promise.all(environment.daemons.map((daemon) => daemon.restart("SIGTERM", nowhere)));
     await pause(random.whole(2000, 4000), over);
     await Promise.all(environment.daemons.map((daemon) => daemon.restart("SIGTERM")));

@@ -306,9 +306,9 @@ it("a request that takes effect after a newer state was proven is found out and 
     },
   ));
 
-it("one process that cannot resolve the service's name does not stop the others", () =>
+it("one process that cannot resolve a name on the way to the service does not stop the others", () =>
   withProxy({}, async ({ sandbox, daemon, env }) => {
-    await using lost = await startDaemon({ ...env, SERVICE_BASE_URL: "http://nothing.invalid" }, [
+    await using lost = await startDaemon({ ...env, HTTP_PROXY: "http://nothing.invalid:3128" }, [
       "--roles",
       "sync",
     ]);
