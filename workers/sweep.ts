@@ -5,7 +5,6 @@
 import { keepStreamShort } from "../src/event/add-all.ts";
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import { eventKey } from "../src/event/event-key.ts";
-import { pausedJobsKeeper } from "../src/event/paused-jobs.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
 import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { LANES, type Lane } from "../src/sync/lane.ts";
@@ -134,8 +133,8 @@ async function shortenStreams({ inbox, pointers, redis, thinEvents }: Runtime): 
 }
 
 /** Those that BullMQ itself, or another client, has added or moved since a queue was paused. */
-async function keepPausedJobs({ inbox, redis, thinEvents }: Runtime): Promise<void> {
-  for (const { queue } of [inbox, thinEvents]) await pausedJobsKeeper(redis, queue)();
+async function keepPausedJobs({ inbox, thinEvents }: Runtime): Promise<void> {
+  for (const owner of [inbox, thinEvents]) await owner.keepPaused();
 }
 
 /** Thin events whose workers died again and again. */

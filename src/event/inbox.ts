@@ -45,7 +45,8 @@ export class Inbox {
   readonly queue: Queue;
   readonly #redis: Redis;
   readonly #sealing: EventSealing;
-  readonly #keepPaused: () => Promise<void>;
+  /** See paused-jobs.ts. */
+  readonly keepPaused: () => Promise<void>;
 
   /** @param redis a client for commands; the caller opens and closes it. */
   constructor(
@@ -65,7 +66,7 @@ export class Inbox {
     });
     // Without a listener, a lost connection would be an uncaught error. The client's owner logs it.
     this.queue.on("error", () => {});
-    this.#keepPaused = pausedJobsKeeper(redis, this.queue);
+    this.keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /**
@@ -90,7 +91,7 @@ export class Inbox {
           })),
         ),
       ]);
-      if (isPaused === 1) await this.#keepPaused();
+      if (isPaused === 1) await this.keepPaused();
       // For a duplicate, BullMQ returns the id of the job that waits already.
       accepted += new Set(ids.filter((id) => Number(id) > Number(newest ?? 0))).size;
     }

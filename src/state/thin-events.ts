@@ -59,7 +59,8 @@ export class ThinEvents {
   readonly #sealing: Sealing;
   readonly #put: RedisScript<number>;
   readonly #finish: RedisScript<number>;
-  readonly #keepPaused: () => Promise<void>;
+  /** See paused-jobs.ts. */
+  readonly keepPaused: () => Promise<void>;
 
   constructor(
     redis: Redis,
@@ -88,7 +89,7 @@ export class ThinEvents {
     this.queue.on("error", () => {});
     this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
     this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
-    this.#keepPaused = pausedJobsKeeper(redis, this.queue);
+    this.keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
@@ -98,7 +99,7 @@ export class ThinEvents {
     await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
     });
-    await this.#keepPaused();
+    await this.keepPaused();
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
