@@ -146,7 +146,8 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
         return { kind: "unavailable", reason: "slept", ambiguous: false };
       }
       const reply = await access.send(permit, decision, crmCode);
-      // A termination sends back what was read, by the lists as any process has stored them.
+      // A termination now sends these values back, without those that are no longer on the tenant's lists:
+      // another process may have stored newer lists since this one last looked.
       if (reply.kind === "found" && status === "terminated") await runtime.tenantLists.reload();
       onReply(reply);
       return reply;

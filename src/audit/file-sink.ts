@@ -72,9 +72,8 @@ export class FileSink implements Sink {
   }
 
   /**
-   * The folder may have been replaced by an older copy. Then the chain continues after the newest line
-   * that is known: if it continued after the last line of the copy, nobody could tell later that lines
-   * are missing.
+   * The folder may have been replaced by an older copy. Then the chain continues after the newest line that Redis
+   * knows. If it continued after the last line of the copy, `audit verify` could not find the missing lines.
    */
   async #notSetBack(head: Head | undefined): Promise<Head | undefined> {
     const known = head && (await this.#knownHead(head.chain));

@@ -47,10 +47,7 @@ export interface LeaseLogOptions {
 /** The end of a lease is put off after each such part of its hold, while its request has no reply. */
 const PUT_OFF_PARTS = 4;
 
-/**
- * A process is told by Redis when a slot is free. It also asks by itself, ms: the connection on which it is told
- * may have fallen silent.
- */
+/** How often a process asks for a free slot, ms: the message of Redis that one is free may not arrive. */
 const ASK_AGAIN_MS = 1000;
 
 /** Timers may fire this much early. */

@@ -76,7 +76,7 @@ const TRAITS = ["mtimeMs", "size"] as const;
 
 async function openFile(name: string): Promise<OpenSnapshot> {
   const look = () => stat(name).catch(() => undefined);
-  // A file that cannot be read is told by the scan.
+  // If the file cannot be read, the scan reports it.
   const before = await look();
   const scan = await scanFile(name);
   const { birthtimeMs = 0, mtimeMs = 0 } = before ?? {};

@@ -96,7 +96,7 @@ export async function runComparison(
 function identityOf(session: Session, snapshot: OpenSnapshot, options: ComparisonOptions): string {
   const { baseUrl, config, fingerprintOf, mappingHash, stores } = session;
   const { asOf, object, idFrom, showValues } = options;
-  // Of standard input, when nobody has said when it was taken.
+  // Standard input without --as-of: the time is only that of the command's start, and differs each time.
   const isStartOfCommand = snapshot.path === undefined && asOf === snapshot.takenAt;
   const lists = [...stores.tenantLists.current()].map(([field, list]) => [
     field,

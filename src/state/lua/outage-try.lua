@@ -1,7 +1,7 @@
 -- Asks whether a request may be tried. During an outage one process may try, once per pause.
 --
--- The next try waits until this one has ended: a service that stands still keeps each request, and
--- counts all of them at once when it goes on.
+-- The next try waits until this one has ended. A service that does not respond may keep all
+-- requests in its queue; when it works again, it counts all of them at once.
 --
 -- KEYS  1 outage (fields: see outage-failed.lua)
 -- ARGV  1 how long a try may take, ms
