@@ -243,6 +243,14 @@ const deletionGivenUp: Action[] = [
   ...givenUp("r0"),
 ];
 
+/** The fields came after the deletion was carried out: a restoration without fields finds none. */
+const restoredAfterLateFields: Action[] = [
+  change("r0", "delete", 1),
+  change("r0", "upsert", 0, UNUSABLE),
+  change("r0", "bare_restore", 1),
+  ...attempt("r0"),
+];
+
 const WARM = { existsBefore: true, warm: true };
 
 export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][] = [
@@ -270,6 +278,7 @@ export const REGRESSIONS: [Action[], { existsBefore: boolean; warm: boolean }][]
   [rejectedAgain, WARM],
   [rejectedAgainLater, WARM],
   [deletionGivenUp, WARM],
+  [restoredAfterLateFields, { existsBefore: false, warm: true }],
 ];
 
 /** A worker died after it had sent what was read; then somebody edited it, and it was sent again. */

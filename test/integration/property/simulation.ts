@@ -117,10 +117,15 @@ export class Simulation {
     for (const id of this.#buried.get(crmCode) ?? []) this.#lost.add(id);
   }
 
-  #storeDeadLetter(letter: DeadLetter): ReturnType<DeadLetters["store"]> {
-    const buried = this.#buried.get(letter.crmCode ?? "") ?? new Set();
-    this.#buried.set(letter.crmCode ?? "", buried.add(idOf(letter)));
-    return this.deadLetters.store(letter);
+  async #storeDeadLetter(letter: DeadLetter): ReturnType<DeadLetters["store"]> {
+    const { crmCode = "" } = letter;
+    const buried = this.#buried.get(crmCode) ?? new Set();
+    this.#buried.set(crmCode, buried.add(idOf(letter)));
+    const stored = await this.deadLetters.store(letter);
+    // It came after the record's end was carried out.
+    const row = stored === "superseded" && (await this.#redis.hget(this.keys.ledger, crmCode));
+    if (row && readRow(row).earlierFields?.status === "terminated") this.#lost.add(idOf(letter));
+    return stored;
   }
 
   /** Has no effect on a worker that is busy, or without a dead letter. */
