@@ -5,8 +5,9 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { ALL_BODIES, UNVERIFIED_BODIES } from "./limits.ts";
+import { ALL_BODIES, BODIES_AT_ONCE, UNVERIFIED_BODIES } from "./limits.ts";
 import { Refusal } from "./refusal.ts";
+import { createTurns } from "./turns.ts";
 
 /** Room for a body at first, bytes; it is doubled until the body fits. */
 const FIRST_BYTES = 16 * 1024;
@@ -22,11 +23,14 @@ export interface BodyReader {
   expect(request: FastifyRequest, reply: FastifyReply, isVerified: boolean): void;
   /** A parser of fastify for bodies up to so many bytes. */
   readonly upTo: (limit: number) => (request: FastifyRequest, payload: Payload, done: Done) => void;
+  /** Resolves when the body that was read may be parsed. */
+  readonly turn: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 }
 
 /** @param refused called when a body is refused because of all the others. */
 export function createBodyReader(server: Server, refused: () => void): BodyReader {
   const room = createRoom(server);
+  const turns = createTurns(BODIES_AT_ONCE);
   const expected = new WeakMap<FastifyRequest, { held: number; readonly most: number }>();
   return {
     expect(request, reply, isVerified) {
@@ -45,6 +49,7 @@ export function createBodyReader(server: Server, refused: () => void): BodyReade
         return isHeld;
       });
     },
+    turn: (request, reply) => turns.take(expected.get(request)?.held ?? 0, reply.raw),
   };
 }
 

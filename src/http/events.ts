@@ -49,6 +49,7 @@ export function serveEvents(app: FastifyInstance, guard: IntakeGuard, ports: Eve
       await guard.admit(request, reply, hasToken(request, ports.token) ? "of events" : undefined);
       await checkCredentials(request, reply, ports);
     });
+    scope.addHook("preHandler", guard.turn);
     scope.post("/events", async (request, reply) => takeRequest(request, reply, ports));
   });
 }

@@ -18,6 +18,8 @@ export interface IntakeGuard {
   ): Promise<void>;
   /** A parser of fastify for the bodies of admitted requests. */
   readonly bodiesUpTo: BodyReader["upTo"];
+  /** A hook of fastify: the handler of an admitted request begins when few others are under way. */
+  readonly turn: BodyReader["turn"];
 }
 
 export function createIntakeGuard(
@@ -33,6 +35,7 @@ export function createIntakeGuard(
       bodies.expect(request, reply, sender !== undefined);
     },
     bodiesUpTo: bodies.upTo,
+    turn: bodies.turn,
   };
 }
 

@@ -17,6 +17,9 @@ export const ALL_BODIES = 64 * MIB;
 /** The part of them that senders may use whose credentials are not verified yet, bytes. */
 export const UNVERIFIED_BODIES = ALL_BODIES / 2;
 
+/** Bodies that are parsed and stored at once, bytes. */
+export const BODIES_AT_ONCE = 2 * MIB;
+
 /** All headers of a request with its first line, bytes. */
 export const HEADERS = 16 * KIB;
 

@@ -46,6 +46,7 @@ export function serveWebhooks(
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", guard.bodiesUpTo(WEBHOOK_BODY));
+    scope.addHook("preHandler", guard.turn);
     for (const endpoint of endpoints) {
       const route = {
         onRequest: async (request: FastifyRequest, reply: FastifyReply) =>
