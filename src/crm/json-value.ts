@@ -35,6 +35,9 @@ export const textOf = (value: unknown): string =>
 /** Smaller numbers are seconds since 1970, others milliseconds. */
 const MS_FROM = 1e11;
 
+/** JavaScript also reads `03/11/2026`, as 11 March, and `12`, as 1 December 2001. */
+const ISO = /^\d{4}-\d{2}-\d{2}/;
+
 /** An ISO text that does not say of which zone it is. */
 const WITHOUT_ZONE = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)$/;
 
@@ -45,6 +48,7 @@ const WITHOUT_ZONE = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)$/;
 export function timeOf(value: unknown): string | undefined {
   const text = textOf(value);
   const isNumber = typeof value === "number" || /^\d{9,14}$/.test(text);
+  if (!isNumber && !ISO.test(text)) return undefined;
   const number = Math.abs(Number(text)) < MS_FROM ? Number(text) * 1000 : Number(text);
   const instant = new Date(isNumber ? number : text.replace(WITHOUT_ZONE, "$1T$2Z"));
   return instant.getTime() >= 0 ? instant.toISOString() : undefined;
