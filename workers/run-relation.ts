@@ -42,25 +42,13 @@ export async function runRelation(
   const { log, throttle } = runtime;
   try {
     if (typeof job.data?.crmCode !== "string") return await endForeign(runtime, job, token);
-    let status: number | undefined;
-    const ports = syncPorts(runtime, access, {
-      token,
-      permit,
-      early,
-      fingerprintsWithout: await runtime.keyring.fingerprintsWithout(),
-      onReply(reply) {
-        status = reply.kind === "unavailable" ? reply.status : undefined;
+    return await runState(job, runtime, access, { token, permit, early }).catch(
+      (error: unknown) => {
+        if (!(error instanceof UnknownKey || error instanceof DamagedValue)) throw error;
+        return waitForKey(runtime, job, token, error);
       },
-    });
-    const { end, state } = await syncRelation(job.data.crmCode, ports);
-    if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
-    if (state !== undefined) report(runtime, state, end, status);
-    await endJob(runtime, job, token, end.next);
-    return end.next;
+    );
   } catch (error) {
-    if (error instanceof UnknownKey || error instanceof DamagedValue) {
-      return await waitForKey(runtime, job, token, error);
-    }
     // The record is held and its job locked until both expire; then it is run again.
     throttle("sync.run", (suppressed) =>
       log.error({ err: error, suppressed }, "change.interrupted"),
@@ -71,6 +59,28 @@ export async function runRelation(
     permit.cancel();
     if (access.requestOf(permit) === undefined) await runtime.outage.notTried().catch(() => {});
   }
+}
+
+/** @throws UnknownKey, DamagedValue when the state cannot be opened. */
+async function runState(
+  job: Job<Pointer>,
+  runtime: Runtime,
+  access: ServiceAccess,
+  run: Pick<Run, "token" | "permit" | "early">,
+): Promise<Next> {
+  let status: number | undefined;
+  const ports = syncPorts(runtime, access, {
+    ...run,
+    fingerprintsWithout: await runtime.keyring.fingerprintsWithout(),
+    onReply(reply) {
+      status = reply.kind === "unavailable" ? reply.status : undefined;
+    },
+  });
+  const { end, state } = await syncRelation(job.data.crmCode, ports);
+  if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
+  if (state !== undefined) report(runtime, state, end, status);
+  await endJob(runtime, job, run.token, end.next);
+  return end.next;
 }
 
 /** Somebody has added a job of another kind to the queue: it names no record, so nothing is lost. */

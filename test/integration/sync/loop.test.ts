@@ -1,5 +1,8 @@
+import { Worker } from "bullmq";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { SYNC_QUEUE, type Pointer } from "../../../src/state/pointer-queue.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
+import { runRelation } from "../../../workers/run-relation.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -115,6 +118,23 @@ it("a worker that was frozen between taking a record and sending gives the recor
   expect(settled.mock.calls[0]?.[1]).toMatchObject({ row: "before", finished: false });
   expect(nameSent(await service.nth(1))).toBe("version 1");
   expect(settled.mock.calls.length).toBe(1);
+});
+
+it("a change that cannot be opened ends no process, also when its job's lock has expired meanwhile", async () => {
+  const runtime = newRuntime();
+  const { config, keys, pointers, redis } = runtime;
+  const access = new ScriptedService().access();
+  await stage(runtime, "sealed", "version 1");
+  await addPointer(runtime, "sealed");
+  await redis.hset(keys.staged("sealed"), "p", "eyJ, sealed with no key of ours");
+  const connection = { connection: redis, prefix: config.QUEUE_PREFIX, autorun: false };
+  const worker = new Worker<Pointer>(SYNC_QUEUE, null, connection);
+  closing.push(() => worker.close());
+  const job = await worker.getNextJob("token");
+  if (job === undefined) throw new Error("there is no job");
+  await redis.del(`${pointers.queue.toKey(job.id ?? "")}:lock`);
+  const permit = await access.quota.acquire("live");
+  expect(await runRelation(job, "token", permit, runtime, access)).toBeUndefined();
 });
 
 it("no job is taken without a permit", async () => {
