@@ -7,7 +7,9 @@ export async function* inOrder<Item, Result>(
   const running: Promise<Result>[] = [];
   try {
     for await (const item of items) {
-      running.push(work(item));
+      const result = work(item);
+      result.catch(() => {}); // awaited below
+      running.push(result);
       if (running.length >= width) yield await (running.shift() as Promise<Result>);
     }
     while (running.length > 0) yield await (running.shift() as Promise<Result>);
