@@ -37,7 +37,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);
       const listing = listFrom(warmUp, runtime, access, signal);
       const result = await listing.finally(() => clearInterval(renewing));
-      await ledger.releaseWarmUp();
+      await ledger.releaseWarmUp(owner);
       failures = result === "failed" ? failures + 1 : 0;
       if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
     },

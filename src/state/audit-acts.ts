@@ -5,9 +5,10 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
@@ -64,6 +65,7 @@ export class AuditActs {
   readonly #keys: Keys;
   readonly #isConfigured: boolean;
   readonly #history: History;
+  readonly #lease: Lease;
   readonly #push: RedisScript<number>;
   readonly #noteHead: RedisScript<number>;
 
@@ -73,6 +75,7 @@ export class AuditActs {
     this.#redis = redis;
     this.#keys = keys;
     this.#isConfigured = isConfigured;
+    this.#lease = new Lease(redis, keys.auditOwner, LEASE_MS);
     this.#push = redisScript(redis, new URL("./lua/push-act.lua", import.meta.url));
     this.#noteHead = redisScript(redis, new URL("./lua/note-head.lua", import.meta.url));
   }
@@ -103,13 +106,8 @@ export class AuditActs {
   }
 
   /** Whether this process may write the acts now; one may at a time. */
-  async claim(owner: string): Promise<boolean> {
-    const key = this.#keys.auditOwner;
-    const write = redisWrite(this.#redis);
-    if ((await write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
-    if ((await this.#redis.get(key)) !== owner) return false;
-    await this.#redis.pexpire(key, LEASE_MS);
-    return true;
+  claim(owner: string): Promise<boolean> {
+    return this.#lease.claim(owner);
   }
 
   /** Since when the oldest act waits for its line, ms. */

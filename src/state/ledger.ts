@@ -4,6 +4,7 @@ import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 
 /**
@@ -39,6 +40,7 @@ export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
+  readonly #lease: Lease;
   readonly #writePage: RedisScript<number>;
   readonly #forget: RedisScript<number>;
   readonly #forgetAll: RedisScript<number>;
@@ -51,6 +53,7 @@ export class Ledger {
     this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
+    this.#lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
     this.#writePage = redisScript(redis, new URL("./lua/write-page.lua", import.meta.url));
     this.#forget = redisScript(redis, new URL("./lua/forget-rows.lua", import.meta.url));
     this.#forgetAll = redisScript(redis, new URL("./lua/forget-ledger.lua", import.meta.url));
@@ -120,16 +123,12 @@ export class Ledger {
   }
 
   /** Whether this process may warm the ledger now, or go on; one process may at a time. */
-  async claimWarmUp(owner: string): Promise<boolean> {
-    const key = this.#keys.warmUpOwner;
-    if ((await this.#write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
-    if ((await this.#redis.get(key)) !== owner) return false;
-    await this.#redis.pexpire(key, LEASE_MS);
-    return true;
+  claimWarmUp(owner: string): Promise<boolean> {
+    return this.#lease.claim(owner);
   }
 
-  async releaseWarmUp(): Promise<void> {
-    await this.#redis.del(this.#keys.warmUpOwner);
+  releaseWarmUp(owner: string): Promise<void> {
+    return this.#lease.release(owner);
   }
 
   /**

@@ -8,6 +8,7 @@ import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.t
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
 import { isBytes, UnknownKey, type Sealing } from "./sealing.ts";
 import { readStagedFields } from "./staged-values.ts";
 
@@ -48,6 +49,7 @@ export class Resealing {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
+  readonly #lease: Lease;
   readonly #replace: RedisScript<number>;
   readonly #replaceStaged: RedisScript<number>;
   #found = 0;
@@ -58,6 +60,7 @@ export class Resealing {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
+    this.#lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
     this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
     this.#replaceStaged = redisScript(redis, new URL("./lua/replace-staged.lua", import.meta.url));
@@ -74,13 +77,8 @@ export class Resealing {
   }
 
   /** Whether this process may seal now; one may at a time. */
-  async claim(owner: string): Promise<boolean> {
-    const key = this.#keys.resealing;
-    const write = redisWrite(this.#redis);
-    if ((await write("SET", key, owner, "PX", LEASE_MS, "NX")) === "OK") return true;
-    if ((await this.#redis.get(key)) !== owner) return false;
-    await this.#redis.pexpire(key, LEASE_MS);
-    return true;
+  claim(owner: string): Promise<boolean> {
+    return this.#lease.claim(owner);
   }
 
   /** Writes what the pass has found, for status; nothing once everything is sealed with one key. */

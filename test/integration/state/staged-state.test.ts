@@ -401,7 +401,9 @@ describe("warm-up", () => {
     expect(await ledger.claimWarmUp("a")).toBe(true);
     expect(await ledger.claimWarmUp("a")).toBe(true);
     expect(await ledger.claimWarmUp("b")).toBe(false);
-    await ledger.releaseWarmUp();
+    await ledger.releaseWarmUp("b");
+    expect(await ledger.claimWarmUp("b")).toBe(false);
+    await ledger.releaseWarmUp("a");
     expect(await ledger.claimWarmUp("b")).toBe(true);
   });
 });
