@@ -29,13 +29,11 @@ export interface Resealed {
   readonly missing: Readonly<Record<string, number>>;
 }
 
-/** Where sealed texts lie in a stored value. */
+/** A hash whose fields hold JSON with a text that is sealed for the name of its field. */
 interface Place {
   readonly key: string;
-  /** What the text of a field is sealed for. */
-  readonly about: (field: string) => string;
-  /** The name of the sealed text in the field's JSON; undefined: the field is the sealed text. */
-  readonly within?: string;
+  /** The name of the sealed text in that JSON. */
+  readonly within: string;
 }
 
 /** Jobs of a queue, with the text that each is sealed for. */
@@ -126,11 +124,10 @@ export class Resealing {
   }
 
   #places(): Place[] {
-    const own = (field: string) => field;
     return [
-      { key: this.#keys.deadLetters, about: own, within: "event" },
-      { key: this.#keys.verifyProofs, about: own, within: "wanted" },
-      { key: this.#keys.thinEvents, about: own, within: "event" },
+      { key: this.#keys.deadLetters, within: "event" },
+      { key: this.#keys.verifyProofs, within: "wanted" },
+      { key: this.#keys.thinEvents, within: "event" },
     ];
   }
 
@@ -149,13 +146,11 @@ export class Resealing {
     }
   }
 
-  async #resealField({ key, about, within }: Place, field: string, value: string): Promise<void> {
-    const whole = within === undefined ? {} : (JSON.parse(value) as Record<string, string>);
-    const text = within === undefined ? value : (whole[within] ?? "");
-    const sealed = await this.#sealAgain(text, about(field));
+  async #resealField({ key, within }: Place, field: string, value: string): Promise<void> {
+    const whole = JSON.parse(value) as Record<string, string>;
+    const sealed = await this.#sealAgain(whole[within] ?? "", field);
     if (sealed === undefined) return;
-    const after = within === undefined ? sealed : JSON.stringify({ ...whole, [within]: sealed });
-    await this.#replace([key], [field, value, after]);
+    await this.#replace([key], [field, value, JSON.stringify({ ...whole, [within]: sealed })]);
   }
 
   async #resealJob({ about, sealedIn }: SealedJobs, job: Job): Promise<void> {
