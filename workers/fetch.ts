@@ -8,20 +8,17 @@ import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
 import { isReadable, type FetchedRecord, type RecordReader } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
-import { eventKey } from "../src/event/event-key.ts";
 import {
   FETCH_QUEUE,
   fetchPauseMs,
   type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import type { Problem } from "../src/sync/problem.ts";
-import { reportOutcome } from "./report-outcome.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
+import { rejectThinEvent } from "./reject-event.ts";
 import type { Runtime } from "./runtime.ts";
-import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
 const LIMITER = { max: 5, duration: 1000 };
@@ -180,7 +177,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
   const pauseMs = (pausedUntil.get(crm) ?? 0) - performance.now();
   if (pauseMs > 0) {
     const why = pauseReason(pauseMs);
-    return retryOrGiveUp(runtime, job, event, taken, { kind: "throttled", why, pauseMs });
+    return retryOrGiveUp(runtime, job, taken, { kind: "throttled", why, pauseMs });
   }
   const fetched = await readRecord(fetching, event, crm);
   metrics.fetches.inc({ crm, outcome: fetched.kind });
@@ -209,13 +206,13 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       pausedUntil.set(crm, performance.now() + retryAfterMs);
       const { kind } = fetched;
       const why = pauseReason(retryAfterMs);
-      await retryOrGiveUp(runtime, job, event, taken, { kind, why, pauseMs: retryAfterMs });
+      await retryOrGiveUp(runtime, job, taken, { kind, why, pauseMs: retryAfterMs });
       return;
     }
     case "client_error":
     case "unavailable": {
       const { kind, reason: why } = fetched;
-      await retryOrGiveUp(runtime, job, event, taken, { kind, why });
+      await retryOrGiveUp(runtime, job, taken, { kind, why });
     }
   }
 }
@@ -271,7 +268,6 @@ interface Failure {
 async function retryOrGiveUp(
   runtime: Runtime,
   job: Job<ThinPointer>,
-  event: CrmEvent,
   taken: TakenThinEvent,
   { kind, pauseMs, why }: Failure,
 ): Promise<void> {
@@ -283,18 +279,8 @@ async function retryOrGiveUp(
   if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);
   }
-  const reason = "not_fetched";
   const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
-  const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
-  const { source } = event;
-  await storeDeadLetter(
-    runtime,
-    createDeadLetter(
-      { eventKey: eventKey(event) },
-      { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },
-    ),
-  );
-  reportOutcome(runtime, { outcome: "rejected", reason, problems });
+  await rejectThinEvent(runtime, taken, "not_fetched", rule);
   metrics.fetches.inc({ crm, outcome: "given_up" });
   await thinEvents.finish(job.data, taken);
 }

@@ -14,12 +14,11 @@ import { openPorts, type IntakePorts } from "./accept-ports.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
+import { rejectEvent } from "./reject-event.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { MOST_ALONG, openAlong } from "./handle-along.ts";
-import { reportOutcome } from "./report-outcome.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
-import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events processed at once in one process with traces; each waits mostly for Redis. */
 const CONCURRENCY = 50;
@@ -247,12 +246,11 @@ async function rejectJob(
   const { source, key } = identityOf(value, `job-${job.id}`);
   const problems = [{ field: "", rule, kind: "an event" }];
   const arrival = { at: arrivedAt(job.timestamp, Date.now()), number: numberIn(job.id) ?? 0 };
-  await storeDeadLetter(
+  await rejectEvent(
     runtime,
     createDeadLetter(
       { eventKey: key },
       { reason, problems, source, event: JSON.stringify(value), at: Date.now(), arrival },
     ),
   );
-  reportOutcome(runtime, { outcome: "rejected", reason, problems });
 }

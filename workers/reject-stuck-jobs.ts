@@ -3,9 +3,8 @@ import { arrivedAt } from "../src/event/job-fault.ts";
 import type { StuckJob } from "../src/event/stuck-jobs.ts";
 import { identityOf } from "../src/sync/accept-event.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { reportOutcome } from "./report-outcome.ts";
+import { rejectEvent } from "./reject-event.ts";
 import type { Runtime } from "./runtime.ts";
-import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** Events whose workers died again and again, and jobs that another client has written wrongly. */
 export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
@@ -23,8 +22,7 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
       { eventKey: key },
       { reason, problems, source, event, at: now, arrival },
     );
-    await storeDeadLetter(runtime, letter);
-    reportOutcome(runtime, { outcome: "rejected", reason, problems });
+    await rejectEvent(runtime, letter);
     await runtime.inbox.removeStuck(id);
   }
 }

@@ -3,17 +3,13 @@
  * permit, so it is no part of it. One process sweeps at a time; two sweeps at once do no harm.
  */
 import { keepStreamShort } from "../src/event/add-all.ts";
-import type { CrmEvent } from "../src/event/crm-event.ts";
-import { eventKey } from "../src/event/event-key.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
 import { LANES, type Lane } from "../src/sync/lane.ts";
 import { expireDeadLetters } from "./expire-dead-letters.ts";
 import { startPolling, type Polling } from "./poll.ts";
+import { rejectThinEvent } from "./reject-event.ts";
 import { rejectStuckJobs } from "./reject-stuck-jobs.ts";
-import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
-import { storeDeadLetter } from "./store-dead-letter.ts";
 
 /** How often one of the processes sweeps, ms: how long a record may be without its job. */
 const EVERY_MS = 10_000;
@@ -144,19 +140,7 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
     const taken = await thinEvents.take(job.data);
     // A newer event of the record may have asked for another fetch.
     if (taken !== undefined && !(await thinEvents.hasOtherJob(job.data, job.id))) {
-      const event = JSON.parse(taken.event) as CrmEvent;
-      const reason = "defect";
-      const rule = `could not be fetched (${job.failedReason})`;
-      const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
-      const { source } = event;
-      await storeDeadLetter(
-        runtime,
-        createDeadLetter(
-          { eventKey: eventKey(event) },
-          { reason, problems, event: taken.event, source, order: taken.order, at: Date.now() },
-        ),
-      );
-      reportOutcome(runtime, { outcome: "rejected", reason, problems });
+      await rejectThinEvent(runtime, taken, "defect", `could not be fetched (${job.failedReason})`);
       await thinEvents.finish(job.data, taken);
     }
     await job.remove();
