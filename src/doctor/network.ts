@@ -3,6 +3,7 @@ import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Config } from "../config.ts";
 import { patienceMs, TooLate } from "../ops/deadline.ts";
+import { isLoopback } from "../ops/loopback.ts";
 import { resolveName } from "../ops/resolve-name.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 const DAY_MS = 86_400_000;
@@ -24,8 +25,7 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Net
   const checks: Check[] = [];
   if (proxy !== undefined) checks.push(ok("proxy", `requests go through ${proxy.host}`));
   try {
-    const name = target.hostname.replace(/^\[|\]$/g, "");
-    const address = await resolveName(name, patienceMs());
+    const address = await resolveName(withoutBrackets(target.hostname), patienceMs());
     checks.push(ok(`name of the ${what}`, `${target.hostname} is ${address}`));
   } catch (error) {
     const says =
@@ -48,19 +48,33 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Net
   return { checks, isNameKnown: true };
 }
 
-/** Decides as the client does. `NO_PROXY` names hosts with their subdomains, or is `*`. */
+/** Decides as the client does: undici's EnvHttpProxyAgent. */
 function proxyFor(service: URL, config: Config): URL | undefined {
   const { HTTP_PROXY, HTTPS_PROXY, NO_PROXY = "" } = config;
-  const proxy = service.protocol === "https:" ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
-  const direct = NO_PROXY.split(/[\s,]+/).some((entry) => {
-    const host = entry.replace(/^\*?\./, "").replace(/:\d+$/, "");
-    return entry === "*" || (host !== "" && `.${service.hostname}`.endsWith(`.${host}`));
-  });
-  return proxy === undefined || direct ? undefined : new URL(proxy);
+  const isHttps = service.protocol === "https:";
+  const proxy = isHttps ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
+  const isDirect = NO_PROXY.toLowerCase()
+    .split(/[\s,]+/)
+    .some((entry) => isFor(entry, service));
+  return proxy === undefined || isDirect ? undefined : new URL(proxy);
 }
 
+/** @param entry of NO_PROXY: a host with its subdomains, `*.host` for these alone, or `*`; each may have a port. */
+function isFor(entry: string, { hostname, port, protocol }: URL): boolean {
+  const ownPort = port || (protocol === "https:" ? "443" : "80");
+  const [, name = entry, onlyPort = ownPort] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
+  if (onlyPort !== ownPort || name === "") return false;
+  if (name === "*") return true;
+  const host = withoutBrackets(name.replace(/^\*?\./, ""));
+  const own = withoutBrackets(hostname);
+  return own.endsWith(`.${host}`) || (own === host && !name.startsWith("*"));
+}
+
+/** An IPv6 address in a URL has them. */
+const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, "");
+
 async function checkConnection(target: URL, what: string, deadlineMs: number): Promise<Check> {
-  const host = target.hostname.replace(/^\[|\]$/g, "");
+  const host = withoutBrackets(target.hostname);
   const name = `connection to the ${what}`;
   if (target.protocol !== "https:") {
     const socket = connectTcp(Number(target.port || 80), host);
@@ -100,8 +114,6 @@ function opened(
 
 const certificateDays = (socket: TLSSocket): number =>
   Math.floor((Date.parse(socket.getPeerCertificate().valid_to) - Date.now()) / DAY_MS);
-
-const isLoopback = (host: string): boolean => /^(localhost|127\.|::1$)/.test(host);
 
 class TimeoutError extends Error {
   readonly code = "ETIMEDOUT";
