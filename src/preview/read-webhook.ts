@@ -25,12 +25,11 @@ export async function readWebhook(
   address: string,
   headers: readonly string[] = [],
 ): Promise<WebhookInputs> {
-  const { pathname, searchParams } = new URL(address, "http://localhost/");
-  const name = decodeURIComponent(pathname.slice(1));
+  const [name = "", query] = address.split(/\?(.*)/s, 2);
   const request = {
     path: "",
     urls: [],
-    query: searchParams,
+    query: new URLSearchParams(query),
     headers: Object.fromEntries(headers.map(headerOf)),
     body: readBytes(file),
     receivedAt: Date.now(),

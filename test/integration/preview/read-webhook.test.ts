@@ -43,6 +43,9 @@ test("bodies of webhooks are read as HTTP intake reads them", async () => {
 
     await expect(write({}, "n8n")).rejects.toThrow("would be answered 400: the body has no items");
     await expect(write({}, "odo")).rejects.toThrow("has no webhook odo; did you mean odoo?");
+    for (const name of ["50%", "http://", "a b"]) {
+      await expect(write({}, name)).rejects.toThrow(`has no webhook ${name}; it has `);
+    }
     await expect(read("no.json", "odoo")).rejects.toThrow("cannot be read");
     await expect(read("odoo-contact.json", "odoo", ["x"])).rejects.toThrow("'Name: value'");
   } finally {
