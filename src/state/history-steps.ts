@@ -154,7 +154,7 @@ export function readSteps(text: string): Step[] {
       continue;
     }
     const [, kind = "", at = "", times = "1", extra = "", body = ""] =
-      /^([A-Z])([0-9a-f]+)(?:\*(\d+))?(?:,([^\t]*))?\t(.*)$/.exec(line) ?? [];
+      /^([A-Z])([0-9a-f]+)(?:\*(\d+))?(?:,([^\t]*))?\t(.*)$/s.exec(line) ?? [];
     const step = readBody(kind, extra, body.split("\t"), origin);
     if (step !== undefined) steps.push({ ...step, at: parseInt(at, 16), times: Number(times) });
   }

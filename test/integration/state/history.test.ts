@@ -60,7 +60,7 @@ const read = async (name: Parameters<History["read"]>[0]) => history.read(name);
 test("staging notes the event, its result, and to which crmCode its record led", async () => {
   const [older, newer] = [
     notedEventOf({ warnings: ["phone:invalid"] }),
-    notedEventOf({ id: "not a uuid" }),
+    notedEventOf({ id: "no uuid, and a \u2028 separator" }),
   ];
   await staged.stage(change("2", older));
   await staged.stage(change("3", newer));
