@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { INBOX_QUEUE } from "../src/event/inbox.ts";
 import { redisScript, takeTimeFrom } from "../src/ops/redis-script.ts";
+import { quotaKeys } from "../src/quota/quota-keys.ts";
 import { SYNC_QUEUE } from "../src/state/pointer-queue.ts";
 import { FETCH_QUEUE } from "../src/state/thin-events.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -59,8 +60,18 @@ export function keepClock(runtime: Runtime): Polling {
 
 /** Redis ends its keys by its own clock: after a step back, a lock would last that much longer. */
 async function shortenLocks({ config, keys, redis }: Runtime, backMs: number): Promise<void> {
-  const locks = [keys.warmUpOwner, keys.schemaConfigAsking, keys.probeAsked, keys.auditOwner];
-  locks.push(keys.planOwner, keys.reconcileOwner);
+  const locks = [
+    keys.auditOwner,
+    keys.notifyLook,
+    keys.planOwner,
+    keys.probeAsked,
+    keys.reconcileOwner,
+    keys.resealing,
+    keys.schemaConfigAsking,
+    keys.sweeping,
+    keys.warmUpOwner,
+    quotaKeys(config.QUEUE_PREFIX).correcting,
+  ];
   const queues = QUEUES.map((name) => `${config.QUEUE_PREFIX}:${name}:`);
   await redisScript(redis, SHORTEN_LOCKS)(locks, [Math.round(backMs), ...queues]);
 }
