@@ -47,8 +47,11 @@ const LISTS_WAIT_PER_EVENT_MS = 5;
 /** How every job ends, whatever its sender has set. */
 const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, attempts: 1 };
 
-/** An event cannot be accepted before the tenant's value lists are known. */
-class ListsUnknown extends Error {}
+/**
+ * An event cannot be accepted before the tenant's value lists are known, and none is redriven while
+ * another worker accepts it.
+ */
+class NotYet extends Error {}
 
 export interface Intake {
   close(): Promise<void>;
@@ -73,7 +76,7 @@ export function startIntake(runtime: Runtime): Intake {
     try {
       await accept(runtime, ports, job);
     } catch (error) {
-      if (error instanceof ListsUnknown) {
+      if (error instanceof NotYet) {
         const others = await runtime.inbox.queue.getDelayedCount();
         const waitMs = LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS;
         await wait(job, waitMs, token);
@@ -160,14 +163,14 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   const ports = await intakePorts.current();
   const letterId = redriveOf(job);
   if (letterId !== undefined) {
-    if ((await redriveDeadLetter(runtime, letterId, ports)) === "waiting") throw new ListsUnknown();
+    if ((await redriveDeadLetter(runtime, letterId, ports)) === "again") throw new NotYet();
     return;
   }
   const value = await eventIn(job, runtime);
   const arrival = await arrivalOf(job, value, runtime);
   const { event, records } = await acceptEvent(value, arrival, ports);
   await expediteStaged(runtime, records);
-  if (records.some(({ result }) => result === "waiting")) throw new ListsUnknown();
+  if (records.some(({ result }) => result === "waiting")) throw new NotYet();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
   if (event !== undefined) {

@@ -7,20 +7,20 @@ import { isTenantProblem } from "../src/sync/tenant-problems.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** @returns `waiting` when it must be done again, once the tenant's value lists are known. */
+/** @returns `again` when it must be done again later (`Redriven.again`). */
 export async function redriveDeadLetter(
   runtime: Runtime,
   id: string,
   ports: AcceptPorts,
-): Promise<"done" | "waiting"> {
+): Promise<"done" | "again"> {
   const { clock, deadLetters, log, metrics, recordName } = runtime;
   const letter = await deadLetters.find(id);
   const now = clock.now();
   const redriven = letter && (await redrive(letter, now, ports, runtime));
   if (redriven === undefined) return "done";
-  const { dropped, event, records } = redriven;
+  const { again, dropped, event, records } = redriven;
   await expediteStaged(runtime, records);
-  if (records.some(({ result }) => result === "waiting")) return "waiting";
+  if (again) return "again";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source, now);
   if (dropped) {

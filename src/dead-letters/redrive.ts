@@ -13,6 +13,11 @@ export interface RedriveStores {
 export interface Redriven {
   readonly event: CrmEvent | undefined;
   readonly records: readonly Accepted[];
+  /**
+   * It must be done again: the tenant's value lists are not known, or another worker has accepted the
+   * event at the same time. A merge can have several letters, and that worker's is not this one.
+   */
+  readonly again: boolean;
   /** The letter was dropped, though nothing was staged for its record. */
   readonly dropped: boolean;
 }
@@ -32,14 +37,15 @@ export async function redrive(
   // It was seen when it came.
   await staged.forgetEvent(identityOf(value, "").key);
   const { event, records } = await acceptEvent(value, arrivalOf(letter, now), ports);
-  const staysForNow = records.some(
+  const again = records.some(({ result }) => result === "waiting" || result === "duplicate");
+  // Staging has dropped it, or keeps it until the record has ended (stage.lua).
+  const isStaged = records.some(
     ({ crmCode, result }) =>
-      result === "waiting" ||
-      // Staging has dropped it, or keeps it until the record has ended (stage.lua).
-      (crmCode !== undefined &&
-        crmCode === letter.crmCode &&
-        (result === "staged" || result === "held")),
+      crmCode !== undefined &&
+      crmCode === letter.crmCode &&
+      (result === "staged" || result === "held"),
   );
   // What was rejected again was stored again, and has changed.
-  return { event, records, dropped: !staysForNow && (await deadLetters.dropRead(letter)) };
+  const dropped = !again && !isStaged && (await deadLetters.dropRead(letter));
+  return { event, records, again, dropped };
 }
