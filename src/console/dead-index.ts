@@ -17,12 +17,15 @@ const KEPT_TIMES = 10;
 /** They are forgotten after this time without a view, ms. */
 const FORGOTTEN_MS = 300_000;
 
-/** Dead letters of a group that can be listed and decided: the oldest. */
+/**
+ * Dead letters of a group that can be listed and decided: those stored last come last, so that one which
+ * fails again makes room for another.
+ */
 export const MOST_LISTED = 5000;
 
 export interface CountedLetters {
   readonly groups: DeadGroups;
-  /** Group → its dead letters, oldest first. */
+  /** Group → its dead letters, those stored last at the end. */
   readonly members: ReadonlyMap<string, readonly Member[]>;
   /** When counting began, ms. */
   readonly at: number;
@@ -30,7 +33,6 @@ export interface CountedLetters {
 
 interface Member {
   readonly id: string;
-  readonly firstAt: number;
   /** When it was stored last, ms. */
   readonly at: number;
 }
@@ -95,8 +97,8 @@ export class DeadIndex {
     this.#isOutdated = false;
     this.#seen = 0;
     const members = new Map<string, Member[]>();
-    const groups = await groupDeadLetters(this.#dead, {}, ({ at: storedAt, firstAt, id }, keys) => {
-      const member = { id, firstAt, at: storedAt };
+    const groups = await groupDeadLetters(this.#dead, {}, ({ at: storedAt, id }, keys) => {
+      const member = { id, at: storedAt };
       this.#seen += 1;
       for (const key of keys) {
         const known = members.get(key.id);
@@ -104,12 +106,11 @@ export class DeadIndex {
         else known.push(member);
       }
     });
-    for (const [id, all] of members) members.set(id, oldest(all));
+    for (const [id, all] of members) members.set(id, listed(all));
     this.#counted = { groups, members, at };
     const now = performance.now();
     this.#until = this.#isOutdated ? 0 : now + Math.max(KEPT_MS, KEPT_TIMES * (now - began));
   }
 }
 
-const oldest = (all: Member[]): Member[] =>
-  all.sort((a, b) => a.firstAt - b.firstAt).slice(0, MOST_LISTED);
+const listed = (all: Member[]): Member[] => all.sort((a, b) => a.at - b.at).slice(0, MOST_LISTED);

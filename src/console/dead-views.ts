@@ -125,7 +125,7 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
   return html`${back}
     <table>
       <caption>
-        Oldest first${listed < total && `: the oldest ${listed} of ${total}`}
+        Those stored last come last${listed < total && `: the first ${listed} of ${total}`}
       </caption>
       <thead>
         <tr>
@@ -266,7 +266,7 @@ export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen
     <a href="${PATH}">Cancel</a>`;
   return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
     <p>${does}</p>
-    ${total > count && html`<p>These are the oldest ${count} of ${total}; repeat it for the others.</p>`}
+    ${total > count && html`<p>These are the first ${count} of ${total}; repeat it for the others.</p>`}
     ${preview !== undefined && previewView(preview, count)}
     ${postForm(session, pathTo(PATH, { act, ...which, at }), button)}`;
 }
@@ -281,7 +281,7 @@ function previewView(preview: RedrivePreview, count: number): Html {
     </tr>`;
   return html`<table>
     <caption>
-      What a redrive would achieve now${letters < count && `, of the oldest ${letters}`}
+      What a redrive would achieve now${letters < count && `, of the first ${letters}`}
     </caption>
     <thead>
       <tr>

@@ -29,7 +29,7 @@ import { isAfterAct, pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./s
 
 const PATH = tabPath("dead");
 
-/** Dead letters that are previewed: the oldest first. */
+/** Dead letters that are previewed: the first of those that are decided. */
 const MOST_PREVIEWED = 300;
 
 export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
