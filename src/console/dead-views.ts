@@ -89,7 +89,8 @@ function groupRow({ role }: Session, group: DeadGroup, countedAt: number): Html 
     const { verb } = DEAD_ACTS[name];
     const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
     const path = pathTo(`${PATH}/confirm`, { act: name, group: id, at: countedAt });
-    return html`<a href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
+    // By its id the script finds it again: its address changes with each count.
+    return html`<a id="${name}-${id}" href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
   };
   return html`<tr>
     <th scope="row" data-label="Letters" class="number">${letters}</th>

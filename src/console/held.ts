@@ -126,7 +126,7 @@ function allActs({ role }: Session, total: number, newest: number): Html | strin
   return html`<p class="acts">
     ${(Object.keys(ACTS) as ActName[]).map(
       (act) =>
-        html`<a class="button" href="${pathTo(CONFIRM, { act, at: newest })}"
+        html`<a id="${act}-all" class="button" href="${pathTo(CONFIRM, { act, at: newest })}"
           >${ACTS[act].verb} ${which}…</a
         >`,
     )}

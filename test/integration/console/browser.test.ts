@@ -79,6 +79,13 @@ async function fillBulk({ comparisons, reconciliations, staged }: Server["runtim
 
 type Server = Awaited<ReturnType<typeof serveConsole>>;
 
+async function storeLetter({ deadLetters }: Server["runtime"], crmCode: string) {
+  const problems = [{ field: "birthDate", rule: "must be a date", kind: "a number" }];
+  const event = JSON.stringify(personEvent(crmCode));
+  const letter = { reason: "invalid" as const, problems, event, at: Date.now() };
+  await deadLetters.store(createDeadLetter({ crmCode }, letter));
+}
+
 async function serveWithContent() {
   const dir = await tempDir();
   onTestFinished(() => dir[Symbol.asyncDispose]());
@@ -88,10 +95,7 @@ async function serveWithContent() {
   await runtime.heartbeats.beat({ id: "host:1", version: "test", roles: ["http"], startedAt: 1 });
   await hold(runtime, `${"long".repeat(30)}-1`, "contact/1", "/crm/a");
   await hold(runtime, "h2", "contact/2", "/crm/b");
-  const problems = [{ field: "birthDate", rule: "must be a date", kind: "a number" }];
-  const event = JSON.stringify(personEvent("r1"));
-  const letter = { reason: "invalid" as const, problems, event, at: Date.now() };
-  await runtime.deadLetters.store(createDeadLetter({ crmCode: "r1" }, letter));
+  await storeLetter(runtime, "r1");
   await runtime.sources.heard("/crm/a", Date.now() - 2 * 86_400_000);
   await runtime.sources.heard(`/crm/${"b".repeat(80)}`, Date.now());
   const counts = { created: 3, rejected: 2, "sender_error events 401": 4 };
@@ -195,6 +199,24 @@ test("the page updates itself, and keeps the focus; when the session ends it sho
   await page.context().clearCookies();
   await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").waitFor();
   expect(new URL(page.url()).searchParams.get("next")).toBe("/console/held");
+});
+
+test("the focus stays on a link whose address changes with the numbers", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveWithContent();
+  const { page } = await openPage(browser);
+  const focused = () => page.evaluate("document.activeElement.textContent.trim()");
+  await logIn(page, server.url, "/console/dead");
+  await page.getByRole("link", { name: /^Drop 1 / }).focus();
+  await storeLetter(server.runtime, "r2");
+  await page.getByRole("link", { name: /^Drop 2 / }).waitFor();
+  expect(await focused()).toBe("Drop 2…");
+
+  await page.goto(`${server.url}/console/held`);
+  await page.getByRole("link", { name: "Drop all 2…" }).focus();
+  await hold(server.runtime, "h3", "contact/3", "/crm/c");
+  await page.getByRole("link", { name: "Drop all 3…" }).waitFor();
+  expect(await focused()).toBe("Drop all 3…");
 });
 
 test("what a person types is kept while the page updates itself", async (context) => {
