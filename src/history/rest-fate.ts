@@ -83,6 +83,7 @@ function eventFate(
           answer: `${known.answer}; ${rejected}, but the record has ended after it`,
         };
       }
+      if (at === undefined && !isLookedFor(last, facts)) return hiddenFate(rejected, last, known);
       return {
         fate: "rejected",
         answer: `${rejected}; ${goneText(at)}; ${known.answer}`,
@@ -105,6 +106,27 @@ function eventFate(
       return undefined;
   }
 }
+
+/** Where no crmCode is known, a dead letter is found by its event's source and id, of which a step keeps the beginning. */
+const isLookedFor = (
+  { event: { id, source } }: NotedEventStep,
+  { crmCode }: RecordFacts,
+): boolean =>
+  crmCode !== undefined || [id, source].every((text) => text !== "" && !text.endsWith("…"));
+
+const hiddenFate = (
+  rejected: string,
+  { event: { subject }, problems }: NotedEventStep,
+  known: FateOfRecord,
+): FateOfRecord => {
+  const name = shellWord(subject);
+  return {
+    fate: "rejected",
+    answer: `${rejected}; its dead letter waits, unless it has expired or was dropped; ${known.answer}`,
+    remedy: `${problems === undefined ? "" : `${REMEDIES[problems.reason]} `}crmsync dead show ${name}; crmsync dead redrive ${name} --apply`,
+    runbook: "crmsyncdeadletters",
+  };
+};
 
 /** A deletion that is newer than the event was carried out: its dead letter has gone with that (settle.lua). */
 function hasEndedAfter(

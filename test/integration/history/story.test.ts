@@ -1,8 +1,11 @@
 /** Names that lead to several relations, to none, or to one that only the past knows. */
+import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { acceptEvent } from "../../../src/sync/accept-event.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { openPorts } from "../../../workers/accept-ports.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 
@@ -81,4 +84,17 @@ test("what a person did is a step, and without a history the present still answe
     /^nothing is known of it by this name, and no history is kept \(HISTORY_DAYS\); to which crmCode it leads is not known$/,
   );
   expect(bySubject.remedy).toMatch(/^Ask by its crmCode/);
+});
+
+test("a dead letter is not called gone where only the beginning of its event's id is kept", async () => {
+  const runtime = newRuntime();
+  const ports = await openPorts(runtime).current();
+  const event = personEvent("", {}, { subject: "contact/7", id: `urn:uuid:${randomUUID()}` });
+  await acceptEvent(event, { at: Date.now(), number: 1 }, ports);
+  expect(await runtime.deadLetters.count()).toBe(1);
+  const told = await storyOf(runtime, "contact/7", businessRelationMapping);
+  expect(told.answer).toMatch(/; its dead letter waits, unless it has expired or was dropped; /);
+  expect(told.remedy).toMatch(
+    /crmsync dead show contact\/7; crmsync dead redrive contact\/7 --apply$/,
+  );
 });
