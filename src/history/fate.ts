@@ -14,7 +14,7 @@ const NOW_MS = 2000;
 
 export function fateOf(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   const { fetchFrom, letter, waiting } = facts;
-  if (waiting !== undefined && letter !== undefined && waiting.order > orderOf(letter)) {
+  if (waiting !== undefined && letter !== undefined && waiting.order >= orderOf(letter)) {
     return withOlderLetter(waitingFate(waiting, facts, shared), rejectedFate(letter, facts));
   }
   if (letter !== undefined) return rejectedFate(letter, facts);
@@ -26,7 +26,7 @@ export function fateOf(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
 const orderOf = ({ newest, order = "" }: Pick<Letter, "newest" | "order">): string =>
   newest?.order ?? order;
 
-/** What waits brings no fields: the older ones in the dead letter are still the newest. */
+/** What waits brings no usable fields: those in the dead letter are the newest. */
 const withOlderLetter = (waiting: FateOfRecord, rejected: FateOfRecord): FateOfRecord => ({
   ...waiting,
   answer: `${waiting.answer}; its fields are in a dead letter: the record ${rejected.answer}`,
@@ -37,14 +37,20 @@ function rejectedFate(
   { at, crmCode, id, newest, order, problems, reason }: Letter,
   facts: RecordFacts,
 ): FateOfRecord {
-  const act = facts.steps.findLast((step) => step.kind === "act" && step.act === "dead.redrive");
+  const { steps, waiting } = facts;
+  const act = steps.findLast((step) => step.kind === "act" && step.act === "dead.redrive");
+  const isAccepted = (since: number) =>
+    steps.some((step) => step.kind === "event" && step.event.redriven && step.at >= since);
   const redriven =
-    act !== undefined && act.at > at
+    act !== undefined && act.at > at && !isAccepted(act.at)
       ? `; redriven at ${clockTime(act.at)}, and not accepted again yet`
       : "";
-  const { waiting } = facts;
-  const isOlder = waiting !== undefined && waiting.order <= orderOf({ newest, order });
-  const older = isOlder ? "; an older change of it waits to be sent" : "";
+  const isOlder = waiting !== undefined && waiting.order < orderOf({ newest, order });
+  const older = !isOlder
+    ? ""
+    : waiting.heldSince === undefined
+      ? "; an older change of it waits to be sent"
+      : "; an older termination of it is held for a person: a newer event that is valid replaces it";
   // Of an event that told no crmCode, the letter has a name of its own.
   const name = shellWord(crmCode ?? id);
   return {

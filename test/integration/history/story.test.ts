@@ -4,8 +4,10 @@ import { expect, test } from "vitest";
 import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
+import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { openPorts } from "../../../workers/accept-ports.ts";
+import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 
@@ -96,5 +98,34 @@ test("a dead letter is not called gone where only the beginning of its event's i
   expect(told.answer).toMatch(/; its dead letter waits, unless it has expired or was dropped; /);
   expect(told.remedy).toMatch(
     /crmsync dead show contact\/7; crmsync dead redrive contact\/7 --apply$/,
+  );
+});
+
+test("a redriven deletion waits, although the dead letter with its fields stays until it is done", async () => {
+  const runtime = newRuntime();
+  const { auditActs, deadLetters } = runtime;
+  const ports = await openPorts(runtime).current();
+  const update = personEvent("7", { birthDate: "1.2.80" });
+  await acceptEvent(update, { at: Date.now(), number: 1 }, ports);
+  const [letter] = await Array.fromAsync(deadLetters.all());
+  // The service was away for too long for the deletion that came then.
+  const deletion = personEvent("7", {}, { type: "crm.record.deleted", data: undefined });
+  const [order, minuteAgo] = [`${letter?.order}1`, Date.now() - 60_000];
+  await deadLetters.store(
+    createDeadLetter(
+      { crmCode: "7" },
+      {
+        ...{ reason: "given_up", problems: [], event: JSON.stringify(deletion), at: minuteAgo },
+        ...{ order, hasFields: false, newest: { order, status: "terminated" } },
+      },
+    ),
+  );
+  await auditActs.record({ act: "dead.redrive", by: "ada@host", crmCode: "7" });
+  expect(await redriveDeadLetter(runtime, "c:7", ports)).toBe("done");
+  expect(await deadLetters.count()).toBe(1);
+  const told = await storyOf(runtime, "7", businessRelationMapping);
+  expect(told.fate).toBe("stopped");
+  expect(told.answer).toMatch(
+    /^waits because .*; its fields are in a dead letter: the record was rejected at \S+: given_up$/,
   );
 });

@@ -176,6 +176,13 @@ describe("what was rejected", () => {
     );
   });
 
+  it("says that an older termination is held, and does not wait to be sent", () => {
+    const waiting = { ...WAITING, heldSince: at("10:40:00") };
+    expect(answer({ letter, waiting }).answer).toMatch(
+      /birthDate must be a date; an older termination of it is held for a person: a newer event that is valid replaces it$/,
+    );
+  });
+
   it("says of a newer change without fields that it waits, and where the fields are", () => {
     const waiting = { ...WAITING, order: "3", heldSince: at("10:42:00") };
     const told = answer({ letter, waiting });
