@@ -129,7 +129,7 @@ export class DeadLetters {
     return true;
   }
 
-  /** @throws as `Sealing.open` */
+  /** In place of a damaged event a text. @throws UnknownKey */
   async find(id: string): Promise<StoredDeadLetter | undefined> {
     const text = await this.#redis.hget(this.#keys.deadLetters, id);
     return text === null ? undefined : this.#read(text);
@@ -140,7 +140,7 @@ export class DeadLetters {
     for (let from = 0; from < ids.length; from += READ_BATCH) {
       const batch = ids.slice(from, from + READ_BATCH);
       const texts = await this.#redis.hmget(this.#keys.deadLetters, ...batch);
-      for (const text of texts) if (text !== null) yield await this.#read(text, DAMAGED);
+      for (const text of texts) if (text !== null) yield await this.#read(text);
     }
   }
 
@@ -170,7 +170,7 @@ export class DeadLetters {
     do {
       const [next, flat] = await this.#redis.hscan(this.#keys.deadLetters, cursor, "COUNT", 200);
       cursor = next;
-      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "", DAMAGED);
+      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "");
     } while (cursor !== "0");
   }
 
@@ -189,12 +189,11 @@ export class DeadLetters {
     return (await this.#drop([this.#keys.deadLetters], [id, "order", order])) === 1;
   }
 
-  /** @param damaged stands for an event that somebody has changed in Redis. @throws as `find` */
-  async #read(text: string, damaged?: string): Promise<StoredDeadLetter> {
+  async #read(text: string): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Details;
     const event = await this.#sealing.open(stored.event, details.id).catch((error: unknown) => {
-      if (error instanceof DamagedValue && damaged !== undefined) return damaged;
+      if (error instanceof DamagedValue) return DAMAGED;
       throw error;
     });
     const { eo, first, of, order, st, times } = stored;

@@ -1,4 +1,5 @@
 /** The tab Dead letters over real HTTP: by fault, in three clicks, with a preview, and recorded. */
+import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
@@ -180,4 +181,28 @@ test("what events and rules say is text", async () => {
     expect(page).toMatch(/<h1>/);
     expect(page).not.toMatch(/<script>|"onload|\u202e/);
   }
+});
+
+test("a letter that somebody has damaged has its page, can be dropped there, and hides no fate", async () => {
+  await using server = await serveConsole({ STATE_KEY: randomBytes(32).toString("base64") });
+  const { deadLetters, keys, redis } = server.runtime;
+  await store(server.runtime, [letterOf("4711"), letterOf("other")]);
+  const [letter, other] = await redis.hmget(keys.deadLetters, "c:4711", "c:other");
+  const { event } = JSON.parse(other ?? "") as { event: string };
+  const damaged = { ...(JSON.parse(letter ?? "") as object), event };
+  await redis.hset(keys.deadLetters, "c:4711", JSON.stringify(damaged));
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const record = await operator.request("/console/records?name=4711");
+  expect(record).toMatchObject({ status: 200 });
+  expect(record.text).toContain("birthDate must be a date");
+  const page = "/console/dead/letter?id=c%3A4711";
+  expect((await operator.submit(page, "/console/dead/event")).text).toContain(
+    "This event cannot be opened: somebody has changed it in Redis.",
+  );
+  const { text } = await operator.request(page);
+  const [drop = ""] = linksIn(text, "/console/dead/confirm?act=drop");
+  const done = await operator.submit(drop, "/console/dead?act=drop");
+  expect(done.text).toContain("1 dead letter dropped.");
+  expect(await deadLetters.count()).toBe(1);
 });
