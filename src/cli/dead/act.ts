@@ -9,7 +9,7 @@ import type { Stores } from "../../status/stores.ts";
 import { confirmed } from "../confirm.ts";
 import { recordAct } from "../operator.ts";
 import { withStores } from "../with-stores.ts";
-import { findIds } from "./choose.ts";
+import { findAll } from "./choose.ts";
 import { countOf, linesOf } from "./print.ts";
 import { linesOfPreview } from "./print-groups.ts";
 
@@ -58,7 +58,7 @@ async function idsOf(
 ): Promise<readonly string[]> {
   await stores.stateVersion.require();
   return names.length > 0
-    ? findIds(stores.deadLetters, names)
+    ? (await findAll(stores.deadLetters, names)).map(({ id }) => id)
     : selectIds(stores.deadLetters, options);
 }
 

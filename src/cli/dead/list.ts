@@ -2,10 +2,11 @@
 import { groupDeadLetters } from "../../dead-letters/group.ts";
 import { selectIds, type Filter } from "../../dead-letters/select.ts";
 import { printable, printableLines } from "../../ops/printable.ts";
+import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import type { Stores } from "../../status/stores.ts";
 import { recordAct } from "../operator.ts";
 import { withStores } from "../with-stores.ts";
-import { find } from "./choose.ts";
+import { findAll } from "./choose.ts";
 import { eventOf } from "../../dead-letters/stored-event.ts";
 import { countOf, jsonOf, linesOf } from "./print.ts";
 import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
@@ -52,7 +53,7 @@ async function listGroups({ deadLetters }: Stores, options: ListOptions): Promis
 export async function show(name: string, options: { json?: true }): Promise<void> {
   await withStores(async (stores) => {
     const { deadLetters: dead, deadLetterExpiry } = stores;
-    const letter = await find(dead, name);
+    const [letter] = (await findAll(dead, [name])) as [StoredDeadLetter];
     // The event holds personal data: who reads it is recorded.
     const { crmCode, id } = letter;
     await recordAct(stores, "dead.show", { crmCode, details: { letter: id } });

@@ -149,3 +149,17 @@ test("a letter that somebody has damaged hides no other one, and can be dropped"
     out: "0 redriven, 1 dropped",
   });
 });
+
+test("a letter is found by its crmCode without opening all others", async () => {
+  const prefix = uniquePrefix();
+  await fill(prefix);
+  const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+  const lost = new DeadLetters(redis, keysOf(prefix), new Sealing([Buffer.alloc(32, 6)]));
+  await lost.store(letterOf({ crmCode: "sealed" }, "contact/9", 5));
+  redis.disconnect();
+  expect(await crmsync(prefix, "redrive", "crm-7", "c:crm-7", "--apply")).toMatchObject({
+    code: 0,
+    out: "1 redriven, 0 dropped",
+  });
+  expect(await crmsync(prefix, "show", "contact/7")).toMatchObject({ code: 78 });
+});
