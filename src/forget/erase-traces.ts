@@ -63,11 +63,24 @@ async function eraseOnce(
     erased[kind] = (erased[kind] ?? 0) + 1;
     done = true;
   };
+  const erasePieces = async (isWanted: (piece: Piece) => boolean) => {
+    for (const piece of pieces.filter(isWanted))
+      if (await erasePiece(stores, piece)) count(piece.place);
+  };
   // Events first: one that is accepted later would bring the rest back.
-  for (const piece of pieces) if (await erasePiece(stores, piece)) count(piece.place);
-  for (const crmCode of crmCodes) for (const kind of await records.erase(crmCode)) count(kind);
+  await erasePieces((piece) => !tellsNames(piece));
+  let isHeld = false;
+  for (const crmCode of crmCodes) {
+    const traces = await records.erase(crmCode);
+    for (const kind of traces.found) count(kind);
+    isHeld ||= traces.isHeld;
+  }
+  // Last what tells the crmCode of a record: a command that is stopped while it waits must find it again.
+  if (!isHeld) await erasePieces(tellsNames);
   return done;
 }
+
+const tellsNames = ({ place }: Piece): boolean => place === "dead" || place === "history";
 
 /** @returns false for a job that runs. */
 async function erasePiece(stores: Stores, { place, id }: Piece): Promise<boolean> {

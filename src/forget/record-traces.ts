@@ -35,14 +35,14 @@ export class Records {
     return this.#traces(crmCode, "look");
   }
 
-  /** In one step, so that no worker can take the record in between. @returns what it has erased */
-  async erase(crmCode: string): Promise<readonly RecordTrace[]> {
+  /** In one step, so that no worker can take the record in between. @returns what it has erased. */
+  async erase(crmCode: string): Promise<RecordTraces> {
     const { found, isHeld } = await this.#traces(crmCode, "erase");
-    if (isHeld) return [];
+    if (isHeld) return { found: [], isHeld };
     await this.#stores.pointers.remove(crmCode);
     // A job that runs ends by itself: it finds nothing to send.
     const runs = found.includes("job") && (await this.#stores.pointers.hasJob(crmCode));
-    return runs ? found.filter((kind) => kind !== "job") : found;
+    return { found: runs ? found.filter((kind) => kind !== "job") : found, isHeld };
   }
 
   async #traces(crmCode: string, how: "look" | "erase"): Promise<RecordTraces> {

@@ -230,6 +230,27 @@ describe("crmsync forget", () => {
     expect((await staged.take("ada-1", "worker", 60_000)).kind).toBe("nothing");
   });
 
+  it("finds the record again by its name after it was stopped while it waited", async () => {
+    const { ledger, staged } = stores;
+    // The mapping would make ada of contact/ada: that is another person here.
+    await ledger.writePage([["ada", PROVEN]], undefined);
+    const { noted, ...state } = stateOf("ada-1", "1");
+    const subject = "contact/ada";
+    await staged.stage({ ...state, noted: noted && { event: { ...noted.event, subject } } });
+    const taken = await staged.take("ada-1", "worker", 60_000);
+    if (taken.kind !== "taken") throw new Error("not taken");
+    {
+      await using command = spawnCrmsync(["forget", subject, "--apply"], { env });
+      await command.line(/waiting for a job or a request that is under way/);
+    }
+    await staged.settle(taken.state, { row: PROVEN, finished: true });
+    const { out } = await forget(subject, "--apply");
+    expect(out).toMatch(/^crmCode ada-1, record contact\/ada$/m);
+    expect(out).toMatch(/^erased 1 row of the ledger, .*1 history$/m);
+    expect(await ledger.row("ada")).toBeDefined();
+    expect(await ledger.row("ada-1")).toBeUndefined();
+  });
+
   it("is not kept from it by what somebody has damaged, and erases that too", async () => {
     const { deadLetters, keys } = stores;
     await fill("ada-1");
