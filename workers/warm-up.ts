@@ -111,9 +111,8 @@ async function makeUpForDeletions(
   const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
   for (const code of leftOut) {
     const [deletedAt = ""] = (await ledger.row(code))?.watermark.split("\t") ?? [];
-    // After the deletion, which may have come a moment ago.
-    const time = Math.max(clock.now(), (Date.parse(deletedAt) || 0) + 1);
-    const asOf = new Date(time).toISOString();
+    // In the place of that deletion: what is newer, and waits or comes late, stays newer.
+    const asOf = new Date((Date.parse(deletedAt) || clock.now()) + 1).toISOString();
     const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
     await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
   }
