@@ -1,6 +1,6 @@
 /** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
 import { isUtf8 } from "node:buffer";
-import { EnvHttpProxyAgent, type Dispatcher } from "../ops/undici.ts";
+import { createAgent, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import { isDeeperThan } from "../event/depth.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
 import { isObject, parseFromCrm } from "./json-value.ts";
@@ -19,11 +19,7 @@ export interface CrmApiOptions {
   readonly maxBytes?: number;
   /** Ends requests under way. */
   readonly signal?: AbortSignal;
-  readonly proxy: {
-    readonly httpProxy: string | undefined;
-    readonly httpsProxy: string | undefined;
-    readonly noProxy: string | undefined;
-  };
+  readonly proxy: AgentOptions["proxy"];
 }
 
 const MIB = 1024 * 1024;
@@ -65,16 +61,17 @@ interface NoResponse {
   readonly failure: string;
 }
 
+/** Limit for each step towards a connection, ms. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
 /** Without the second, a gateway may compress what it returns. */
 const ACCEPTED = { accept: "application/json", "accept-encoding": "identity" } as const;
 
 export function createCrmApi(options: CrmApiOptions): CrmApi {
-  const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy;
-  const agent = new EnvHttpProxyAgent({
-    httpProxy,
-    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
-    noProxy,
+  const agent = createAgent({
+    proxy: options.proxy,
     connections: CONNECTIONS,
+    connectTimeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs),
     // As for the service: a silent connection must not take all requests with it.
     allowH2: false,
   });

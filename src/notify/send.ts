@@ -1,5 +1,5 @@
 /** Sends one notification, and says what came of it without naming the address: it may be a secret. */
-import { EnvHttpProxyAgent } from "../ops/undici.ts";
+import { createAgent } from "../ops/undici.ts";
 import type { Config } from "../config.ts";
 import { printable } from "../ops/printable.ts";
 import { secretsOf } from "../ops/secrets.ts";
@@ -41,16 +41,13 @@ const MOST_CHARACTERS = 200;
 
 /** Undefined without NOTIFY_URL. */
 export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | undefined {
-  const { HTTP_PROXY: httpProxy = "", HTTPS_PROXY: httpsProxy = "", NO_PROXY = "" } = config;
   const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
   if (url === undefined) return undefined;
-  // Without the empty texts the agent would read environment variables.
-  const agent = new EnvHttpProxyAgent({
-    httpProxy,
-    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
-    noProxy: NO_PROXY,
+  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = config;
+  const agent = createAgent({
+    proxy: { httpProxy, httpsProxy, noProxy },
     connections: 1,
-    connect: { timeout: timeoutMs / 2 },
+    connectTimeout: timeoutMs / 2,
   });
   // The file of NOTIFY_URL may have changed.
   const addressOf = () => new URL(url.value().trim());

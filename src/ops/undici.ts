@@ -16,8 +16,38 @@ Object.assign(prototype, {
   connect: load("undici/lib/api/api-connect.js") as unknown,
 });
 
-export const EnvHttpProxyAgent = load(
+const EnvHttpProxyAgent = load(
   "undici/lib/dispatcher/env-http-proxy-agent.js",
 ) as typeof undici.EnvHttpProxyAgent;
 
+const Pool = load("undici/lib/dispatcher/pool.js") as typeof undici.Pool;
+
 export const errors = load("undici/lib/core/errors.js") as typeof undici.errors;
+
+export interface AgentOptions extends undici.Agent.Options {
+  /** Proxies, if there are any. They are never read from environment variables. */
+  readonly proxy: {
+    readonly httpProxy?: string | undefined;
+    readonly httpsProxy?: string | undefined;
+    readonly noProxy?: string | undefined;
+  };
+  /**
+   * Limit for each step towards a connection, ms: reaching the host, the proxy's tunnel, TLS. A request
+   * that waits for its connection cannot be aborted.
+   */
+  readonly connectTimeout: number;
+}
+
+export function createAgent({ proxy, ...options }: AgentOptions): undici.Dispatcher {
+  const { httpProxy = "", httpsProxy = "", noProxy = "" } = proxy;
+  return new EnvHttpProxyAgent({
+    ...options,
+    // Without the empty texts the agent would read environment variables.
+    httpProxy,
+    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
+    noProxy,
+    // By itself, the connection to a proxy waits five minutes for the tunnel.
+    clientFactory: (origin, connection) =>
+      new Pool(origin, { ...connection, headersTimeout: options.connectTimeout }),
+  });
+}

@@ -1,5 +1,5 @@
 /** One HTTP exchange over undici: deadline, size limit, and the meaning of network errors. */
-import { EnvHttpProxyAgent, errors, type Dispatcher } from "../ops/undici.ts";
+import { createAgent, errors, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { API_PREFIX } from "../service-spec/limits.ts";
 import { StalePermitError, type Permit, type ReplyHeaders } from "../quota/permit.ts";
@@ -11,12 +11,7 @@ export interface ExchangeOptions {
   /** Limit for the whole exchange, from the connection to the last byte of the response, ms. */
   readonly timeoutMs: number;
   readonly connections?: number;
-  /** Proxies, if there are any. This module never reads them from environment variables. */
-  readonly proxy?: {
-    readonly httpProxy?: string | undefined;
-    readonly httpsProxy?: string | undefined;
-    readonly noProxy?: string | undefined;
-  };
+  readonly proxy?: AgentOptions["proxy"];
 }
 
 export interface Request {
@@ -46,14 +41,10 @@ class DeadlineError extends Error {}
 export function createExchange(options: ExchangeOptions) {
   const base = new URL(options.baseUrl);
   const prefix = base.pathname.replace(/\/+$/, "") + API_PREFIX;
-  const { httpProxy = "", httpsProxy = "", noProxy = "" } = options.proxy ?? {};
-  // Without the empty texts the agent would read environment variables.
-  const agent = new EnvHttpProxyAgent({
-    httpProxy,
-    httpsProxy: httpsProxy === "" ? httpProxy : httpsProxy,
-    noProxy,
+  const agent = createAgent({
+    proxy: options.proxy ?? {},
     connections: options.connections ?? 20,
-    connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs) },
+    connectTimeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs),
     keepAliveTimeout: KEEP_ALIVE_MS,
     pipelining: 1,
     // On HTTP/2 all requests share one connection: when it falls silent, every one of them would end with it.
@@ -149,6 +140,9 @@ const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
   EAI_FAIL: "dns",
   EAI_NODATA: "dns",
   UND_ERR_CONNECT_TIMEOUT: "connect_timeout",
+  // Only a proxy has such a limit: for its tunnel.
+  UND_ERR_HEADERS_TIMEOUT: "proxy",
+  UND_ERR_PRX_CONN: "proxy",
   ETIMEDOUT: "connect_timeout",
   UND_ERR_DESTROYED: "closed",
   UND_ERR_CLOSED: "closed",

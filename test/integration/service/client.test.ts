@@ -321,6 +321,19 @@ test("requests go through the proxy, except for hosts in noProxy", async () => {
   expect(seen.length).toBeGreaterThan(0);
 });
 
+test("a proxy that does not answer, or hangs up, ends a request in time", async () => {
+  let isSilent = true;
+  const proxy = createTcpServer((socket) => {
+    socket.on("error", () => {}).once("data", () => isSilent || socket.end());
+  });
+  const httpsProxy = `http://127.0.0.1:${await listening(proxy)}`;
+  const client = open("https://127.0.0.1:1", { proxy: { httpsProxy } });
+  const failed = { kind: "unavailable", reason: "proxy", ambiguous: false };
+  expect(await client.update(permit(), "4711", PERSON)).toEqual(failed);
+  isSilent = false;
+  expect(await client.update(permit(), "4711", PERSON)).toEqual(failed);
+});
+
 test("onExchange reports every request that was sent", async () => {
   const { url } = await serve((_, response) => json(response, 404, {}));
   const reported: object[] = [];
