@@ -98,6 +98,9 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
     { ...good, relationshipStatus: "Client", amlFrequency: "ongoing" },
     { ...good, crmCode: "g", relationshipStatus: "Client", amlFrequency: "ongoing" },
   ]);
+  const overDatabase = await sandboxCommand(["export", file.path, ...db]);
+  expect(overDatabase).toMatchObject({ code: 2, stdout: [] });
+  expect(overDatabase.stderr.join()).toContain("is the database: the export would overwrite it");
   expect(await sandboxCommand(["export", "-", ...db])).toMatchObject({
     code: 0,
     stdout: exported.trim().split("\n"),

@@ -20,6 +20,8 @@ interface OwnFlags extends SharedFlags {
 /** What a command on the database file works with. */
 export interface Session {
   readonly administration: Administration;
+  /** The database file. */
+  readonly file: string;
   /** The client that --tenant and --environment name. */
   readonly tenant: TenantName;
   readonly store: RelationStore;
@@ -72,6 +74,7 @@ async function run(
   const file = flags.db ?? DEFAULT_DATABASE;
   const database = openDatabase(file, { mustExist: !createsDatabase });
   const session: Session = {
+    file,
     administration: new Administration(database),
     tenant: {
       name: flags.tenant ?? DEFAULT_TENANT,

@@ -1,8 +1,10 @@
 import { createWriteStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { exportRelations } from "../../sandbox/transfer.ts";
+import { WrongUsage } from "../wrong-usage.ts";
 import { administer } from "./administration.ts";
 import type { Work } from "./administration.ts";
 
@@ -16,9 +18,19 @@ export function addExportCommand(sandbox: Command): void {
 
 const STDOUT = "-";
 
-const exportAll: Work = async ({ administration, tenant, store }, [file = STDOUT]) => {
+const exportAll: Work = async (session, [file = STDOUT]) => {
+  if (file !== STDOUT && (await isSameFile(file, session.file))) {
+    throw new WrongUsage(`${file} is the database: the export would overwrite it`);
+  }
+  const { administration, tenant, store } = session;
   const tenantId = administration.tenantId(tenant);
   const lines = exportRelations(store, tenantId);
   const target = file === STDOUT ? process.stdout : createWriteStream(file, { mode: 0o600 });
   await pipeline(Readable.from(lines), target, { end: target !== process.stdout });
 };
+
+/** Also by way of a link. A file that does not exist is no other one. */
+async function isSameFile(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([one, other].map((file) => stat(file).catch(() => undefined)));
+  return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
+}
