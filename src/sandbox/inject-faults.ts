@@ -29,7 +29,8 @@ export function injectFaults(app: FastifyInstance, faults: Faults, admission: Ad
       }
       strikeNow(fault, request, reply);
     };
-    if (delayMs > 0) setTimeout(proceed, delayMs);
+    // A delayed request does not keep a sandbox alive that is being closed.
+    if (delayMs > 0) setTimeout(proceed, delayMs).unref();
     else proceed();
   });
 

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { armFault } from "../support/arm-fault.ts";
 import { startSandbox } from "../support/crmsync.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { temporaryFile } from "../support/temporary-file.ts";
@@ -155,6 +156,17 @@ test("SIGTERM ends it, and --token-file keeps the token", async () => {
   await using second = await startSandbox(options);
   expect(second.token).toBe(first.token);
   expect(await statusOf(second.url, second.token)).toBe(200);
+});
+
+test("SIGTERM ends it within seconds, also while a fault delays a request by an hour", async () => {
+  await using sandbox = await startSandbox();
+  await armFault(sandbox, { fault: "latency", ms: 3_600_000, times: 1 });
+  const cut = expect(statusOf(sandbox.url, sandbox.token)).rejects.toThrow("fetch failed");
+  const struck = async () => (await fetch(`${sandbox.faultsUrl}/faults`)).text();
+  await expect.poll(struck).toContain('"struck":1');
+  sandbox.process.kill("SIGTERM");
+  expect(await sandbox.process.ended).toEqual({ code: 0, signal: null });
+  await cut;
 });
 
 test("10,000 requests over 40 connections succeed", async () => {
