@@ -59,11 +59,11 @@ export async function previewOne(
   mapping: Mapping,
   view: ServiceView,
 ): Promise<Preview> {
-  const { context, record, fetch } = input;
+  const { context, record, fetch, mergedInto } = input;
   const change = {
     event: {
       type: context.type,
-      subject: context.subject,
+      subject: mergedInto ?? context.subject,
       data: { record: record && { ...record }, fetch },
     },
     subject: context.subject,

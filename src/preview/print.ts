@@ -170,7 +170,9 @@ export function printLine(preview: Preview): string {
     skip: `, nothing to send: ${SKIPPED[why ?? ""] ?? ""}`,
     reject: "",
   };
-  const doing = decision === undefined ? "" : end[decision];
+  // A record that does not pass has no status.
+  const unknown = status === "mapped" ? "" : `, would be ${ENDS[status]} if the service has it`;
+  const doing = decision === undefined ? unknown : end[decision];
   const key = crmCode === undefined ? "" : ` as ${crmCode}`;
   return `${styleText("bold", subject)}  ${styleText(RESULT_COLOUR[result], result)}${key}${doing}`;
 }

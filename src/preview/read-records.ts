@@ -16,6 +16,8 @@ export interface PreviewInput {
   /** Where it is in the file, as it is printed. */
   readonly place: string;
   readonly context: EventContext;
+  /** The subject of the event's own record, into which this one was merged. */
+  readonly mergedInto?: string;
   readonly record: CrmRecord | undefined;
   /** The CRM from which the record is fetched, when the event does not bring it. */
   readonly fetch: string | undefined;
@@ -39,7 +41,7 @@ export function readInputs(file: string, mapping: Mapping, options: ReadOptions)
   const text = readText(file);
   if (text.trimStart().startsWith("<")) {
     const events = eventsOfText(text);
-    if (events !== undefined) return events.map((event) => inputOfEvent(file, event));
+    if (events !== undefined) return events.flatMap((event) => inputsOfEvent(file, event));
   }
   const items = parseFile(file, text);
   if (items.length === 0) throw new UserError(`${file} is empty: there is nothing to preview`);
@@ -48,9 +50,9 @@ export function readInputs(file: string, mapping: Mapping, options: ReadOptions)
 
 function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
   if (!isObject(value)) throw new UserError(`${place} is neither a record nor an event`);
-  if ("specversion" in value) return [inputOfEvent(place, value)];
+  if ("specversion" in value) return inputsOfEvent(place, value);
   const sent = eventsOfBody(value);
-  if (sent !== undefined) return sent.map((event) => inputOfEvent(place, event));
+  if (sent !== undefined) return sent.flatMap((event) => inputsOfEvent(place, event));
   return [inputOfRecord(place, value, mapping, options)];
 }
 
@@ -71,16 +73,20 @@ export function inputOfRecord(
   return { place, context, record, fetch: undefined, hasId: known !== undefined };
 }
 
-export function inputOfEvent(place: string, value: unknown): PreviewInput {
+/** The records of an event as intake handles them: those that were merged into its own come first. */
+export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
   const parsed = parseEvent(value, Date.now());
   if (!parsed.ok) {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
     throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);
   }
   const { type, source, subject, data } = withOwnIds(parsed.event);
-  const { object, recordId } = splitSubject(subject);
-  const context = { type, source, subject, object, recordId };
-  return { place, context, record: data?.record, fetch: data?.fetch, hasId: true };
+  const inputOf = (one: string) => {
+    const context = { type, source, subject: one, ...splitSubject(one) };
+    return { place, context, record: undefined, fetch: undefined, hasId: true };
+  };
+  const merged = (data?.merged ?? []).map((one) => ({ ...inputOf(one), mergedInto: subject }));
+  return [...merged, { ...inputOf(subject), record: data?.record, fetch: data?.fetch }];
 }
 
 /** @throws UserError when it cannot be read, or is not UTF-8. */

@@ -4,7 +4,7 @@ import { WebhookBodyError } from "../crm/webhook-body.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { nearest } from "../mapping/nearest.ts";
 import { UserError } from "../ops/user-error.ts";
-import { inputOfEvent, readBytes, type PreviewInput } from "./read-records.ts";
+import { inputsOfEvent, readBytes, type PreviewInput } from "./read-records.ts";
 
 export interface WebhookInputs {
   readonly inputs: readonly PreviewInput[];
@@ -44,7 +44,7 @@ export async function readWebhook(
     for (const [place, event] of events.entries()) {
       const index = each?.positions[place] ?? place;
       try {
-        inputs.push(inputOfEvent(each?.of === 1 ? file : `${file}, event ${index}`, event));
+        inputs.push(...inputsOfEvent(each?.of === 1 ? file : `${file}, event ${index}`, event));
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         unusable.push(error.message);

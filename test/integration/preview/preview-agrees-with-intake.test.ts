@@ -148,17 +148,21 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
   return { runtime, outcomes };
 }
 
-async function preview({ mapping, tenantLists, ledger }: Runtime, event: Event): Promise<Preview> {
+/** One preview for each record of the event. */
+async function previews(
+  { mapping, tenantLists, ledger }: Runtime,
+  event: Event,
+): Promise<Preview[]> {
   await using file = await temporaryFile("event.json");
   writeFileSync(file.path, JSON.stringify(event));
-  const [input] = readInputs(file.path, mapping, {});
-  if (input === undefined) throw new Error("the file has no event");
-  return previewOne(input, mapping, {
+  const view = {
     lists: tenantLists.current(),
     fingerprintOf,
-    known: async (crmCode) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
+    known: async (crmCode: string) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
     ask: undefined,
-  });
+  };
+  const inputs = readInputs(file.path, mapping, {});
+  return Promise.all(inputs.map((input) => previewOne(input, mapping, view)));
 }
 
 /** Passes the event through intake, and runs its record until a request would be sent. */
@@ -177,7 +181,8 @@ async function processEvent(
     },
   );
   const [outcome] = outcomes;
-  if (outcome === "staged") return runRecord(runtime);
+  const [crmCode = ""] = await stagedCodes(runtime);
+  if (outcome === "staged") return runRecord(runtime, crmCode);
   if (outcome === "rejected") {
     const { crmCode, problems } = await firstDeadLetter(runtime);
     return { result: "dead letter", crmCode, problems };
@@ -188,8 +193,9 @@ async function processEvent(
   return { result: "to fetch", why: job?.data.crm };
 }
 
-async function runRecord(runtime: Runtime): Promise<Partial<Preview>> {
-  const [crmCode = ""] = await runtime.redis.zrange(runtime.keys.unsynced("live"), "0", "-1");
+const stagedCodes = ({ redis, keys }: Runtime) => redis.zrange(keys.unsynced("live"), "0", "-1");
+
+async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Preview>> {
   const shown: { -readonly [Key in keyof Preview]?: Preview[Key] } = { result: "passes", crmCode };
   await syncRelation(crmCode, {
     async take() {
@@ -226,9 +232,31 @@ async function firstDeadLetter({ deadLetters }: Runtime): Promise<DeadLetter> {
 
 it.for(CASES)("$what", async (one) => {
   const { runtime, outcomes } = await createTestRuntime(one);
-  const previewed = await preview(runtime, one.event);
+  const [previewed] = await previews(runtime, one.event);
   const done = await processEvent(runtime, one.event, outcomes);
   expect(previewed).toMatchObject(done);
   expect({ ...previewed, ...done }).toMatchObject(one.expected);
   expect(done.result).toBe(one.expected.result);
+});
+
+it("a merge: the records that were merged away end, too", async () => {
+  const merge = event("merged", "contact/1", { record: ada, merged: ["contact/2", "contact/3"] });
+  const row = rowOf({ ...ada, crmCode: "2" }, 1, fingerprintOf);
+  const one = {
+    what: "",
+    mapping: "business-relation",
+    event: merge,
+    row,
+    expected: { crmCode: "2" },
+  };
+  const { runtime, outcomes } = await createTestRuntime(one);
+  const previewed = await previews(runtime, merge);
+  expect(previewed).toMatchObject([
+    { subject: "contact/2", crmCode: "2", status: "terminated", decision: "fetch" },
+    { subject: "contact/3", crmCode: "3", decision: "skip", why: "nothing_to_terminate" },
+    { subject: "contact/1", crmCode: "1", status: "mapped", decision: "create" },
+  ]);
+  await processEvent(runtime, merge, outcomes);
+  expect((await stagedCodes(runtime)).toSorted()).toEqual(["1", "2"]);
+  expect(previewed[0]).toMatchObject(await runRecord(runtime, "2"));
 });
