@@ -119,6 +119,11 @@ test("a client's own value lists come from a file", async () => {
   const values = join(dirname(file.path), "values.json");
   await writeFile(values, JSON.stringify({ branch: ["vienna"], industrySector: ["x"] }));
   const config = await json(["values", "set", values, "--db", file.path]);
+  await writeFile(values, JSON.stringify({ branch: ["zürich"] }), "latin1");
+  const latin1 = await sandboxCommand(["values", "set", values, "--db", file.path]);
+  expect(latin1.stderr.join()).toContain("line 1 is not UTF-8: save the file as UTF-8");
+  await writeFile(values, `\ufeff${JSON.stringify({ branch: ["vienna"] })}`);
+  expect(await json(["values", "set", values, "--db", file.path])).toEqual(config);
   expect(config).toMatchObject({ fields: { branch: { values: ["vienna"], multiSelect: true } } });
   for (const [given, says] of [
     [{ maritalStatus: ["x"] }, "maritalStatus has no list of its own"],

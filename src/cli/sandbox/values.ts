@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { textOfUtf8 } from "../../ops/utf8-text.ts";
 import { parseTenantValues, schemaConfig } from "../../sandbox/tenant-values.ts";
 import { administer } from "./administration.ts";
 import type { Work } from "./administration.ts";
@@ -15,7 +16,7 @@ export function addValuesCommands(sandbox: Command): void {
 }
 
 const set: Work = (session, [file]) => {
-  const values = parseTenantValues(readFileSync(file!, "utf8"));
+  const values = parseTenantValues(textOfUtf8(readFileSync(file!), file!));
   session.administration.setValues(session.tenant, values);
   return show(session, [], {});
 };
