@@ -60,6 +60,16 @@ test("a command whose reader has left finishes its work, without a stack", async
   expect(exported).toEqual({ code: 0, other: "" });
 });
 
+test("a command finishes its work while the disk of its messages is full", async () => {
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  const args = [process.execPath, MAIN, "push", "-", "--json"];
+  const input = `{\n${JSON.stringify(personEvent("a"))}`;
+  const shell = ["-c", 'exec "$0" "$@" 2>/dev/full', ...args];
+  await using push = spawnCommand("sh", shell, { env, input });
+  expect(await push.ended).toEqual({ code: 1, signal: null });
+  expect(push.stdout).toEqual(['{"accepted":1,"duplicates":0,"invalid":1}']);
+});
+
 test("the daemon works on when its outputs are closed", async () => {
   const port = String(await freePort());
   const child = spawn(process.execPath, [MAIN, "start", "--roles", "http", "--json"], {
