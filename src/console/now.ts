@@ -5,7 +5,7 @@ import type { Finding } from "../status/finding.ts";
 import { requestsFor } from "../status/backlog.ts";
 import { sentAt } from "../status/stops.ts";
 import type { Readings } from "../status/readings.ts";
-import { statusOf, type Status } from "../status/status.ts";
+import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
@@ -190,8 +190,13 @@ function lastHour({ outcomesOfLastHour }: Status): Html {
   </table>`;
 }
 
-function processes({ processes }: Status): Html {
-  if (processes.length === 0) return html`<p class="bad">No process is running.</p>`;
+function processes(status: Status): Html {
+  const { processes } = status;
+  if (processes.length === 0) {
+    return areProcessesUnknownIn(status)
+      ? html`<p>Not known while Redis rejects writes: no process can send its heartbeat.</p>`
+      : html`<p class="bad">No process is running.</p>`;
+  }
   return html`<table>
     <caption>
       Processes that send heartbeats

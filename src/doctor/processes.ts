@@ -5,22 +5,22 @@ import { clockTime } from "../status/clock-time.ts";
 import { missingRoles } from "../status/backlog.ts";
 import { processFindings } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
+import { areProcessesUnknown } from "../status/rejected-writes.ts";
 import type { Stores } from "../status/stores.ts";
 import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 export function checkProcesses(readings: Readings): Check[] {
   const { deadLetters, fetchFailures, paused, processes, warmUp } = readings;
-  const missing = processes.length === 0 ? ROLES : missingRoles(readings);
   const versions = [...new Set(processes.map(({ version }) => version))];
   const checks = [
-    missing.length === 0
-      ? withAllRoles(processes)
-      : fail(
+    areProcessesUnknown(readings)
+      ? warn(
           "processes",
-          `no process has the role ${missing.join(", ")}${lostText(readings)}`,
-          "Start crmsync, or a process with the missing --roles.",
-        ),
+          "not known: Redis rejects writes, so no process can send its heartbeat",
+          "See the lines about Redis; run it again after that.",
+        )
+      : checkRoles(readings),
     ...checkAuditTrails(readings),
     ...processFindings(readings).map(({ says, runbook }) =>
       warn("process", says, `See ${runbook}.`),
@@ -68,6 +68,17 @@ export function checkProcesses(readings: Readings): Check[] {
     );
   }
   return checks;
+}
+
+function checkRoles(readings: Readings): Check {
+  const { processes } = readings;
+  const missing = processes.length === 0 ? ROLES : missingRoles(readings);
+  if (missing.length === 0) return withAllRoles(processes);
+  return fail(
+    "processes",
+    `no process has the role ${missing.join(", ")}${lostText(readings)}`,
+    "Start crmsync, or a process with the missing --roles.",
+  );
 }
 
 /** Without http, events can only be added by BullMQ clients and commands. */

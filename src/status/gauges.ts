@@ -17,6 +17,7 @@ import { bulkPending } from "./bulk.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
 import { nextRunAt } from "./reconcile-findings.ts";
+import { areProcessesUnknown } from "./rejected-writes.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 
@@ -158,12 +159,17 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "processes",
-    help: "Running processes that have each role.",
+    help: "Running processes that have each role; no sample while Redis rejects writes, heartbeats among them.",
     labels: ["role"],
-    read: ({ processes }) =>
-      ROLES.map((role): Sample => {
-        return [{ role }, processes.filter(({ roles }) => roles.includes(role)).length];
-      }),
+    read: (readings) =>
+      areProcessesUnknown(readings)
+        ? undefined
+        : ROLES.map((role): Sample => {
+            return [
+              { role },
+              readings.processes.filter(({ roles }) => roles.includes(role)).length,
+            ];
+          }),
   },
   {
     name: "audit_act_age_seconds",

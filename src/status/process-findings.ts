@@ -4,7 +4,7 @@ import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
 import { finding, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
-import { whyWritesRejected } from "./rejected-writes.ts";
+import { areProcessesUnknown } from "./rejected-writes.ts";
 
 /** A freeze is named for this long after its end, ms. */
 const FROZEN_NAMED_MS = 3_600_000;
@@ -17,8 +17,7 @@ const CLOCK_WRONG_MS = 5000;
 
 export function processFindings(readings: Readings): Finding[] {
   const { now, processes } = readings;
-  // Without writes there are no heartbeats.
-  const quiet = whyWritesRejected(readings) === undefined ? processes : [];
+  const quiet = areProcessesUnknown(readings) ? [] : processes;
   return [
     ...quiet.filter((one) => isQuiet(now, one)).map(quietFinding),
     ...processes.flatMap((one) => frozenFinding(now, one)),

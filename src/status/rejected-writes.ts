@@ -2,6 +2,10 @@ import { isQuiet } from "../state/heartbeats.ts";
 import { writesRejected } from "../state/redis-health.ts";
 import type { Readings } from "./readings.ts";
 
+/** Without writes there are no heartbeats: which processes run is not known. */
+export const areProcessesUnknown = (readings: Readings): boolean =>
+  whyWritesRejected(readings) !== undefined;
+
 /** Why Redis rejects all writes now, as half a sentence; undefined while it accepts them. */
 export function whyWritesRejected({ now, processes, lost, redis }: Readings): string | undefined {
   const certain = writesRejected(redis);

@@ -2,7 +2,7 @@
 import { bulkText } from "./bulk-text.ts";
 import { duration } from "./duration.ts";
 import { localTime } from "./local-time.ts";
-import type { Status } from "./status.ts";
+import { areProcessesUnknownIn, type Status } from "./status.ts";
 
 /** Styles a text; a stream without colours leaves it as it is. */
 export type Paint = (style: "bold" | "dim" | "red" | "yellow" | "green", text: string) => string;
@@ -57,8 +57,13 @@ export function statusLines(status: Status, view: View): string[] {
   ];
 }
 
-function processesText({ processes }: Status): string {
-  if (processes.length === 0) return "no process is running";
+function processesText(status: Status): string {
+  const { processes } = status;
+  if (processes.length === 0) {
+    return areProcessesUnknownIn(status)
+      ? "which processes run is not known"
+      : "no process is running";
+  }
   const versions = new Set(processes.map(({ version }) => version));
   const mixed = versions.size > 1 ? ` of versions ${[...versions].join(" and ")}` : "";
   const roles = processes.map(({ roles }) => roles.join("+")).join(", ");

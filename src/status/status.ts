@@ -15,6 +15,11 @@ import { takeReadings, type Readings } from "./readings.ts";
 import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";
 
+/** Whether no process is shown because Redis accepts no heartbeats. */
+export const areProcessesUnknownIn = ({
+  sendingStopped,
+}: Pick<Status, "sendingStopped">): boolean => sendingStopped.includes("redis_rejects_writes");
+
 interface LaneBacklog {
   /** Records with a change not yet on the service. */
   readonly records: number;

@@ -11,7 +11,7 @@ import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
 import { missingRoles, requestsFor, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
-import { whyWritesRejected } from "./rejected-writes.ts";
+import { areProcessesUnknown, whyWritesRejected } from "./rejected-writes.ts";
 
 export const STOP_REASONS = [
   "redis_full",
@@ -74,8 +74,7 @@ const STOPS: readonly StopRow[] = [
     endsByItself: false,
     says(readings) {
       const { lost, processes } = readings;
-      // Without writes there are no heartbeats either.
-      if (processes.length > 0 || whyWritesRejected(readings) !== undefined) return undefined;
+      if (processes.length > 0 || areProcessesUnknown(readings)) return undefined;
       if (lost === undefined) return "No process of crmsync is running.";
       return `No process of crmsync sends heartbeats; the last one was of ${lost.id} at ${clockTime(lost.seenAt)}: it hangs, or was killed.`;
     },
@@ -85,8 +84,7 @@ const STOPS: readonly StopRow[] = [
     runbook: "crmsyncrolemissing",
     endsByItself: false,
     says: (readings) => {
-      const isUnknown =
-        readings.processes.length === 0 || whyWritesRejected(readings) !== undefined;
+      const isUnknown = readings.processes.length === 0 || areProcessesUnknown(readings);
       const missing = isUnknown ? [] : missingRoles(readings);
       return missing.length === 0
         ? undefined

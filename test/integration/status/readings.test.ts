@@ -1,12 +1,17 @@
 import { rmSync } from "node:fs";
 import { FlowProducer, type Queue } from "bullmq";
 import { Redis } from "ioredis";
+import { Registry } from "prom-client";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
+import { checkProcesses } from "../../../src/doctor/processes.ts";
 import { waitingIn } from "../../../src/status/backlog.ts";
 import { findingsIn } from "../../../src/status/findings.ts";
+import { createGauges } from "../../../src/status/gauges.ts";
 import { QUEUE_STATES } from "../../../src/status/queue-reading.ts";
 import { takeReadings } from "../../../src/status/readings.ts";
+import { statusLines } from "../../../src/status/status-text.ts";
+import { statusOf } from "../../../src/status/status.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 import { ownRedis } from "../../support/own-redis.ts";
@@ -179,7 +184,18 @@ test("a replica is read, too, and is not taken for processes that have ended", a
   await waitFor(async () => (await takeReadings(stores)).processes.length === 0, {
     what: "the replica has the primary's data",
   });
-  const says = saysOf(stopsIn(await takeReadings(stores)));
+  const readings = await takeReadings(stores);
+  const says = saysOf(stopsIn(readings));
   expect(says[0]).toMatch(/^Redis rejects all writes: it is a replica/);
   expect(says.join()).not.toContain("No process");
+  const status = statusOf(readings, stores.config, "1");
+  const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
+  expect(statusLines(status, view)[0]).toContain("which processes run is not known");
+  expect(checkProcesses(readings)).toContainEqual(
+    expect.objectContaining({ name: "processes", result: "warn" }),
+  );
+  // CrmsyncRoleMissing would fire.
+  const registry = new Registry();
+  createGauges(registry, "1").show(readings, readings.pingMs);
+  expect(await registry.metrics()).not.toMatch(/^crmsync_processes\{/m);
 });
