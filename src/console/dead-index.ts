@@ -18,14 +18,14 @@ const KEPT_TIMES = 10;
 const FORGOTTEN_MS = 300_000;
 
 /**
- * Dead letters of a group that can be listed and decided: those stored last come last, so that one which
+ * Dead letters of a group that can be listed and decided: in the order of their last failure, so that one which
  * fails again makes room for another.
  */
 export const MOST_LISTED = 5000;
 
 export interface CountedLetters {
   readonly groups: DeadGroups;
-  /** Group → its dead letters, those stored last at the end. */
+  /** Group → its dead letters, in the order of their last failure. */
   readonly members: ReadonlyMap<string, readonly Member[]>;
   /** When counting began, ms. */
   readonly at: number;

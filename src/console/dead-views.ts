@@ -126,7 +126,7 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
   return html`${back}
     <table>
       <caption>
-        Those stored last come last${listed < total && `: the first ${listed} of ${total}`}
+        In the order of their last failure${listed < total && `: the first ${listed} of ${total}`}
       </caption>
       <thead>
         <tr>

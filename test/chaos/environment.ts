@@ -65,6 +65,8 @@ export class Daemon {
     const running = this.#running;
     this.#running = undefined;
     running?.process.kill(signal);
+    // One that is frozen would never end: the fault that has frozen it does not find it any more.
+    running?.process.kill("SIGCONT");
     await running?.process.ended;
   }
 }
