@@ -236,7 +236,10 @@ describe("crmsync forget", () => {
     await ledger.writePage([["ada", PROVEN]], undefined);
     const { noted, ...state } = stateOf("ada-1", "1");
     const subject = "contact/ada";
-    await staged.stage({ ...state, noted: noted && { event: { ...noted.event, subject } } });
+    await staged.stage({
+      ...state,
+      noted: noted && { ...noted, event: { ...noted.event, subject } },
+    });
     const taken = await staged.take("ada-1", "worker", 60_000);
     if (taken.kind !== "taken") throw new Error("not taken");
     {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { checkNetwork } from "../../../src/doctor/network.ts";
-import { EnvHttpProxyAgent } from "../../../src/ops/undici.ts";
+import { createAgent } from "../../../src/ops/undici.ts";
 
 const asked: string[] = [];
 const listener = (name: string) =>
@@ -41,7 +41,7 @@ test.for([
     const noProxy = entries.replace("<port>", String(portOf(service)));
     const httpProxy = `http://127.0.0.1:${portOf(proxy)}`;
     const origin = `http://localhost:${portOf(service)}`;
-    const agent = new EnvHttpProxyAgent({ httpProxy, httpsProxy: "", noProxy });
+    const agent = createAgent({ proxy: { httpProxy, noProxy }, connectTimeout: 1000 });
     const { body } = await agent.request({ origin, path: "/", method: "GET" });
     await body.dump();
     await agent.close();
