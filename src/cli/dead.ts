@@ -78,9 +78,11 @@ function selecting(
       const { all, apply, dryRun, field, inGroup, reason, source, yes } = options;
       if (apply && dryRun) command.error("error: give --apply or --dry-run, not both");
       if (yes && !apply) command.error("error: --yes needs --apply");
-      if (names.length > 0 || all || reason || field || source || inGroup) {
-        return act(names, options);
+      const isSelected = Boolean(all || reason || field || source || inGroup);
+      if (names.length > 0 && isSelected) {
+        command.error("error: select by names, or by --all and filters, not both");
       }
+      if (names.length > 0 || isSelected) return act(names, options);
       command.error(
         "error: select dead letters: by their names, --reason, --field, --source, --in-group, or --all",
       );

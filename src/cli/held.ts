@@ -63,8 +63,12 @@ async function act(
   names: readonly string[],
   options: ActOptions,
 ): Promise<void> {
-  if (names.length === 0 && !options.all && options.source === undefined) {
+  const isSelected = options.all || options.source !== undefined;
+  if (names.length === 0 && !isSelected) {
     throw new WrongUsage("select held terminations: by their names, --source, or --all");
+  }
+  if (names.length > 0 && isSelected) {
+    throw new WrongUsage("select by names, or by --source or --all, not both");
   }
   await withStores(async (stores) => {
     await stores.stateVersion.require();

@@ -120,6 +120,15 @@ test.for(["redrive", "drop"])("%s without a selection is wrong usage", async (wh
   expect(result.err).toMatch(/^error: select dead letters: by their names, .*--all$/m);
 });
 
+test("a filter beside a name is wrong usage: it would be left out", async () => {
+  const prefix = uniquePrefix();
+  await fill(prefix);
+  const result = await crmsync(prefix, "drop", "contact/7", "--source", "/crm/b", "--apply");
+  expect(result).toMatchObject({ code: 2, out: "" });
+  expect(result.err).toMatch(/^error: select by names, or by --all and filters, not both$/m);
+  expect((await crmsync(prefix, "list")).out).toMatch(/4 dead letters$/);
+});
+
 test("a letter that somebody has damaged hides no other one, and can be dropped", async () => {
   const prefix = uniquePrefix();
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });

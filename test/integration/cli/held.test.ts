@@ -55,6 +55,10 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   const ambiguous = await crmsync(prefix, "drop", "contact/9", "--apply");
   expect(ambiguous.err).toMatch(/contact\/9 names 2 held terminations; give the crmCode of one:/);
 
+  const both = await crmsync(prefix, "drop", "contact/7", "--source", "/crm/other", "--apply");
+  expect(both.code).toBe(2);
+  expect(both.err).toMatch(/select by names, or by --source or --all, not both/);
+
   const dry = await crmsync(prefix, "release", "contact/7", "crm-7");
   expect(dry.out).toMatch(/^crm-7 .*\nwould release 1 held termination; give --apply to do it$/);
   expect(await redis.zcard(keys.heldTerminations)).toBe(4);
