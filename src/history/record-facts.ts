@@ -2,7 +2,7 @@
 import { eventKey } from "../event/event-key.ts";
 import { quotaKeys } from "../quota/quota-keys.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import { wholeOrder } from "../state/short-order.ts";
+import { timeOfOrder, wholeOrder } from "../state/short-order.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
@@ -125,11 +125,12 @@ async function readWaiting(
     redis.hget(keys.retriedDetails, crmCode),
   ]);
   const until = Number(field["tu"] ?? 0);
+  const order = wholeOrder(field["o"] ?? "");
   return {
-    order: wholeOrder(field["o"] ?? ""),
+    order,
     lane,
     status: (field["st"] ?? "mapped") as WantedStatus,
-    time: Number(field["t"]),
+    time: timeOfOrder(order),
     heldSince: isHeld ? (held?.heldAt ?? readings.now) : undefined,
     isApproved: field["ok"] === "1",
     tries: Number(field["n"] ?? 0),

@@ -1,5 +1,6 @@
 /** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
 import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
+import { timeOfOrder } from "../state/short-order.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
@@ -139,8 +140,7 @@ function hasEndedAfter(
 }
 
 /** When the newest event that was settled happened in the CRM, ms; NaN: none was settled. */
-const settledTime = (row: LedgerRow | undefined): number =>
-  Date.parse(row?.watermark.split("\t")[0] ?? "");
+const settledTime = (row: LedgerRow | undefined): number => timeOfOrder(row?.watermark ?? "");
 
 const droppedFate = (what: string, at: number, known: FateOfRecord): FateOfRecord => ({
   fate: known.fate,

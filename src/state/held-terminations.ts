@@ -9,6 +9,7 @@ import { LANES, type Lane } from "../sync/lane.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import type { Sealing } from "./sealing.ts";
+import { timeOfOrder, wholeOrder } from "./short-order.ts";
 import { VERIFY_AFTER_MS } from "./staged-state.ts";
 import { openTexts, readStagedFields } from "./staged-values.ts";
 
@@ -98,7 +99,7 @@ export class HeldTerminations {
       this.#redis.zscore(this.#keys.heldTerminations, crmCode),
       readStagedFields(this.#redis, key),
     ]);
-    const [version, heldVersion, time, lane] = ["v", "hv", "t", "l"].map((name) =>
+    const [version, heldVersion, order = "", lane] = ["v", "hv", "o", "l"].map((name) =>
       fields.get(name)?.toString(),
     );
     // An older program may have replaced it without knowing of it.
@@ -107,7 +108,8 @@ export class HeldTerminations {
     return {
       crmCode,
       heldAt: Number(heldAt),
-      time: Number(time),
+      // Its own time would be that of its redrive.
+      time: timeOfOrder(wholeOrder(order)),
       lane: (lane ?? "live") as Lane,
       event: laterEvent ?? event,
     };

@@ -6,3 +6,6 @@ export function wholeOrder(short: string): string {
   if (time === undefined) return short;
   return `${time}000000Z\t\t${number.padStart(NUMBER_DIGITS, "0")}`;
 }
+
+/** When the event of an order happened, ms; NaN for a text that is none. */
+export const timeOfOrder = (order: string): number => Date.parse(order.split("\t")[0] ?? "");

@@ -1,4 +1,7 @@
+import { eventOrder } from "../../src/event/event-order.ts";
 import type { Stores } from "../../src/status/stores.ts";
+
+const HAPPENED = "2026-11-20T09:30:11Z";
 
 /** Holds the termination of a record. */
 export async function hold({ staged }: Stores, crmCode: string, subject: string, source: string) {
@@ -6,13 +9,13 @@ export async function hold({ staged }: Stores, crmCode: string, subject: string,
   await staged.stage({
     crmCode,
     eventKey: crmCode,
-    order: "1",
+    order: eventOrder({ time: HAPPENED }, 1),
     payload: undefined,
     fingerprint: undefined,
     variant: undefined,
     status: "terminated",
     lane: "bulk",
-    time: Date.parse("2026-11-20T09:30:11Z"),
+    time: Date.parse(HAPPENED),
     event: JSON.stringify(event),
     job: "later",
   });

@@ -1,6 +1,7 @@
 /** Names that lead to several relations, to none, or to one that only the past knows. */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
+import { eventOrder } from "../../../src/event/event-order.ts";
 import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
@@ -128,4 +129,27 @@ test("a redriven deletion waits, although the dead letter with its fields stays 
   expect(told.answer).toMatch(
     /^waits because .*; its fields are in a dead letter: the record was rejected at \S+: given_up$/,
   );
+});
+
+test("a redriven termination that is held happened when its event says, not at the redrive", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, heldTerminations, staged } = runtime;
+  const time = "2026-11-20T09:30:11.902Z";
+  const deletion = personEvent("7", {}, { type: "crm.record.deleted", time, data: undefined });
+  const order = eventOrder({ time }, 1);
+  const newest = { order, status: "terminated" } as const;
+  const more = { reason: "given_up", problems: [], event: JSON.stringify(deletion) } as const;
+  await deadLetters.store(
+    createDeadLetter(
+      { crmCode: "7" },
+      { ...more, order, newest, hasFields: false, at: Date.now() },
+    ),
+  );
+  await redriveDeadLetter(runtime, "c:7", await openPorts(runtime).current());
+  const taken = await staged.take("7", "worker", 60_000);
+  if (taken.kind !== "taken") throw new Error("not taken");
+  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+  expect(await heldTerminations.find("7")).toMatchObject({ time: Date.parse(time) });
+  const { answer } = await storyOf(runtime, "7", businessRelationMapping);
+  expect(answer).toMatch(/^its termination \(event of 2026-11-20T09:30:11Z\) is held/);
 });
