@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { fateOf } from "../../../src/history/fate.ts";
+import { FATES } from "../../../src/history/fates.ts";
 import { rejectedText } from "../../../src/history/rest-fate.ts";
 import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
 import type { Readings } from "../../../src/status/readings.ts";
@@ -231,6 +233,12 @@ describe("what was rejected", () => {
       "on_service",
     );
   });
+});
+
+it("is one of those that docs/history.md lists for programs", () => {
+  const page = readFileSync(new URL("../../../docs/history.md", import.meta.url), "utf8");
+  const [, listed = ""] = /^\| `fate` \| (.*) \|$/m.exec(page) ?? [];
+  expect(listed.split(", ").toSorted()).toEqual(FATES.map((fate) => `\`${fate}\``).toSorted());
 });
 
 it("names the rule of the first field, and the other fields", () => {
