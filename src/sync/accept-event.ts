@@ -295,13 +295,16 @@ async function rejectEnvelope(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { source, key } = identityOf(value, `arrival-${arrival.number}`);
+  const event = serialise(value);
+  // Jobs with ids of their own share a number: each event that names no source and id has its own letter.
+  const unnamed = eventKey({ source: `arrival-${arrival.number}`, id: event });
+  const { source, key } = identityOf(value, unnamed);
   const deadLetter = createDeadLetter(
     { eventKey: key },
     {
       reason: "bad_event",
       problems,
-      event: serialise(value),
+      event,
       source,
       at: presentOf(arrival),
       arrival: { at: arrival.at, number: arrival.number },
