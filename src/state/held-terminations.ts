@@ -8,7 +8,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
-import type { Sealing } from "./sealing.ts";
+import { DamagedValue, type Sealing } from "./sealing.ts";
 import { timeOfOrder, wholeOrder } from "./short-order.ts";
 import { VERIFY_AFTER_MS } from "./staged-state.ts";
 import { openTexts, readStagedFields } from "./staged-values.ts";
@@ -23,6 +23,12 @@ export interface HeldTermination {
   /** The event, serialised. */
   readonly event: string;
 }
+
+/** Stands for an event that cannot be opened, so that one record does not hide all others. */
+const DAMAGED = JSON.stringify({
+  type: "an event that cannot be opened:",
+  subject: "somebody has changed it in Redis",
+});
 
 /** Records read in one round trip. */
 const PAGE = 200;
@@ -104,7 +110,12 @@ export class HeldTerminations {
     );
     // An older program may have replaced it without knowing of it.
     if (heldAt === null || !version || version !== heldVersion) return undefined;
-    const { event, laterEvent } = await openTexts(fields, crmCode, this.#sealing);
+    const { event, laterEvent } = await openTexts(fields, crmCode, this.#sealing).catch(
+      (error: unknown) => {
+        if (error instanceof DamagedValue) return { event: DAMAGED, laterEvent: undefined };
+        throw error;
+      },
+    );
     return {
       crmCode,
       heldAt: Number(heldAt),

@@ -79,3 +79,18 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   expect(await redis.exists(keys.staged("crm-8"), keys.heldTerminations)).toBe(0);
   expect((await crmsync(prefix, "list")).out).toBe("0 held terminations");
 });
+
+test("one that somebody has damaged hides no other one, and can be dropped", async () => {
+  const prefix = uniquePrefix();
+  const stores = storesOf(prefix);
+  await hold(stores, "crm-7", "contact/7", "/crm/a");
+  await hold(stores, "crm-8", "contact/8", "/crm/a");
+  await stores.redis.hset(stores.keys.staged("crm-7"), "ev", Buffer.from([1, 2, 3]));
+  const { out } = await crmsync(prefix, "list");
+  expect(out).toMatch(
+    /^crm-7 {2}an event that cannot be opened: somebody has changed it in Redis/m,
+  );
+  expect(out).toMatch(/^crm-8 {2}crm\.record\.deleted contact\/8/m);
+  expect((await crmsync(prefix, "drop", "crm-7", "--apply")).out).toBe("0 released, 1 dropped");
+  expect((await crmsync(prefix, "release", "--all", "--apply")).out).toBe("1 released, 0 dropped");
+});
