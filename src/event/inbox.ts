@@ -115,8 +115,10 @@ export class Inbox {
   }
 
   /** Seals the event of a job that must wait: another client has added it as it is. */
-  async sealJob(job: Pick<Job, "data" | "updateData">): Promise<void> {
+  async sealJob(job: Pick<Job, "name" | "data" | "updateData">): Promise<void> {
     if (this.#sealing.keyId === undefined || sealedIn(job.data) !== undefined) return;
+    // It carries no event, and would not be known as a redrive any more.
+    if (redriveOf(job) !== undefined) return;
     await job.updateData(await this.#seal(job.data));
   }
 
