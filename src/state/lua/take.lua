@@ -6,7 +6,8 @@
 -- Returns { 'locked' } when another worker has that lock; {} when nothing is staged, or only a
 -- person may release it; { 'paused' } when it is a bulk change and an operator has paused that
 -- lane; { 'busy', until } while another worker holds the record; or { 'taken', row ('': none),
--- state of the warm-up ('done': warm), kept fields of the mapping ('': none), field, value, ... }.
+-- state of the warm-up ('done': warm; '': also after an empty list), kept fields of the mapping
+-- ('': none), field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
@@ -18,8 +19,16 @@ if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } 
 -- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This
 -- state may then be on the service, so nothing older may follow it: move the watermark too.
 local before = redis.call('HGET', KEYS[2], crmCode)
-local warm = redis.call('HGET', KEYS[3], 'state') or ''
+local warm, listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'state', 'relations', 'cursor'))
+-- An empty list is weak evidence (stage.lua): the service is asked. A deletion that was left out
+-- because of such a list is no longer made up for, because this state is newer.
+if not warm or listed == '0' or cursor then warm = '' end
 local row = before and cjson.decode(before) or { e = warm == 'done' and 0 or -1, s = now }
+local known = before or ''
+if row.a then
+  row.e, row.a = -1, nil
+  known = cjson.encode(row)
+end
 -- In a cold ledger a restored "no row" would mean "absent" once the warm-up ends, even if the
 -- listing has met this relation: restore a row that says "unknown".
 local restored = before or (warm == 'done' and '' or cjson.encode(row))
@@ -31,7 +40,7 @@ redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
 -- What was read of the service is for this run alone: another one must not send it again later.
 redis.call('HDEL', KEYS[1], 't1', 'a1', 'kv', 'kt')
-local reply = { 'taken', before or '', warm, redis.call('GET', KEYS[5]) or '' }
+local reply = { 'taken', known, warm, redis.call('GET', KEYS[5]) or '' }
 for name, value in pairs(s) do
   reply[#reply + 1] = name
   reply[#reply + 1] = value

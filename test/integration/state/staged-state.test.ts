@@ -261,9 +261,32 @@ describe("taking", () => {
   it("tells whether the ledger is warm", async () => {
     await stage(change("1"));
     expect(await take("a", 0)).toMatchObject({ warm: false, row: undefined });
-    await ledger.writePage([], undefined);
+    await ledger.writePage([["other", rowFor({ order: "" }, "f-0")]], undefined);
     await stage(change("1", { crmCode: "new", eventKey: "k" }));
     expect(await staged.take("new", "a", 1000)).toMatchObject({ state: { warm: true } });
+  });
+
+  it("does not believe an empty list that came after the deletion was staged", async () => {
+    await stage(change("1", { status: "terminated", payload: undefined }));
+    await ledger.writePage([], undefined);
+    const state = await take();
+    expect(state).toMatchObject({ warm: false, row: undefined });
+    await staged.settle(state, { row: "before", finished: false });
+    expect(await ledger.row("4711")).toMatchObject({ exists: undefined });
+  });
+
+  it("of a record that was created again, no deletion is made up for after an empty list", async () => {
+    await ledger.writePage([], undefined);
+    const deletion = change("1", { status: "terminated", payload: undefined });
+    expect((await stage(deletion)).result).toBe("nothing_to_terminate");
+    await stage(change("2"));
+    const state = await take();
+    expect(state.row).toMatchObject({ exists: undefined, watermark: "1" });
+    // Its request had no answer, and the ledger is forgotten and listed again.
+    await staged.settle(state, { row: "uncertain", finished: false });
+    await ledger.forgetAll();
+    expect(await ledger.row("4711")).toMatchObject({ exists: undefined, watermark: "2" });
+    expect(await ledger.doubtAssumed(["4711"])).toEqual([]);
   });
 
   it("gives a deletion without a record the staged payload", async () => {
