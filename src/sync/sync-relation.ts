@@ -94,7 +94,10 @@ async function carryOut(
   switch (decision.kind) {
     case "skip": {
       const end = { ...complete, outcome: "skipped", reason: decision.why } as const;
-      await ports.settle(state, { row: { ...known, ...settledBy(state) }, finished: true }, end);
+      // The row of an absent relation is kept for its watermark, and deleted when it is old.
+      const provedAt = known.exists === false ? ports.now() : known.provedAt;
+      const row = { ...known, ...settledBy(state), provedAt };
+      await ports.settle(state, { row, finished: true }, end);
       return end;
     }
     case "reject": {

@@ -2,6 +2,7 @@ import { Worker } from "bullmq";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { SYNC_QUEUE, type Pointer } from "../../../src/state/pointer-queue.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
+import { rowWithoutProof } from "../../../src/sync/ledger-row.ts";
 import { runRelation } from "../../../workers/run-relation.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
@@ -79,6 +80,34 @@ it("a change that was under way when Redis went back is sent once more, not an o
   request.reply({ kind: "created" });
   expect(nameSent(await service.nth(2))).toBe("version 2");
   expect(await staged.unsynced(["under-way"])).toEqual(["under-way"]);
+});
+
+it("a deletion that needed no request stays newer than an event that is told late", async () => {
+  const runtime = newRuntime();
+  const { keys, ledger, redis, staged } = runtime;
+  const deletion = { payload: undefined, fingerprint: undefined, variant: undefined };
+  const common = { crmCode: "gone", lane: "live", time: Date.now(), event: "{}" } as const;
+  const newer = {
+    ...common,
+    ...deletion,
+    status: "terminated",
+    order: "2",
+    eventKey: "2",
+  } as const;
+  await staged.stage(newer);
+  const other = { ...rowWithoutProof(false), exists: true };
+  await ledger.writePage([["other", other]], undefined);
+  const service = new ScriptedService();
+  startLoop(runtime, service);
+  await waitFor(async () => (await redis.exists(keys.unsynced("live"))) === 0, {
+    what: "the deletion is settled",
+  });
+  // As the sweep does once a day.
+  expect(await ledger.forgetAbsent(Date.now() - 60_000)).toBe(0);
+  const older = { ...common, payload: "{}", fingerprint: "f", variant: "Person" } as const;
+  const late = { ...older, status: "mapped", order: "1", eventKey: "1" } as const;
+  expect(await staged.stage(late)).toMatchObject({ result: "nothing_to_terminate" });
+  expect(service.requests.length).toBe(0);
 });
 
 it("an event that arrives during a request gets a run after the request has ended", async () => {
