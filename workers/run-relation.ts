@@ -164,7 +164,9 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     },
     async settle(state, how, end) {
       const result = await staged.settle(state, how, runStep(access.requestOf(permit), end));
-      if (how.finished && result !== "lost") settledLately.note(state);
+      // What was rejected is not on the service: an older state may still be sent.
+      const isThere = how.finished && how.row !== "before";
+      if (isThere && result !== "lost") settledLately.note(state);
       // Redis has forgotten the change while it was sent: an older state of it may be sent after it.
       if (
         result === "lost" &&

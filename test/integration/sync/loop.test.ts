@@ -110,6 +110,28 @@ it("a deletion that needed no request stays newer than an event that is told lat
   expect(service.requests.length).toBe(0);
 });
 
+it("a change that was rejected drops no older one from a Redis that went back", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, keys, redis, settledLately, staged } = runtime;
+  const service = new ScriptedService();
+  const sync = startSync(runtime, service.access());
+  const common = { crmCode: "r", lane: "live", time: Date.now(), event: "{}" } as const;
+  const fields = { payload: "{}", variant: "Person", status: "mapped" } as const;
+  const stageAt = (order: string) =>
+    staged.stage({ ...common, ...fields, order, eventKey: order, fingerprint: order });
+  await stageAt("2");
+  (await service.nth(1)).reply({ kind: "rejected", status: 400, error: "no" });
+  await waitFor(async () => (await redis.exists(keys.unsynced("live"))) === 0, {
+    what: "the change is rejected",
+  });
+  await sync.close();
+  // The copy has the older state alone.
+  await deadLetters.drop("c:r");
+  await stageAt("1");
+  expect(await settledLately.restore()).toBe(0);
+  expect(await staged.unsynced(["r"])).toEqual(["r"]);
+});
+
 it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
