@@ -140,15 +140,18 @@ interface Run extends Pick<SyncPorts, "fingerprintsWithout"> {
 
 function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts {
   const { early, fingerprintsWithout, onReply, permit, token } = run;
-  const { config, settledLately, staged } = runtime;
+  const { config, log, recordName, settledLately, staged } = runtime;
   let takenAt = 0;
   return {
     async take(crmCode) {
-      const taken = early?.crmCode === crmCode ? await early.taken : undefined;
+      let taken = early?.crmCode === crmCode ? await early.taken : undefined;
       takenAt = early?.at ?? 0;
-      if (taken !== undefined) return taken;
-      takenAt = performance.now();
-      return staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
+      if (taken === undefined) {
+        takenAt = performance.now();
+        taken = await staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
+      }
+      if (taken.kind === "lost") log.error({ record: recordName(crmCode) }, "change.lost");
+      return taken;
     },
     admitTermination: (crmCode, when) => runtime.terminationGuard.admit(crmCode, when),
     async send(decision, { crmCode, status }) {

@@ -47,6 +47,10 @@ export const LOG_EVENTS = {
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
     "`record` names it.",
   ],
+  "change.lost": [
+    "A change waited, and its staged state is gone: its key was deleted or evicted. It is not sent: send the record again, or reconcile an export of the CRM.",
+    "`record` names it.",
+  ],
   "sync.foreign_job":
     "Somebody has added a job to the queue sync that names no record. It was removed; events belong into the queue crm-events.",
   "change.interrupted":

@@ -202,12 +202,14 @@ export class StagedStates {
       this.#keys.verify,
       this.#keys.keptFields,
       this.#keys.bulkPause,
+      ...LANES.map((lane) => this.#keys.unsynced(lane)),
       ...(lockKey === undefined ? [] : [lockKey]),
     ];
     const reply = await this.#take(keys, [crmCode, token, holdMs]);
     const [kind, second = "", warmUp = "", kept = ""] = reply.slice(0, 4).map(String);
     if (kind === "locked") return undefined;
     if (kind === undefined) return { kind: "nothing" };
+    if (kind === "lost") return { kind };
     if (kind === "paused") return { kind };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);

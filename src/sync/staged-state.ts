@@ -116,6 +116,8 @@ export const bringsFields = ({
 export type Take =
   | { readonly kind: "taken"; readonly state: TakenState }
   | { readonly kind: "nothing" }
+  /** A change waited, and its state is gone from Redis. */
+  | { readonly kind: "lost" }
   /** It is a bulk change, and an operator has paused that lane. */
   | { readonly kind: "paused" }
   /** Another worker holds it until then, ms. */

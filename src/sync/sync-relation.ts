@@ -61,7 +61,9 @@ export async function syncRelation(
   ports: SyncPorts,
 ): Promise<{ end: RunEnd; state: TakenState | undefined }> {
   const taken = await ports.take(crmCode);
-  if (taken.kind === "nothing") return { end: { next: { kind: "complete" } }, state: undefined };
+  if (taken.kind === "nothing" || taken.kind === "lost") {
+    return { end: { next: { kind: "complete" } }, state: undefined };
+  }
   if (taken.kind === "paused") return { end: { next: { kind: "parked" } }, state: undefined };
   if (taken.kind === "busy") {
     return { end: { next: { kind: "later", at: taken.until } }, state: undefined };

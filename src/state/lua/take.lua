@@ -1,18 +1,24 @@
 -- Takes the staged state of one record for one worker.
 --
 -- KEYS  1 staged  2 ledger  3 warm-up  4 verify  5 kept-fields  6 bulk:pause
---       7 optional: lock of the pointer job, without which the worker may not take the record
+--       7 unsynced:live  8 unsynced:bulk
+--       9 optional: lock of the pointer job, without which the worker may not take the record
 -- ARGV  1 crmCode  2 token of the worker  3 holdMs
 -- Returns { 'locked' } when another worker has that lock; {} when nothing is staged, or only a
--- person may release it; { 'paused' } when it is a bulk change and an operator has paused that
--- lane; { 'busy', until } while another worker holds the record; or { 'taken', row ('': none),
--- state of the warm-up ('done': warm; '': also after an empty list), kept fields of the mapping
--- ('': none), field, value, ... }.
+-- person may release it; { 'lost' } when a change waited and its key was deleted or evicted: it
+-- waits no longer; { 'paused' } when it is a bulk change and an operator has paused that lane;
+-- { 'busy', until } while another worker holds the record; or { 'taken', row ('': none), state of
+-- the warm-up ('done': warm; '': also after an empty list), kept fields of the mapping ('': none),
+-- field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
 --- @include "staged-fields.lua"
-if KEYS[7] and redis.call('GET', KEYS[7]) ~= token then return { 'locked' } end
-if not s.v or s.hv == s.v then return {} end
+if KEYS[9] and redis.call('GET', KEYS[9]) ~= token then return { 'locked' } end
+if not s.v then
+  local waited = redis.call('ZREM', KEYS[7], crmCode) + redis.call('ZREM', KEYS[8], crmCode)
+  return waited > 0 and { 'lost' } or {}
+end
+if s.hv == s.v then return {} end
 if s.l == 'bulk' and redis.call('EXISTS', KEYS[6]) == 1 then return { 'paused' } end
 if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } end
 

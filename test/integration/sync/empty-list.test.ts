@@ -38,7 +38,10 @@ async function deleteUnlisted({ ledger, staged }: Runtime, ...crmCodes: string[]
 async function list(runtime: Runtime, ...crmCodes: string[]): Promise<void> {
   const access = new ScriptedService().access();
   const relations = crmCodes.map((crmCode) => ({
-    ...{ type: "Person", crmCode, firstName: "Ada", lastName: "Muster" },
+    type: "Person",
+    crmCode,
+    firstName: "Ada",
+    lastName: "Muster",
     relationStatus: "active",
   }));
   const client = {

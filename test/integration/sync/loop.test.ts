@@ -132,6 +132,27 @@ it("a change that was rejected drops no older one from a Redis that went back", 
   expect(await staged.unsynced(["r"])).toEqual(["r"]);
 });
 
+it.each(["live", "bulk"] as const)(
+  "a %s change whose key was deleted waits no more",
+  async (lane) => {
+    const runtime = newRuntime();
+    const { keys, pointers, redis, staged } = runtime;
+    const service = new ScriptedService();
+    const state = { payload: "{}", fingerprint: "f", variant: "Person", status: "mapped" } as const;
+    const common = { crmCode: "r", order: "1", eventKey: "1", time: Date.now(), event: "{}" };
+    await staged.stage({ ...common, ...state, lane });
+    await redis.del(keys.staged("r"));
+    startLoop(runtime, service);
+    await waitFor(async () => (await redis.exists(keys.unsynced(lane))) === 0, {
+      what: "nothing waits",
+    });
+    await waitFor(async () => (await pointers.queue.getJobCountByTypes()) === 0, {
+      what: "its job has ended",
+    });
+    expect(service.permitRequests).toBe(1);
+  },
+);
+
 it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
