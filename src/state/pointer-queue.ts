@@ -281,13 +281,14 @@ export class PointerQueue {
   }
 
   /**
-   * Jobs that may run now, by lane; adds those of the records that come next while few wait. A retry that is
-   * due counts as live.
+   * Jobs that may run now, by lane, retries that are due among them; adds those of the records that come next
+   * while few wait.
    */
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));
     const keys = [...states, this.#keys.bulkPause, this.#liveOrder, this.#keys.unsynced("bulk")];
-    const args = [(now + 1) * SCORE_PER_MS - 1, FIRST_BULK_SCORE];
+    const dueScore = (now + 1) * SCORE_PER_MS - 1;
+    const args = [dueScore, FIRST_BULK_SCORE, this.queue.toKey(""), LIVE_PRIORITY];
     const [live, bulk, liveRecords, bulkRecords] = await this.#due(keys, args);
     return {
       live: live + (await this.#missing.refill("live", live, liveRecords)),

@@ -138,6 +138,52 @@ test("a live change whose process died before it moved the job is sent all the s
   expect(sentBy(service)).toEqual(["b1 live"]);
 });
 
+test("the retry of a bulk change spends no live permit, and none while the lane is paused", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  await runtime.stateVersion.takeOver();
+  const stores = storesOf(runtime);
+  await runtime.ledger.continueCold(Date.now());
+  const service = new ScriptedService();
+  const lanes: Lane[] = [];
+  const access = service.access();
+  const acquire: typeof access.quota.acquire = (lane, signal) => {
+    lanes.push(lane);
+    return access.quota.acquire(lane, signal);
+  };
+  const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
+  onTestFinished(() => {
+    for (const request of service.requests) request.reply({ kind: "throttled" });
+    return sync.close();
+  });
+  const failed = { kind: "unavailable", reason: "server_error", ambiguous: false } as const;
+  await stage(runtime, "b1", "bulk");
+  (await service.nth(1)).reply(failed);
+  (await service.nth(2)).reply(failed);
+  const third = await service.nth(3);
+  expect(lanes).toEqual(["bulk", "bulk", "bulk"]);
+
+  await pauseBulk(stores, BY);
+  third.reply(failed);
+  await waitFor(
+    async () => {
+      const [, due] = await runtime.redis.zrange(
+        runtime.pointers.queue.toKey("delayed"),
+        0,
+        0,
+        "WITHSCORES",
+      );
+      return due !== undefined && Number(due) / 4096 < Date.now();
+    },
+    { what: "its retry is due" },
+  );
+  await stage(runtime, "l1", "live");
+  (await service.nth(4)).reply({ kind: "created" });
+  expect(lanes).toEqual(["bulk", "bulk", "bulk", "live"]);
+  await resumeBulk(stores, BY);
+  (await service.nth(5)).reply({ kind: "created" });
+  expect(sentBy(service).slice(3)).toEqual(["l1 live", "b1 bulk"]);
+});
+
 test("a reason that is no line of a status is refused", async () => {
   const stores = storesOf(newRuntime());
   const reason = "x".repeat(201);
