@@ -16,8 +16,8 @@ import type { ServiceAccess } from "./service-access.ts";
 import { SparePermit, type GrantedPermit } from "./spare-permit.ts";
 
 /**
- * How often an idle loop checks for retries that have become due, ms; added jobs wake it at once. No
- * retry waits while the process rests.
+ * How often a loop that is idle, or waits for a permit for bulk, checks for retries that have become due, ms;
+ * added jobs wake it at once. No retry waits while the process rests.
  */
 const IDLE_CHECK_MS = 1000;
 
@@ -181,8 +181,10 @@ export class SyncLoop {
     const givenUp = new AbortController();
     const giveUp = () => givenUp.abort();
     signal.addEventListener("abort", giveUp, { once: true });
+    const ended = new AbortController();
     const unlisten =
       lane === "bulk" ? jobNotifier.listen((heard) => heard !== "bulk" && giveUp()) : () => {};
+    if (lane === "bulk") void this.#liveIsDue(ended.signal).then(giveUp, giveUp);
     const started = performance.now();
     const requestedAt = Date.now();
     try {
@@ -195,6 +197,17 @@ export class SyncLoop {
     } finally {
       signal.removeEventListener("abort", giveUp);
       unlisten();
+      ended.abort();
+    }
+  }
+
+  /** Resolves when a live change may be sent: nothing is heard of a retry that becomes due. */
+  async #liveIsDue(signal: AbortSignal): Promise<void> {
+    const { jobNotifier, pointers } = this.#runtime;
+    let live = 0;
+    while (!signal.aborted && live === 0) {
+      await jobNotifier.pause(IDLE_CHECK_MS, signal);
+      if (!signal.aborted) ({ live } = await pointers.due(Date.now()));
     }
   }
 

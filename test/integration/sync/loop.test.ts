@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "bullmq";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { SYNC_QUEUE, type Pointer } from "../../../src/state/pointer-queue.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
+import type { Lane } from "../../../src/sync/lane.ts";
 import { rowWithoutProof } from "../../../src/sync/ledger-row.ts";
 import { runRelation } from "../../../workers/run-relation.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
@@ -25,7 +27,12 @@ function startLoop(runtime: Runtime, service: ScriptedService): void {
 }
 
 let order = 0;
-async function stage({ staged }: Runtime, crmCode: string, firstName: string): Promise<void> {
+async function stage(
+  { staged }: Runtime,
+  crmCode: string,
+  firstName: string,
+  lane: Lane = "live",
+): Promise<void> {
   order += 1;
   const payload = JSON.stringify({ type: "Person", crmCode, firstName, lastName: "Muster" });
   await staged.stage({
@@ -36,15 +43,15 @@ async function stage({ staged }: Runtime, crmCode: string, firstName: string): P
     fingerprint: `fingerprint ${order}`,
     variant: "Person",
     status: "mapped",
-    lane: "live",
+    lane,
     time: Date.now(),
     event: "{}",
     job: "later",
   });
 }
 
-const addPointer = (runtime: Runtime, crmCode: string) =>
-  runtime.pointers.add([{ crmCode, lane: "live" }]);
+const addPointer = (runtime: Runtime, crmCode: string, lane: Lane = "live") =>
+  runtime.pointers.add([{ crmCode, lane }]);
 
 const nameSent = ({ decision }: { decision: Sendable }) =>
   decision.kind === "fetch" ? undefined : decision.body["firstName"];
@@ -152,6 +159,32 @@ it.each(["live", "bulk"] as const)(
     expect(service.permitRequests).toBe(1);
   },
 );
+
+it("the retry of a live change does not wait for the permit of a bulk change", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "500" });
+  const service = new ScriptedService();
+  const access = service.access();
+  const acquire: typeof access.quota.acquire = async (lane, signal) => {
+    // The share of bulk is used up.
+    while (lane === "bulk") {
+      signal?.throwIfAborted();
+      await nextTurn();
+    }
+    return access.quota.acquire(lane, signal);
+  };
+  const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
+  closing.push(() => {
+    for (const request of service.requests) request.reply({ kind: "throttled" });
+    return sync.close();
+  });
+  await stage(runtime, "import", "version 1", "bulk");
+  await addPointer(runtime, "import", "bulk");
+  await stage(runtime, "live", "version 1");
+  await addPointer(runtime, "live");
+  const failed = { kind: "unavailable", reason: "server_error", ambiguous: false } as const;
+  (await service.nth(1)).reply(failed);
+  expect(nameSent(await service.nth(2))).toBe("version 1");
+});
 
 it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
