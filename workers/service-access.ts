@@ -69,16 +69,19 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     async send(permit, decision, crmCode) {
       const denial = denials.met();
       if (denial !== undefined) return denial;
+      const token = address.token();
       // It has changed since the permit was asked for: the change is sent once it was checked.
-      if (!tenant.isKnown(address.token())) return { kind: "throttled" };
+      if (!tenant.isKnown(token)) return { kind: "throttled" };
       const reply = await sendDecision(service.client, permit, decision, crmCode).catch(
         refusedCode,
       );
       if (reply.kind === "unavailable" && reply.reason === "forbidden") {
         await runtime.denial.askForProbe();
       }
-      if (reply.kind === "denied") await denials.begin(reply);
-      else if (reply.kind === "unavailable") {
+      if (reply.kind === "denied") {
+        // A 401 to a token that was replaced meanwhile says nothing about the one in force.
+        if (reply.cause !== "token" || token === address.token()) await denials.begin(reply);
+      } else if (reply.kind === "unavailable") {
         if (await outage.failed(reply.reason, crmCode)) {
           metrics.pauses.inc({ reason: "unavailable" });
           log.error({ reason: reply.reason }, "service.unavailable");

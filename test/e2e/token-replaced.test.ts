@@ -1,0 +1,37 @@
+/** A denial is about the token that was denied, not about the one that has replaced it. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { openServiceAccess } from "../../workers/service-access.ts";
+import { newRuntime } from "../support/new-runtime.ts";
+
+test("a late 401 to a token that was replaced meanwhile stops nothing", async () => {
+  let token = "old";
+  let next: string | undefined = "new";
+  // The token changes while the service answers.
+  const server = createServer((_, response) => {
+    token = next ?? token;
+    response
+      .writeHead(401, { "content-type": "application/json" })
+      .end(JSON.stringify({ error: "Unauthorized - Missing or invalid token", code: 401 }));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const runtime = newRuntime();
+  const address = { baseUrl: `http://127.0.0.1:${port}`, token: () => token };
+  const access = openServiceAccess(runtime, address);
+  onTestFinished(() => access.close());
+  const send = async () => {
+    runtime.tenant.accept(token);
+    const permit = await access.quota.acquire("live");
+    return access.send(permit, { kind: "fetch" }, "4711");
+  };
+
+  expect((await send()).kind).toBe("denied");
+  expect(await runtime.denial.current()).toBeUndefined();
+  next = undefined;
+  expect((await send()).kind).toBe("denied");
+  expect(await runtime.denial.current()).toMatchObject({ cause: "token" });
+});
