@@ -6,6 +6,7 @@ import { meetRedis } from "../src/ops/open-redis.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
+import { tokenName } from "../src/state/known-service.ts";
 import type { StateVersionError } from "../src/state/state-version.ts";
 import { startAuditing } from "./audit.ts";
 import { keepClock } from "./clock.ts";
@@ -129,12 +130,14 @@ async function openKnownService(
   shutdown: Shutdown,
 ): Promise<ServiceAccess> {
   await meetService(runtime, service.baseUrl, () => shutdown.isRequested);
+  // Asked first: a token that needs no check is taken over by the next line.
+  const isKnown = await runtime.knownService.hasToken(tokenName(service.token()));
   await meetTenant(runtime, service.token());
   const access = openServiceAccess(runtime, service);
   shutdown.add("service", () => access.close());
   const tenant = keepTenantKnown(runtime, access, service);
   shutdown.add("tenant", () => tenant.close());
-  const probing = startProbing(runtime, access);
+  const probing = startProbing(runtime, access, isKnown !== true);
   shutdown.add("probe", () => probing.close());
   const warming = keepLedgerWarm(runtime, access);
   shutdown.add("warm-up", () => warming.close());

@@ -11,9 +11,14 @@ import type { ServiceAccess } from "./service-access.ts";
 /** How often the denial and the token are checked, ms. */
 const CHECK_MS = 1000;
 
-export function startProbing(runtime: Runtime, access: ServiceAccess): Polling {
+/** @param hasNewToken whether no process has sent with this process's token before. */
+export function startProbing(
+  runtime: Runtime,
+  access: ServiceAccess,
+  hasNewToken: boolean,
+): Polling {
   const { denial, throttle, log } = runtime;
-  let token = access.token();
+  let token = hasNewToken ? undefined : access.token();
   return startPolling({
     everyMs: CHECK_MS,
     rest: runtime.rest,

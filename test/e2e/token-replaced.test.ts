@@ -4,7 +4,13 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { openServiceAccess } from "../../workers/service-access.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { newRuntime } from "../support/new-runtime.ts";
+import { personEvent } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const DEADLINE_MS = 30_000;
 
 test("a late 401 to a token that was replaced meanwhile stops nothing", async () => {
   let token = "old";
@@ -34,4 +40,19 @@ test("a late 401 to a token that was replaced meanwhile stops nothing", async ()
   next = undefined;
   expect((await send()).kind).toBe("denied");
   expect(await runtime.denial.current()).toMatchObject({ cause: "token" });
+});
+
+test("a process that is started with another token asks at once whether it is denied", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox);
+  {
+    await using denied = await startDaemon({ ...env, SERVICE_TOKEN: "wrong" });
+    await denied.push([personEvent("1")]);
+    await waitFor(async () => (await denied.status()).denial.state === "token_denied", {
+      what: "the wrong token is denied",
+    });
+  }
+  await using daemon = await startDaemon(env);
+  await waitUntilSettled(daemon, DEADLINE_MS);
+  expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
 });
