@@ -48,6 +48,7 @@ export function keepTenantKnown(
 ): Polling {
   const { knownService, log, tenant, throttle } = runtime;
   let checked = "";
+  let checks = 0;
   let pauseMs = FIRST_PAUSE_MS;
   let nextAt = 0;
 
@@ -82,7 +83,10 @@ export function keepTenantKnown(
         nextAt = 0;
       }
       if (performance.now() < nextAt || (await access.isDenied())) return;
-      await check(own, known, signal);
+      // Each check begins with another one: the service may have a fault with one relation alone.
+      const from = checks % known.length;
+      checks += 1;
+      await check(own, [...known.slice(from), ...known.slice(0, from)], signal);
     },
     onError: (error) =>
       throttle("tenant", (suppressed) =>

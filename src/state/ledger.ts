@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -198,8 +199,10 @@ export class Ledger {
     for (let page = 0; page < PAGES_SEARCHED && found.length < most; page += 1) {
       const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
       for (let i = 0; i + 1 < flat.length && found.length < most; i += 2) {
+        const crmCode = flat[i] ?? "";
         const { exists, uncertain } = readRow(flat[i + 1] ?? "");
-        if (exists === true && !uncertain) found.push(flat[i] ?? "");
+        const canBeAskedFor = crmCodeProblem(crmCode) === undefined;
+        if (exists === true && !uncertain && canBeAskedFor) found.push(crmCode);
       }
       cursor = next;
       if (cursor === "0") break;

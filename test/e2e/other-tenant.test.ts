@@ -132,6 +132,36 @@ test("while the service does not answer, whose token it is stays unknown, and st
   expect(says(await daemon.status())).toBeUndefined();
 });
 
+test("a relation that fails alone, or that no request can name, keeps no token from being checked", async () => {
+  await using dir = await tempDir();
+  const db = join(dir.path, "sandbox.db");
+  await using sandbox = await startSandbox({ db });
+  const path = "/v1.1/business-relations";
+  for (const crmCode of [".", "a", "b", "c"]) {
+    const created = await fetch(sandbox.url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${sandbox.token}` },
+      body: JSON.stringify({ type: "Person", crmCode, firstName: "Ada", lastName: "Muster" }),
+    });
+    expect(created.status).toBe(201);
+  }
+  const env = envFor(sandbox);
+  {
+    await using daemon = await startDaemon(env);
+    await waitFor(async () => (await daemon.status()).ledger.relations === 4, { what: "warm" });
+  }
+  const made = await run(["sandbox", "token", "create", "new", "--db", db, "--json"]);
+  const { token } = JSON.parse(made.out) as { token: string };
+  await armFault(sandbox, { fault: "error", path: `${path}/a` });
+  await using daemon = await startDaemon({ ...env, SERVICE_TOKEN: token });
+  await daemon.push([personEvent("new")]);
+  await waitUntilSettled(daemon, 30_000);
+  expect((await sandbox.relations()).has("new")).toBe(true);
+  expect([...daemon.process.stdout, ...daemon.process.stderr].join("\n")).not.toContain(
+    "tenant_unchecked",
+  );
+});
+
 test("a Redis that was emptied is told again which service and tenant the ledger is about", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis();
