@@ -30,6 +30,9 @@ export interface ServiceOptions extends ServiceObserver {
   readonly setsLimits?: true;
 }
 
+/** Beside those of changes: for the list, the value lists, probes and checks. */
+const OTHER_CONNECTIONS = 10;
+
 /** @param redis only its options are used: the quota opens connections of its own. */
 export function openService(
   config: Config,
@@ -48,6 +51,8 @@ export function openService(
     baseUrl,
     token,
     timeoutMs: config.SERVICE_TIMEOUT_MS,
+    // A permit that waits for a connection gets too old to be spent.
+    connections: config.SYNC_CONCURRENCY + OTHER_CONNECTIONS,
     proxy: {
       httpProxy: config.HTTP_PROXY,
       httpsProxy: config.HTTPS_PROXY,
