@@ -101,7 +101,10 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
 }
 
 /** What failed in an outage is tried again now: its own retry comes as late as the outage was long. */
-async function retryNow({ demand, pointers }: Runtime, failed: readonly string[]): Promise<void> {
+export async function retryNow(
+  { demand, pointers }: Runtime,
+  failed: readonly string[],
+): Promise<void> {
   for (const crmCode of failed) {
     // In this order: a record that has a place is put off again when its job is delayed.
     await pointers.retryNow(crmCode);

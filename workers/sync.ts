@@ -12,7 +12,7 @@ import { REST_EVERY_MS, type Polling } from "./poll.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
-import type { ServiceAccess } from "./service-access.ts";
+import { retryNow, type ServiceAccess } from "./service-access.ts";
 import { SparePermit, type GrantedPermit } from "./spare-permit.ts";
 
 /**
@@ -115,7 +115,10 @@ export class SyncLoop {
     const [ready, due] = await Promise.all([this.#access.isReady(), pointers.due(Date.now())]);
     if (!ready) return jobNotifier.wait(STOPPED_CHECK_MS, signal);
     const lane = laneOf(due);
-    if (lane === undefined) return this.#idle(IDLE_CHECK_MS, heard);
+    if (lane === undefined) {
+      await this.#retryForTry();
+      return this.#idle(IDLE_CHECK_MS, heard);
+    }
     if (this.#running.size >= config.SYNC_CONCURRENCY) return this.#freePlace();
     const asked = performance.now();
     const early = this.#prepare(lane, () => this.#access.isUntroubled()).catch(() => undefined);
@@ -134,6 +137,14 @@ export class SyncLoop {
       granted.permit.cancel();
       throw error;
     }
+  }
+
+  /** In an outage in which all that waits has failed, the next retry is the try that the pause allows. */
+  async #retryForTry(): Promise<void> {
+    const { clock, outage, pointers } = this.#runtime;
+    if (!(await outage.isTryDue(clock.now()))) return;
+    const crmCode = await pointers.nextRetry();
+    if (crmCode !== undefined) await retryNow(this.#runtime, [crmCode]);
   }
 
   /** @param heard notifications before the queue was read. */

@@ -147,6 +147,13 @@ export class Outage {
     return has === 0 ? NO_RECORDS : new Set([...failed, ...old]);
   }
 
+  /** Whether an outage's pause is over: then the next retry need not wait until it is due. It claims no try. */
+  async isTryDue(now: number): Promise<boolean> {
+    if (!this.#failing) return false;
+    const outage = await this.current();
+    return outage !== undefined && outage.nextTryAt <= now;
+  }
+
   /** How long to wait before a request may be tried, ms; 0: this process may make the try now. */
   async waitMs(): Promise<number> {
     const here = this.#pausedUntil - this.#now();

@@ -165,6 +165,12 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
+  /** The record whose retry is due next. */
+  async nextRetry(): Promise<string | undefined> {
+    const [job] = await this.queue.getDelayed(0, 0);
+    return job?.data.crmCode;
+  }
+
   /** Puts the job of a record before all other jobs, if it waits or its retry is due. */
   async bringForward(crmCode: string): Promise<Brought> {
     const lists = ["wait", "prioritized", "delayed", "active"].map((name) =>

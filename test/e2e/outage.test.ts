@@ -7,6 +7,22 @@ import { waitFor } from "../support/wait-for.ts";
 
 const HOUR_MS = 3_600_000;
 
+it("an outage in which all that waits has failed is tried each pause, and ends as soon", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { RETRY_BASE_MS: String(HOUR_MS), SERVICE_TIMEOUT_MS: "1000" });
+  await using daemon = await startDaemon(env);
+  await daemon.push(people(1, "before"));
+  await waitUntilSettled(daemon);
+  const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
+  await daemon.push(people(6, "r"));
+  await waitFor(async () => ((await sandbox.requests())["create 503"] ?? 0) > 6, {
+    what: "a failed change is the try",
+  });
+  await end();
+  await waitUntilSettled(daemon, 60_000);
+  expect((await sandbox.relations()).size).toBe(7);
+});
+
 it("what failed in an outage is sent when the outage ends, not when its own retry is due", async () => {
   await using sandbox = await startSandbox();
   await using daemon = await startDaemon(envFor(sandbox, { RETRY_BASE_MS: String(HOUR_MS) }));
