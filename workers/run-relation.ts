@@ -207,9 +207,9 @@ const onceMore = (state: TakenState): StateToStage => ({
   time: state.firstTime,
 });
 
-/** Whether the service has lost a relation that the ledger knew. */
-function isGone({ row }: TakenState, { reason }: RunEnd): boolean {
-  if (row?.exists !== true) return false;
+/** Whether the service has lost a relation that the ledger knew, not from a 409 of this change alone. */
+function isGone({ heals, row }: TakenState, { reason }: RunEnd): boolean {
+  if (row?.exists !== true || heals > 0) return false;
   return reason === "missing" || (reason === "nothing_to_terminate" && !row.terminated);
 }
 

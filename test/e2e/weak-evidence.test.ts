@@ -213,6 +213,7 @@ it("404 to every PUT and 409 to every POST of one code ends as a dead letter tha
     await waitUntilSettled(daemon);
     const letters = await deadLetters(env);
     expect(letters).toMatchObject([{ crmCode: "A", reason: "contradiction" }]);
+    expect(await daemon.metric("crmsync_relations_gone_total")).toBe(0);
     expect(countOf(proxy, "A")).toBeLessThanOrEqual(12);
   }));
 
