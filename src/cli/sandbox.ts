@@ -144,7 +144,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     trustedProxies: flags.trustProxy ?? [],
     onError: (error) => console.error(error),
   });
-  console.log(flags.json === true ? addressesJson(sandbox) : addressesText(sandbox));
+  console.log(flags.json === true ? addressesJson(sandbox) : addressesText(sandbox, flags));
   let closing: Promise<void> | undefined;
   const close = (): void => {
     closing ??= sandbox.close();
@@ -161,14 +161,21 @@ function addressesJson({ url, token, faultsUrl }: Sandbox): string {
   return JSON.stringify({ url, token, faultsUrl });
 }
 
-function addressesText({ url, token, faultsUrl }: Sandbox): string {
+function addressesText(
+  { url, token, faultsUrl }: Sandbox,
+  { db, environment }: ServeFlags,
+): string {
+  const options = [
+    ...(db === undefined ? [] : [` --db ${db}`]),
+    ...(environment === "test" ? [] : [` --environment ${environment}`]),
+  ].join("");
   return [
     `service  ${url}`,
     `page     ${url}/${token === null ? "" : `#token=${token}`}`,
     `docs     ${url}/docs`,
     ...(faultsUrl === null ? [] : [`faults   ${faultsUrl}`]),
     token === null
-      ? "token    not shown again; to create another: crmsync sandbox token create"
+      ? `token    not shown again; to create another: crmsync sandbox token create${options}`
       : `token    ${token}`,
   ].join("\n");
 }

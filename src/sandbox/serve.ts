@@ -12,7 +12,7 @@ import type { Network } from "./addresses.ts";
 import { Administration, DEFAULT_TENANT } from "./administration.ts";
 import { createBusinessRelations } from "./business-relations.ts";
 import { Cursors } from "./cursors.ts";
-import { openDatabase } from "./database.ts";
+import { openDatabase, transaction } from "./database.ts";
 import { Directory } from "./directory.ts";
 import type { Environment } from "./directory.ts";
 import { Admission } from "./admission.ts";
@@ -91,7 +91,6 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   try {
     const administration = new Administration(database);
     const directory = new Directory(database, environment);
-    const token = obtainToken(administration, directory, environment, options.tokenFile);
     const faults = options.faults === true ? new Faults() : undefined;
     const log = new RequestLog();
     const app = createApp({ options, environment, database, directory, faults, log });
@@ -103,6 +102,10 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       servers.push(faultServer);
       faultsUrl = await listen(faultServer, DEFAULT_HOST, options.faultsPort ?? 0);
     }
+    // Last: it may be shown only once, so no start may fail after it.
+    const token = transaction(database, () =>
+      obtainToken(administration, directory, environment, options.tokenFile),
+    );
     const createToken = (name = DEFAULT_TENANT): string =>
       administration.createToken({ name, environment }).token;
     return { url, token, faultsUrl, createToken, close };

@@ -163,6 +163,24 @@ test("SIGTERM ends it, and --token-file keeps the token", async () => {
   expect(await statusOf(second.url, second.token)).toBe(200);
 });
 
+test("a start that fails leaves no token that nobody has seen", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await using other = await startSandbox();
+  const db = ["--db", file.path];
+  const taken = ["--port", new URL(other.url).port];
+  expect((await sandboxCommand([...taken, ...db])).stderr.join()).toContain(
+    "address already in use",
+  );
+  const nowhere = ["--port", "0", "--token-file", join(file.path, "x")];
+  expect((await sandboxCommand([...nowhere, ...db])).stderr.join()).toContain("ENOTDIR");
+  await using first = await startSandbox({ db: file.path });
+  expect(await statusOf(first.url, first.token)).toBe(200);
+  expect(await json(["token", "list", ...db])).toHaveLength(1);
+  await using second = spawnCrmsync(["sandbox", "--port", "0", ...db]);
+  const [, hint = ""] = await second.line(/^token .*: crmsync sandbox (.*)$/);
+  expect(await json(hint.split(" "))).toMatchObject({ token: expect.any(String) as string });
+});
+
 test("SIGTERM ends it within seconds, also while a fault delays a request by an hour", async () => {
   await using sandbox = await startSandbox();
   await armFault(sandbox, { fault: "latency", ms: 3_600_000, times: 1 });
