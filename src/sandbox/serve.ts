@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { DatabaseSync } from "node:sqlite";
@@ -183,7 +183,11 @@ function obtainToken(
   if (fresh === undefined && file === undefined) return null;
   const { token } = administration.createToken({ name: DEFAULT_TENANT, environment }, "at start");
   directory.clearCache();
-  if (file !== undefined) writeFileSync(file, `${token}\n`, { mode: 0o600 });
+  if (file !== undefined) {
+    writeFileSync(file, `${token}\n`, { mode: 0o600 });
+    // A file that was there already keeps its mode.
+    chmodSync(file, 0o600);
+  }
   return token;
 }
 

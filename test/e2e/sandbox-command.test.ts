@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
@@ -153,13 +153,16 @@ test.each([
 
 test("SIGTERM ends it, and --token-file keeps the token", async () => {
   await using file = await temporaryFile("sandbox.db");
-  const options = { db: file.path, flags: ["--token-file", `${file.path}.token`] };
+  const tokenFile = `${file.path}.token`;
+  const options = { db: file.path, flags: ["--token-file", tokenFile] };
+  await writeFile(tokenFile, "revoked", { mode: 0o644 });
   await using first = await startSandbox(options);
   expect(await statusOf(first.url, first.token)).toBe(200);
   first.process.kill("SIGTERM");
   expect(await first.process.ended).toEqual({ code: 0, signal: null });
   await using second = await startSandbox(options);
   expect(second.token).toBe(first.token);
+  expect((await stat(tokenFile)).mode & 0o777).toBe(0o600);
   expect(await statusOf(second.url, second.token)).toBe(200);
 });
 
