@@ -12,7 +12,7 @@ export interface Limits {
 export interface QuotaState {
   readonly limit: number;
   readonly remaining: number;
-  /** When the hour's quota is full again. */
+  /** When the hour's quota is full again; now, if it is full. */
   readonly resetAtMs: number;
 }
 export type CountResult = QuotaState &
@@ -81,7 +81,7 @@ class FixedWindow implements Window {
   }
 
   fullAt(nowMs: number): number {
-    return nowMs >= this.#closesAtMs ? nowMs + this.#lengthMs : this.#closesAtMs;
+    return Math.max(nowMs, this.#closesAtMs);
   }
 }
 
@@ -113,8 +113,7 @@ class SlidingWindow implements Window {
   }
 
   fullAt(nowMs: number): number {
-    this.#dropOld(nowMs);
-    return (this.#times.at(-1) ?? nowMs) + this.#lengthMs;
+    return Math.max(nowMs, (this.#times.at(-1) ?? Number.NEGATIVE_INFINITY) + this.#lengthMs);
   }
 
   #dropOld(nowMs: number): void {

@@ -81,6 +81,13 @@ describe.each<Policy>(["fixed", "sliding", "bucket"])("%s", (policy) => {
     );
   });
 
+  test("a quota that is full is full now", () => {
+    const meter = createMeter(policy, LIMITS);
+    expect(meter.state(7)).toMatchObject({ remaining: LIMITS.perHour, resetAtMs: 7 });
+    expect(meter.count(7).resetAtMs).toBe(7 + LIMITS.hourMs);
+    expect(meter.state(9000)).toMatchObject({ remaining: LIMITS.perHour, resetAtMs: 9000 });
+  });
+
   test("remaining falls by one with each counted request only", () => {
     const meter = createMeter(policy, LIMITS);
     const remaining = Array.from({ length: 6 }, () => meter.count(7).remaining);
