@@ -85,7 +85,7 @@ export function renderLine(figures: Figures): string {
     `requests ${service.requests} (${requestsPerNetChange(service.requests, netChanges)} per net change)`,
     `quota left ${quota.remaining ?? "–"}/${quota.limit}`,
     `429s ${service.throttled}`,
-    `dead letters ${figures.deadLetters}`,
+    `dead letters ${figures.deadLetters ?? "–"}`,
     `fresh p50 ${atMost(freshness.p50)} p99 ${atMost(freshness.p99)}`,
     `backlog ${backlog.records ?? "–"}`,
     `daemon ${daemon.pid ?? "down"}`,

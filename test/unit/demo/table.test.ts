@@ -42,6 +42,7 @@ test("it has the same number of lines while the daemon is down", () => {
   const unknown = { inbox: undefined, records: undefined, oldest: undefined };
   const down = {
     ...figures,
+    deadLetters: undefined,
     quota: { limit: 1000, remaining: undefined },
     freshness: { p50: undefined, p99: undefined },
     backlog: unknown,
@@ -50,6 +51,7 @@ test("it has the same number of lines while the daemon is down", () => {
   const lines = renderTable(down, plain);
   expect(lines).toHaveLength(renderTable(figures, plain).length);
   expect(lines.join("\n")).not.toMatch(/NaN|undefined/);
+  expect(renderLine(down)).not.toMatch(/NaN|undefined/);
 });
 
 test("the quota's bar turns from green to red as the quota is spent", () => {
