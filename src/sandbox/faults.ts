@@ -1,7 +1,26 @@
+import { validateHeaderName, validateHeaderValue } from "node:http";
 import { z } from "zod";
 
 /** `before`: nothing is done. `after`: a write is stored, and the client gets no confirmation. */
 const when = z.enum(["before", "after"]).default("before");
+
+/** Headers that Node can send. */
+const headers = z
+  .record(z.string(), z.string())
+  .refine((given) => Object.entries(given).every(isHeader), {
+    error: "a name or a value cannot be sent in a header",
+  })
+  .default({});
+
+function isHeader([name, value]: [string, string]): boolean {
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 const selection = {
   /** Only requests with this method. */
@@ -28,7 +47,7 @@ export const faultSchema = z.discriminatedUnion("fault", [
     fault: z.literal("error"),
     status: z.int().min(500).max(599).default(500),
     body: z.enum(["json", "html", "empty"]).default("json"),
-    headers: z.record(z.string(), z.string()).default({}),
+    headers,
     when,
     ...selection,
   }),
@@ -43,7 +62,7 @@ export const faultSchema = z.discriminatedUnion("fault", [
     /** Whether the three X-RateLimit headers are sent. */
     rateHeaders: z.boolean().default(true),
     /** Set or replace any header of the response. */
-    headers: z.record(z.string(), z.string()).default({}),
+    headers,
     ...selection,
   }),
   z.strictObject({ fault: z.literal("revoked"), ...selection }),

@@ -65,9 +65,13 @@ test("a disarmed fault no longer strikes", () => {
   expect(faults.strike("GET", PATH)).toEqual({ delayMs: 0, fault: undefined });
 });
 
-test.each([{}, { fault: "x" }, { fault: "error", status: 400 }, { fault: "reset", ms: 1 }])(
-  "%j is not a valid fault",
-  (given) => {
-    expect(faultSchema.safeParse(given).success).toBe(false);
-  },
-);
+test.each([
+  {},
+  { fault: "x" },
+  { fault: "error", status: 400 },
+  { fault: "reset", ms: 1 },
+  { fault: "error", headers: { "no token": "1" } },
+  { fault: "rate-limit", headers: { "retry-after": "1\n2" } },
+])("%j is not a valid fault", (given) => {
+  expect(faultSchema.safeParse(given).success).toBe(false);
+});
