@@ -3,10 +3,11 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
 import { startSandbox } from "../support/crmsync.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { temporaryFile } from "../support/temporary-file.ts";
 
 const PATH = "/v1.1/business-relations";
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** Runs `crmsync sandbox …` until it exits. */
 async function sandboxCommand(args: string[], input = "") {
@@ -111,6 +112,27 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
   expect((await sandboxCommand(["import", target, ...db])).stdout).toEqual([
     "2 created, 0 updated, 0 invalid",
   ]);
+});
+
+test("an import into a file that cannot grow is one line, and can be repeated", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  await (await startSandbox({ db: file.path }))[Symbol.asyncDispose]();
+  const lines = Array.from({ length: 1000 }, (_, n) =>
+    JSON.stringify({ type: "Fund", crmCode: `f${n}`, name: "F".repeat(1000) }),
+  );
+  const input = join(dirname(file.path), "relations.ndjson");
+  await writeFile(input, lines.join("\n"));
+  const args = ["sandbox", "import", input, "--db", file.path];
+  // The limit stands for a full disk; a block has 512 or 1024 bytes.
+  const shell = ["-c", 'ulimit -f 400; exec "$0" "$@"', process.execPath, MAIN, ...args];
+  await using limited = spawnCommand("sh", shell);
+  expect(await limited.ended).toEqual({ code: 1, signal: null });
+  expect(limited.stderr).toEqual([
+    expect.stringMatching(/^crmsync: the database file cannot be used further: /) as string,
+  ]);
+  await using again = spawnCrmsync(args);
+  expect(await again.ended).toEqual({ code: 0, signal: null });
+  expect(again.stdout.join()).toMatch(/ 0 invalid$/);
 });
 
 test("a client's own value lists come from a file", async () => {

@@ -8,8 +8,21 @@ export async function withUserErrors(command: () => Promise<void>): Promise<void
   try {
     await command();
   } catch (error) {
+    if (isRefusedByFile(error)) {
+      throw new UserError(`the database file cannot be used further: ${error.message}`);
+    }
     throw isUsersToCorrect(error) ? new UserError(error.message) : error;
   }
+}
+
+/** SQLite's results about the file and its disk: busy, readonly, I/O error, corrupt, full, not a database. */
+const ABOUT_THE_FILE: ReadonlySet<number> = new Set([5, 8, 10, 11, 13, 26]);
+
+function isRefusedByFile(error: unknown): error is Error {
+  // The lowest byte is the result, the others say more about it.
+  return (
+    error instanceof Error && "errcode" in error && ABOUT_THE_FILE.has(Number(error.errcode) & 0xff)
+  );
 }
 
 function isUsersToCorrect(error: unknown): error is Error {
