@@ -61,7 +61,7 @@ export function sandboxCommand(): Command {
   const sandbox = new Command("sandbox")
     .description("run our implementation of the service, or administer its database file")
     .enablePositionalOptions()
-    .option("--host <host>", "address to listen on", DEFAULT_HOST)
+    .option("--host <host>", "address to listen on", addressToListenOn, DEFAULT_HOST)
     .option(
       "--port <port>",
       "port to listen on, 0 for any free port",
@@ -126,6 +126,12 @@ export function sandboxCommand(): Command {
   addImportCommand(sandbox);
   addResetCommand(sandbox);
   return sandbox;
+}
+
+/** An empty one, as of an unset variable of a shell, would listen on every address of the machine. */
+function addressToListenOn(text: string): string {
+  if (text === "") throw new InvalidArgumentError("It must be an address or a name.");
+  return text;
 }
 
 function networks(text: string, previous: Network[] = []): Network[] {

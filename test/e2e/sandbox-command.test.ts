@@ -173,6 +173,14 @@ test.each([
   expect(stderr[0]).toContain(message);
 });
 
+test("an empty --host is wrong usage: it would listen on every address", async () => {
+  const { code, stderr } = await sandboxCommand(["--host", "", "--port", "0", "--db", ":memory:"]);
+  expect({ code, says: stderr.join() }).toEqual({
+    code: 2,
+    says: expect.stringContaining("It must be an address or a name.") as string,
+  });
+});
+
 test("SIGTERM ends it, and --token-file keeps the token", async () => {
   await using file = await temporaryFile("sandbox.db");
   const tokenFile = `${file.path}.token`;
