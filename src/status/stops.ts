@@ -143,10 +143,14 @@ const STOPS: readonly StopRow[] = [
     reason: "unavailable",
     runbook: "crmsyncserviceunavailable",
     endsByItself: false,
-    says: ({ outage }) =>
-      outage === undefined
-        ? undefined
-        : `The service gives no usable reply (${outage.reason}) since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`,
+    says: (readings) => {
+      const { now, outage } = readings;
+      // Only a change ends an outage. While none waits, the next one is tried at once: nothing is stopped.
+      const isStopped = outage && (outage.nextTryAt > now || waitingIn(readings) > 0);
+      return isStopped
+        ? `The service gives no usable reply (${outage.reason}) since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`
+        : undefined;
+    },
   },
   {
     reason: "throttled",

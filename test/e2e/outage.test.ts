@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { armFault } from "../support/arm-fault.ts";
-import { people } from "../support/person-event.ts";
+import { people, personEvent } from "../support/person-event.ts";
+import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -36,4 +37,25 @@ it("what failed in an outage is sent when the outage ends, not when its own retr
   await end();
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).size).toBe(16);
+});
+
+it("an outage is over for status when no change waits for its end any more", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox);
+  await using daemon = await startDaemon(env);
+  await daemon.push(people(1, "before"));
+  await waitUntilSettled(daemon);
+  await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
+  await daemon.push(
+    Array.from({ length: 8 }, (_, n) => personEvent(`r${n}`, {}, { lane: "bulk" })),
+  );
+  const stopped = async () => (await daemon.status()).sendingStopped;
+  await waitFor(async () => (await stopped()).includes("unavailable"), {
+    what: "the outage is noticed",
+  });
+  await using cancel = spawnCrmsync(["bulk", "cancel", "--yes"], { env });
+  expect(await cancel.ended).toMatchObject({ code: 0 });
+  await waitUntilSettled(daemon);
+  await waitFor(async () => (await stopped()).length === 0, { what: "nothing is stopped" });
+  expect((await daemon.status()).findings).toEqual([]);
 });
