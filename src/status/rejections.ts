@@ -7,7 +7,10 @@ import { worstStretch } from "./stretch.ts";
 const MIN_REJECTED = 10;
 const MIN_SHARE = 0.2;
 
-/** When the share of this part of an hour is small again, it is over. */
+/**
+ * When the share of this part of an hour is small again, it is over. If nothing was checked in it, the
+ * newest changes before it decide: it must not begin anew because no more come.
+ */
 const RECENT_HOURS = 1 / 12;
 
 const ROLES = ["intake", "sync"] as const;
@@ -36,8 +39,8 @@ export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: numb
     );
     if (stretch === undefined || stretch.bad < MIN_REJECTED) return [];
     const { since, bad, all } = stretch;
-    const recent = tallyOf(role, sumOf(from(now - hourMs * RECENT_HOURS, slices)));
-    if (recent.all > 0 && recent.bad <= MIN_SHARE * recent.all) return [];
+    const newest = newestOf(role, now - hourMs * RECENT_HOURS, slices);
+    if (newest.bad <= MIN_SHARE * newest.all) return [];
     const top = topOf(role, sumOf(from(since, slices)));
     return top === undefined ? [] : [{ role, since, rejected: bad, checked: all, top }];
   });
@@ -45,6 +48,14 @@ export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: numb
 
 const from = (since: number, slices: readonly Slice[]): Slice[] =>
   slices.filter((slice) => slice.since >= since);
+
+/** Of the changes that were checked since then, or else of the last slice in which any was. */
+function newestOf(role: Rejections["role"], since: number, slices: readonly Slice[]) {
+  const recent = tallyOf(role, sumOf(from(since, slices)));
+  if (recent.all > 0) return recent;
+  const tallies = slices.map(({ counts }) => tallyOf(role, counts));
+  return tallies.findLast(({ all }) => all > 0) ?? recent;
+}
 
 function tallyOf(role: Rejections["role"], counts: Readonly<Record<string, number>>) {
   const bad = counts[`checked ${role} rejected`] ?? 0;

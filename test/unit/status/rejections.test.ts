@@ -69,6 +69,13 @@ it("is over when the changes of the last minutes pass again", () => {
   expect(found(bad, minute(1, checked("intake", 4, 0)))).toEqual([]);
 });
 
+it("stays over when nothing more is checked", () => {
+  const bad = minute(40, checked("intake", 0, 100));
+  expect(found(bad)).toHaveLength(1);
+  expect(found(bad, minute(30, checked("intake", 4, 0)))).toEqual([]);
+  expect(found(bad, minute(30, checked("intake", 3, 1)))).toHaveLength(1);
+});
+
 it("reads names that another version wrote without a fault", () => {
   const counts = { ...checked("intake", 0, 20, "something_new field"), created: 3 };
   expect(found(minute(0, counts))).toEqual([]);
