@@ -3,15 +3,23 @@ import { Heartbeats, ROLES } from "../state/heartbeats.ts";
 import { keysOf } from "../state/keys.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { missingRoles } from "../status/backlog.ts";
+import type { Finding } from "../status/finding.ts";
+import { notificationFindings } from "../status/notification-findings.ts";
 import { processFindings } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknown } from "../status/rejected-writes.ts";
+import {
+  doubtText,
+  TENANT_UNKNOWN,
+  tokenDoubtsIn,
+  unusableFindings,
+} from "../status/secret-findings.ts";
 import type { Stores } from "../status/stores.ts";
 import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 export function checkProcesses(readings: Readings): Check[] {
-  const { deadLetters, fetchFailures, paused, processes, warmUp } = readings;
+  const { deadLetters, fetchFailures, limited, paused, processes, warmUp } = readings;
   const versions = [...new Set(processes.map(({ version }) => version))];
   const checks = [
     areProcessesUnknown(readings)
@@ -22,9 +30,16 @@ export function checkProcesses(readings: Readings): Check[] {
         )
       : checkRoles(readings),
     ...checkAuditTrails(readings),
-    ...processFindings(readings).map(({ says, runbook }) =>
-      warn("process", says, `See ${runbook}.`),
+    ...processFindings(readings).map(warnOf("process")),
+    ...unusableFindings(readings).map(warnOf("secret")),
+    ...tokenDoubtsIn(readings).map(({ id, doubt }) =>
+      fail(
+        "tenant",
+        `${doubtText(doubt)}. The process ${id} sends nothing with it.`,
+        `See docs/runbook.md#${TENANT_UNKNOWN}.`,
+      ),
     ),
+    ...notificationFindings(readings).map(warnOf("notifications")),
     deadLetters === 0
       ? ok("dead letters", "none")
       : warn(
@@ -49,6 +64,15 @@ export function checkProcesses(readings: Readings): Check[] {
       ),
     );
   }
+  if (limited.length > 0) {
+    checks.push(
+      warn(
+        "queues",
+        `somebody has limited ${limited.join(" and ")} through BullMQ`,
+        "See docs/runbook.md#crmsyncqueuepaused.",
+      ),
+    );
+  }
   for (const { crm, why } of fetchFailures) {
     checks.push(
       fail(
@@ -69,6 +93,12 @@ export function checkProcesses(readings: Readings): Check[] {
   }
   return checks;
 }
+
+/** What status names as well. */
+const warnOf =
+  (name: string) =>
+  ({ says, runbook }: Finding): Check =>
+    warn(name, says, `See ${runbook}.`);
 
 function checkRoles(readings: Readings): Check {
   const { processes } = readings;

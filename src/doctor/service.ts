@@ -164,7 +164,7 @@ async function checkTenant(
     warn(
       "tenant",
       "the token is new: whether it is of the ledger's tenant is not known yet",
-      "Start the daemon with it, which asks for relations that it knows before it sends anything; crmsync status says what came of it.",
+      "A daemon that has it asks for relations that it knows before it sends anything; crmsync status says what came of it.",
     ),
   ];
 }

@@ -25,7 +25,8 @@ export const secretFindings = (readings: Processes): Finding[] => [
   ...tenantFindings(readings),
 ];
 
-const unusableFindings = ({ processes }: Processes): Finding[] =>
+/** The processes that go on with a former value of a secret. */
+export const unusableFindings = ({ processes }: Processes): Finding[] =>
   processes.flatMap(({ id, secretProblems = [] }) =>
     secretProblems.map((problem) =>
       finding(

@@ -71,6 +71,8 @@ test("a token of another tenant sends nothing; one of the same tenant does after
     expect(await gets()).toBe(3);
     expect(await strangers()).toEqual([]);
     const doctor = await run(["doctor"], env);
+    expect(doctor.code).toBe(1);
+    expect(doctor.out).toMatch(/fail tenant +SERVICE_TOKEN seems to be another tenant's/);
     expect(doctor.out).toMatch(/the token is new: whether it is of the ledger's tenant/);
     const reconciled = await run(["reconcile", "/dev/null"], env);
     expect(reconciled.code).toBe(1);
