@@ -40,11 +40,19 @@ const DAY = 24;
 const ROWS: Readonly<Record<string, Row>> = {
   crmsynctokendenied: { ends: "The service accepts the token again." },
   crmsyncaddressdenied: { ends: "The service accepts our address again." },
-  crmsyncserviceunavailable: { ends: "The service gives usable replies again." },
+  crmsyncserviceunavailable: {
+    ends: (_about, { outage }) =>
+      outage === undefined
+        ? "The service gives usable replies again."
+        : "No change waits for the service any more; whether it gives usable replies, the next one shows.",
+  },
   // A pause of seconds is usual where another program uses the token too.
   crmsyncthrottled: { ends: "The service lets us send again.", lastsHours: LONG },
   "the-ledger-is-cold-or-being-warmed": {
-    ends: "The ledger is warm, and changes are sent.",
+    ends: (_about, { warmUp }) =>
+      warmUp.state === "cold"
+        ? "The service could not be listed: changes are sent with a cold ledger."
+        : "The ledger is warm, and changes are sent.",
     lastsHours: LONG,
     isStop: true,
   },
@@ -80,7 +88,10 @@ const ROWS: Readonly<Record<string, Row>> = {
         : `${about} has sent nothing for a week; it is not watched any more.`;
     },
   },
-  crmsyncrecordsnotfetched: { ends: "The CRM returns its records again.", lastsHours: LONG },
+  crmsyncrecordsnotfetched: {
+    ends: "No record is requested again any more: the CRM returns them, or they were given up (crmsync dead list --reason not_fetched).",
+    lastsHours: LONG,
+  },
   "the-crm-has-none-of-the-records": {
     ends: "The CRM has returned a record, or no such change has come for an hour.",
   },
@@ -93,7 +104,9 @@ const ROWS: Readonly<Record<string, Row>> = {
     ends: "No failed export waits for a person any more.",
     lastsHours: LONG,
   },
-  crmsyncreconcileoverdue: { ends: "The scheduled reconciliation has ended well again." },
+  crmsyncreconcileoverdue: {
+    ends: "No scheduled reconciliation is late, failed or stopped any more.",
+  },
   crmsyncreconcileblocked: { ends: "Exports are compared again.", lastsHours: LONG },
   crmsyncbulkpaused: { ends: "The lane bulk goes on.", lastsHours: 4 },
   crmsyncchangestuck: { ends: "No change is reported as stuck any more.", lastsHours: MINUTE },

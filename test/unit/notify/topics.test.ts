@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { endOf, topicsIn } from "../../../src/notify/topics.ts";
 import { finding } from "../../../src/status/finding.ts";
 import type { Readings } from "../../../src/status/readings.ts";
@@ -68,4 +69,18 @@ it("a silent source has ended when it sends again, and not when it is forgotten"
   expect(endOf(key, forgotten)).toBe(
     "/crm/a b has sent nothing for a week; it is not watched any more.",
   );
+});
+
+it("an end says no more than is known", () => {
+  const outage = { since: 0, reason: "server_error", nextTryAt: 1000 };
+  expect(endOf("crmsyncserviceunavailable", readings())).toContain("usable replies again");
+  expect(endOf("crmsyncserviceunavailable", readings({ outage }))).toMatch(/^No change waits/);
+  const listed = (state: "done" | "cold") =>
+    endOf(
+      "the-ledger-is-cold-or-being-warmed",
+      readings({ warmUp: { ...IDLE.warmUp, state, failure: "server_error" } }),
+    );
+  expect(listed("done")).toContain("ledger is warm");
+  expect(listed("cold")).toContain("cold ledger");
+  expect(endOf("crmsyncrecordsnotfetched hubspot", readings())).toContain("given up");
 });
