@@ -48,7 +48,7 @@ export const BULK: RowSpec = {
       unit: "short",
       width: 12,
       hidesZeros: true,
-      none: "never compared",
+      none: "no difference, or unknown",
       queries: [{ expr: shared("drift_relations", "", "kind"), legend: "{{kind}}" }],
     },
     {

@@ -41,7 +41,7 @@ export const CHANGES: RowSpec = {
       unit: "short",
       width: 8,
       hidesZeros: true,
-      none: "nothing waits",
+      none: "nothing waits, or unknown",
       queries: [{ expr: shared("unsynced_records", "", "lane"), legend: "{{lane}}" }],
     },
     {
@@ -53,7 +53,7 @@ export const CHANGES: RowSpec = {
       unit: "short",
       width: 8,
       hidesZeros: true,
-      none: "no jobs",
+      none: "no jobs, or unknown",
       queries: [{ expr: shared("queue_jobs", "", "queue, state"), legend: "{{queue}} {{state}}" }],
     },
     {
@@ -82,7 +82,7 @@ export const CHANGES: RowSpec = {
       unit: "short",
       width: 8,
       hidesZeros: true,
-      none: "none is held",
+      none: "none is held, or unknown",
       queries: [{ expr: shared("held_terminations"), legend: "held" }],
       colors: { held: "red" },
     },
@@ -122,7 +122,7 @@ export const CHANGES: RowSpec = {
       unit: "short",
       width: 8,
       hidesZeros: true,
-      none: "none",
+      none: "none, or unknown",
       queries: [
         { expr: shared("dead_letters"), legend: "waiting" },
         { expr: shared("dead_letters_expiring"), legend: "deleted soon" },

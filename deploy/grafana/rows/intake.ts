@@ -41,7 +41,7 @@ export const INTAKE: RowSpec = {
       unit: "s",
       width: 8,
       hidesZeros: true,
-      none: "none is ahead",
+      none: "none is ahead, or unknown",
       queries: [
         {
           expr: shared("source_clock_ahead_seconds", "", "source"),

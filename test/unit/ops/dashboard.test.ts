@@ -70,6 +70,13 @@ describe("queries", () => {
     }
   });
 
+  it.for(panels.filter(({ hidesZeros }) => hidesZeros))("$title is empty for 0", (panel) => {
+    // And for a gauge of shared state that is not known: one text for both.
+    const isShared = panel.queries.some(({ expr }) => expr.startsWith("max"));
+    if (isShared) expect(panel.none).toMatch(/or unknown$/);
+    else expect(panel.none).toBe("none");
+  });
+
   it("are valid as the dashboard has them", () => {
     const { panels: top } = buildDashboard() as { panels: Panel[] };
     const all = [...top, ...top.flatMap(({ panels: inner = [] }) => inner)];
