@@ -1,6 +1,7 @@
 /** Generates docs/metrics.md from the metrics themselves. */
 import { createMetrics } from "../src/ops/metrics.ts";
 import { createGauges } from "../src/status/gauges.ts";
+import { RUN_RESULTS, RUN_SOURCES } from "../src/state/reconcile-runs.ts";
 import { DRIFT_KINDS, type DriftKind } from "../src/sync/drift.ts";
 import type { Readings } from "../src/status/readings.ts";
 
@@ -95,12 +96,19 @@ const OPEN_LABELS: Readonly<Record<string, string>> = {
   field: "a field of the service or an attribute of the event, else `other` or `none`",
 };
 
+const listOf = (texts: Iterable<string>): string =>
+  [...texts].map((text) => `\`${text}\``).join(" ");
+
 /** Labels of metrics whose series start only with a source, a webhook, a CRM or a mapping. */
 const LATE_LABELS: Readonly<Record<string, readonly string[]>> = {
   crmsync_events_received_total: [`\`source\`: ${SOURCES}`],
   crmsync_mapping_warnings_total: [
     "`field`: a field of the service, or `other`",
     "`reason`: one of a closed set, as `crmsync preview` names them",
+  ],
+  crmsync_reconcile_last_result: [
+    `\`source\`: ${listOf(RUN_SOURCES)}`,
+    `\`result\`: ${listOf(RUN_RESULTS)}`,
   ],
   crmsync_record_fetches_total: ["`crm`: its name", "`outcome`: one of a closed set"],
   crmsync_webhook_gaps_total: ["`webhook`: its name"],
@@ -161,7 +169,7 @@ function rowOf({ name, help, type, values }: Family): string {
   const labels =
     LATE_LABELS[name] ??
     [...found].map(([label, texts]) => {
-      const list = OPEN_LABELS[label] ?? [...texts].map((text) => `\`${text}\``).join(" ");
+      const list = OPEN_LABELS[label] ?? listOf(texts);
       return `\`${label}\`: ${list}`;
     });
   return `| \`${name}\` (${type}) | ${help} | ${labels.join("; ")} |`;
