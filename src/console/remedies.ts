@@ -43,7 +43,7 @@ export function readSections(markdown: string): ReadonlyMap<string, Remedy> {
 /** What stands behind a bold word, up to the next one or the end of its paragraph or list. */
 function paragraph(part: string, word: string): string | undefined {
   const [, text] = new RegExp(`\\*\\*${word}\\.\\*\\*([^]*)`).exec(part) ?? [];
-  const [own] = text?.split(/\*\*[A-Z]\w+\.\*\*|\n\n(?!- )/, 1) ?? [];
+  const [own] = text?.split(/\*\*[A-Z]\w+\.\*\*|\n\n(?!- |\d+\. )/, 1) ?? [];
   return own
     ?.trim()
     .replaceAll(/\s*\n- /g, " • ")

@@ -10,6 +10,13 @@ test("every section of an alert says what to do", () => {
   expect(alerts.filter(([, { act }]) => act === undefined).map(([name]) => name)).toEqual([]);
 });
 
+test("every section says where to look and what to do, to its end", () => {
+  const cut = [...readSections(RUNBOOK)].filter(([, { look, act }]) =>
+    [look, act].some((text) => text === undefined || text.endsWith(":")),
+  );
+  expect(cut.map(([name]) => name)).toEqual([]);
+});
+
 test("paragraphs end where the next one begins; code and links become HTML, all else is escaped", () => {
   const sections = readSections(
     "## Alerts\n\n### Crmsync Two, (really)\n\n**Means.** One.\n**Look.** At\n`a < b`.\n**Do.** See [that](x.md) & go\non.\n\nMore.\n",
