@@ -8,6 +8,7 @@ import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
 import { MappingError } from "../mapping/mapping.ts";
 import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
+import { MODULE } from "../mapping/read-whens.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 
@@ -83,7 +84,7 @@ async function examine(
     if (!(error instanceof MappingError)) throw error;
     return { problems: error.problems, warnings: [] };
   }
-  if (!/\.ya?ml$/.test(path)) return { problems: [], warnings: [MODULE_WARNING] };
+  if (MODULE.test(path)) return { problems: [], warnings: [MODULE_WARNING] };
   const { file } = examineMappingFile(text, name);
   const deletions = file === undefined ? [] : await checkDeletions(file);
   const { problems } = examineMappingFile(text, name, deletions);

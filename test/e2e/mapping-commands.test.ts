@@ -86,6 +86,20 @@ objects:
   expect(started.err).toContain(`${file}:7: contact, fields.fristName`);
 });
 
+test("mapping check examines a mapping file whatever its name is", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping");
+  const text = (crmCode: string) =>
+    `version: 1\nobjects: [{ object: contact, crmCode: ${crmCode}, fields: { type: { value: Trust }, name: name } }]\n`;
+  await writeFile(file, text("no"));
+  const refused = await crmsync(["mapping", "check", file]);
+  expect(refused).toMatchObject({ code: 78, out: "" });
+  expect(refused.err).toContain("contact, crmCode: cannot be made for a deletion");
+  await writeFile(file, text("$event.recordId"));
+  const passed = `${file} has no mistakes; it maps contact`;
+  expect(await crmsync(["mapping", "check", file])).toMatchObject({ code: 0, out: passed });
+});
+
 test("a mapping that cannot be read, or is not UTF-8, is one with a mistake", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "latin1.yaml");
