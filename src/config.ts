@@ -11,6 +11,7 @@ import { parseRedisUrl } from "./ops/redis-url.ts";
 import {
   isKey,
   keysOf,
+  quotesProblem,
   readSecret,
   secretRules,
   type Env,
@@ -315,8 +316,10 @@ export function readConfig(
     const given = givenValue(env, name, problems);
     // Without an endpoint, the machine's OTEL_ settings are meant for other programs.
     const counts = !name.startsWith("OTEL_") || Boolean(env["OTEL_EXPORTER_OTLP_ENDPOINT"]);
+    const quoted = counts ? quotesProblem(name, given) : [];
     const parsed = schema.safeParse(given === "" || !counts ? undefined : given);
-    if (parsed.success) values[name] = parsed.data;
+    if (quoted.length > 0) problems.push(...quoted);
+    else if (parsed.success) values[name] = parsed.data;
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(

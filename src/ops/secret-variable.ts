@@ -9,6 +9,12 @@ const MIN_SECRET = 24;
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
+/** Not every program that sets variables removes quotes; `docker run --env-file` does not. */
+export const quotesProblem = (name: string, text: string | undefined): string[] =>
+  /^\s*(["']).*\1\s*$/s.test(text ?? "")
+    ? [`${name} is in quotes, which would be part of it: leave them out`]
+    : [];
+
 /** A secret; its file is read again whenever it has changed. */
 export interface Secret {
   readonly file: string | undefined;
@@ -80,6 +86,11 @@ function findSecret(
 ): Secret | undefined {
   const inline = env[name];
   const file = env[`${name}_FILE`];
+  const quoted = [name, `${name}_FILE`].flatMap((one) => quotesProblem(one, env[one]));
+  if (quoted.length > 0) {
+    problems.push(...quoted);
+    return undefined;
+  }
   if (inline !== undefined && inline !== "" && file !== undefined && file !== "") {
     problems.push(`${name} and ${name}_FILE are both set: keep one of them`);
     return undefined;

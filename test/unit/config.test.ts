@@ -102,6 +102,23 @@ test.for([
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
 });
 
+test("a variable in quotes is named: not every program that sets variables removes them", () => {
+  const env = {
+    DATA_DIR: '"/var/lib/crmsync"',
+    HTTP_PORT: "'8080'",
+    INGEST_TOKEN: `"${LONG}"`,
+    MAPPING: '""',
+    REDIS_URL: '"redis://redis:6379"',
+    SERVICE_TOKEN_FILE: ' "/secrets/service_token" ',
+  };
+  const problems = Object.keys(env).map((name): unknown =>
+    expect.stringMatching(`^${name} is in quotes`),
+  );
+  expect(() => readConfig(env)).toThrow(
+    expect.objectContaining({ problems: expect.arrayContaining(problems) as unknown }) as Error,
+  );
+});
+
 test.for([
   ["never", undefined],
   ["7", 7],
