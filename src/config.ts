@@ -343,6 +343,11 @@ export function readConfig(
   if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
     problems.push("OPS_PORT must be another port than HTTP_PORT");
   }
+  if (env["OPS_HOST"] && !env["OPS_PORT"]) {
+    problems.push(
+      "OPS_HOST is set without OPS_PORT, so /status and /metrics would be open on HTTP_HOST: set both, or neither",
+    );
+  }
   if (Boolean(env["RECONCILE_CRON"]) !== Boolean(env["RECONCILE_FROM"])) {
     problems.push(
       "RECONCILE_CRON and RECONCILE_FROM belong together: when to reconcile, and the CRM to list, as hubspot",

@@ -88,6 +88,7 @@ test.for([
   ["HTTP_RATE_LIMIT", "0", "must be at least 1"],
   ["OPS_PORT", "65536", "must be from 0 to 65535"],
   ["OPS_PORT", "8080", "must be another port than HTTP_PORT"],
+  ["OPS_HOST", "127.0.0.1", "is set without OPS_PORT"],
   ["INGEST_AUTH", "off", "may only be none or none-from-anywhere"],
   // A timer takes more than 2^31-1 ms as 1 ms.
   ["QUOTA_HOUR_MS", "2147483648", "must be from 1000 to 86400000"],
