@@ -11,7 +11,7 @@ export class DataDirInUse extends Error {
   constructor(dir: string, pid: string | undefined) {
     super(
       `${dir} is in use by ${pid === undefined ? "another process" : `process ${pid}`}: ` +
-        "stop it first, or set another DATA_DIR.",
+        "stop it first. For one more process of the same daemon, set REDIS_URL to what `crmsync redis-url` prints; for another tenant, set another DATA_DIR",
     );
   }
 }

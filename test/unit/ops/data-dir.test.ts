@@ -10,11 +10,13 @@ function newDir(): string {
   return join(dir, "made/on/demand");
 }
 
-test("A locked directory cannot be locked again before its release; the error names the holder's pid", () => {
+test("A locked directory cannot be locked again before its release; the error names the holder's pid and what to do", () => {
   const dir = newDir();
   const lock = lockDataDir(dir);
   expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
   expect(() => lockDataDir(dir)).toThrow(`${dir} is in use by process ${process.pid}:`);
+  // With a Redis of its own, it would have a second quota, and none of the waiting changes.
+  expect(() => lockDataDir(dir)).toThrow("of the same daemon, set REDIS_URL to");
   lock.release();
   lockDataDir(dir).release();
 });
