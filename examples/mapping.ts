@@ -3,8 +3,9 @@
 //
 // `event` has recordId, object, subject, type and source. `record` is undefined for a deletion
 // without a record; then only the crmCode is needed. Return undefined for records that must not be
-// sent. crmsync converts the values: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31.
-import type { MapRecord } from "crmsync";
+// sent. crmsync converts the values: "Schweiz" becomes CH, "31.12.1966" becomes 1966-12-31. The type
+// of what is returned lets an editor underline a field that the service does not have.
+import type { MappedRecord, MapRecord } from "crmsync";
 
 interface Client {
   readonly company?: string;
@@ -14,7 +15,7 @@ interface Client {
   readonly internal?: boolean;
 }
 
-export const mapRecord: MapRecord<Client> = (record, event) => {
+export const mapRecord: MapRecord<Client> = (record, event): MappedRecord | undefined => {
   if (record?.internal === true) return undefined;
   const crmCode = `acme-${event.recordId}`;
   if (record?.company !== undefined) {

@@ -1,8 +1,10 @@
 /**
  * The types that the package exports, for a mapping that is a module instead of a file.
  *
- *     import type { MapRecord } from "crmsync";
- *     export const mapRecord: MapRecord = (record, event) => ({ crmCode: …, fields: { … } });
+ *     import type { MappedRecord, MapRecord } from "crmsync";
+ *     export const mapRecord: MapRecord = (record, event): MappedRecord => ({ crmCode: …, fields: { … } });
+ *
+ * Without the type of what is returned, TypeScript accepts a field that the service does not have.
  *
  * It may also export lists of names: `reads` (the CRM's fields that it needs), `notOwned` and
  * `fillEmpty` (FieldName[]: what others maintain at the service).

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
@@ -8,8 +9,11 @@ import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 import type { MapRecord } from "../../../src/mapping/map-module.ts";
 import { mapByModule } from "../../../src/mapping/map-by-module.ts";
 import { mapRecord as example } from "../../../examples/mapping.ts";
+import { spawnCommand } from "../../support/process.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
-const GUIDE = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
+const ROOT = join(import.meta.dirname, "../../..");
+const GUIDE = readFileSync(join(ROOT, "docs/mapping.md"), "utf8");
 
 const block = (language: string): string =>
   new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(GUIDE)?.[1] ?? "";
@@ -42,6 +46,35 @@ test("the guide's example gives the payload and warnings that it shows", async (
 test("the guide lists every reason of a warning", () => {
   for (const reason of Object.keys(WARNING_REASONS)) expect(GUIDE).toContain(`\`${reason}\``);
 });
+
+test("an editor underlines a field that the service does not have, in the guide's module and in the example", async () => {
+  const modules = {
+    guide: block("ts"),
+    example: readFileSync(join(ROOT, "examples/mapping.ts"), "utf8"),
+  };
+  for (const [name, module] of Object.entries(modules)) {
+    expect(await typeErrors(module), name).toBe("");
+    const misspelt = module.replace(/\bfirstName(,\s+lastName)/, "firstname: firstName$1");
+    expect(await typeErrors(misspelt), name).toContain("'firstname' does not exist");
+  }
+});
+
+async function typeErrors(module: string): Promise<string> {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.mts");
+  await writeFile(file, module);
+  const compilerOptions = {
+    noEmit: true,
+    paths: { crmsync: [join(ROOT, "src/mapping/map-module.ts")] },
+    types: [],
+  };
+  const project = join(dir.path, "tsconfig.json");
+  const config = { extends: join(ROOT, "tsconfig.json"), compilerOptions, files: [file] };
+  await writeFile(project, JSON.stringify({ ...config, include: [] }));
+  await using tsc = spawnCommand(join(ROOT, "node_modules/.bin/tsc"), ["-p", project]);
+  await tsc.ended;
+  return [...tsc.stdout, ...tsc.stderr].join("\n");
+}
 
 test("the example module maps", async () => {
   const mapping = example as MapRecord;
