@@ -125,8 +125,8 @@ export const LOG_EVENTS = {
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
   "ledger.other_service": [
-    "This process sends to another service than the one before; the service is listed again.",
-    "What the ledger knew was about that one.",
+    "This process sends to another service than the one before; it is listed again, and gets what still waits.",
+    "What the ledger knew was about the former one. Records of a trial that still wait go to the new one as well.",
   ],
   "service.waits": [
     "Another process sends to another service; this one waits until it has ended.",
