@@ -30,6 +30,7 @@ interface ComposeService {
 const compose = parse(text("docker-compose.yml"), { merge: true }) as {
   services: Record<string, ComposeService>;
   networks: Record<string, unknown>;
+  volumes: Record<string, unknown>;
 };
 
 describe("docker-compose.yml", () => {
@@ -46,6 +47,16 @@ describe("docker-compose.yml", () => {
       const source = volume.split(":")[0] ?? "";
       if (source.startsWith("./")) expect(existsSync(join(root, source)), source).toBe(true);
     }
+  });
+
+  it("declares each volume, and the daemon's DATA_DIR is one: its root cannot be written", () => {
+    // Lines to be uncommented count, too.
+    const mounted = [...text("docker-compose.yml").matchAll(/^ *(?:# )?- ([\w-]+):\/\w/gm)];
+    const names = mounted.map(([, name = ""]) => name);
+    expect(names).toContain("grafana-data");
+    expect(Object.keys(compose.volumes)).toEqual(expect.arrayContaining(names));
+    expect(compose.services["crmsync"]?.volumes).toContain("crmsync-data:/data");
+    expect(text("Dockerfile")).toContain("DATA_DIR=/data");
   });
 
   it("lets only what uses Redis reach it, with a password", () => {
