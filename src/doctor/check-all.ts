@@ -17,6 +17,7 @@ import { checkNetwork, type NetworkChecks } from "./network.ts";
 import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
 import { checkRedis, settingOf } from "./redis.ts";
 import { checkService } from "./service.ts";
+import { checkStateVersion } from "./state-version.ts";
 
 /** A slow Redis may need that long for a permit, ms. */
 const LIMIT_MS = 15_000;
@@ -60,12 +61,17 @@ async function checkShared(stores: Stores): Promise<readonly Check[]> {
     const all = Promise.all([
       takeReadings(stores),
       clockAhead(stores.redis),
+      checkStateVersion(stores),
       checkEncryption(stores),
       settingOf(stores.redis, "appendfsync"),
       settingOf(stores.redis, "slowlog-log-slower-than"),
     ]);
-    const [readings, aheadMs, encryption, fsync, slowerThan] = await within(REDIS_DEADLINE_MS, all);
+    const [readings, aheadMs, version, encryption, fsync, slowerThan] = await within(
+      REDIS_DEADLINE_MS,
+      all,
+    );
     return [
+      version,
       encryption,
       ...checkRedis(stores.config, readings, { aheadMs, fsync, slowerThan }),
       ...checkProcesses(readings),

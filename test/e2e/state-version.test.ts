@@ -46,4 +46,11 @@ it("a state of a newer release: no process works on it, and a running one ends",
   );
   // Keys may have expired meanwhile.
   expect(before).toMatchObject(await everything(redis.client));
+
+  // Without it, the doctor would only ask to start a process, which cannot start.
+  await using doctor = spawnCrmsync(["doctor"], { env });
+  expect((await doctor.ended).code).toBe(1);
+  expect(doctor.stdout.join("\n")).toMatch(
+    new RegExp(`✗ fail state version +the state in Redis has version ${NEWER}, this crmsync works`),
+  );
 });
