@@ -52,7 +52,7 @@ const RESULTS = {
 export function runsView({ folder, reconcileNextAt, reconcileRuns }: Readings): Html | undefined {
   const runs = RUN_SOURCES.flatMap((source) => {
     const run = reconcileRuns[source];
-    return run === undefined || run.at === 0 ? [] : [{ source, ...run }];
+    return run === undefined ? [] : [{ source, ...run }];
   });
   if (runs.length === 0 && folder === undefined && reconcileNextAt === undefined) return undefined;
   return html`<dl>
