@@ -38,7 +38,7 @@ export function keepClock(runtime: Runtime): Polling {
     const stepMs = await clock.measure(isRare);
     measuredAt = performance.now();
     if (stepMs !== undefined) return stepMs;
-    await jobNotifier.notify("look");
+    await jobNotifier.askToLook();
     await sleep(CONFIRMING_MS, undefined, { signal });
     return clock.measure();
   }

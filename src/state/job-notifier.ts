@@ -31,9 +31,9 @@ export class JobNotifier {
     for (const listener of this.#listeners) listener(heard);
   }
 
-  /** @param message `look`: no job was added, but every process is to look at what it rarely looks at. */
-  async notify(message: "look"): Promise<void> {
-    await this.#publisher.publish(this.#channel, message);
+  /** No job was added, but every process is to look at what it rarely looks at. */
+  async askToLook(): Promise<void> {
+    await this.#publisher.publish(this.#channel, "look");
   }
 
   /** Calls back with every notification (`jobsAdded` in keys.ts), until the returned function is called. */
