@@ -132,8 +132,9 @@ function lostText({ lost, processes }: Readings): string {
 const MAX_SCANNED = 200_000;
 const SCAN_COUNT = 10_000;
 
-/** What holds changes: sorted sets and lists, by the end of their names. */
-const HOLDS_CHANGES = /^(.+):(?:unsynced:live|unsynced:bulk|crm-events:wait|crm-events:delayed)$/;
+/** What holds changes, by the end of its name. */
+const HOLDS_CHANGES =
+  /^(.+):(?:unsynced:(?:live|bulk)|thin-events|crm-events:(?:wait|paused|prioritized|delayed|active))$/;
 
 /**
  * Finds changes that wait under another QUEUE_PREFIX, where no process takes them.

@@ -1,8 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Queue } from "bullmq";
+import { Queue, type JobsOptions } from "bullmq";
+import { Redis } from "ioredis";
 import { expect, inject, it } from "vitest";
+import { readConfig } from "../../src/config.ts";
 import type { Check } from "../../src/doctor/check.ts";
+import { openStores } from "../../src/status/stores.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
@@ -249,9 +252,21 @@ it("finds changes that were left behind under another QUEUE_PREFIX", async () =>
     SERVICE_BASE_URL: sandbox.url,
     SERVICE_TOKEN: sandbox.token,
   };
-  const inbox = new Queue("crm-events", { connection: { url: redis.url }, prefix: "{before}" });
-  await inbox.add("event", personEvent("1"));
-  await inbox.close();
-  const { of } = await doctor(env);
-  expect(of("queue prefix")?.says).toMatch(/changes wait under QUEUE_PREFIX \{before\}/);
+  const add = async (prefix: string, options: JobsOptions) => {
+    const inbox = new Queue("crm-events", { connection: { url: redis.url }, prefix });
+    await inbox.add("event", personEvent("1"), options);
+    await inbox.close();
+  };
+  await add("{before}", {});
+  await add("{first}", { priority: 1 });
+  const stores = openStores(readConfig({ QUEUE_PREFIX: "{thin}" }), new Redis(redis.url));
+  const pointer = { crm: "hubspot", subject: "contact/1" };
+  await stores.thinEvents.put(pointer, "1", JSON.stringify(personEvent("1")), "live");
+  await stores.close();
+  const { checks } = await doctor(env);
+  const says = checks.filter(({ name }) => name === "queue prefix").map((check) => check.says);
+  const prefixes = says.map(
+    (text) => /changes wait under QUEUE_PREFIX (\S+),/.exec(text)?.[1] ?? "",
+  );
+  expect(prefixes.toSorted()).toEqual(["{before}", "{first}", "{thin}"]);
 });
