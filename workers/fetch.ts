@@ -203,7 +203,8 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
     case "throttled": {
       const { retryAfterMs } = fetched;
       // Of this CRM alone: the others have quotas of their own.
-      pausedUntil.set(crm, performance.now() + retryAfterMs);
+      const until = performance.now() + retryAfterMs;
+      pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
       const { kind } = fetched;
       const why = pauseReason(retryAfterMs);
       await retryOrGiveUp(runtime, job, taken, { kind, why, pauseMs: retryAfterMs });

@@ -56,9 +56,10 @@ async function hubspotFor(reads: ReadonlySet<string>, ...answers: Answer[]) {
 
 const put = (
   { thinEvents }: Runtime,
-  { time = OLD, crm = "hubspot", lane = "live", ...envelope }: Record<string, unknown> = {},
+  given: Record<string, unknown> = {},
+  subject = "contact/7",
 ) => {
-  const subject = "contact/7";
+  const { time = OLD, crm = "hubspot", lane = "live", ...envelope } = given;
   const whole = personEvent("7", {}, { source: "/hubspot/1", time, lane, ...envelope, subject });
   const event = { ...whole, data: { fetch: crm, ...(envelope["data"] as object) } };
   const order = `${String(time)}\t\t1`;
@@ -186,5 +187,27 @@ test("the pause of one CRM is named, and holds up no other", async () => {
   expect(job.delay).toBeGreaterThan(79_000_000);
   await put(runtime, { crm: "espocrm", source: "/espocrm" });
   expect(await onePushed(runtime)).toMatchObject({ data: { record: { lastName: "E" } } });
+  expect(requests()).toBe(2);
+});
+
+test("a shorter pause that a CRM asks for later does not end a longer one", async () => {
+  const held: ServerResponse[] = [];
+  const { runtime, requests } = await hubspot((response) => held.push(response));
+  const { queue } = runtime.thinEvents;
+  for (const id of [1, 2]) await put(runtime, {}, `contact/${id}`);
+  await waitFor(() => held.length === 2, { what: "both are requested" });
+  for (const [n, seconds] of ["80000", "1"].entries()) {
+    held[n]?.writeHead(429, { "retry-after": seconds }).end("{}");
+    await waitFor(async () => (await queue.getDelayedCount()) === n + 1, { what: "it waits" });
+  }
+  // The second one is tried again by itself; so is a third one.
+  await put(runtime, {}, "contact/3");
+  await waitFor(
+    async () => {
+      const jobs = await queue.getDelayed();
+      return jobs.length === 3 && jobs.every(({ delay }) => delay > 79_000_000);
+    },
+    { what: "all wait for the end of the longer pause" },
+  );
   expect(requests()).toBe(2);
 });
