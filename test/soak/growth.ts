@@ -2,8 +2,11 @@
 import { median, METRICS, type Measured } from "./measure.ts";
 import { HOURS_PER_DAY } from "./office-days.ts";
 
-/** The processes reach their usual size in these hours: they are not compared. */
-const WARM_UP = 6;
+/**
+ * In these hours the processes reach their usual size, and each record has changed once, so that its
+ * history is there: they are not compared.
+ */
+const WARM_UP = HOURS_PER_DAY;
 
 const least = (values: readonly number[]): number => Math.min(...values);
 
@@ -28,8 +31,8 @@ export interface Growth {
 }
 
 /**
- * Compares the same hours of the first and of the last day; in a run shorter than two days, the
- * halves after the warm-up.
+ * Compares the second day with the last one; in a run shorter than three days, the halves after the
+ * warm-up, whose loads differ.
  */
 export function growthOf(measured: readonly Measured[]): Growth[] {
   const hours = Math.max(0, ...measured.map(({ hour }) => hour + 1));
@@ -39,8 +42,8 @@ export function growthOf(measured: readonly Measured[]): Growth[] {
     measured.filter(({ hour }) => hour >= from && hour < to);
   const lastDay = (days - 1) * HOURS_PER_DAY;
   const [first, last] =
-    days >= 2
-      ? [within(warmUp, HOURS_PER_DAY), within(lastDay + warmUp, lastDay + HOURS_PER_DAY)]
+    days >= 3
+      ? [within(warmUp, warmUp + HOURS_PER_DAY), within(lastDay, lastDay + HOURS_PER_DAY)]
       : [within(warmUp, (warmUp + hours) / 2), within((warmUp + hours) / 2, hours)];
   return METRICS.map((metric) => {
     const { amount, factor, of } = ALLOWED[metric];

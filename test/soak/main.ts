@@ -63,7 +63,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 
 await new Command("soak")
   .description("run office days on real processes, with faults: does anything grow, or get lost?")
-  .option("--hours <n>", "hours of the quota", number, 48)
+  .option("--hours <n>", "hours of the quota", number, 72)
   .option("--hour-seconds <n>", "how long an hour takes", number, 20)
   .option("--seed <n>", "the same seed gives the same events and faults", number, 1)
   .option("--chart <file>", "write a chart of the run, as SVG")

@@ -19,13 +19,13 @@ const growing = (measured: readonly Measured[]) =>
   growthOf(measured).flatMap(({ isFlat, metric }) => (isFlat ? [] : [metric]));
 
 it("finds what grows from the first day to the last", () => {
-  expect(growing(run(48, () => 150))).toEqual([]);
-  expect(growing(run(48, (hour) => 150 + hour))).toEqual(["rss"]);
+  expect(growing(run(72, () => 150))).toEqual([]);
+  expect(growing(run(72, (hour) => 150 + hour))).toEqual(["rss"]);
   expect(growing(run(30, (hour) => 150 + 2 * hour))).toEqual(["rss"]);
 });
 
 it("does not compare the hours in which the processes warm up, nor one peak of a day", () => {
-  expect(growing(run(48, (hour) => (hour < 6 ? 90 : 150)))).toEqual([]);
+  expect(growing(run(72, (hour) => (hour < 24 ? 90 : 150)))).toEqual([]);
   expect(growing(run(72, (hour) => (hour === 60 ? 300 : 150)))).toEqual([]);
 });
 
