@@ -1,4 +1,6 @@
-import { parseEvent, splitSubject } from "../event/crm-event.ts";
+import { MAX_DEPTH, parseEvent, splitSubject } from "../event/crm-event.ts";
+import { isDeeperThan } from "../event/depth.ts";
+import { isObject } from "../mapping/is-object.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
@@ -14,12 +16,14 @@ export class EventNames {
     this.#lists = lists;
   }
 
-  /** @param value may be no event: then only its subject counts, if it has one. */
+  /** @param value may be no valid event: then its subject counts, and the crmCode of its record. */
   async of(value: unknown): Promise<Named> {
+    if (isDeeperThan(MAX_DEPTH, value)) return { subject: subjectIn(value) };
     const parsed = parseEvent(value, Number.POSITIVE_INFINITY);
-    if (!parsed.ok) return { subject: subjectIn(value) };
-    const { type, source, subject, data } = parsed.event;
-    const context = { type, source, subject, ...splitSubject(subject) };
+    const { type, source, subject, data } = parsed.ok ? parsed.event : partsOf(value);
+    if (!parsed.ok && data?.record === undefined) return { subject };
+    const name = subject ?? "";
+    const context = { type, source, subject: name, ...splitSubject(name) };
     const mapped = await mapEventRecord(this.#mapping, context, data?.record, this.#lists);
     return { subject, crmCode: mapped.crmCode, merged: data?.merged };
   }
@@ -41,6 +45,18 @@ export function parsedOrText(text: string): unknown {
   } catch {
     return text;
   }
+}
+
+/** What can be used of something that is no valid event. */
+function partsOf(value: unknown) {
+  const { type, source, data } = isObject(value) ? value : {};
+  const record = isObject(data) && isObject(data["record"]) ? data["record"] : undefined;
+  return {
+    type: typeof type === "string" ? type : "",
+    source: typeof source === "string" ? source : "",
+    subject: subjectIn(value),
+    data: { record, merged: undefined },
+  };
 }
 
 function subjectIn(value: unknown): string | undefined {

@@ -274,6 +274,19 @@ describe("crmsync forget", () => {
     expect(await deadLetters.count()).toBe(0);
   });
 
+  it("finds by its crmCode what is no valid event, but has the person's record", async () => {
+    const { deadLetters, inbox } = stores;
+    const record = { type: "Person", crmCode: "ada-1", firstName: "Ada", lastName: "Muster" };
+    const event = JSON.stringify({ specversion: "1.0", data: { record } });
+    const letter = { reason: "bad_event", problems: [], event, at: 1 } as const;
+    await deadLetters.store(createDeadLetter({ eventKey: "bad" }, letter));
+    await inbox.queue.add("event", { id: "1", data: { record } });
+    const { code, out } = await forget("ada-1", "--apply");
+    expect(out).toMatch(/^erased 1 event in the inbox, 1 dead letter$/m);
+    expect(code).toBe(0);
+    expect(await placesOf("ada-1")).toEqual([]);
+  });
+
   it("leaves what is of another crmCode, and names it", async () => {
     const merge = { type: "crm.record.merged", subject: "contact/bob" };
     const event = personEvent("bob-2", {}, merge);
