@@ -33,14 +33,15 @@ function pastFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   if (dead !== undefined && (last === undefined || dead.at >= last.at))
     return deadFate(dead, known);
   const act = facts.steps.findLast(({ kind }) => kind === "act");
-  const isLater = act?.kind === "act" && act.at >= (last?.at ?? 0);
+  const run = facts.steps.findLast((step): step is Step & RunStep => step.kind === "run");
+  // An act is noted before it is done: what was sent after it had not been dropped.
+  const isLater = act?.kind === "act" && act.at >= Math.max(last?.at ?? 0, run?.at ?? 0);
   if (isLater && act.act === "bulk.cancel") {
     return droppedFate("its change was dropped by crmsync bulk cancel", act.at, known);
   }
   if (isLater && act.act === "held.drop") {
     return droppedFate("its held termination was dropped by a person", act.at, known);
   }
-  const run = facts.steps.findLast((step): step is Step & RunStep => step.kind === "run");
   if (run?.outcome === "rejected" && run.at >= (last?.at ?? 0)) {
     return refusedFate(run, isLater && act.act === "dead.drop" ? act.at : undefined, known);
   }

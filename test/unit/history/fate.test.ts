@@ -259,6 +259,25 @@ it("says that a change was dropped with the lane bulk", () => {
   expect(remedy).toMatch(/reconcile/);
 });
 
+it("does not say that what was sent later was dropped: another operator was first", () => {
+  const act = (name: string, time: string): Step => ({
+    kind: "act",
+    act: name,
+    at: at(time),
+    times: 1,
+  });
+  const steps = [
+    eventStep("10:41:00", {}),
+    act("held.release", "10:41:58"),
+    act("held.drop", "10:41:59"),
+  ];
+  const row = { ...ROW, terminated: true };
+  expect(answer({ row: ROW, steps }).answer).toMatch(/^its held termination was dropped/);
+  expect(answer({ row, steps: [...steps, written] }).answer).toMatch(
+    /^terminated on the service since 2026-11-22T10:42:07Z/,
+  );
+});
+
 describe("what is settled", () => {
   it("says since when, and as of which event", () => {
     expect(answer({ row: ROW, steps: [eventStep("10:41:00", {}), written] })).toEqual({
