@@ -7,6 +7,7 @@ import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { originOf } from "../held/origin.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
+import { limitNow } from "../status/termination-findings.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
@@ -114,9 +115,9 @@ function choiceOf(request: FastifyRequest): Choice {
 
 const explanation = ({ stores }: ConsolePorts, total: number): Html =>
   html`<p>
-    ${countOf(total)}: more than TERMINATE_LIMIT (${String(stores.terminationGuard.limit)} in 24
-    hours) would have been terminated. A broken export or a wrong condition in the mapping does this
-    too. Release them if the CRM is right; drop them if it is not.
+    ${countOf(total)}, beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}). A broken
+    export or a wrong condition in the mapping terminates that many too. Release them if the CRM is
+    right; drop them if it is not.
   </p>`;
 
 function allActs({ role }: Session, total: number, newest: number): Html | string {

@@ -7,7 +7,10 @@ import type { Readings } from "./readings.ts";
 export function terminationFindings({ terminations }: Readings): Finding[] {
   const { held, heldSince, limit } = terminations;
   if (held === 0 || heldSince === undefined) return [];
-  const limitNow = limit === Number.POSITIVE_INFINITY ? "now unlimited" : `${limit} in 24 hours`;
-  const says = `${counted(held, "termination is held", "terminations are held")} since ${clockTime(heldSince)}, beyond TERMINATE_LIMIT (${limitNow}): release or drop them (crmsync held list). All other changes go on.`;
+  const says = `${counted(held, "termination is held", "terminations are held")} since ${clockTime(heldSince)}, beyond TERMINATE_LIMIT (${limitNow(limit)}): release or drop them (crmsync held list). All other changes go on.`;
   return [finding("warning", "crmsyncheldterminations", says)];
 }
+
+/** It may have been raised since. */
+export const limitNow = (limit: number): string =>
+  limit === Number.POSITIVE_INFINITY ? "now unlimited" : `${limit} in 24 hours`;

@@ -117,3 +117,12 @@ test("what others have named is text, on every page", async () => {
   expect(held).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
   expect(held).toContain("\\u202egpj.exe");
 });
+
+test("what is held still after the limit was lifted is explained", async () => {
+  await using server = await serveConsole({ TERMINATE_LIMIT: "unlimited" });
+  await hold(server.runtime, "h1", "contact/1", "/crm/a");
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const page = (await viewer.request("/console/held")).text;
+  expect(page).toContain("1 held termination, beyond TERMINATE_LIMIT (now unlimited).");
+});
