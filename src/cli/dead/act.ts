@@ -36,7 +36,9 @@ export const redrive = (names: readonly string[], options: ActOptions): Promise<
     const done = isWanted
       ? await redriveLetters(stores, stores.deadLetters.read(ids), recordBy(stores))
       : NOTHING;
-    if (isWanted || !asks) printResult("redrive", ids.length, done, options, preview);
+    // A no needs no answer; where nothing was asked, the result is one.
+    if (isWanted || !asks || ids.length === 0)
+      printResult("redrive", ids.length, done, options, preview);
   });
 
 export const drop = (names: readonly string[], options: ActOptions): Promise<void> =>

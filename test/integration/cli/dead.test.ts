@@ -5,7 +5,8 @@ import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf } from "../../../src/state/keys.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-letter.ts";
-import { spawnCrmsync } from "../../support/process.ts";
+import { spawnCommand, spawnCrmsync } from "../../support/process.ts";
+import { requireTool } from "../../support/requirements.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const crmsync = (prefix: string, ...args: string[]) => run({ QUEUE_PREFIX: prefix }, args);
@@ -171,4 +172,13 @@ test("a letter is found by its crmCode without opening all others", async () => 
     out: "1 redriven, 0 dropped",
   });
   expect(await crmsync(prefix, "show", "contact/7")).toMatchObject({ code: 78 });
+});
+
+test("on a terminal, a redrive of nothing says so", async (context) => {
+  const script = await requireTool(context, { commands: ["script"], check: ["--version"] });
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  const crmsyncLine = `${process.execPath} src/cli/main.ts dead redrive --all --apply`;
+  await using command = spawnCommand(script, ["-qec", crmsyncLine, "/dev/null"], { env });
+  expect((await command.ended).code).toBe(0);
+  expect(command.stdout.join("\n")).toContain("0 redriven, 0 dropped");
 });
