@@ -152,7 +152,9 @@ export class PointerQueue {
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);
     // One without a job has its place in the order of service, and gets its job by it.
-    if (job !== undefined && isBulk(job)) await job.changePriority({ priority: LIVE_PRIORITY });
+    if (job !== undefined && isBulk(job)) {
+      await job.changePriority({ priority: LIVE_PRIORITY }).catch(ignoreGone);
+    }
     if (await job?.isDelayed()) await job?.promote().catch(ignoreNotDelayed);
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }

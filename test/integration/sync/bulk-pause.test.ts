@@ -190,3 +190,18 @@ test("a reason that is no line of a status is refused", async () => {
   await expect(pauseBulk(stores, { ...BY, reason })).rejects.toThrow("201 characters: at most 200");
   expect(await stores.bulkPauses.current()).toBeUndefined();
 });
+
+test("a live change needs no second try when the bulk job of its record ends meanwhile", async () => {
+  const runtime = newRuntime();
+  const { pointers } = runtime;
+  const other = storesOf(runtime);
+  // The end comes between two steps of at least one of so many.
+  for (let n = 0; n < 100; n += 1) {
+    await pointers.add([{ crmCode: "r", lane: "bulk" }]);
+    await Promise.all([
+      ...Array.from({ length: 5 }, () => pointers.expedite("r")),
+      other.redis.ping().then(() => other.pointers.remove("r")),
+    ]);
+    expect(await pointers.hasJob("r")).toBe(false);
+  }
+});
