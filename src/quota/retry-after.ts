@@ -44,8 +44,12 @@ function retryAfterMs(headers: ReplyHeaders, now: number): number | undefined {
   if (/^\d+(\.\d+)?$/.test(given)) return believable(Number(given) * 1000);
   // `Date.parse` accepts far more than HTTP dates ("-5", "1e3"); HTTP dates begin with a weekday.
   if (!/^(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?,? /.test(given)) return undefined;
-  return believable(Date.parse(given) - serverTime(headers, now));
+  return believable(dateOf(given) - serverTime(headers, now));
 }
+
+/** HTTP dates are in GMT; asctime's form, the third of them, does not say so (RFC 9110, 5.6.7). */
+const dateOf = (given: string): number =>
+  Date.parse(/ \d{4}$/.test(given) ? `${given} GMT` : given);
 
 function believable(ms: number): number | undefined {
   return ms > 0 && ms <= LONGEST_MS ? Math.ceil(ms) : undefined;
@@ -53,7 +57,7 @@ function believable(ms: number): number | undefined {
 
 /** Times in headers are by the service's clock: its `Date` header. */
 function serverTime(headers: ReplyHeaders, now: number): number {
-  const date = Date.parse(one(headers, "date") ?? "");
+  const date = dateOf(one(headers, "date") ?? "");
   return Number.isNaN(date) || Math.abs(date - now) < SKEW_MS ? now : date;
 }
 

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { remainingOf, resetInMs, waitAskedMs } from "../../../src/quota/retry-after.ts";
 
 const NOW = Date.parse("2026-11-20T09:30:00.000Z");
@@ -34,6 +34,12 @@ test.for<[string, Record<string, string>, number | undefined]>([
   ["no header", {}, undefined],
 ])("A 429 with %s", ([, headers, waitMs]) => {
   expect(waitAskedMs(headers, NOW)).toBe(waitMs);
+});
+
+test("A date without a zone is in GMT, wherever the machine is", () => {
+  vi.stubEnv("TZ", "Asia/Tokyo");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(waitAskedMs({ "retry-after": "Fri Nov 20 09:31:00 2026" }, NOW)).toBe(60_000);
 });
 
 test("The hour's reset is no wait while requests are left in the hour", () => {
