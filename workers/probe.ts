@@ -47,9 +47,8 @@ async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): P
     case "unavailable":
       // Every 403 to a probe denies all: it asks for nothing but access.
       if (reply.status === 403) return access.denied({ kind: "denied", cause: "address" });
-      return;
-    // This says nothing about the denial.
+      return denial.repeatProbe();
     case "throttled":
-      return;
+      return denial.repeatProbe();
   }
 }

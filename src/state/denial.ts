@@ -29,6 +29,9 @@ interface StoredDenial {
 /** The longest pause between two probes, in pauses. */
 const LONGEST_PAUSE = 6;
 
+/** How soon a probe without a usable reply is repeated, in pauses. */
+const REPEAT_AFTER = 1 / 5;
+
 /** A denial that begins within this time after the last one counts as that one, in pauses. */
 const ENDED_FOR = 2 * LONGEST_PAUSE;
 
@@ -41,6 +44,7 @@ export class ServiceDenial {
   readonly #pauseMs: number;
   readonly #begin: RedisScript<number>;
   readonly #claimProbe: RedisScript<number>;
+  readonly #repeatProbe: RedisScript<number>;
   readonly #end: RedisScript<number>;
 
   /** @param pauseMs least time between two probes, ms. */
@@ -53,6 +57,7 @@ export class ServiceDenial {
     this.#pauseMs = pauseMs;
     this.#begin = redisScript(redis, new URL("./lua/begin-denial.lua", import.meta.url));
     this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
+    this.#repeatProbe = redisScript(redis, new URL("./lua/repeat-probe.lua", import.meta.url));
     this.#end = redisScript(redis, new URL("./lua/end-denial.lua", import.meta.url));
   }
 
@@ -95,6 +100,11 @@ export class ServiceDenial {
   async claimProbe(force: boolean): Promise<boolean> {
     const args = [this.#pauseMs, this.#pauseMs * LONGEST_PAUSE, force ? "1" : ""];
     return (await this.#claimProbe([this.#key], args)) === 1;
+  }
+
+  /** The reply to a probe says nothing about the denial: another one is made soon. */
+  async repeatProbe(): Promise<void> {
+    await this.#repeatProbe([this.#key], [Math.ceil(this.#pauseMs * REPEAT_AFTER)]);
   }
 
   /** @returns whether there was a denial. */

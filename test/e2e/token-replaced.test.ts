@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { startProbing } from "../../workers/probe.ts";
 import { openServiceAccess } from "../../workers/service-access.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { newRuntime } from "../support/new-runtime.ts";
@@ -40,6 +41,34 @@ test("a late 401 to a token that was replaced meanwhile stops nothing", async ()
   next = undefined;
   expect((await send()).kind).toBe("denied");
   expect(await runtime.denial.current()).toMatchObject({ cause: "token" });
+});
+
+test("a probe without a usable reply is repeated within a minute", async () => {
+  const server = createServer((_, response) => response.writeHead(502).end());
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const runtime = newRuntime();
+  const address = { baseUrl: `http://127.0.0.1:${port}`, token: () => "token" };
+  const access = openServiceAccess(runtime, address);
+  onTestFinished(() => access.close());
+  await runtime.denial.begin("token", "");
+  const { nextProbeAt = 0 } = (await runtime.denial.current()) ?? {};
+  const probing = startProbing(runtime, access, true);
+  onTestFinished(() => probing.close());
+  const next = await waitFor(
+    async () => {
+      const denial = await runtime.denial.current();
+      return denial !== undefined && denial.nextProbeAt !== nextProbeAt && denial;
+    },
+    { what: "the probe was made" },
+  );
+  expect(next.probes).toBeLessThanOrEqual(1);
+  await waitFor(async () => ((await runtime.denial.current())?.nextProbeAt ?? 0) < nextProbeAt, {
+    what: "it is repeated soon",
+    deadlineMs: 5000,
+  });
+  expect((await runtime.denial.current())?.probes).toBe(0);
 });
 
 test("a process that is started with another token asks at once whether it is denied", async () => {
