@@ -1,4 +1,5 @@
 /** One HTTP exchange over undici: deadline, size limit, and the meaning of network errors. */
+import { isUtf8 } from "node:buffer";
 import { createAgent, errors, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { API_PREFIX } from "../service-spec/limits.ts";
@@ -81,9 +82,13 @@ export function createExchange(options: ExchangeOptions) {
       const contentType = headers["content-type"];
       const limit = request.operation === "list" ? MAX_PAGE_BYTES : MAX_BODY_BYTES;
       try {
-        const body = await readBody(response.body, limit);
+        const bytes = await readBody(response.body, limit);
+        if (request.operation === "get" && status < 300 && !isUtf8(bytes)) {
+          // What is read here is sent back: characters would be lost at the service.
+          return { failure: { kind: "unavailable", reason: "not_json", ambiguous: false, status } };
+        }
         const type = Array.isArray(contentType) ? contentType[0] : contentType;
-        return { status, headers, contentType: type, body };
+        return { status, headers, contentType: type, body: bytes.toString("utf8") };
       } catch (error) {
         // Without its body, a response with such a status is classified as not the service's.
         if (status >= 300) return { status, headers, contentType: undefined, body: "" };
@@ -113,7 +118,7 @@ function guarded(agent: Dispatcher, permit: Permit): Dispatcher {
   });
 }
 
-async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<string> {
+async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
@@ -121,7 +126,7 @@ async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<str
     if (size > limit) throw new OversizedError();
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }
 
 function bodyReason(error: unknown): UnavailableReason {

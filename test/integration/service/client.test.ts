@@ -321,6 +321,21 @@ test("requests go through the proxy, except for hosts in noProxy", async () => {
   expect(seen.length).toBeGreaterThan(0);
 });
 
+test("a relation that is not in UTF-8 is not read: its characters would be lost when it is sent back", async () => {
+  const body = JSON.stringify({ crmCode: "4711", type: "Person", firstName: "Zoë" });
+  const encoding = { now: "latin1" as BufferEncoding };
+  const { url } = await serve((_, response) =>
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(Buffer.from(body, encoding.now)),
+  );
+  const client = open(url);
+  const reason = { kind: "unavailable", reason: "not_json", ambiguous: false };
+  expect(await client.get(permit(), "4711")).toMatchObject(reason);
+  encoding.now = "utf8";
+  expect(await client.get(permit(), "4711")).toMatchObject({ body: { firstName: "Zoë" } });
+});
+
 test("a proxy that does not answer, or hangs up, ends a request in time", async () => {
   let isSilent = true;
   const proxy = createTcpServer((socket) => {
