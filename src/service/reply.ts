@@ -111,7 +111,8 @@ export function classify(response: HttpResponse, sent: SentRequest): Success | F
   };
   // Obeyed whatever its body: it says only that we must wait.
   if (status === 429) return { kind: "throttled" };
-  if (status >= 300 && status < 400) return unavailable("redirect", false);
+  // 303 is how a write that was carried out may be answered.
+  if (status >= 300 && status < 400) return unavailable("redirect", isWrite(sent));
   if (status === 502 || status === 504) return unavailable("gateway_error", isWrite(sent));
   if (status >= 500) return unavailable("server_error", isWrite(sent));
   if (status === 407) return unavailable("proxy", false);
