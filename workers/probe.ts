@@ -37,17 +37,20 @@ export function startProbing(
 async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
   const { denial, log } = runtime;
   const reply = await access.client.schemaConfig(permit);
+  const end = async () => {
+    if (await denial.end()) log.info({}, "service.accepted_again");
+  };
   switch (reply.kind) {
     case "denied":
       return access.denied(reply);
     case "schema":
     case "rejected":
-      if (await denial.end()) log.info({}, "service.accepted_again");
-      return;
+      return end();
     case "unavailable":
       // Every 403 to a probe denies all: it asks for nothing but access.
       if (reply.status === 403) return access.denied({ kind: "denied", cause: "address" });
-      return denial.repeatProbe();
+      // A service without this endpoint refuses the path, not us. If it does refuse us, the next request shows it.
+      return reply.reason === "undeclared_status" ? end() : denial.repeatProbe();
     case "throttled":
       return denial.repeatProbe();
   }
