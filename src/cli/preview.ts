@@ -151,10 +151,15 @@ async function openView(
   return {
     lists: stores.tenantLists.current(),
     fingerprintOf: await stores.keyring.fingerprintOf(keeps),
-    known: async (crmCode) =>
-      (await stores.ledger.row(crmCode)) ??
+    known: async (crmCode) => {
+      const [row, [waiting]] = await Promise.all([
+        stores.ledger.row(crmCode),
+        stores.staged.waiting([crmCode]),
+      ]);
       // After a complete warm-up, what is not in the ledger is not on the service.
-      rowWithoutProof((await stores.ledger.warmUp()).state === "done"),
+      const isWarm = row !== undefined || (await stores.ledger.warmUp()).state === "done";
+      return { row: row ?? rowWithoutProof(isWarm), waiting };
+    },
     ask: service && ((crmCode) => service.read(crmCode)),
     async close() {
       await service?.close();

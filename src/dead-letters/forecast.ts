@@ -7,12 +7,12 @@ import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import type { WaitingOrder } from "../state/staged-state.ts";
 import type { Stores } from "../status/stores.ts";
 import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
 import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
+import { isSuperseded, type StateOrder } from "../sync/is-superseded.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
@@ -33,7 +33,7 @@ export interface RedriveView {
 interface KnownRecord {
   readonly row: LedgerRow;
   /** Of the state that waits, if one does. */
-  readonly staged: Pick<WaitingOrder, "order" | "fieldsOrder"> | undefined;
+  readonly staged: StateOrder | undefined;
 }
 
 /** @param mapping the one that the events are mapped by; the caller closes it. */
@@ -176,12 +176,8 @@ function forecastOfState(
 ): Forecast {
   const { row, staged } = known ?? { row: rowWithoutProof(false), staged: undefined };
   const { order, fieldsOrder = order } = state;
-  const isOlder =
-    state.payload === undefined
-      ? order < row.watermark || order < (staged?.order ?? "")
-      : fieldsOrder < (row.earlierFields?.order ?? row.watermark) ||
-        fieldsOrder < (staged?.fieldsOrder ?? "");
-  if (isOlder) return SETTLED;
+  const orders = { order, fieldsOrder: state.payload === undefined ? "" : fieldsOrder };
+  if (isSuperseded(orders, row, staged)) return SETTLED;
   // A newer event without fields decides the status.
   const settledStatus = order < row.watermark ? row.earlierFields?.status : undefined;
   const payload =

@@ -4,10 +4,11 @@ import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
 import { leftOutText } from "../mapping/whens.ts";
 import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import { bodyOf, decide, type Decision, type Known, type Wanted } from "../sync/decide.ts";
+import { bodyOf, decide, type Decision, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
-import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { isSuperseded, type StateOrder } from "../sync/is-superseded.ts";
+import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
@@ -16,12 +17,19 @@ import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
+/** What is known of one record. */
+export interface KnownRecord {
+  readonly row: LedgerRow;
+  /** Of the state that waits, if one does. */
+  readonly waiting: StateOrder | undefined;
+}
+
 /** What is known of the service without a request, and how to make one. */
 export interface ServiceView {
   readonly lists: TenantLists;
   readonly fingerprintOf: FingerprintOf;
   /** Undefined: not known, because no Redis could be reached. */
-  known(crmCode: string): Promise<Known | undefined>;
+  known(crmCode: string): Promise<KnownRecord | undefined>;
   /** Reads the relation from the service; undefined where no request may be spent. */
   readonly ask: ((crmCode: string) => Promise<Body | undefined>) | undefined;
 }
@@ -87,7 +95,7 @@ export async function previewOne(
       return {
         ...preview,
         leaves: leavesText(plan, context.object, mapping),
-        ...(await previewPlan(plan, mapping.keeps, view)),
+        ...(await previewPlan(plan, input.order, mapping.keeps, view)),
       };
   }
 }
@@ -111,28 +119,35 @@ const NOTHING = {
 } as const;
 
 async function previewPlan(
-  { crmCode, payload, status }: Extract<Plan, { kind: "stage" }>,
+  plan: Extract<Plan, { kind: "stage" }>,
+  order: string | undefined,
   keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
-  const decided = await decideFor(crmCode, { payload, status }, keeps, view);
-  return {
-    result: decided.decision === "reject" ? "dead letter" : "passes",
-    payload: payload && bodyOf(payload, status),
-    status,
-    ...decided,
-  };
+  const { crmCode, payload } = plan;
+  const known = await view.known(crmCode);
+  const { row = rowWithoutProof(false), waiting } = known ?? {};
+  const orders = order && { order, fieldsOrder: payload === undefined ? "" : order };
+  // A newer event without fields decides the status.
+  const newest = order && order < row.watermark ? row.earlierFields?.status : undefined;
+  const status = newest ?? plan.status;
+  const shown = { payload: payload && bodyOf(payload, status), status };
+  if (orders && isSuperseded(orders, row, waiting)) {
+    return { ...shown, decision: "skip", why: "superseded" };
+  }
+  if (known === undefined && view.ask === undefined) return shown;
+  const decided = await decideFor(crmCode, { payload, status }, row, keeps, view);
+  return { ...shown, ...decided, result: decided.decision === "reject" ? "dead letter" : "passes" };
 }
 
 async function decideFor(
   crmCode: string,
   wanted: Wanted,
+  row: LedgerRow,
   keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
-  const known = await view.known(crmCode);
-  if (known === undefined && view.ask === undefined) return { decision: undefined };
-  const decision = decide(wanted, known ?? rowWithoutProof(false), view.fingerprintOf, keeps);
+  const decision = decide(wanted, row, view.fingerprintOf, keeps);
   switch (decision.kind) {
     case "reject":
       return { decision: "reject", why: decision.why, problems: REJECTIONS[decision.why] };
@@ -148,7 +163,7 @@ async function decideFor(
     case "create":
     case "update":
       return view.ask === undefined
-        ? { decision: decision.kind, why: known?.exists === undefined ? "not_listed" : undefined }
+        ? { decision: decision.kind, why: row.exists === undefined ? "not_listed" : undefined }
         : compareWithService(decision.body, keeps, await view.ask(crmCode));
   }
 }

@@ -20,6 +20,7 @@ const RESULT_COLOUR = {
 
 const SKIPPED: Readonly<Record<string, string>> = {
   unchanged: "the service has exactly this relation",
+  superseded: "a newer state of the record is known already",
   nothing_to_terminate: "the service has no such relation, or it is terminated already",
 };
 

@@ -1,7 +1,8 @@
 /** Reads a file to preview: records, events or webhook bodies, one or many. */
 import { readFileSync } from "node:fs";
 import { withOwnIds } from "../crm/own-ids.ts";
-import { parseEvent, splitSubject } from "../event/crm-event.ts";
+import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import { believableTime, eventOrder } from "../event/event-order.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
@@ -18,6 +19,8 @@ export interface PreviewInput {
   readonly context: EventContext;
   /** The subject of the event's own record, into which this one was merged. */
   readonly mergedInto?: string;
+  /** Of an event that says when it happened: its order if it arrived now. */
+  readonly order?: string;
   readonly record: CrmRecord | undefined;
   /** The CRM from which the record is fetched, when the event does not bring it. */
   readonly fetch: string | undefined;
@@ -80,13 +83,22 @@ export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
     throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);
   }
-  const { type, source, subject, data } = withOwnIds(parsed.event);
+  const event = withOwnIds(parsed.event);
+  const { type, source, subject, data } = event;
+  const order = orderOf(event, Date.now());
   const inputOf = (one: string) => {
     const context = { type, source, subject: one, ...splitSubject(one) };
-    return { place, context, record: undefined, fetch: undefined, hasId: true };
+    return { place, context, record: undefined, fetch: undefined, hasId: true, ...order };
   };
   const merged = (data?.merged ?? []).map((one) => ({ ...inputOf(one), mergedInto: subject }));
   return [...merged, { ...inputOf(subject), record: data?.record, fetch: data?.fetch }];
+}
+
+/** An event without a time happens when it arrives: nothing is newer. */
+function orderOf({ time, sequence }: CrmEvent, now: number): Pick<PreviewInput, "order"> {
+  if (time === undefined) return {};
+  const event = { time: believableTime(time, now, now), sequence };
+  return { order: eventOrder(event, Number.MAX_SAFE_INTEGER) };
 }
 
 /** @throws UserError when it cannot be read, or is not UTF-8. */

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { afterEach, expect, inject, it } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
+import { eventOrder } from "../../../src/event/event-order.ts";
 import { createLog } from "../../../src/ops/log.ts";
 import { NO_TRACING, type Note } from "../../../src/ops/tracing.ts";
 import { previewOne, type Body, type Preview } from "../../../src/preview/preview-one.ts";
@@ -37,8 +38,14 @@ interface Case {
   readonly expected: Partial<Preview>;
 }
 
-const event = (what: string, subject: string, data: object | undefined): Event =>
-  personEvent("1", {}, { type: `crm.record.${what}`, subject, data });
+const event = (
+  what: string,
+  subject: string,
+  data: object | undefined,
+  time = new Date().toISOString(),
+): Event => personEvent("1", {}, { type: `crm.record.${what}`, subject, data, time });
+
+const orderAt = (time: string) => eventOrder({ time }, 1);
 
 const ada = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
 
@@ -69,6 +76,31 @@ const CASES: readonly Case[] = [
     mapping: "business-relation",
     event: event("deleted", "contact/1", undefined),
     expected: { result: "passes", decision: "skip", why: "nothing_to_terminate" },
+  },
+  {
+    what: "an event that is older than what was settled",
+    mapping: "business-relation",
+    event: personEvent("1", { city: "Basel" }, { time: "2026-01-05T08:00:00Z" }),
+    row: { ...rowOf(ada, 1, fingerprintOf), watermark: orderAt("2026-01-05T09:00:00Z") },
+    expected: { result: "passes", decision: "skip", why: "superseded" },
+  },
+  {
+    what: "a deletion that is older than what was settled",
+    mapping: "business-relation",
+    event: event("deleted", "contact/1", undefined, "2026-01-05T08:00:00Z"),
+    row: { ...rowOf(ada, 1, fingerprintOf), watermark: orderAt("2026-01-05T09:00:00Z") },
+    expected: { result: "passes", decision: "skip", why: "superseded" },
+  },
+  {
+    what: "an older event of a record that was deleted since, by an event without fields",
+    mapping: "business-relation",
+    event: personEvent("1", { city: "Basel" }, { time: "2026-01-05T08:00:00Z" }),
+    row: {
+      ...rowOf({ ...ada, relationStatus: "terminated" }, 1, fingerprintOf),
+      watermark: orderAt("2026-01-05T09:00:00Z"),
+      earlierFields: { order: "", status: "terminated" },
+    },
+    expected: { result: "passes", decision: "update", status: "terminated" },
   },
   {
     what: "a thin deletion",
@@ -150,7 +182,7 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
 
 /** One preview for each record of the event. */
 async function previews(
-  { mapping, tenantLists, ledger }: Runtime,
+  { mapping, tenantLists, ledger, staged }: Runtime,
   event: Event,
 ): Promise<Preview[]> {
   await using file = await temporaryFile("event.json");
@@ -158,7 +190,10 @@ async function previews(
   const view = {
     lists: tenantLists.current(),
     fingerprintOf,
-    known: async (crmCode: string) => (await ledger.row(crmCode)) ?? rowWithoutProof(true),
+    known: async (crmCode: string) => ({
+      row: (await ledger.row(crmCode)) ?? rowWithoutProof(true),
+      waiting: (await staged.waiting([crmCode]))[0],
+    }),
     ask: undefined,
   };
   const inputs = readInputs(file.path, mapping, {});

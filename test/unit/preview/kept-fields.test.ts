@@ -35,7 +35,7 @@ const preview = (record: Body, ask?: Body) =>
     {
       lists: DEFAULT_TENANT_LISTS,
       fingerprintOf,
-      known: async () => rowOf(AT_SERVICE, 1, fingerprintOf),
+      known: async () => ({ row: rowOf(AT_SERVICE, 1, fingerprintOf), waiting: undefined }),
       ask: ask && (async () => ask),
     },
   );
