@@ -88,6 +88,10 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
     expect.stringMatching(/^line 3: type must be one of/) as string,
     expect.stringMatching(/^line 5: the line is not valid JSON$/) as string,
   ]);
+  const hostile = JSON.stringify({ ...good, "\u009b2J\u202e": "x" });
+  const shown = await sandboxCommand(["import", "-", "--json", ...db], hostile);
+  expect([...shown.stdout, ...shown.stderr].join()).toContain(String.raw`\u009b2J\u202e`);
+  expect([...shown.stdout, ...shown.stderr].join()).not.toMatch(/[\u009b\u202e]/);
   const target = join(dirname(file.path), "out.ndjson");
   await sandboxCommand(["export", target, ...db]);
   const exported = await readFile(target, "utf8");

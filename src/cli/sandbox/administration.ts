@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { printableLines } from "../../ops/printable.ts";
 import { Administration, DEFAULT_TENANT } from "../../sandbox/administration.ts";
 import type { TenantName } from "../../sandbox/administration.ts";
 import { openDatabase } from "../../sandbox/database.ts";
@@ -82,7 +83,8 @@ async function run(
     },
     store: new RelationStore(database),
     print: (value, lines) => {
-      for (const line of flags.json === true ? [JSON.stringify(value)] : lines) console.log(line);
+      const shown = flags.json === true ? [JSON.stringify(value)] : lines;
+      for (const line of shown) console.log(printableLines(line));
     },
   };
   try {

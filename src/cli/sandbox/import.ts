@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { printable } from "../../ops/printable.ts";
 import { importRelations } from "../../sandbox/transfer.ts";
 import { linesOf, openTextFile } from "../text-lines.ts";
 import { administer } from "./administration.ts";
@@ -20,7 +21,7 @@ const importAll: Work = async ({ administration, tenant, store, print }, [file])
   const lines = linesOf(await openTextFile(file!));
   const result = await importRelations(store, tenantId, lines, administration.values(tenant));
   for (const { line, problems } of result.invalid) {
-    console.error(`line ${line}: ${problems.join("; ")}`);
+    console.error(printable(`line ${line}: ${problems.join("; ")}`));
   }
   const { created, updated, invalid } = result;
   print(result, [`${created} created, ${updated} updated, ${invalid.length} invalid`]);
