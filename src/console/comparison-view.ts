@@ -49,7 +49,8 @@ const RESULTS = {
 } as const;
 
 /** Undefined where daemons begin none. */
-export function runsView({ folder, reconcileNextAt, reconcileRuns }: Readings): Html | undefined {
+export function runsView(readings: Readings): Html | undefined {
+  const { folder, now, reconcileNextAt, reconcileRuns } = readings;
   const runs = RUN_SOURCES.flatMap((source) => {
     const run = reconcileRuns[source];
     return run === undefined ? [] : [{ source, ...run }];
@@ -63,7 +64,7 @@ export function runsView({ folder, reconcileNextAt, reconcileRuns }: Readings): 
     )}
     ${
       reconcileNextAt !== undefined &&
-      html`<dt>Next scheduled run</dt>
+      html`<dt>${reconcileNextAt > now ? "Next scheduled run" : "A scheduled run is due since"}</dt>
         <dd>${moment(reconcileNextAt)}</dd>`
     }
     ${

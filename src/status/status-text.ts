@@ -151,10 +151,15 @@ function reconciledText({ at, reconciliation }: Status): string {
     ...Object.entries(lastRuns).map(
       ([source, last]) => `by ${source} ${ago(last.at)}: ${last.result}`,
     ),
-    ...(nextRunAt === null ? [] : [`next ${localTime(nextRunAt)}`]),
+    ...(nextRunAt === null
+      ? []
+      : [`${isDue(nextRunAt, at) ? "due since" : "next"} ${localTime(nextRunAt)}`]),
     ...(folder === null ? [] : [`folder: ${folder.waiting} waiting, ${folder.failed} failed`]),
   ].join(" · ");
 }
+
+/** It runs now, or is tried again. */
+const isDue = (time: string, at: string): boolean => Date.parse(time) <= Date.parse(at);
 
 function sourcesText({ at, sources }: Status): string {
   const known = Object.entries(sources).map(([name, { lastEventAt }]) => {

@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { IDLE } from "../../../deploy/metrics-reference.ts";
+import { readConfig } from "../../../src/config.ts";
+import { statusLines } from "../../../src/status/status-text.ts";
+import { statusOf } from "../../../src/status/status.ts";
+
+const NOW = Date.parse("2026-11-25T12:00:00Z");
+
+it("a scheduled run that is due is not called the next one", () => {
+  const reconciled = (reconcileNextAt: number) => {
+    const status = statusOf({ ...IDLE, now: NOW, reconcileNextAt }, readConfig({}), "1");
+    const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
+    return statusLines(status, view).find((line) => line.startsWith("reconciled"));
+  };
+  expect(reconciled(NOW + 60_000)).toMatch(/ · next /);
+  expect(reconciled(NOW - 60_000)).toMatch(/ · due since /);
+});
