@@ -128,7 +128,7 @@ export function durabilityProblems(health: RedisHealth): string[] {
   const problems: string[] = [];
   if (!health.appendOnly) problems.push("appendonly is off: a crash of Redis loses changes");
   if (!health.writesSucceed)
-    problems.push("its append-only file cannot be written: is the disk full?");
+    problems.push("its append-only file cannot be written (is the disk full?)");
   if (health.evictionPolicy !== "noeviction") {
     problems.push(`maxmemory-policy is ${health.evictionPolicy}: Redis may throw changes away`);
   }
@@ -143,7 +143,7 @@ export function writesRejected({
 }: RedisHealth): string | undefined {
   if (role === "slave") return "it is a replica";
   if (!hasEnoughReplicas) return "it has no replica, and its min-replicas-to-write demands one";
-  return writesSucceed ? undefined : "its append-only file cannot be written; is the disk full?";
+  return writesSucceed ? undefined : "its append-only file cannot be written (is the disk full?)";
 }
 
 /** What Redis failed to write in the background: nothing is lost yet. */
