@@ -127,7 +127,7 @@ const STOPS: readonly StopRow[] = [
     endsByItself: false,
     says: ({ denial }) =>
       denial?.cause === "token"
-        ? `The service denies the token (401) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}, or at once when the token file changes.`
+        ? `The service denies the token (401) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}, or at once when the token file changes or crmsync doctor is run.`
         : undefined,
   },
   {
@@ -136,7 +136,7 @@ const STOPS: readonly StopRow[] = [
     endsByItself: false,
     says: ({ denial }) =>
       denial?.cause === "address"
-        ? `The service denies our address ${denial.address || "(not named)"} (403) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}.`
+        ? `The service denies our address ${denial.address || "(not named)"} (403) since ${clockTime(denial.since)}; next probe ${clockTime(denial.nextProbeAt)}, or at once when crmsync doctor is run.`
         : undefined,
   },
   {

@@ -103,3 +103,17 @@ it("a token that was issued in the future is not young", () => {
   const issued = expect.stringMatching(/^SERVICE_TOKEN_ISSUED_AT is 320 days ahead/) as unknown;
   expect(said({}, -320)).toEqual([["crmsynctokenold", issued]]);
 });
+
+it("a denial says how it is probed at once", () => {
+  for (const cause of ["token", "address"] as const) {
+    const denial = { cause, since: NOW, address: "", nextProbeAt: NOW + MINUTE, probes: 1 };
+    expect(said({ denial })).toEqual([
+      [
+        `crmsync${cause}denied`,
+        expect.stringMatching(
+          /next probe 2026-11-25T12:01:00Z, or at once .*crmsync doctor is run\.$/,
+        ),
+      ],
+    ]);
+  }
+});
