@@ -44,7 +44,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     ends: (_about, { outage }) =>
       outage === undefined
         ? "The service gives usable replies again."
-        : "No change waits for the service any more; whether it gives usable replies, the next one shows.",
+        : "No change is tried now; whether the service gives usable replies, the next one shows.",
   },
   // A pause of seconds is usual where another program uses the token too.
   crmsyncthrottled: { ends: "The service lets us send again.", lastsHours: LONG },

@@ -9,6 +9,10 @@ export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number 
   return unsynced.live + unsynced.bulk + unfinished(inboxJobs) + unfinished(fetchJobs);
 }
 
+/** Of that, what no pause of the lane bulk keeps from being sent. */
+export const unpausedIn = (readings: Readings): number =>
+  waitingIn(readings) - (readings.bulkPause === undefined ? 0 : readings.unsynced.bulk);
+
 /**
  * The requests that the backlog needs, at least. Before any record is sent, the ledger is listed, and
  * the value lists are requested. Events of the inbox count as live: their lane is not known yet.

@@ -8,7 +8,7 @@ import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
-import { missingRoles, requestsFor, waitingIn } from "./backlog.ts";
+import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
 import { areProcessesUnknown, whyWritesRejected } from "./rejected-writes.ts";
@@ -145,8 +145,8 @@ const STOPS: readonly StopRow[] = [
     endsByItself: false,
     says: (readings) => {
       const { now, outage } = readings;
-      // Only a change ends an outage. While none waits, the next one is tried at once: nothing is stopped.
-      const isStopped = outage && (outage.nextTryAt > now || waitingIn(readings) > 0);
+      // Only a change ends an outage. While none may be sent, the next one is tried at once: nothing is stopped.
+      const isStopped = outage && (outage.nextTryAt > now || unpausedIn(readings) > 0);
       return isStopped
         ? `The service gives no usable reply (${outage.reason}) since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`
         : undefined;

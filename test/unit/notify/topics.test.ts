@@ -74,7 +74,7 @@ it("a silent source has ended when it sends again, and not when it is forgotten"
 it("an end says no more than is known", () => {
   const outage = { since: 0, reason: "server_error", nextTryAt: 1000 };
   expect(endOf("crmsyncserviceunavailable", readings())).toContain("usable replies again");
-  expect(endOf("crmsyncserviceunavailable", readings({ outage }))).toMatch(/^No change waits/);
+  expect(endOf("crmsyncserviceunavailable", readings({ outage }))).toMatch(/^No change is tried/);
   const listed = (state: "done" | "cold") =>
     endOf(
       "the-ledger-is-cold-or-being-warmed",

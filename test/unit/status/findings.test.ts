@@ -117,3 +117,13 @@ it("a denial says how it is probed at once", () => {
     ]);
   }
 });
+
+it("an outage stops what may be sent, and not what an operator has paused", () => {
+  const outage = { since: NOW - MINUTE, reason: "server_error", nextTryAt: NOW - 1000 };
+  const bulkPause = { since: NOW - MINUTE, by: "root" };
+  const isNamed = (readings: Partial<Readings>) =>
+    said({ outage, ...readings }).some(([section]) => section === "crmsyncserviceunavailable");
+  expect(isNamed({ unsynced: { live: 0, bulk: 8 } })).toBe(true);
+  expect(isNamed({ unsynced: { live: 0, bulk: 8 }, bulkPause })).toBe(false);
+  expect(isNamed({ unsynced: { live: 1, bulk: 8 }, bulkPause })).toBe(true);
+});
