@@ -116,8 +116,10 @@ export const LOG_EVENTS = {
     "The embedded Redis rewrites its append-only file: values that were sent disappear from it.",
   "redis.rewrite_failed":
     "The embedded Redis could not begin to rewrite its append-only file; it is tried again.",
-  "state.sealed_again":
-    "Values in Redis were sealed with the first key of STATE_KEY: they were not yet, or with the other one.",
+  "state.sealed_again": [
+    "Values in Redis were not sealed with the first key of STATE_KEY; those that could be opened are now.",
+    "`missing` counts the others by the key that they need.",
+  ],
   "state.sealing_failed":
     "Values in Redis could not be sealed with the first key of STATE_KEY; it is tried again.",
   "state.not_sealed":
