@@ -5,6 +5,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readRelations } from "../../src/demo/service-reader.ts";
+import { startDaemon } from "../support/crmsync.ts";
+import { personEvent } from "../support/person-event.ts";
 import { spawnCommand, spawnCrmsync, spawnNode } from "../support/process.ts";
 import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -102,6 +104,15 @@ test("a port in use is named with its variable, and neither another port nor the
   expect(sandbox.said.slice(-1)).toEqual([
     `crmsync: port ${taken.port} is in use on 127.0.0.1: set SANDBOX_PORT to another one, or end the program that uses it`,
   ]);
+});
+
+test("the embedded service is reached on a machine whose other requests need a proxy", async () => {
+  await using dir = await tempDir();
+  const env = { DATA_DIR: dir.path, HTTP_PROXY: "http://nothing.invalid:3128" };
+  await using daemon = await startDaemon(env, ["--sandbox"]);
+  await daemon.push([personEvent("1")]);
+  const created = () => daemon.metric("crmsync_changes_total", { outcome: "created" });
+  await waitFor(async () => (await created()) === 1, { what: "the change is sent" });
 });
 
 test("events need credentials beyond loopback, unless that is said in as many words", async () => {
