@@ -343,7 +343,7 @@ export function readConfig(
   if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
     problems.push("OPS_PORT must be another port than HTTP_PORT");
   }
-  if (env["OPS_HOST"] && !env["OPS_PORT"]) {
+  if (known.OPS_HOST !== undefined && !env["OPS_PORT"]?.trim()) {
     problems.push(
       "OPS_HOST is set without OPS_PORT, so /status and /metrics would be open on HTTP_HOST: set both, or neither",
     );
@@ -380,7 +380,9 @@ export function readConfig(
 function givenValue(env: Env, name: string, problems: string[]): string | undefined {
   // It may hold a password.
   if (name === "REDIS_URL") return readSecret(env, name, problems)?.value();
-  return env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
+  const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
+  // A file of variables with Windows' line ends leaves a carriage return at the end of each.
+  return given?.trim();
 }
 
 /** A webhook may use INGEST_TOKEN, as /events does; no other secret of crmsync. */

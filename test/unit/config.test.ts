@@ -103,6 +103,17 @@ test.for([
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
 });
 
+test("blanks around a variable do not count, nor do Windows' line ends", () => {
+  const env = { DATA_DIR: "/data\r", LOG_LEVEL: "warn\r\n", HTTP_PORT: " 8081 ", MAPPING: " " };
+  const read = {
+    DATA_DIR: "/data",
+    LOG_LEVEL: "warn",
+    HTTP_PORT: 8081,
+    MAPPING: "business-relation",
+  };
+  expect(readConfig(env)).toMatchObject(read);
+});
+
 test("a variable in quotes is named: not every program that sets variables removes them", () => {
   const env = {
     DATA_DIR: '"/var/lib/crmsync"',
