@@ -68,10 +68,8 @@ export async function carryOut(
   const owner = randomUUID();
   const { reconciliations } = session.stores;
   await claimOrWait(reconciliations, owner);
-  const renewing = setInterval(
-    () => void reconciliations.claim(owner).catch(() => {}),
-    RENEW_PLAN_MS,
-  );
+  const keepClaim = claimKeeper(reconciliations, owner);
+  const renewing = setInterval(() => void keepClaim().catch(() => {}), RENEW_PLAN_MS);
   const keepList = () =>
     snapshot.listing?.keepFor(plan.header.id, session.stores.clock.now() + LIST_KEPT_MS);
   keepList();
@@ -79,7 +77,7 @@ export async function carryOut(
   try {
     const { entries, header } = plan;
     await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
-    const applied = await feed(session, snapshot, plan, view);
+    const applied = await feed(session, snapshot, plan, { ...view, keepClaim });
     snapshot.listing?.remove();
     return applied;
   } finally {
@@ -98,6 +96,20 @@ async function claimOrWait(reconciliations: Reconciliations, owner: string): Pro
     }
     await sleep(CLAIM_CHECK_MS);
   }
+}
+
+/** @returns renews a claim, and throws TryLater for good once it was lost. */
+function claimKeeper(reconciliations: Reconciliations, owner: string): () => Promise<void> {
+  let claimedAt = performance.now();
+  return async () => {
+    const now = performance.now();
+    if (now - claimedAt > PLAN_LEASE_MS || !(await reconciliations.claim(owner))) {
+      throw new TryLater(
+        "this process did not run for too long, so another one may carry out a plan now: run the same command again",
+      );
+    }
+    claimedAt = now;
+  };
 }
 
 /** @throws UserError when the plan is for something else, was used, or is too old. */
@@ -173,7 +185,7 @@ async function feed(
   session: Session,
   snapshot: OpenSnapshot,
   plan: OpenPlan,
-  { onPause, onProgress, point }: CarryOutView,
+  { keepClaim, onPause, onProgress, point }: CarryOutView & Pick<ApplyView, "keepClaim">,
 ): Promise<Applied> {
   const { fingerprintOf, mapping, stores } = session;
   const { asOf, object, idFrom } = plan.header.snapshot;
@@ -187,6 +199,7 @@ async function feed(
     view: { mapping, fingerprintOf, lists: stores.tenantLists.current() },
     now: () => stores.clock.now(),
     point,
+    keepClaim,
     onPause,
     onProgress,
   });

@@ -32,6 +32,8 @@ export interface FeedView {
     readonly bulkChanges: Pick<BulkChanges, "drop">;
     readonly heldTerminations: Pick<HeldTerminations, "among">;
   };
+  /** @throws TryLater when another process may carry out a plan by now. */
+  readonly keepClaim: () => Promise<void>;
   /** Adds pointer jobs for what was staged. */
   readonly point: (staged: readonly Accepted[]) => Promise<void>;
   readonly onProgress: (applied: Applied) => void;
@@ -134,6 +136,7 @@ export class Feed {
   /** Waits until at most so many changes wait, and for the end of a pause of the lane bulk. */
   async #wait(most: number): Promise<void> {
     for (;;) {
+      await this.#apply.keepClaim();
       await this.#leaveOutEnded();
       await this.#requireUncancelled();
       // What was staged before the pause may have been promoted: then nothing is left to wait for.
@@ -173,7 +176,8 @@ export class Feed {
   }
 
   /** False when the plan was cancelled. */
-  #isNoted(state: "running" | "done"): Promise<boolean> {
+  async #isNoted(state: "running" | "done"): Promise<boolean> {
+    await this.#apply.keepClaim();
     const waiting = this.#waiting.map(({ entry }) => entry);
     const note = this.#count.note(this.#plan, state, waiting);
     return this.#apply.stores.reconciliations.note(note);

@@ -2,7 +2,9 @@
 import { appendFileSync } from "node:fs";
 import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { Redis } from "ioredis";
 import { expect, test } from "vitest";
+import { keysOf } from "../../src/state/keys.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -203,6 +205,43 @@ test("a plan that was interrupted ends when a later one of its kind replaces it"
     what: "the interrupted plan is not told any more",
   });
   expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
+});
+
+test("a command that was frozen carries out no plan that another one has taken over", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox);
+  /** Each on a machine of its own. */
+  const begin = async (name: string, city: string) => {
+    const file = join(dir.path, `${name}.ndjson`);
+    await writeFile(file, lines(codes(0, 400).map((n) => person(n, { city }))));
+    const args = ["reconcile", file, "--apply", "--yes", "--json"];
+    return spawnCrmsync(args, { env: { ...env, DATA_DIR: join(dir.path, name) } });
+  };
+  // Nothing sends their changes.
+  await using frozen = await begin("first", "Trier");
+  const fed = () => reconcile(env, ["--list"]);
+  await waitFor(async () => (await fed()).out.includes("300 of 400"), {
+    what: "as many are fed as may wait",
+  });
+  using redis = new DisposableStack();
+  const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
+  const ownerNow = () => client.get(keysOf(env.QUEUE_PREFIX).planOwner);
+  const owner = await ownerNow();
+  frozen.kill("SIGSTOP");
+  await using next = await begin("next", "Metz");
+  await waitFor(async () => ![owner, null].includes(await ownerNow()), {
+    what: "the next one takes over",
+    deadlineMs: 60_000,
+  });
+  frozen.kill("SIGCONT");
+  expect(await frozen.ended).toMatchObject({ code: 1 });
+  expect(frozen.stderr.join("")).toContain("another one may carry out a plan");
+  await using daemon = await startDaemon(env);
+  expect((await next.ended).code, next.stderr.join("")).toBe(0);
+  await waitUntilSettled(daemon);
+  const relations = [...(await sandbox.relations()).values()];
+  expect(relations.map(({ city }) => city)).toEqual(relations.map(() => "Metz"));
 });
 
 test("--as-of counts also when the command is repeated with it, of standard input too", async () => {
