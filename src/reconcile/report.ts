@@ -128,5 +128,8 @@ function csvLine(line: Line): string {
   return `${cells.join(",")}\r\n`;
 }
 
-const quote = (text: string): string =>
-  /[",\r\n;]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+/** An apostrophe keeps a spreadsheet from taking a crmCode such as `=1+1` for a formula. */
+function quote(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,26 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { writeReport } from "../../../src/reconcile/report.ts";
+import { WorkFile } from "../../../src/reconcile/work-file.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+test("A report in CSV has no cell that a spreadsheet takes for a formula", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  for (const code of ["=1+1", '@SUM("a")', "-4711", "a-b", "4711"]) {
+    work.run("INSERT INTO extras VALUES (?, NULL, 'extra')", code);
+  }
+  const file = join(dir.path, "report.csv");
+  await writeReport(file, work, undefined);
+  work.remove();
+  expect((await readFile(file, "utf8")).split("\r\n")).toEqual([
+    "crmCode,kind,place,fields,problems,values",
+    "'-4711,extra,,,,",
+    "4711,extra,,,,",
+    "'=1+1,extra,,,,",
+    `"'@SUM(""a"")",extra,,,,`,
+    "a-b,extra,,,,",
+    "",
+  ]);
+});
