@@ -112,14 +112,10 @@ test("a redriven deletion waits, although the dead letter with its fields stays 
   // The service was away for too long for the deletion that came then.
   const deletion = personEvent("7", {}, { type: "crm.record.deleted", data: undefined });
   const [order, minuteAgo] = [`${letter?.order}1`, Date.now() - 60_000];
+  const newest = { order, status: "terminated" } as const;
+  const more = { reason: "given_up", problems: [], event: JSON.stringify(deletion) } as const;
   await deadLetters.store(
-    createDeadLetter(
-      { crmCode: "7" },
-      {
-        ...{ reason: "given_up", problems: [], event: JSON.stringify(deletion), at: minuteAgo },
-        ...{ order, hasFields: false, newest: { order, status: "terminated" } },
-      },
-    ),
+    createDeadLetter({ crmCode: "7" }, { ...more, order, newest, hasFields: false, at: minuteAgo }),
   );
   await auditActs.record({ act: "dead.redrive", by: "ada@host", crmCode: "7" });
   expect(await redriveDeadLetter(runtime, "c:7", ports)).toBe("done");
