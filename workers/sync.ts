@@ -244,6 +244,13 @@ export class SyncLoop {
       if (await pointers.isHeldBack()) await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
       return;
     }
+    // Another process has taken the live job: what is left to live changes is not spent on bulk.
+    if (permit.lane === "live" && pointers.isBulk(job)) {
+      permit.cancel();
+      await pointers.park(job, token);
+      await this.#runtime.outage.notTried();
+      return;
+    }
     const { metadata: carried } = job.opts.telemetry ?? {};
     // The record itself waited only since its job was added.
     const startedAt = Math.min(grantedAt, Math.max(requestedAt, job.timestamp));

@@ -152,7 +152,7 @@ export class PointerQueue {
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);
     // One without a job has its place in the order of service, and gets its job by it.
-    if (job !== undefined && isBulk(job)) {
+    if (job !== undefined && this.isBulk(job)) {
       await job.changePriority({ priority: LIVE_PRIORITY }).catch(ignoreGone);
     }
     if (await job?.isDelayed()) await job?.promote().catch(ignoreNotDelayed);
@@ -276,9 +276,14 @@ export class PointerQueue {
     return { withoutJob, ended, inBulk };
   }
 
+  /** Whether a job is in the lane bulk. */
+  isBulk({ priority }: Job): boolean {
+    return priority > LIVE_PRIORITY;
+  }
+
   /** Puts a job that runs back among those of the bulk lane: its change may not be sent now. */
   async park(job: Job<Pointer>, token: string): Promise<void> {
-    if (!isBulk(job)) await job.changePriority({ priority: BULK_PRIORITY });
+    if (!this.isBulk(job)) await job.changePriority({ priority: BULK_PRIORITY });
     await job.moveToWait(token);
   }
 
@@ -318,5 +323,3 @@ function ignoreNotDelayed(error: unknown): void {
 function ignoreGone(error: unknown): void {
   if ((error as { code?: unknown }).code !== ErrorCode.JobNotExist) throw error;
 }
-
-const isBulk = ({ priority }: Job): boolean => priority > LIVE_PRIORITY;

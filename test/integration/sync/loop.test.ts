@@ -186,6 +186,36 @@ it("the retry of a live change does not wait for the permit of a bulk change", a
   expect(nameSent(await service.nth(2))).toBe("version 1");
 });
 
+it("a permit for a live change that another process has taken is not spent on a bulk change", async () => {
+  const runtime = newRuntime();
+  const { demand, keys, pointers, redis } = runtime;
+  const service = new ScriptedService();
+  const access = service.access();
+  const lanes: Lane[] = [];
+  const acquire: typeof access.quota.acquire = async (lane, signal) => {
+    lanes.push(lane);
+    if (lane === "bulk") await noPermit(signal);
+    // Meanwhile the other process takes and settles it.
+    await pointers.remove("live");
+    await demand.take("live");
+    await redis.del(keys.staged("live"), keys.unsynced("live"));
+    return access.quota.acquire(lane, signal);
+  };
+  await stage(runtime, "import", "version 1", "bulk");
+  await addPointer(runtime, "import", "bulk");
+  await stage(runtime, "live", "version 1");
+  await addPointer(runtime, "live");
+  const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
+  closing.push(() => {
+    for (const request of service.requests) request.reply({ kind: "throttled" });
+    return sync.close();
+  });
+  await waitFor(() => lanes.length === 2 || service.requests.length > 0, { what: "it goes on" });
+  expect(lanes).toEqual(["live", "bulk"]);
+  expect(service.requests.length).toBe(0);
+  expect(await pointers.queue.getPrioritizedCount()).toBe(1);
+});
+
 it("an event that arrives during a request gets a run after the request has ended", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const service = new ScriptedService();
