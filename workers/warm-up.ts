@@ -16,6 +16,9 @@ import type { ServiceAccess } from "./service-access.ts";
 /** After so many failures in a row, changes are sent without a warm ledger. */
 const TRIES = 5;
 
+/** After this part of the hour window the service is listed again, if an outage may have kept it from that. */
+const OUTAGE_PART = 1 / 12;
+
 /** How often the ledger is checked, ms: how long a lost one may go unnoticed. */
 const CHECK_MS = 500;
 
@@ -28,7 +31,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
     rest: runtime.rest,
     async step(signal) {
       const warmUp = await ledger.warmUp();
-      if (!isDue(warmUp, config.QUOTA_HOUR_MS) || !(await access.mayAsk())) return;
+      if (!isListDue(warmUp, config.QUOTA_HOUR_MS, Date.now()) || !(await access.mayAsk())) return;
       // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
       await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
@@ -48,12 +51,18 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
   });
 }
 
-/** A cold ledger is tried again once per hour window, and an empty list is requested again. */
-function isDue(warmUp: WarmUp, hourMs: number): boolean {
-  const { state, coldSince, cursor, listedAt = 0, relations } = warmUp;
-  if (state === "cold") return Date.now() - (coldSince ?? 0) > hourMs;
+/**
+ * An empty list is requested again once per hour window, and so is one that was rejected: it may take
+ * many requests to come so far again. Another failure may have been that of a short outage.
+ */
+export function isListDue(warmUp: WarmUp, hourMs: number, now: number): boolean {
+  const { state, coldSince, cursor, failure, listedAt = 0, relations } = warmUp;
+  if (state === "cold") {
+    const pauseMs = failure?.startsWith("rejected") === true ? hourMs : hourMs * OUTAGE_PART;
+    return now - (coldSince ?? 0) > pauseMs;
+  }
   if (state !== "done" || cursor !== undefined) return true;
-  return relations === 0 && Date.now() - listedAt > hourMs;
+  return relations === 0 && now - listedAt > hourMs;
 }
 
 async function pauseOrContinueCold(
