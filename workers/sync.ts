@@ -278,7 +278,7 @@ export class SyncLoop {
     if (next === undefined || next.kind === "complete" || next.kind === "parked") return;
     const delayMs = next.kind === "later" ? next.at - Date.now() : 0;
     if (rank !== undefined) await demand.place({ crmCode: job.data.crmCode, rank }, delayMs);
-    if (next.kind === "later") await pointers.retryBeforeBulk(job);
+    if (next.kind === "later") await pointers.retryBeforeBulk(job.data.crmCode);
   }
 
   /** Serves a record first (demand.ts, and #prepare). @returns its job, if it was first. */

@@ -48,8 +48,8 @@ export const LOG_EVENTS = {
     "`record` names it.",
   ],
   "change.lost": [
-    "A change waited, and its staged state is gone: its key was deleted or evicted. It is not sent: send the record again, or reconcile an export of the CRM.",
-    "`record` names it.",
+    "A change that waited is gone from Redis: its key was deleted or evicted. Send the record again.",
+    "`record` names it. If there are many, reconcile an export of the CRM.",
   ],
   "sync.foreign_job":
     "Somebody has added a job to the queue sync that names no record. It was removed; events belong into the queue crm-events.",

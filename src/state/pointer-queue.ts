@@ -259,9 +259,13 @@ export class PointerQueue {
     return Math.floor(Number(score ?? 0) / SCORE_PER_MS);
   }
 
-  /** Lets the retry of a bulk record go before the other bulk jobs, as it did before it failed. */
-  async retryBeforeBulk(job: Job<Pointer>): Promise<void> {
-    if (job.priority !== BULK_PRIORITY) return;
+  /**
+   * Lets the retry of a bulk record go before the other bulk jobs, as it did before it failed. A live change
+   * may have come meanwhile: its job stays live.
+   */
+  async retryBeforeBulk(crmCode: string): Promise<void> {
+    const job = await this.#jobOf(crmCode);
+    if (job?.priority !== BULK_PRIORITY) return;
     await job.changePriority({ priority: BULK_RETRY_PRIORITY }).catch(ignoreGone);
   }
 

@@ -22,6 +22,8 @@ async function startRecord({ exists = true, limit = Number.POSITIVE_INFINITY } =
   onTestFinished(() => simulation.deleteKeys());
   const crm = new ModelCrm();
   if (exists) simulation.service.addExisting("r0", bodyOf("r0", 0));
+  // An empty list would say nothing of the record.
+  simulation.service.addExisting("r1", bodyOf("r1", 0));
   await simulation.warm();
   const step = (reply: ScriptedReply = "ok") => simulation.step(1, { reply, giveUp: false });
   const steps = async (reply: ScriptedReply = "ok") => {

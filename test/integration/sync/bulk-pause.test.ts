@@ -164,14 +164,10 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
 
   await pauseBulk(stores, BY);
   third.reply(failed);
+  const delayed = runtime.pointers.queue.toKey("delayed");
   await waitFor(
     async () => {
-      const [, due] = await runtime.redis.zrange(
-        runtime.pointers.queue.toKey("delayed"),
-        0,
-        0,
-        "WITHSCORES",
-      );
+      const [, due] = await runtime.redis.zrange(delayed, "0", "0", "WITHSCORES");
       return due !== undefined && Number(due) / 4096 < Date.now();
     },
     { what: "its retry is due" },
@@ -182,6 +178,20 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
   await resumeBulk(stores, BY);
   (await service.nth(5)).reply({ kind: "created" });
   expect(sentBy(service).slice(3)).toEqual(["l1 live", "b1 bulk"]);
+});
+
+test("a live change that comes while the bulk change of its record fails is sent as a live one", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "1000" });
+  await runtime.stateVersion.takeOver();
+  await runtime.ledger.continueCold(Date.now());
+  const service = startLoop(runtime);
+  await stage(runtime, "r1", "bulk");
+  const first = await service.nth(1);
+  await stage(runtime, "r1", "live");
+  await pauseBulk(storesOf(runtime), BY);
+  first.reply({ kind: "unavailable", reason: "server_error", ambiguous: false });
+  (await service.nth(2)).reply({ kind: "created" });
+  expect(sentBy(service)).toEqual(["r1 bulk", "r1 live"]);
 });
 
 test("a reason that is no line of a status is refused", async () => {

@@ -53,6 +53,14 @@ async function stage(
 const addPointer = (runtime: Runtime, crmCode: string, lane: Lane = "live") =>
   runtime.pointers.add([{ crmCode, lane }]);
 
+/** The share of the lane is used up. */
+async function noPermit(signal: AbortSignal | undefined): Promise<never> {
+  for (;;) {
+    signal?.throwIfAborted();
+    await nextTurn();
+  }
+}
+
 const nameSent = ({ decision }: { decision: Sendable }) =>
   decision.kind === "fetch" ? undefined : decision.body["firstName"];
 
@@ -165,11 +173,7 @@ it("the retry of a live change does not wait for the permit of a bulk change", a
   const service = new ScriptedService();
   const access = service.access();
   const acquire: typeof access.quota.acquire = async (lane, signal) => {
-    // The share of bulk is used up.
-    while (lane === "bulk") {
-      signal?.throwIfAborted();
-      await nextTurn();
-    }
+    if (lane === "bulk") await noPermit(signal);
     return access.quota.acquire(lane, signal);
   };
   const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
