@@ -4,6 +4,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Config } from "../config.ts";
 import { patienceMs, TooLate } from "../ops/deadline.ts";
 import { isLoopback } from "../ops/loopback.ts";
+import { proxyFor, withoutBrackets } from "../ops/proxy-for.ts";
 import { resolveName } from "../ops/resolve-name.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 const DAY_MS = 86_400_000;
@@ -19,7 +20,8 @@ export interface NetworkChecks {
 
 export async function checkNetwork(config: Config, baseUrl: string): Promise<NetworkChecks> {
   const service = new URL(baseUrl);
-  const proxy = proxyFor(service, config);
+  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = config;
+  const proxy = proxyFor(service, { httpProxy, httpsProxy, noProxy });
   const target = proxy ?? service;
   const what = proxy === undefined ? "service" : "proxy";
   const checks: Check[] = [];
@@ -47,31 +49,6 @@ export async function checkNetwork(config: Config, baseUrl: string): Promise<Net
   }
   return { checks, isNameKnown: true };
 }
-
-/** Decides as the client does: undici's EnvHttpProxyAgent. */
-function proxyFor(service: URL, config: Config): URL | undefined {
-  const { HTTP_PROXY, HTTPS_PROXY, NO_PROXY = "" } = config;
-  const isHttps = service.protocol === "https:";
-  const proxy = isHttps ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
-  const isDirect = NO_PROXY.toLowerCase()
-    .split(/[\s,]+/)
-    .some((entry) => isFor(entry, service));
-  return proxy === undefined || isDirect ? undefined : new URL(proxy);
-}
-
-/** @param entry of NO_PROXY: a host with its subdomains, `*.host` for these alone, or `*`; each may have a port. */
-function isFor(entry: string, { hostname, port, protocol }: URL): boolean {
-  const ownPort = port || (protocol === "https:" ? "443" : "80");
-  const [, name = entry, onlyPort = ownPort] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
-  if (onlyPort !== ownPort || name === "") return false;
-  if (name === "*") return true;
-  const host = withoutBrackets(name.replace(/^\*?\./, ""));
-  const own = withoutBrackets(hostname);
-  return own.endsWith(`.${host}`) || (own === host && !name.startsWith("*"));
-}
-
-/** An IPv6 address in a URL has them. */
-const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, "");
 
 async function checkConnection(target: URL, what: string, deadlineMs: number): Promise<Check> {
   const host = withoutBrackets(target.hostname);

@@ -1,5 +1,6 @@
 /** One HTTP exchange over undici: deadline, size limit, and the meaning of network errors. */
 import { isUtf8 } from "node:buffer";
+import { proxyFor } from "../ops/proxy-for.ts";
 import { createAgent, errors, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { API_PREFIX } from "../service-spec/limits.ts";
@@ -42,8 +43,10 @@ class DeadlineError extends Error {}
 export function createExchange(options: ExchangeOptions) {
   const base = new URL(options.baseUrl);
   const prefix = base.pathname.replace(/\/+$/, "") + API_PREFIX;
+  const proxy = options.proxy ?? {};
+  const isProxied = proxyFor(base, proxy) !== undefined;
   const agent = createAgent({
-    proxy: options.proxy ?? {},
+    proxy,
     connections: options.connections ?? 20,
     connectTimeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs),
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -97,7 +100,15 @@ export function createExchange(options: ExchangeOptions) {
       }
     } catch (error) {
       const reason = reasonOf(error);
-      return { failure: { kind: "unavailable", reason, ambiguous: writes && permit.spent } };
+      // What was not reached was the proxy: that of this process, and not the service.
+      const isOfProxy = isProxied && !permit.spent && OF_CONNECTION.has(reason);
+      return {
+        failure: {
+          kind: "unavailable",
+          reason: isOfProxy ? "proxy" : reason,
+          ambiguous: writes && permit.spent,
+        },
+      };
     } finally {
       clearTimeout(timer);
     }
@@ -153,6 +164,13 @@ const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
   UND_ERR_CLOSED: "closed",
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "truncated_body",
 };
+
+/** How connecting can fail. */
+const OF_CONNECTION: ReadonlySet<UnavailableReason> = new Set([
+  "connect_timeout",
+  "connection_refused",
+  "reset",
+]);
 
 /** Uses the error's type and code only: its message may contain an address. */
 function reasonOf(error: unknown): UnavailableReason {

@@ -349,6 +349,20 @@ test("a proxy that does not answer, or hangs up, ends a request in time", async 
   expect(await client.update(permit(), "4711", PERSON)).toEqual(failed);
 });
 
+test("a proxy that refuses connections is a failure of this process, not of the service", async () => {
+  const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
+  const proxy = { httpProxy: "http://127.0.0.1:1", httpsProxy: "http://127.0.0.1:1" };
+  const failed = { kind: "unavailable", reason: "proxy", ambiguous: false };
+  for (const service of [url, "https://127.0.0.1:1"]) {
+    expect(await open(service, { proxy }).update(permit(), "4711", PERSON)).toEqual(failed);
+  }
+  expect(seen).toEqual([]);
+  const direct = open("http://127.0.0.1:1", { proxy: { ...proxy, noProxy: "127.0.0.1" } });
+  expect(await direct.update(permit(), "4711", PERSON)).toMatchObject({
+    reason: "connection_refused",
+  });
+});
+
 test("onExchange reports every request that was sent", async () => {
   const { url } = await serve((_, response) => json(response, 404, {}));
   const reported: object[] = [];
