@@ -48,7 +48,13 @@ const RULES: Rules = {
     "src/mapping": [SPEC, ...SYNC_TYPES],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],
-    "src/service": [SPEC, ...SYNC_TYPES, "src/ops/undici.ts", "src/quota/permit.ts"],
+    "src/service": [
+      SPEC,
+      ...SYNC_TYPES,
+      "src/ops/proxy-for.ts",
+      "src/ops/undici.ts",
+      "src/quota/permit.ts",
+    ],
     // The one assembly of quota and client.
     "src/service/open-service.ts": ["src/service", "src/quota", "src/config.ts"],
     "src/state": [

@@ -175,8 +175,10 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
     tracing: { ...NO_TRACING, note: (noteOf) => outcomes.push(noteOf()["crmsync.outcome"]) },
   });
   closing.push(() => runtime.close());
+  // An empty list would say nothing of the record.
+  const other = ["other", { ...rowWithoutProof(false), exists: true }] as const;
   const rows = row === undefined ? [] : [[expected.crmCode ?? "1", row] as const];
-  await runtime.ledger.writePage(rows, undefined);
+  await runtime.ledger.writePage([other, ...rows], undefined);
   return { runtime, outcomes };
 }
 
