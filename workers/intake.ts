@@ -12,6 +12,7 @@ import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
 import { checkStalled } from "./check-stalled.ts";
+import { openGiveWay } from "./give-way.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { rejectEvent } from "./reject-event.ts";
@@ -60,6 +61,7 @@ export interface Intake {
 export function startIntake(runtime: Runtime): Intake {
   const { log, metrics, throttle, tracing } = runtime;
   const ports = openPorts(runtime);
+  const producers = openGiveWay(runtime.inbox);
   let inFlight = 0;
   /** More events wait than can be taken along. */
   let isFlood = false;
@@ -99,6 +101,7 @@ export function startIntake(runtime: Runtime): Intake {
   }
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
+    if (isFlood) await producers.wait().catch(() => {});
     // While all other places are taken, more events wait.
     const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
     if (others === undefined) isFlood = false;
@@ -147,6 +150,7 @@ export function startIntake(runtime: Runtime): Intake {
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
+      producers.end();
       await holding.close();
       await checks.close();
       await worker.close();

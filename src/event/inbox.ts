@@ -80,7 +80,7 @@ export class Inbox {
       const data = await Promise.all(chunk.map((event) => this.#seal(event)));
       // In one round trip: Redis answers in this order.
       const [newest, isPaused, ids] = await Promise.all([
-        this.#redis.get(this.queue.toKey("id")),
+        this.countAdded(),
         this.#redis.hexists(this.queue.toKey("meta"), "paused"),
         addAll(
           this.queue,
@@ -93,7 +93,7 @@ export class Inbox {
       ]);
       if (isPaused === 1) await this.keepPaused();
       // For a duplicate, BullMQ returns the id of the job that waits already.
-      accepted += new Set(ids.filter((id) => Number(id) > Number(newest ?? 0))).size;
+      accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
     }
     return { accepted, duplicates: events.length - accepted };
   }
@@ -134,6 +134,11 @@ export class Inbox {
   async redrive(deadLetterId: string): Promise<void> {
     const deduplication = { id: `${REDRIVE}:${deadLetterId}` };
     await this.queue.add(REDRIVE, { redrive: deadLetterId }, { deduplication });
+  }
+
+  /** How many events were added so far, by all clients. */
+  async countAdded(): Promise<number> {
+    return Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
   }
 
   /** Jobs that no worker will end, so that the sweep must. */

@@ -18,7 +18,8 @@ const ROOT = join(import.meta.dirname, "../..");
 const SCRIPT = { commands: ["script"], check: ["--version"], debianPackage: "bsdutils" };
 
 async function portInUse() {
-  const server = createServer();
+  // A client of a server that had this port before may still try to reach it.
+  const server = createServer((socket) => socket.destroy());
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
   return {
