@@ -8,12 +8,12 @@ import { waitFor } from "../../support/wait-for.ts";
 /** An import of very many events, as BullMQ's counter shows it, until it is stopped. */
 function startImport() {
   const { inbox, redis } = newRuntime();
-  let isGoingOn = true;
+  const stopping = new AbortController();
   const added = (async () => {
-    while (isGoingOn) await redis.incrby(inbox.queue.toKey("id"), 1000);
+    while (!stopping.signal.aborted) await redis.incrby(inbox.queue.toKey("id"), 1000);
   })();
   const stop = () => {
-    isGoingOn = false;
+    stopping.abort();
     return added;
   };
   onTestFinished(stop);
