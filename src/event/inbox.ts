@@ -45,6 +45,7 @@ export class Inbox {
   readonly queue: Queue;
   readonly #redis: Redis;
   readonly #sealing: EventSealing;
+  #pushed = 0;
   /** See paused-jobs.ts. */
   readonly keepPaused: () => Promise<void>;
 
@@ -80,7 +81,7 @@ export class Inbox {
       const data = await Promise.all(chunk.map((event) => this.#seal(event)));
       // In one round trip: Redis answers in this order.
       const [newest, isPaused, ids] = await Promise.all([
-        this.countAdded(),
+        this.#newestId(),
         this.#redis.hexists(this.queue.toKey("meta"), "paused"),
         addAll(
           this.queue,
@@ -91,6 +92,7 @@ export class Inbox {
           })),
         ),
       ]);
+      this.#pushed += chunk.length;
       if (isPaused === 1) await this.keepPaused();
       // For a duplicate, BullMQ returns the id of the job that waits already.
       accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
@@ -136,8 +138,12 @@ export class Inbox {
     await this.queue.add(REDRIVE, { redrive: deadLetterId }, { deduplication });
   }
 
-  /** How many events were added so far, by all clients. */
-  async countAdded(): Promise<number> {
+  /** How many events were added so far, by other clients than this one. */
+  async countOthers(): Promise<number> {
+    return (await this.#newestId()) - this.#pushed;
+  }
+
+  async #newestId(): Promise<number> {
     return Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
   }
 
