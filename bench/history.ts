@@ -10,7 +10,7 @@ import type { Table } from "./table.ts";
 
 /** Each pair of turns is one comparison; their median is not moved by one disturbed turn. */
 const PAIRS = 9;
-const EVENTS = 2000;
+const EVENTS = 10_000;
 
 export async function runHistory(redisUrl: string): Promise<Table> {
   const start = (days: string) =>
