@@ -52,6 +52,7 @@ export const IDLE: Readings = {
     state: "done",
     cursor: undefined,
     relations: 0,
+    lost: false,
     listedAt: undefined,
     coldSince: undefined,
     failure: undefined,

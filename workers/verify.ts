@@ -22,6 +22,9 @@ const PAUSE_MARGIN_MS = 10_000;
 /** A proof for which no reply came in so many hour windows is left unverified. */
 const GIVE_UP_AFTER_HOURS = 24;
 
+/** An outage's try that no change has made for so long is left to a verification, ms. */
+const TRY_FREE_AFTER_MS = 10_000;
+
 export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {
   const { log, throttle } = runtime;
   return startPolling({
@@ -41,27 +44,34 @@ async function verifyNext(
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { config, verifications } = runtime;
-  if (!(await verifications.anyDue()) || !(await maySend(runtime, access))) return false;
+  const { config, outage, verifications } = runtime;
+  if (!(await verifications.anyDue()) || !(await isItsTurn(runtime, access))) return false;
   const permit = await access.quota.acquire("bulk", signal);
   try {
     // Checked after the wait, which may have been long.
-    if (!(await maySend(runtime, access))) return false;
+    if (!(await isItsTurn(runtime, access)) || (await outage.waitMs()) > 0) return false;
     const pauseMs = Math.max(
       config.QUOTA_HOUR_MS / PAUSES_PER_HOUR,
       config.SERVICE_TIMEOUT_MS + PAUSE_MARGIN_MS,
     );
     const due = await verifications.claim(Math.ceil(pauseMs));
-    return due !== undefined && (await verify(runtime, access, permit, due));
+    if (due === undefined) return await outage.notTried();
+    return await verify(runtime, access, permit, due);
   } finally {
     // Has no effect on a permit that was used.
     permit.cancel();
   }
 }
 
-/** No verification is the one try during an outage. */
-const maySend = async ({ outage }: Runtime, access: ServiceAccess): Promise<boolean> =>
-  (await access.isReady()) && (await outage.current()) === undefined;
+/**
+ * Whether a verification may be sent. The one try during an outage is for changes; but where none
+ * waits, a verification is what ends it.
+ */
+async function isItsTurn({ outage }: Runtime, access: ServiceAccess): Promise<boolean> {
+  if (!(await access.isReady())) return false;
+  const current = await outage.current();
+  return current === undefined || Date.now() - current.nextTryAt > TRY_FREE_AFTER_MS;
+}
 
 async function verify(
   runtime: Runtime,

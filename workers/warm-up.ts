@@ -35,6 +35,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
       await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
+      if (warmUp.lost) throttle("lost", (suppressed) => log.error({ suppressed }, "ledger.lost"));
       // A permit may be an hour away: no other process lists meanwhile.
       const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);

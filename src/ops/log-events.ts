@@ -196,6 +196,10 @@ export const LOG_EVENTS = {
     "A page of the service's list could not be read; it is tried again.",
     "`reason` says why.",
   ],
+  "ledger.lost": [
+    "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.",
+    "Look for a Redis that evicts keys, or for somebody who deletes them; then reconcile an export of the CRM.",
+  ],
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.list_was_empty": [

@@ -19,6 +19,8 @@ export interface WarmUp {
   readonly relations: number;
   /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
   readonly listedAt: number | undefined;
+  /** Rows that had been there were not when a change was staged or taken: somebody else has deleted them. */
+  readonly lost: boolean;
   /** Since when changes are sent without it, ms. */
   readonly coldSince: number | undefined;
   /** Why the last listing failed, as the client names it; undefined when it did not fail. */
@@ -118,6 +120,7 @@ export class Ledger {
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
       listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
+      lost: field["lost"] !== undefined,
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
       failure: field["failure"],
     }));

@@ -45,6 +45,7 @@
 --- @include "hold-step.lua"
 --- @include "seen-place.lua"
 --- @include "add-job.lua"
+--- @include "read-warm-up.lua"
 --- @include "room-for-jobs.lua"
 --- @include "../../quota/lua/count-changes.lua"
 local SHARED_KEYS, SHARED_ARGS = 25, 11
@@ -63,7 +64,7 @@ if ARGV[11] ~= '' then redis.call('SET', KEYS[8], ARGV[11], 'NX') end
 -- What all states share is read once: calling a command from Lua costs more than most commands do.
 -- Nothing below makes a dead letter, warms the ledger or forgets it.
 local stateCount = (#ARGV - SHARED_ARGS) / ARGS_EACH
-local isWarm = redis.call('HGET', KEYS[2], 'state') == 'done'
+local isWarm = readWarmUp(KEYS[1], KEYS[2]) == 'done'
 local hasLetters = redis.call('EXISTS', KEYS[6]) == 1
 local isForgetting = redis.call('EXISTS', KEYS[25]) == 1
 local arrival = string.format('%d', now)

@@ -12,6 +12,7 @@
 -- field, value, ... }.
 local crmCode, token = ARGV[1], ARGV[2]
 --- @include "../../ops/lua/now.lua"
+--- @include "read-warm-up.lua"
 --- @include "staged-fields.lua"
 if KEYS[9] and redis.call('GET', KEYS[9]) ~= token then return { 'locked' } end
 if not s.v then
@@ -25,7 +26,7 @@ if s.tu and tonumber(s.tu) > now and s.tt ~= token then return { 'busy', s.tu } 
 -- After a crash from here on the row stays uncertain, and nothing trusts an uncertain row. This
 -- state may then be on the service, so nothing older may follow it: move the watermark too.
 local before = redis.call('HGET', KEYS[2], crmCode)
-local warm, listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'state', 'relations', 'cursor'))
+local warm, listed, cursor = readWarmUp(KEYS[2], KEYS[3])
 -- An empty list is weak evidence (stage.lua): the service is asked. A deletion that was left out
 -- because of such a list is no longer made up for, because this state is newer.
 if not warm or listed == '0' or cursor then warm = '' end

@@ -31,7 +31,7 @@ redis.call('HINCRBY', KEYS[2], 'relations', (#ARGV - 4) / 2)
 redis.call('HDEL', KEYS[2], 'failure')
 if ARGV[2] == '' then
   redis.call('HSET', KEYS[2], 'state', 'done', 'at', now)
-  redis.call('HDEL', KEYS[2], 'cursor', 'cold')
+  redis.call('HDEL', KEYS[2], 'cursor', 'cold', 'lost')
 else
   redis.call('HSET', KEYS[2], 'cursor', ARGV[2])
   redis.call('HSETNX', KEYS[2], 'state', 'running')

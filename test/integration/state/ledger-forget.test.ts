@@ -46,6 +46,19 @@ const stage = (order: string, fingerprint: string) =>
     event: "{}",
   });
 
+const deleted = (crmCode: string) => ({
+  crmCode,
+  eventKey: `deleted ${crmCode}`,
+  order: "order 1",
+  payload: undefined,
+  fingerprint: undefined,
+  variant: undefined,
+  status: "terminated" as const,
+  lane: "live" as const,
+  time: 1,
+  event: "{}",
+});
+
 /** Settles a first change, so that the row has a watermark. */
 async function settleFirst(): Promise<void> {
   await ledger.writePage([], undefined);
@@ -123,6 +136,24 @@ it("one row is forgotten, but not while a request is under way", async () => {
   await staged.settle(taken.state, { row: row("six", "order 6"), finished: true });
   expect(await ledger.forgetRow("4711")).toBe(true);
   expect((await stage("order 7", "six")).result).toBe("staged");
+});
+
+it("a ledger that somebody deleted is not believed, although a request under way has written a row since", async () => {
+  const listed = ["4711", "4712", "4713"].map((code) => [code, row(code)] as const);
+  await ledger.writePage(listed, undefined);
+  expect((await stage("order 1", "4711")).result).toBe("unchanged");
+  await redis.hdel(keys.ledger, "4712", "4713");
+  const deletion = { ...deleted("4712"), order: "order 2" };
+  expect((await staged.stage(deletion)).result).toBe("staged");
+  expect(await ledger.warmUp()).toMatchObject({ state: "new", lost: true, relations: 0 });
+  await ledger.writePage(listed, undefined);
+  expect(await ledger.warmUp()).toMatchObject({ state: "done", lost: false, relations: 3 });
+
+  await redis.del(keys.ledger);
+  const taken = await staged.take("4712", "me", 60_000);
+  if (taken.kind !== "taken") throw new Error("it was not taken");
+  expect(taken.state).toMatchObject({ row: undefined, warm: false });
+  expect(await ledger.warmUp()).toMatchObject({ state: "new", lost: true });
 });
 
 it("the age: another process counting up is no loss; a lower number is one until it is noted", async () => {
