@@ -7,6 +7,7 @@ import { expect, inject, it } from "vitest";
 import { buildDashboard } from "../../deploy/grafana/dashboard.ts";
 import { ROWS } from "../../deploy/grafana/panels.ts";
 import { freePort } from "../../src/ops/free-port.ts";
+import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { lines, person, reconcile } from "../support/reconcile.ts";
@@ -183,12 +184,8 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
   expect(valueOf(sums, { outcome: "created" })).toBe(requests["create 201"]);
   expect(valueOf(sums, { outcome: "rejected" })).toBe(1);
 
-  // The service denies the token.
-  await fetch(`${sandbox.faultsUrl}/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ fault: "revoked" }),
-  });
+  // The service denies the token, to whoever asks first: the late change, or the comparison of the folder.
+  await armFault(sandbox, { fault: "revoked" });
   await first.push([personEvent("late")]);
   await waitFor(async () => valueOf(await prometheus.query(panel("Access"))) === 1, {
     what: "the denial is shown",
@@ -196,7 +193,6 @@ it("shows data in every panel, and shows a denial, a paused queue and dead proce
   const stops = await prometheus.query(panel("Stops"));
   expect(valueOf(stops, { reason: "token_denied" })).toBe(1);
   expect(valueOf(stops, { reason: "throttled" })).toBe(0);
-  // Another request than that of the late change may have met the denial first.
   await waitFor(async () => valueOf(await prometheus.query(panel("Waiting"))) === 1, {
     what: "the late change waits",
   });

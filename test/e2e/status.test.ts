@@ -1,6 +1,7 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
+import { armFault } from "../support/arm-fault.ts";
 import {
   startDaemon,
   startSandbox,
@@ -84,11 +85,7 @@ it("names the exhausted hour and the denial, and when changes are sent again", a
   const other = envFor(sandbox);
   await using denied = await startDaemon(other);
   await waitFor(async () => (await statusOf(other)).ledger.state === "done", { what: "warm" });
-  await fetch(`${sandbox.faultsUrl}/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ fault: "revoked" }),
-  });
+  await armFault(sandbox, { fault: "revoked" });
   await denied.push([personEvent("1")]);
   const stopped = await waitFor(
     async () => {
