@@ -1,5 +1,4 @@
 import { readdir, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
@@ -50,18 +49,17 @@ async function daemonPid(demo: TestProcess): Promise<number> {
   return Number(pid);
 }
 
-const leftDirs = async (): Promise<string[]> =>
-  (await readdir(tmpdir())).filter((name) => name.startsWith("crmsync-demo-"));
-
 describe("crmsync demo", () => {
   it("ends with EQUAL on its own Redis and leaves nothing behind", async () => {
-    const before = await leftDirs();
-    await using demo = await startDemo(["--seconds", "5", "--clients", "40"]);
+    await using dir = await tempDir();
+    const env = { TMPDIR: dir.path };
+    await using demo = await startDemo(["--seconds", "5", "--clients", "40"], env);
     expect(family).toHaveLength(5); // demo, service, daemon, redis-server and its watcher
     expect(await demo.ended).toEqual({ code: 0, signal: null });
     expect(demo.stdout.join("\n")).toMatch(/EQUAL {2}all \d+ relations/);
     expect(demo.stderr.join("\n")).not.toContain("\u001b");
-    expect((await leftDirs()).filter((dir) => !before.includes(dir))).toEqual([]);
+    const left = await readdir(dir.path);
+    expect(left.filter((name) => name.startsWith("crmsync-demo-"))).toEqual([]);
   });
 
   it("loses no change when the daemon is killed", async () => {
