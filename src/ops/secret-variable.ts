@@ -95,24 +95,24 @@ function findSecret(
     problems.push(`${name} and ${name}_FILE are both set: keep one of them`);
     return undefined;
   }
-  if (inline !== undefined && inline !== "") {
-    const text = inline.trim();
-    if (text === "") {
-      problems.push(`${name} is blank: give it a value, or leave it out`);
-      return undefined;
-    }
-    return { file: undefined, value: () => text, problem: () => undefined };
+  // A file of variables with Windows' line ends leaves a carriage return at the end of each.
+  const [text, path] = [inline?.trim(), file?.trim()];
+  const blank = inline && text === "" ? name : file && path === "" ? `${name}_FILE` : undefined;
+  if (blank !== undefined) {
+    problems.push(`${blank} is blank: give it a value, or leave it out`);
+    return undefined;
   }
-  if (file === undefined || file === "") return undefined;
+  if (text) return { file: undefined, value: () => text, problem: () => undefined };
+  if (!path) return undefined;
   try {
-    const secret = new FileSecret(file, rule);
+    const secret = new FileSecret(path, rule);
     const value = secret.value();
-    if (value === "") problems.push(`${name}_FILE names ${file}, which is empty`);
+    if (value === "") problems.push(`${name}_FILE names ${path}, which is empty`);
     else if (value.includes("\ufffd"))
-      problems.push(`${name}_FILE names ${file}, which is not UTF-8`);
+      problems.push(`${name}_FILE names ${path}, which is not UTF-8`);
     else return secret;
   } catch (error) {
-    problems.push(`${name}_FILE names ${file}, which cannot be read (${codeOf(error)})`);
+    problems.push(`${name}_FILE names ${path}, which cannot be read (${codeOf(error)})`);
   }
   return undefined;
 }

@@ -114,6 +114,19 @@ test("blanks around a variable do not count, nor do Windows' line ends", () => {
   expect(readConfig(env)).toMatchObject(read);
 });
 
+test("blanks around the name of a secret's file do not count, nor do Windows' line ends", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "token");
+  await writeFile(file, `\ufeff${LONG}\r\n`);
+  for (const given of [`${file}\r`, ` ${file} `]) {
+    expect(readConfig({ INGEST_TOKEN_FILE: given }).secrets.INGEST_TOKEN?.value()).toBe(LONG);
+  }
+  expect(() => readConfig({ INGEST_TOKEN_FILE: "\r" })).toThrow("INGEST_TOKEN_FILE is blank");
+  expect(() => readConfig({ INGEST_TOKEN: LONG, INGEST_TOKEN_FILE: `${file}\r` })).toThrow(
+    "INGEST_TOKEN and INGEST_TOKEN_FILE are both set",
+  );
+});
+
 test("a variable in quotes is named: not every program that sets variables removes them", () => {
   const env = {
     DATA_DIR: '"/var/lib/crmsync"',
