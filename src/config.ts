@@ -315,7 +315,7 @@ export function readConfig(
   for (const [name, schema] of Object.entries(variables)) {
     const given = givenValue(env, name, problems);
     // Without an endpoint, the machine's OTEL_ settings are meant for other programs.
-    const counts = !name.startsWith("OTEL_") || Boolean(env["OTEL_EXPORTER_OTLP_ENDPOINT"]);
+    const counts = !name.startsWith("OTEL_") || isGiven(env, "OTEL_EXPORTER_OTLP_ENDPOINT");
     const quoted = counts ? quotesProblem(name, given) : [];
     const parsed = schema.safeParse(given === "" || !counts ? undefined : given);
     if (quoted.length > 0) problems.push(...quoted);
@@ -343,18 +343,19 @@ export function readConfig(
   if (known.OPS_PORT !== undefined && known.OPS_PORT !== 0 && known.OPS_PORT === known.HTTP_PORT) {
     problems.push("OPS_PORT must be another port than HTTP_PORT");
   }
-  if (known.OPS_HOST !== undefined && !env["OPS_PORT"]?.trim()) {
+  if (known.OPS_HOST !== undefined && !isGiven(env, "OPS_PORT")) {
     problems.push(
       "OPS_HOST is set without OPS_PORT, so /status and /metrics would be open on HTTP_HOST: set both, or neither",
     );
   }
-  if (Boolean(env["RECONCILE_CRON"]) !== Boolean(env["RECONCILE_FROM"])) {
+  if (isGiven(env, "RECONCILE_CRON") !== isGiven(env, "RECONCILE_FROM")) {
     problems.push(
       "RECONCILE_CRON and RECONCILE_FROM belong together: when to reconcile, and the CRM to list, as hubspot",
     );
   }
   // A process has its time zone from its own environment.
-  const zone = env === process.env && env["RECONCILE_CRON"] ? zoneProblem(env["TZ"]) : undefined;
+  const zone =
+    env === process.env && isGiven(env, "RECONCILE_CRON") ? zoneProblem(env["TZ"]) : undefined;
   if (zone !== undefined) problems.push(zone);
   if (known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push(
@@ -376,6 +377,8 @@ export function readConfig(
       ),
   };
 }
+
+const isGiven = (env: Env, name: string): boolean => Boolean(env[name]?.trim());
 
 function givenValue(env: Env, name: string, problems: string[]): string | undefined {
   // It may hold a password.

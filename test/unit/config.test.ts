@@ -127,6 +127,13 @@ test("blanks around the name of a secret's file do not count, nor do Windows' li
   );
 });
 
+test("a schedule without a CRM is refused also where that variable is blank", () => {
+  const together = "RECONCILE_CRON and RECONCILE_FROM belong together";
+  const schedule = { RECONCILE_CRON: "30 2 * * *" };
+  expect(() => readConfig({ ...schedule, RECONCILE_FROM: "\r" })).toThrow(together);
+  expect(() => readConfig({ RECONCILE_CRON: " ", RECONCILE_FROM: "" })).not.toThrow();
+});
+
 test("a variable in quotes is named: not every program that sets variables removes them", () => {
   const env = {
     DATA_DIR: '"/var/lib/crmsync"',
