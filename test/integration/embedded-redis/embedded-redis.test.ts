@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { stat, symlink, writeFile } from "node:fs/promises";
+import { readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -36,6 +36,19 @@ test("Other users of the machine cannot connect without the password, nor read t
   const mode = async (path: string) => (await stat(join(dataDir, path))).mode & 0o777;
   expect(await mode("redis")).toBe(0o700);
   expect(await mode("redis/redis.conf")).toBe(0o600);
+});
+
+test("Its log keeps its size, however often the append-only file is rewritten", async () => {
+  const dataDir = await newDataDir();
+  const redis = connectTo((await start(dataDir)).url);
+  const log = () => readFile(join(dataDir, "redis", "redis.log"), "utf8");
+  const isRewritten = async () =>
+    /^aof_rewrite_in_progress:0\r$/m.test(await redis.info("persistence"));
+  const before = await log();
+  expect(before).not.toBe("");
+  await redis.bgrewriteaof();
+  await waitFor(isRewritten, { what: "the rewrite ends" });
+  expect(await log()).toBe(before);
 });
 
 test("The next start keeps the data and the URL of the last one", async () => {
