@@ -4,6 +4,7 @@
  */
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { JOB_STATES } from "../event/job-states.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
@@ -115,7 +116,7 @@ export class Resealing {
       }
     }
     for (const one of jobs) {
-      for await (const page of waitingJobs(one.queue)) {
+      for await (const page of jobsOf(one.queue)) {
         await Promise.all(page.map((job) => this.#resealJob(one, job)));
         await onProgress();
       }
@@ -208,8 +209,8 @@ export class Resealing {
  * Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. An active
  * one counts: it waits again if its worker has died.
  */
-async function* waitingJobs(queue: Queue): AsyncGenerator<Job[]> {
-  for (const state of ["active", "delayed", "waiting", "prioritized", "failed"] as const) {
+async function* jobsOf(queue: Queue): AsyncGenerator<Job[]> {
+  for (const state of JOB_STATES) {
     for (let from = 0; ; from += CHUNK) {
       const page = await queue.getJobs([state], from, from + CHUNK - 1, true);
       if (page.length === 0) break;

@@ -61,6 +61,7 @@ const RULES: Rules = {
       SPEC,
       ...SYNC_TYPES,
       "src/event/add-all.ts",
+      "src/event/job-states.ts",
       "src/event/paused-jobs.ts",
       "src/ops/redis-reading.ts",
       "src/ops/redis-script.ts",

@@ -217,6 +217,20 @@ describe("everything in Redis", () => {
     await inbox.close();
   });
 
+  it("is sealed with the new key, also an event that came while somebody had paused the inbox", async () => {
+    const inbox = new Inbox(redis, prefix, new Sealing([OLD]));
+    const { queue } = inbox;
+    await queue.pause();
+    await inbox.push([{ source: "/crm", id: "1", data: { name: SECRET } } as never]);
+    expect((await reseal(new Sealing([NEW]))).first.missing).not.toEqual({});
+    expect((await reseal(new Sealing([NEW, OLD]))).first.found).toBe(1);
+    await queue.resume();
+    const [job] = await queue.getJobs(["waiting"]);
+    const opened = await new Inbox(redis, prefix, new Sealing([NEW])).open(job?.data);
+    expect(opened).toMatchObject({ data: { name: SECRET } });
+    await inbox.close();
+  });
+
   it("that was plain is sealed once a key is set, but for other clients' jobs", async () => {
     await fill(new Sealing([]));
     const { second } = await reseal(new Sealing([NEW]));

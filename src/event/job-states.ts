@@ -1,0 +1,16 @@
+import type { JobType } from "bullmq";
+
+/**
+ * The states in which a BullMQ job holds its event, each before those that the job comes to: one that
+ * moves on while they are read in turn is not missed. BullMQ 6 itself no longer knows `paused`, where
+ * paused-jobs.ts and older clients put jobs; flows hold jobs back in `waiting-children`.
+ */
+export const JOB_STATES = [
+  "active",
+  "delayed",
+  "waiting-children",
+  "wait",
+  "paused" as JobType,
+  "prioritized",
+  "failed",
+] as const satisfies readonly JobType[];
