@@ -1,5 +1,6 @@
 /** Reads what lies in Redis about any record, with what each piece names. Values are opened, not kept. */
 import { redriveOf } from "../event/inbox.ts";
+import { JOB_STATES } from "../event/job-states.ts";
 import { DamagedValue } from "../state/sealing.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
@@ -9,9 +10,6 @@ import type { Named } from "./person.ts";
 
 /** Entries read in one round trip. */
 const CHUNK = 200;
-
-/** All states in which a job holds its event. */
-const JOB_STATES = ["active", "wait", "prioritized", "delayed", "failed"] as const;
 
 /**
  * `staged` and `verify`: kept under the crmCode itself, so they only tell further names. `history`: of

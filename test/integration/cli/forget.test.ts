@@ -1,4 +1,5 @@
 /** `crmsync forget`, as an operator types it, on a Redis where two persons have every kind of trace. */
+import { FlowProducer } from "bullmq";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { readConfig } from "../../../src/config.ts";
@@ -285,6 +286,23 @@ describe("crmsync forget", () => {
     expect(out).toMatch(/^erased 1 event in the inbox, 1 dead letter$/m);
     expect(code).toBe(0);
     expect(await placesOf("ada-1")).toEqual([]);
+  });
+
+  it("finds an event also while somebody has paused the inbox, and one that a flow holds back", async () => {
+    const { inbox } = stores;
+    const prefix = env["QUEUE_PREFIX"] ?? "";
+    const flows = new FlowProducer({ connection: redis, prefix });
+    const children = [{ name: "export", queueName: "other", data: {} }];
+    const data = personEvent("ada-1");
+    await flows.add({ name: "event", queueName: inbox.queue.name, data, children });
+    await inbox.queue.pause();
+    await inbox.push([personEvent("ada-1"), personEvent("bob-2")]);
+    const { code, out } = await forget("ada-1", "--apply");
+    expect(out).toMatch(/^erased 2 events in the inbox$/m);
+    expect(code).toBe(0);
+    expect(await placesOf("ada-1")).toEqual([]);
+    expect(await redis.llen(inbox.queue.toKey("paused"))).toBe(1);
+    await flows.close();
   });
 
   it("leaves what is of another crmCode, and names it", async () => {
