@@ -1,6 +1,6 @@
 /** Records in CSV: the first row names the fields, the delimiter is found out. */
 import { Readable, pipeline } from "node:stream";
-import { parse, type CsvError } from "csv-parse";
+import { CsvError, parse } from "csv-parse";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 
@@ -75,12 +75,12 @@ function recordOf(file: string, row: number, columns: Columns, cells: readonly s
 
 /** The parser's own messages may quote values. */
 function errorOf(file: string, error: Error): Error {
-  const { code, lines } = error as Partial<CsvError> & { lines?: number };
-  if (typeof code !== "string" || !code.startsWith("CSV_")) return error;
+  if (!(error instanceof CsvError)) return error;
+  const { code, lines } = error as CsvError & { lines?: number };
   const where = lines === undefined ? file : `${file}, line ${lines}`;
   const what =
     MISTAKES.find(([codes]) => codes.includes(code))?.[1] ??
-    `is not CSV (${code}): a quote inside a value must be doubled`;
+    `is not CSV (${code}): a quote inside a value must be doubled, and that value quoted`;
   return new UserError(`${where} ${what}`);
 }
 

@@ -94,6 +94,7 @@ test.for([
   ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /line 3 .*columns/],
   ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /line 2 .*columns/],
   ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
+  ["a quote in a value without quotes", 'id,name\n1,Ada "A" M\n', /line 2 is not CSV .*doubled/],
   ["a value under no name", "id,name,\n1,Ada,Bonn\n", /no name: the columns are shifted/],
   ["two columns of one name", "id,name,name\n1,Ada,Bob\n", /two columns .* name/],
   ["a lost character in JSON lines", '{"id":1}\n{"id":2,"name":"Zo\\ufffd"}\n', /line 2 .*U\+FFFD/],
@@ -148,6 +149,7 @@ test("a backslash before the letters of an escape is no lost character", async (
 
 test("No message quotes a value", async () => {
   await expect(read('id,name\n1,"Zacharias"x\n')).rejects.not.toThrow(/Zacharias/);
+  await expect(read('id,name\n1,Zacharias "x"\n')).rejects.not.toThrow(/Zacharias/);
   await expect(read('{"name":"Zacharias"}\n{"name":"Zach')).rejects.not.toThrow(/Zach/);
 });
 
