@@ -58,6 +58,7 @@ const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
   ({ deadLetters }) => deadLetters.recount(),
   expireDeadLetters,
   ({ retried }) => retried.forgetEnded(),
+  ({ sources }) => sources.forgetOldest(),
   countCancelled,
 ];
 

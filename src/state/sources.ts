@@ -1,11 +1,14 @@
 /** When the last event of each source was received, and whose clock is wrong. */
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 /** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
+
+/** So many sources are known, and have a series of their own; a process counts as many by their names. */
+export const MAX_SOURCES = 50;
 
 /** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */
 const AHEAD_MS = 5000;
@@ -49,6 +52,20 @@ export class Sources {
     this.#notedAhead.set(source, at);
     const seen: ClockAhead = { aheadMs, at };
     await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
+  }
+
+  /**
+   * Forgets those that were silent for longest: after each start a process counts other names, where senders
+   * make new ones all the time.
+   */
+  async forgetOldest(): Promise<void> {
+    const { clocksAhead, sources } = this.#keys;
+    if ((await this.#redis.hlen(sources)) <= MAX_SOURCES) return;
+    const newestFirst = Object.entries(await readOne(this.#redis, this.last())).sort(
+      ([, a], [, b]) => b - a,
+    );
+    const oldest = newestFirst.slice(MAX_SOURCES).map(([source]) => source);
+    for (const key of [sources, clocksAhead]) await this.#write("HDEL", key, ...oldest);
   }
 
   /** The CRM of a webhook has lost changes before it sent them. @param at when it said so, ms. */

@@ -12,6 +12,7 @@ import { FETCH_QUEUE } from "../state/thin-events.ts";
 import { RUN_RESULTS, RUN_SOURCES } from "../state/reconcile-runs.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
+import { MAX_SOURCES } from "../state/sources.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
@@ -20,9 +21,6 @@ import { nextRunAt } from "./reconcile-findings.ts";
 import { areProcessesUnknown } from "./rejected-writes.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
-
-/** Sources with a series of their own, to keep the label bounded. */
-const MAX_SOURCES = 50;
 
 /** `fallback`: steady pacing that was not configured, after an unexplained 429. */
 const PACINGS = ["probing", "free", "steady", "fallback"] as const;

@@ -42,3 +42,19 @@ test("Sweeps go on where the last one ended, and begin with the newest records",
   await expect.poll(places).toBe(RECORDS);
   await expect.poll(() => redis.hget(keys.swept, "live")).toBe("0");
 });
+
+test("The sources that were heard last are known; more than have a series of their own are forgotten", async () => {
+  const { keys, redis, ...runtime } = newRuntime();
+  const sourcesOf = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) => `/crm/${from + n}`);
+  const heardAt = (source: string) => Number(source.slice("/crm/".length));
+  for (const source of sourcesOf(0, 70)) {
+    await redis.hset(keys.sources, source, heardAt(source));
+    await redis.hset(keys.clocksAhead, source, JSON.stringify({ aheadMs: 9000, at: 1 }));
+  }
+  const sweep = startSweep({ ...runtime, keys, redis });
+  onTestFinished(() => sweep.close());
+  await expect.poll(() => redis.hlen(keys.clocksAhead)).toBe(50);
+  expect(await redis.hkeys(keys.sources)).toEqual(sourcesOf(20, 70));
+  expect(await redis.hkeys(keys.clocksAhead)).toEqual(sourcesOf(20, 70));
+});
