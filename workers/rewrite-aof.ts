@@ -11,13 +11,18 @@ const CHECK_MS = 5000;
 /** Two rewrites are at least this part of the hour window apart. */
 const REWRITES_PER_HOUR = 12;
 
-/** Where something always waits, it is rewritten after so many hour windows. */
+/**
+ * Where something always waits, it is rewritten after so many hour windows, and once after the start:
+ * a process does not know how old the file is, and may be restarted each day.
+ */
 const LATEST_HOURS = 24;
 
 export function rewriteAof(runtime: Runtime): Polling | undefined {
   const { config, inbox, keys, log, redis, throttle } = runtime;
   if (config.REDIS_URL !== undefined) return undefined;
   let rewrittenAt = performance.now();
+  let isFirst = true;
+  /** Undefined while the file holds what waited when it was rewritten. */
   let writtenBefore: string | undefined;
 
   /** Changes with each event added, each state staged, and each dead letter deleted. */
@@ -43,10 +48,12 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
       if (age < config.QUOTA_HOUR_MS / REWRITES_PER_HOUR) return;
       const writtenNow = await written();
       if (writtenNow === writtenBefore) return;
-      if (age < LATEST_HOURS * config.QUOTA_HOUR_MS && !(await isIdle())) return;
+      const idle = await isIdle();
+      if (!idle && !isFirst && age < LATEST_HOURS * config.QUOTA_HOUR_MS) return;
       await redis.bgrewriteaof();
       rewrittenAt = performance.now();
-      writtenBefore = writtenNow;
+      writtenBefore = idle ? writtenNow : undefined;
+      isFirst = false;
       log.debug({}, "redis.file_rewritten");
     },
     onError: (error) =>

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
+import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
 import {
   startDaemon,
   startSandbox,
@@ -133,6 +134,61 @@ test("once everything is sent, the file of the embedded Redis has no value of a 
   expect(await files()).toContain("Zacharias");
   await waitFor(async () => !(await files().catch(() => "Zacharias")).includes("Zacharias"), {
     what: "the file is rewritten",
+  });
+});
+
+test("after a start it is rewritten once also while changes wait: how old it is, nobody knows", async () => {
+  await using dir = await tempDir();
+  await using daemon = await startDaemon({
+    DATA_DIR: dir.path,
+    SERVICE_BASE_URL: "http://127.0.0.1:1",
+    SERVICE_TOKEN: "unused",
+    // A day is 24 minutes, and two rewrites are 5 s apart.
+    QUOTA_HOUR_MS: "60000",
+  });
+  const files = async () =>
+    [...(await textOfFiles(join(dir.path, "redis", "appendonlydir"))).values()].join("\n");
+  await daemon.push([personEvent("p1", { firstName: "Zacharias" })]);
+  await daemon.push([personEvent("p1", { firstName: "Balthasar" })]);
+  expect(await files()).toContain("Zacharias");
+  await waitFor(async () => !(await files().catch(() => "Zacharias")).includes("Zacharias"), {
+    what: "the file is rewritten",
+  });
+});
+
+test("a file that was rewritten while a change waited is rewritten once more when it is sent", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox();
+  const env = {
+    DATA_DIR: dir.path,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    QUOTA_HOUR_MS: "60000",
+  };
+  const bulk = async (act: string) => {
+    await using command = spawnCrmsync(["bulk", act], { env });
+    expect((await command.ended).code).toBe(0);
+  };
+  const files = async () =>
+    [...(await textOfFiles(join(dir.path, "redis", "appendonlydir"))).values()].join("\n");
+  {
+    await using before = await startDaemon(env);
+    await bulk("pause");
+    await before.push([personEvent("p1", {}, { lane: "bulk" })]);
+    before.process.kill("SIGTERM");
+    await before.process.ended;
+  }
+  await using daemon = await startDaemon(env);
+  const redis = new Redis((await findEmbeddedRedis(dir.path)) ?? "");
+  const isRewritten = async () => /^aof_rewrites:[1-9]/m.test(await redis.info("persistence"));
+  await waitFor(isRewritten, { what: "the file is rewritten" }).finally(() => redis.disconnect());
+  await bulk("resume");
+  await waitUntilSettled(daemon);
+  // The state is packed: its key tells that it is there.
+  const state = "{crmsync}:staged:p1";
+  expect(await files()).toContain(state);
+  await waitFor(async () => !(await files().catch(() => state)).includes(state), {
+    what: "the file is rewritten once more",
   });
 });
 
