@@ -8,6 +8,7 @@ import type { RedisAddress } from "./redis-conf.ts";
 import { endOrphan, serves } from "./redis-orphan.ts";
 import { LOG_FILE, spawnRedis } from "./redis-process.ts";
 import type { RedisProcess } from "./redis-process.ts";
+import { UserError } from "./user-error.ts";
 
 /** Redis reads its AOF at about 200 MB per second. */
 const READY_DEADLINE_MS = 300_000;
@@ -140,9 +141,9 @@ async function untilReady(server: RedisProcess, dir: string, address: RedisAddre
       continue;
     }
     const lines = readIfThere(join(dir, LOG_FILE))?.trimEnd().split("\n").slice(-5) ?? [];
-    throw new Error(
-      `redis-server did not start in ${dir} (${exit ?? "no answer"}). Its log ends with:\n` +
-        lines.join("\n"),
+    throw new UserError(
+      `redis-server did not start in ${dir} (${exit ?? "no answer"}); see docs/runbook.md#crmsyncredisaway. The end of its log:\n` +
+        lines.map((line) => `  ${line}`).join("\n"),
     );
   }
 }

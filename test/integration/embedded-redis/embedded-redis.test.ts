@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { appendFile, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
 import type { EmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
 import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
+import { UserError } from "../../../src/ops/user-error.ts";
 import { spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
@@ -79,6 +80,19 @@ test("If another program has taken the port, the next start uses another port an
   const second = await start(dataDir);
   expect(second.url).not.toBe(first.url);
   expect(await connectTo(second.url).get("kept")).toBe("yes");
+});
+
+test("A damaged append-only file is named in the last lines of the log, with the page that helps", async () => {
+  const dataDir = await newDataDir();
+  const first = await start(dataDir);
+  await connectTo(first.url).set("kept", "yes");
+  await first.close();
+  const file = join(dataDir, "redis", "appendonlydir", "appendonly.aof.1.incr.aof");
+  await appendFile(file, "*1\r\nnot the length\r\n*1\r\n$4\r\nPING\r\n");
+  const error = await start(dataDir).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(UserError);
+  expect(String(error)).toMatch(/did not start .* see docs\/runbook.md#crmsyncredisaway/);
+  expect(String(error)).toContain("Bad file format");
 });
 
 test("Another process finds it by the data directory while it runs", async () => {
