@@ -15,10 +15,17 @@ export interface Scan {
 /** UTF-16 without a mark is recognised by the zero bytes of its first characters. */
 const SAMPLE_BYTES = 4096;
 
+/** How other files begin, in hex, and what they are. */
+const OTHER_FILES: readonly (readonly [start: string, what: string])[] = [
+  ["504b0304", "an Excel workbook or a ZIP file: export it as CSV or JSON"],
+  ["d0cf11e0", "an Excel workbook: export it as CSV or JSON"],
+  ["1f8b", "compressed (gzip): unpack it"],
+];
+
 /** Bytes to which Windows-1252 gives no character. */
 const NOT_IN_1252 = new Set([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
 
-/** @throws UserError when the file cannot be read, is empty, cut off, or of no known encoding. */
+/** @throws UserError when the file cannot be read, is empty, cut off, no text, or of no known encoding. */
 export async function scanFile(file: string): Promise<Scan> {
   const hash = createHash("sha256");
   const utf8 = new Utf8Check();
@@ -37,6 +44,8 @@ export async function scanFile(file: string): Promise<Scan> {
     throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
   }
   if (bytes === 0) throw new UserError(`${file} is empty: there is nothing to compare`);
+  const other = OTHER_FILES.find(([begins]) => start.toString("hex").startsWith(begins));
+  if (other !== undefined) throw new UserError(`${file} is ${other[1]}`);
   return { hash: hash.digest("hex"), bytes, encoding: encodingOf(file, start, bytes, utf8) };
 }
 

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
 import { linesOf } from "../../../src/snapshot/read-text.ts";
@@ -132,6 +133,8 @@ test.for([
     /line 2 .*more pages follow/,
   ],
   ["a page of HTML", "<html>", /XML or HTML/],
+  ["an Excel workbook", Buffer.from("504b030414000600c3bc", "hex"), /Excel workbook/],
+  ["a compressed CSV", gzipSync(CSV), /unpack it/],
 ] as const)("%s is a mistake with a clear message", async ([, content, message]) => {
   await expect(read(content)).rejects.toThrow(message);
 });
