@@ -23,14 +23,20 @@ const DOUBTFUL = wordsOf(
   "un not non no before will to request requested failed fail error canceled cancelled scheduled pending",
 );
 
-/** What may stand beside the word for a deletion: what is deleted of a record is no deletion of it. */
+/** Usual names of a record's object. */
+const OBJECTS = wordsOf(
+  "contact person people company companie account organization organisation customer client lead item",
+);
+
+/** What else may stand beside the word for a deletion. */
 const OF_A_RECORD = wordsOf(
-  "on after is was has been record item object entity row event webhook crm hard soft permanently contact person people company companie account organization organisation customer client lead",
+  "on after is was has been record object entity row event webhook crm hard soft permanently",
 );
 
 /**
  * What a usual word means: "update", "contact.deleted", "ContactCreated", "record_edited". A wrong deletion
- * terminates a client, and one that is not understood is answered 400: "contact.tag.removed" is not clear.
+ * terminates a client, and one that is not understood is answered 400: what is removed of a record is no
+ * deletion of it, so "contact.tag.removed" and "company.contact.removed" are not clear.
  * @param object the record's object, where it is known.
  * @returns undefined when it is not clear.
  */
@@ -42,13 +48,21 @@ export function operationOfWord(word: string, object = ""): Operation | undefine
   );
   const [only] = found;
   if (found.size !== 1) return undefined;
-  const own = new Set(partsOf(object).map(singular));
-  const isOfRecord = (part: string) =>
-    [part, singular(part)].some(
-      (one) => OPERATION_OF.has(one) || OF_A_RECORD.has(one) || own.has(one),
-    );
-  return only === "deleted" && !parts.every(isOfRecord) ? undefined : only;
+  return only === "deleted" && !namesOneObject(parts, object) ? undefined : only;
 }
+
+/** Whether the words name nothing but the record's own object, or one that usually has such a name. */
+function namesOneObject(parts: readonly string[], object: string): boolean {
+  const names = parts
+    .filter((part) => ![part, singular(part)].some((one) => isNoName(one)))
+    .map(singular);
+  const own = new Set(partsOf(object).map(singular));
+  if (names.every((name) => own.has(name))) return true;
+  const [first = "", ...others] = new Set(names);
+  return others.length === 0 && OBJECTS.has(first);
+}
+
+const isNoName = (part: string): boolean => OPERATION_OF.has(part) || OF_A_RECORD.has(part);
 
 const partsOf = (text: string): string[] =>
   text

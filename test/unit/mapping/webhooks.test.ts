@@ -238,6 +238,9 @@ describe("words of operations", () => {
     ["contact.tag.removed", undefined],
     ["contact.removed_from_list", undefined],
     ["contact.note.deleted", undefined],
+    ["company.contact.removed", undefined],
+    ["contact.item.deleted", undefined],
+    ["contact.contacts.deleted", "deleted"],
     ["phone_removed", undefined],
     ["deletion.cancelled", undefined],
     ["contact.delete_scheduled", undefined],
@@ -254,6 +257,9 @@ test("a deletion may name the webhook's own object", () => {
   expect(operationOfWord("vip-mandant.deleted")).toBe(undefined);
   expect(operationOfWord("vip-mandant.deleted", "VipMandant")).toBe("deleted");
   expect(operationOfWord("mandants.tag.removed", "mandant")).toBe(undefined);
+  expect(operationOfWord("contact.company.removed", "contact")).toBe(undefined);
+  expect(operationOfWord("customer_contact.deleted", "CustomerContact")).toBe("deleted");
+  expect(operationOfWord("contact.deleted", "mandant")).toBe("deleted");
 });
 
 describe("times", () => {
