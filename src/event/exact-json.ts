@@ -8,10 +8,11 @@ const LONG_INTEGERS = /(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 /**
  * Parses JSON without rounding: an integer that a number cannot hold, such as an id of 19 digits,
  * becomes a text of its digits. They are quoted in the text, because a reviver takes seconds for a
- * body of a million numbers.
+ * body of a million numbers. Some tools write a byte order mark before it.
  * @throws SyntaxError when it is not JSON; its message may quote the text.
  */
-export function parseExactly(text: string): unknown {
+export function parseExactly(given: string): unknown {
+  const text = given.startsWith("\ufeff") ? given.slice(1) : given;
   const value: unknown = JSON.parse(text);
   return LONG_NUMBER.test(text) ? JSON.parse(quoteLongIntegers(text)) : value;
 }
