@@ -16,7 +16,7 @@ const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string(
 const table = z.record(z.string(), z.union([z.string(), z.boolean(), z.null()])).meta({
   id: "table",
   description:
-    "The CRM's value → the service's value; null leaves the field out. Case and accents do not matter.",
+    "The CRM's value → the service's value; null: no value, without a warning. Case and accents do not matter.",
 });
 
 const fieldRule = z.strictObject({

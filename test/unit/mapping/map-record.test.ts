@@ -9,7 +9,7 @@ const MAPPING = compileMapping(
   readMappingFile(
     `version: 1
 tables:
-  stages: { customer: Client, lead: Prospect }
+  stages: { customer: Client, lead: Prospect, unknown: null }
 ignore: [deal]
 objects:
   - object: contact
@@ -130,6 +130,13 @@ describe("a record", () => {
       warnings: [{ field: "phoneNumber", reason: "not_understood", value: "false" }],
     });
     expect(mapped.kind === "mapped" && mapped.candidate).not.toHaveProperty("phoneNumber");
+  });
+
+  test("a table's null is no value: the default is used, without a warning", async () => {
+    expect(await map({ ...GOOD, stage: "Unknown" })).toMatchObject({
+      candidate: { relationshipStatus: "Contact" },
+      warnings: [],
+    });
   });
 
   test("null counts as missing, in every expression", async () => {
