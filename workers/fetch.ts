@@ -14,6 +14,7 @@ import {
   type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
+import { notedEvent } from "../src/sync/noted.ts";
 import type { Problem } from "../src/sync/problem.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
@@ -197,6 +198,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       } else {
         metrics.fetches.inc({ crm, outcome: "dropped" });
         log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
+        noteMissing(runtime, event);
       }
       await thinEvents.finish(job.data, taken);
       return;
@@ -216,6 +218,12 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       await retryOrGiveUp(runtime, job, taken, { kind, why });
     }
   }
+}
+
+function noteMissing({ history }: Runtime, event: CrmEvent): void {
+  const noted = notedEvent(event, { subject: event.subject });
+  const step = { kind: "event", event: noted, result: "missing", coalesced: false } as const;
+  history.note(noted, { ...step, ignored: undefined, problems: undefined });
 }
 
 const pauseReason = (ms: number): string =>

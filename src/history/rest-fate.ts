@@ -101,6 +101,14 @@ function eventFate(
         fate: "superseded",
         answer: `${known.answer}; ${event} is older than what was known, and was superseded`,
       };
+    case "missing":
+      return {
+        ...known,
+        answer: `${event} changed nothing: the CRM says that it has no such record; ${known.answer}`,
+        remedy:
+          "Nothing, if it was deleted there: a deletion is an event of its own. Otherwise the CRM's credentials may not read it.",
+        runbook: "the-crm-has-none-of-the-records",
+      };
     case "staged":
     case "held":
     case "nothing_to_terminate":

@@ -106,6 +106,8 @@ function resultText(step: EventStep, present: PresentWhens): string {
       return `ignored: ${ignoredText(step, present)}`;
     case "fetching":
       return "the record must be fetched from the CRM";
+    case "missing":
+      return "changed nothing: the CRM says that it has no such record";
   }
 }
 

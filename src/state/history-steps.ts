@@ -29,6 +29,7 @@ const RESULT_CODES: Readonly<Record<EventResult, string>> = {
   rejected: "x",
   ignored: "i",
   fetching: "f",
+  missing: "m",
 };
 const RESULTS = new Map(
   Object.entries(RESULT_CODES).map(([result, code]) => [code, result as EventResult]),

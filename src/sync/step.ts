@@ -16,6 +16,8 @@ export const EVENT_RESULTS = [
   "rejected",
   "ignored",
   "fetching",
+  // The CRM does not have the record that was to be fetched: the event has ended.
+  "missing",
 ] as const;
 export type EventResult = (typeof EVENT_RESULTS)[number];
 

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { startFetch } from "../../../workers/fetch.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
@@ -99,6 +100,12 @@ test("another id means that the record was merged away: its event brings no othe
   });
   expect(await pushed(runtime)).toEqual([]);
   expect((await runtime.metrics.sharedCounts()).get("fetched hubspot dropped")).toBe(1);
+  const { answer, remedy, steps } = await storyOf(runtime, "contact/7", businessRelationMapping);
+  expect(answer).toMatch(
+    /^the last event \(of \S+\) changed nothing: the CRM says .* no such record; /,
+  );
+  expect(remedy).toMatch(/the CRM's credentials may not read it/);
+  expect(steps).toMatchObject([{ event: { subject: "contact/7", result: "missing" } }]);
 });
 
 test("a deletion that the CRM confirms is no record that it lacks", async () => {

@@ -221,6 +221,15 @@ describe("what was rejected", () => {
     );
   });
 
+  it("says what the service has of a record that the CRM does not have", () => {
+    const steps: Step[] = [written, eventStep("10:43:00", { result: "missing" })];
+    const told = answer({ row: { ...ROW, terminated: true }, steps });
+    expect(told.fate).toBe("terminated");
+    expect(told.answer).toMatch(
+      /^the last event \(of \S+\) changed nothing: the CRM says that it has no such record; terminated on the service/,
+    );
+  });
+
   it("tells of an event that never came as far as to a relation", () => {
     const problems = { reason: "not_fetched", fields: [], rule: undefined } as const;
     const steps: Step[] = [
