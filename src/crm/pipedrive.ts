@@ -32,8 +32,11 @@ export const pipedrive: CrmConnector = {
     if (!isObject(body) || !isObject(body["meta"])) throw new WebhookBodyError("meta is missing");
     const { meta, data, previous } = body;
     const type = TYPES[required(meta["action"], "meta.action")];
-    if (type === undefined)
-      throw new WebhookBodyError("meta.action is not create, change or delete");
+    if (type === undefined) {
+      throw new WebhookBodyError(
+        "meta.action is not create, change or delete, as in version 1: create the webhook with version 2.0",
+      );
+    }
     // Of a deletion, `previous` is the last record; of a change, only the former values of some fields.
     const last = type === "crm.record.deleted" && isObject(previous) ? previous : undefined;
     const record = isObject(data) ? data : last;

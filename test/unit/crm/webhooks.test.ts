@@ -384,6 +384,13 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
     ]);
   });
 
+  test("Pipedrive: a body of version 1 is refused with the remedy", () => {
+    const meta = { v: 1, action: "updated", object: "person", id: 7, timestamp: 1_794_909_600 };
+    expect(() => eventsOf(pipedrive, JSON.stringify({ meta, current: { id: 7 } }))).toThrow(
+      "create the webhook with version 2.0",
+    );
+  });
+
   test("EspoCRM: the address says what happened", () => {
     const events = (name: string, path: string, canFetch = true) =>
       eventsOf(espocrm, fixtureText(`espocrm/${name}.json`), canFetch, path);
