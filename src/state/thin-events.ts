@@ -41,6 +41,12 @@ const FIRST_PAUSE_MS = 1000;
 export const fetchPauseMs = (tries: number, random: () => number): number =>
   Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 20)) * (0.5 + random() / 2);
 
+/** BullMQ hands out jobs without a priority before those with one. */
+const BULK_PRIORITY = 1;
+
+/** What the script answers when a live event has come to a bulk one that waits. */
+const BECAME_LIVE = 2;
+
 /** Fetches that are looked at for what fails. */
 const MOST_FAILED = 200;
 
@@ -95,10 +101,13 @@ export class ThinEvents {
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
   async put(pointer: ThinPointer, order: string, event: string, lane: Lane): Promise<void> {
     const field = fieldOf(pointer);
-    await this.#put([this.#key], [field, order, await this.#sealing.seal(event, field), lane]);
-    await this.queue.add("fetch", pointer, {
+    const sealed = await this.#sealing.seal(event, field);
+    const result = await this.#put([this.#key], [field, order, sealed, lane]);
+    const job = await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
+      ...(lane === "bulk" && { priority: BULK_PRIORITY }),
     });
+    if (result === BECAME_LIVE) await job.changePriority({ priority: 0 });
     await this.keepPaused();
   }
 

@@ -2,7 +2,8 @@
 --
 -- KEYS  1 thin-events: hash <CRM>|<subject> -> JSON { order, event, isLive }
 -- ARGV  1 field  2 order  3 event  4 lane
--- Returns 1 when the event was kept, 0 when it is older than the one that waits.
+-- Returns 2 when a bulk record became live, else 1 when the event was kept, 0 when it is older than
+--         the one that waits.
 --- @include "older.lua"
 local text = redis.call('HGET', KEYS[1], ARGV[1])
 local known = text and cjson.decode(text)
@@ -14,4 +15,5 @@ redis.call('HSET', KEYS[1], ARGV[1], cjson.encode({
   event = kept and ARGV[3] or known.event,
   isLive = isLive,
 }))
+if known and isLive and not known.isLive then return 2 end
 return kept and 1 or 0

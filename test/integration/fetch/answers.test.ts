@@ -185,6 +185,22 @@ test("a live event stays live behind a newer bulk event", async () => {
   expect(await onePushed(runtime)).toMatchObject({ lane: "live" });
 });
 
+test("live records are fetched before those of an import", async () => {
+  const asked: string[] = [];
+  const { promise: allWait, resolve } = Promise.withResolvers<void>();
+  const { runtime } = await hubspot((response) => {
+    const id = /contacts\/(\w+)/.exec(response.req.url ?? "")?.[1] ?? "";
+    asked.push(id);
+    void allWait.then(() => recordOf(id)(response));
+  });
+  for (let n = 1; n <= 20; n += 1) await put(runtime, { lane: "bulk" }, `contact/${n}`);
+  await put(runtime, { time: "2026-01-02T03:04:06.000Z" }, "contact/20");
+  await put(runtime, {}, "contact/live");
+  resolve();
+  await waitFor(() => asked.includes("20") && asked.includes("live"), { what: "both are asked" });
+  expect(asked.length).toBeLessThan(20);
+});
+
 test("the pause of one CRM is named, and holds up no other", async () => {
   const espo: Answer = json({ id: "7", lastName: "E" });
   const { runtime, requests } = await hubspot(json({}, 429, { "retry-after": "80000" }), espo);
