@@ -107,6 +107,14 @@ const CASES = [
     warnings: [],
   },
   {
+    // As Pipedrive's API returns it.
+    preset: "pipedrive",
+    object: "organization",
+    record: { name: "Ginko", address: { value: "Hauptplatz 2, 9490 Vaduz, Liechtenstein" } },
+    payload: { address: "Hauptplatz 2, 9490 Vaduz, Liechtenstein", countryOfResidence: "LI" },
+    warnings: [],
+  },
+  {
     preset: "espocrm",
     object: "Contact",
     record: inside(fixture("espocrm/01-Contact.create.json"), 0),
