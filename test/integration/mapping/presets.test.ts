@@ -152,6 +152,13 @@ test.for(CASES)("$preset: $object", async ({ preset, object, record, payload, wa
   expect(validatePayload(mapped.candidate ?? {}, DEFAULT_TENANT_LISTS)).toMatchObject({ ok: true });
 });
 
+test("twenty: a webhook that is about all objects, as it is at first, makes no dead letters", async () => {
+  const objects = ["message", "noteTarget", "attachment", "calendarEvent", "workspaceMember"];
+  for (const object of objects) {
+    expect(await map("twenty", object, { id: "1" }), object).toMatchObject({ kind: "ignored" });
+  }
+});
+
 describe("for any record, the payload is one that the service accepts", () => {
   const hostile: unknown[] = [
     "\u0000",
