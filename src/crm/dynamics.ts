@@ -16,6 +16,9 @@ const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 /** Error codes of Dataverse: no record with this id, no record with this key. */
 const NO_RECORD: ReadonlySet<string> = new Set(["0x80040217", "0x80060891"]);
 
+/** Of a message about several records, such as UpdateMultiple: their changes are in none of its own. */
+const NO_ID = "00000000-0000-0000-0000-000000000000";
+
 /** An image that Dataverse adds by itself; it holds only a name. */
 const OWN_IMAGE = "AsynchronousStepPrimaryName";
 
@@ -44,6 +47,7 @@ export const dynamics: CrmConnector = {
     const message = required(context["MessageName"], "MessageName");
     const object = required(context["PrimaryEntityName"], "PrimaryEntityName");
     const id = required(context["PrimaryEntityId"], "PrimaryEntityId").toLowerCase();
+    if (id === NO_ID) return { events: [], gaps: 1 };
     const event = (type: WebhookEvent["type"], recordId: string, data?: WebhookEvent["data"]) => ({
       ...envelopeOf(context, `${message}-${recordId}`),
       type,

@@ -329,6 +329,16 @@ describe("Dynamics", () => {
     ]);
   });
 
+  test("a message about several records, which names none of them, is a gap", () => {
+    const context = {
+      MessageName: "UpdateMultiple",
+      PrimaryEntityName: "contact",
+      PrimaryEntityId: "00000000-0000-0000-0000-000000000000",
+      OperationCreatedOn: "/Date(1794823800000)/",
+    };
+    expect(eventsOf(dynamics, JSON.stringify(context))).toEqual(["1 gaps"]);
+  });
+
   test("attributes get the shape of the Web API", () => {
     const { events } = dynamics.toEvents(
       request(fixtureText("dynamics/01-contact-create.json")),
