@@ -107,7 +107,8 @@ export class ThinEvents {
       deduplication: { id: field, keepLastIfActive: true },
       ...(lane === "bulk" && { priority: BULK_PRIORITY }),
     });
-    if (result === BECAME_LIVE) await job.changePriority({ priority: 0 });
+    // The fetch may have ended meanwhile.
+    if (result === BECAME_LIVE) await job.changePriority({ priority: 0 }).catch(() => {});
     await this.keepPaused();
   }
 
