@@ -170,7 +170,8 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
     what: "the record is missing",
     deadlineMs: 30_000,
   });
-  await waitUntilSettled(daemon);
+  // It is asked for again for a minute, with pauses that grow to one of more than a minute.
+  await waitUntilSettled(daemon, 180_000);
   expect(await relation()).toMatchObject({ relationStatus: "active" });
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
   const secrets = Object.values(crm.secrets);
