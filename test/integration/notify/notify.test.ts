@@ -1,4 +1,5 @@
 /** What begins and ends is notified once, by real HTTP, whichever of the processes notices it. */
+import type { ServerResponse } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
 import { openSender } from "../../../src/notify/send.ts";
 import { testMessage, type Message } from "../../../src/notify/message.ts";
@@ -217,25 +218,31 @@ test("a message that cannot be delivered for six hours is given up", async () =>
   expect(await notifications.take()).toBeUndefined();
 });
 
-async function sendTo(answer: NotifyReceiver["answer"], env: Record<string, string> = {}) {
+/** @param timeoutMs so long that no answer is late on a busy machine, unless that is what is tested. */
+async function sendTo(
+  answer: NotifyReceiver["answer"],
+  env: Record<string, string> = {},
+  timeoutMs = 30_000,
+) {
   const receiver = await startReceiver();
   onTestFinished(() => receiver[Symbol.asyncDispose]());
   receiver.answer = answer;
   const { config } = newRuntime({ NOTIFY_URL: receiver.url, ...env });
-  const sender = openSender(config, 300);
+  const sender = openSender(config, timeoutMs);
   onTestFinished(async () => sender?.close());
   const sent = await sender?.send(testMessage({ prefix: "{p} <!channel>", at: Date.now() }));
   return { sent, receiver };
 }
 
 test("a receiver that hangs, or sends its answer byte by byte, does not hold it up", async () => {
-  const { sent } = await sendTo(() => {});
+  const { sent } = await sendTo(() => {}, {}, 300);
   expect(sent).toMatchObject({ result: "timeout", says: "no answer within 0.3 s" });
-  const slow = await sendTo((response) => {
+  const drip = (response: ServerResponse) => {
     response.writeHead(200);
-    const drip = setInterval(() => response.write("x"), 20);
-    response.on("close", () => clearInterval(drip));
-  });
+    const dripping = setInterval(() => response.write("x"), 20);
+    response.on("close", () => clearInterval(dripping));
+  };
+  const slow = await sendTo(drip, {}, 3000);
   expect(slow.sent).toMatchObject({ result: "sent" });
 });
 
