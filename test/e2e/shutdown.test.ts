@@ -112,7 +112,7 @@ const intake = (delayMs: string) =>
   );
 
 it("SIGTERM: not ready at once, then the port closes, and no request is cut", async () => {
-  await using daemon = await intake("700");
+  await using daemon = await intake("3000");
   const readiness = () => fetch(`${daemon.url}/readyz`);
   expect((await readiness()).status).toBe(200);
   const responses: string[] = [];
@@ -183,7 +183,7 @@ it("systemctl stop: the embedded Redis stays until the requests under way are se
   };
   {
     await using daemon = await startDaemon(env);
-    await armFault(sandbox, { fault: "latency", ms: 1000, method: "POST" });
+    await armFault(sandbox, { fault: "latency", ms: 4000, method: "POST" });
     await daemon.push([personEvent("1")]);
     const underWay = () => daemon.metric("crmsync_queue_jobs", { queue: "sync", state: "active" });
     await waitFor(async () => (await underWay()) === 1, { what: "the request is under way" });
