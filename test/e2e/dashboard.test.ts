@@ -1,15 +1,13 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
 import { buildDashboard } from "../../deploy/grafana/dashboard.ts";
 import { ROWS } from "../../deploy/grafana/panels.ts";
-import { freePort } from "../../src/ops/free-port.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { spawnCommand } from "../support/process.ts";
 import { lines, person, reconcile } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { requireTool } from "../support/requirements.ts";
@@ -34,7 +32,6 @@ interface BuiltPanel {
 
 /** A separate Prometheus that scrapes these daemons each second. */
 async function startPrometheus(command: string, dir: string, daemons: readonly DaemonProcess[]) {
-  const port = await freePort();
   const config = join(dir, "prometheus.yml");
   const targets = daemons.map(({ url }) => new URL(url).host);
   await mkdir(join(dir, "data"));
@@ -49,14 +46,13 @@ async function startPrometheus(command: string, dir: string, daemons: readonly D
   const flags = {
     "config.file": config,
     "storage.tsdb.path": join(dir, "data"),
-    "web.listen-address": `127.0.0.1:${port}`,
-    "log.level": "error",
+    // It chooses its port: one that was free a moment ago may be taken.
+    "web.listen-address": "127.0.0.1:0",
   };
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
-  const child = spawn(command, args, { stdio: "ignore" });
-  const kill = () => child.kill("SIGKILL");
-  process.once("exit", kill);
-  const url = `http://127.0.0.1:${port}`;
+  const prometheus = spawnCommand(command, args);
+  const [, address = ""] = await prometheus.line(/"Listening on".* address=(\S+)/);
+  const url = `http://${address}`;
   return {
     async query(expr: string): Promise<readonly Sample[]> {
       const body = new URLSearchParams({ query: resolved(expr) });
@@ -69,12 +65,7 @@ async function startPrometheus(command: string, dir: string, daemons: readonly D
       if (status !== "success") throw new Error(`${expr}: ${error}`);
       return data.result;
     },
-    async [Symbol.asyncDispose]() {
-      const ended = once(child, "exit");
-      kill();
-      await ended;
-      process.off("exit", kill);
-    },
+    [Symbol.asyncDispose]: () => prometheus[Symbol.asyncDispose](),
   };
 }
 

@@ -10,7 +10,6 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { describe, expect, it, type TestContext } from "vitest";
 import { parse } from "yaml";
-import { freePort } from "../../../src/ops/free-port.ts";
 import { spawnCommand, type TestProcess } from "../../support/process.ts";
 import { requireTool } from "../../support/requirements.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -122,6 +121,9 @@ const METRICS = `crmsync_build_info{version="1"} 1
 crmsync_quota_pacing{mode="fallback"} 1
 `;
 
+/** Chosen by the program that listens: one that was free a moment ago may be taken. */
+const ANY_PORT = "127.0.0.1:0";
+
 async function listen(server: Server): Promise<string> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -163,7 +165,7 @@ async function startPrometheus(command: string, dir: string, config: object): Pr
   const flags = {
     "config.file": file,
     "storage.tsdb.path": join(dir, "data"),
-    "web.listen-address": `127.0.0.1:${await freePort()}`,
+    "web.listen-address": ANY_PORT,
     "enable-feature": "expand-external-labels",
   };
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
@@ -172,12 +174,12 @@ async function startPrometheus(command: string, dir: string, config: object): Pr
 
 async function startAlertmanager(context: TestContext, dir: string, to: string) {
   const program = await pathOf(await requireTool(context, ALERTMANAGER));
-  const address = `127.0.0.1:${await freePort()}`;
   const process = await startScript(program, dir, { ALERT_TO: to }, [
     `--storage.path=${join(dir, "alerts")}`,
     "--cluster.listen-address=",
-    `--web.listen-address=${address}`,
+    `--web.listen-address=${ANY_PORT}`,
   ]);
+  const [, address = ""] = await process.line(/"Listening on".* address=(\S+)/);
   return { process, address };
 }
 
