@@ -130,11 +130,12 @@ it("no output contains a personal value, however a change ends", async () => {
   service.quoteOnce();
   await daemon.push([person(8)]);
   await ended("rejected", 8);
-  await arm(sandbox.faultsUrl, { fault: "error", status: 503, times: 2 });
-  await arm(sandbox.faultsUrl, { fault: "reset", when: "before", times: 1 });
+  const once = { times: 1, method: "POST" };
+  await arm(sandbox.faultsUrl, { fault: "error", status: 503, ...once, times: 2 });
+  await arm(sandbox.faultsUrl, { fault: "reset", when: "before", ...once });
   await daemon.push([person(9)]);
   await ended("created", 3);
-  await arm(sandbox.faultsUrl, { fault: "revoked", times: 1 });
+  await arm(sandbox.faultsUrl, { fault: "revoked", ...once });
   await daemon.push([person(10)]);
   await waitFor(async () => (await daemon.metric("crmsync_auth_state", { state: "ok" })) === 0, {
     what: "access is denied",
@@ -232,7 +233,7 @@ it("the version first, then one line per settled change; crmCodes only with LOG_
     reason: "invalid",
     fields: ["lastName"],
   });
-  await arm(sandbox.faultsUrl, { fault: "error", status: 503, times: 1 });
+  await arm(sandbox.faultsUrl, { fault: "error", status: 503, times: 1, method: "POST" });
   daemon.process.kill("SIGUSR2");
   await daemon.process.line(/"level_now":"debug"/);
   await daemon.push([personEvent("c")]);

@@ -98,9 +98,9 @@ async function work(daemon: DaemonProcess, redis: Redis, sandbox: SandboxProcess
   const { url } = daemon;
   const person = (crmCode: string, more: object = {}, envelope: object = {}) =>
     personEvent(crmCode, { ...PERSON, ...more }, { ...envelope });
-  // The first two requests have no usable reply, and the second has taken effect.
+  // The first two creates have no usable reply, and the second has taken effect.
   for (const fault of [
-    { fault: "error", status: 500, body: "html" },
+    { fault: "error", status: 500, body: "html", method: "POST" },
     { fault: "reset", when: "after", method: "POST" },
   ]) {
     const armed = await post(`${sandbox.faultsUrl}/faults`, fault);
