@@ -2,7 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
+import { startDaemon, startSandbox } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -11,13 +12,6 @@ import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const SCHEMA_CONFIG = "/v1.1/business-relations/schema-config";
-
-async function schemaConfigFails(sandbox: SandboxProcess, times: number): Promise<void> {
-  const body = JSON.stringify({ fault: "error", status: 503, path: SCHEMA_CONFIG, times });
-  const headers = { "content-type": "application/json" };
-  const armed = await fetch(`${sandbox.faultsUrl}/faults`, { method: "POST", headers, body });
-  expect(armed.status).toBe(201);
-}
 
 test.for([
   ["a payload", "business-relation", { service: ["white_glove"] }],
@@ -33,7 +27,7 @@ test.for([
   await using sandbox = await startSandbox({ db });
   await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
   expect(await values.ended).toEqual({ code: 0, signal: null });
-  await schemaConfigFails(sandbox, 2);
+  const endFault = await armFault(sandbox, { fault: "error", status: 503, path: SCHEMA_CONFIG });
 
   await using daemon = await startDaemon(envFor(sandbox, { MAPPING: preset ?? mapping }));
   await daemon.push([personEvent("needs", fields), personEvent("other")]);
@@ -41,17 +35,19 @@ test.for([
     what: "the other arrives",
   });
   expect((await sandbox.requests())["schema-config 200"] ?? 0).toBe(0);
-  const status = await daemon.status();
   const section = "docs/runbook.md#the-value-lists-are-not-known";
-  const told = status.findings.find(({ runbook }) => runbook === section);
-  expect(told?.says).toMatch(/^1 event waits for the tenant's value lists/);
+  const told = async () =>
+    (await daemon.status()).findings.find(({ runbook }) => runbook === section)?.says;
+  await expect.poll(told).toMatch(/^1 event waits for the tenant's value lists/);
 
+  await endFault();
   await waitFor(
     async () => {
       const relation = (await sandbox.relations()).get("needs");
       return JSON.stringify(relation?.["service"]) === '["white_glove"]';
     },
-    { what: "the value arrives", deadlineMs: 60_000 },
+    // The pause between two requests doubles with each that fails.
+    { what: "the value arrives", deadlineMs: 120_000 },
   );
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
 });
