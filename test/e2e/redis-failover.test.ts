@@ -22,7 +22,8 @@ const QUOTA = {
   QUOTA_BURST: "8",
   QUOTA_BURST_MS: "3000",
   QUOTA_PACING: "burst",
-  SERVICE_TIMEOUT_MS: "1000",
+  // Long enough for each reply, since requests are counted; a failed update waits as long for its retry.
+  SERVICE_TIMEOUT_MS: "5000",
 };
 
 async function isTold(daemon: DaemonProcess): Promise<boolean> {

@@ -265,7 +265,8 @@ test("failed changes are failed spans, and lines and exemplars name the span the
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       RETRY_BASE_MS: "20",
-      SERVICE_TIMEOUT_MS: "500",
+      // A change whose request may have been applied waits as long for its retry.
+      SERVICE_TIMEOUT_MS: "3000",
       LOG_LEVEL: "info",
     }),
   );
