@@ -103,7 +103,9 @@ test.concurrent("a full disk stops sending until it is writable; rotation and ac
   // No more than the requests that were under way, and none is settled without its line.
   expect(await writesOf(sandbox)).toBeLessThanOrEqual(1 + 2);
   expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
-  expect(await daemon.metric("crmsync_unsynced_records")).toBe(20);
+  await waitFor(async () => (await daemon.metric("crmsync_unsynced_records")) === 20, {
+    what: "all of them wait",
+  });
   // Acts wait for their lines, too.
   await runCommand(env, "dead", "drop", "--all", "--apply");
   await writeFile(secretFile, `${SECRET}-that-is-new`);
