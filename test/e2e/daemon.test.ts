@@ -86,7 +86,11 @@ describe("the path of a change", () => {
 describe("cost in requests", () => {
   it("two thousand updates of 300 known records cost at most one request per net change", async () => {
     await using sandbox = await startSandbox();
-    const env = envFor(sandbox, { QUOTA_PER_HOUR: "1000", QUOTA_BURST: "20" });
+    const env = envFor(sandbox, {
+      QUOTA_PER_HOUR: "1000",
+      QUOTA_BURST: "20",
+      QUOTA_BURST_MS: "100",
+    });
     await using daemon = await startDaemon(env);
     const codes = Array.from({ length: 300 }, (_, n) => `r${n}`);
     await daemon.push(codes.map((code) => personEvent(code)));

@@ -151,7 +151,7 @@ test("a change is one trace from HTTP intake to the service, without personal da
     QUEUE_PREFIX: uniquePrefix(),
     SERVICE_BASE_URL: service.url,
     SERVICE_TOKEN: sandbox.token,
-    QUOTA_BURST_MS: "100",
+    QUOTA_BURST: "100",
     RETRY_BASE_MS: "20",
     MAPPING: file("mapping.yaml"),
     HUBSPOT_API_URL: crm.url,

@@ -25,6 +25,8 @@ test("an export is taken up again after kill -9 while it is listed and while it 
     // Carrying it out takes two windows.
     QUOTA_PER_HOUR: "40",
     QUOTA_HOUR_MS: "10000",
+    // What a killed process held is soon free again.
+    QUOTA_BURST_MS: "100",
     QUOTA_LIVE_RESERVE: "0",
   });
   const untilTask = (like: RegExp) =>
