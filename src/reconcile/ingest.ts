@@ -93,14 +93,14 @@ function keepWanted(
 ): void {
   const { fingerprint, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
-  // Of several events of one record the newest counts.
+  // Of several events of one record the newest counts. One that cannot be used hides none that can.
   const isNew = work.run(
     `INSERT INTO records (code, position, ord, status, fingerprint, variant, ends, digests)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET position = excluded.position, ord = excluded.ord,
        status = excluded.status, fingerprint = excluded.fingerprint, variant = excluded.variant,
-       ends = excluded.ends, digests = excluded.digests
-     WHERE excluded.ord > ord AND kind IS NULL`,
+       ends = excluded.ends, digests = excluded.digests, kind = NULL
+     WHERE excluded.ord > ord AND kind IS NOT 'duplicate'`,
     crmCode,
     position,
     order,

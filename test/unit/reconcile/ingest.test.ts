@@ -1,0 +1,62 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Mapping } from "../../../src/mapping/mapping.ts";
+import { ingest } from "../../../src/reconcile/ingest.ts";
+import { WorkFile } from "../../../src/reconcile/work-file.ts";
+import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+/** Each record says what the mapping makes of it. */
+const mapping: Mapping = {
+  name: "own",
+  objects: ["contact"],
+  reads: new Set(),
+  keeps: {},
+  webhooks: [],
+  whens: [],
+  map: async (_context, record) =>
+    record?.["ignored"] === true
+      ? { kind: "ignored", crmCode: "7", reason: "when" }
+      : { kind: "mapped", crmCode: "7", candidate: record ?? {}, warnings: [] },
+  close: async () => {},
+};
+
+async function* eventsOf(records: readonly object[]) {
+  for (const [position, record] of records.entries()) {
+    const event = {
+      specversion: "1.0",
+      id: String(position),
+      source: "/reconcile",
+      type: "crm.record.updated",
+      subject: `contact/${position}`,
+      time: "2026-11-21T08:00:00Z",
+      data: { record },
+    };
+    yield { place: `item ${position + 1}`, position, event, hasId: true };
+  }
+}
+
+/** The rows of the work file. */
+async function kept(records: readonly object[]) {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  await ingest(
+    eventsOf(records),
+    { mapping, lists: new Map(), fingerprintOf, now: Date.now() },
+    work,
+  );
+  const rows = [...work.all("SELECT code, position, kind FROM records")];
+  work.remove();
+  return rows;
+}
+
+const USABLE = { type: "Person", crmCode: "7", firstName: "Ada", lastName: "Muster" };
+
+test.for([
+  ["the mapping ignores", { ignored: true }],
+  ["the service would not accept", { type: "Person", crmCode: "7" }],
+] as const)("a record that %s hides no other one of its crmCode", async ([, other]) => {
+  const usable = (position: number) => [{ code: "7", position, kind: null }];
+  expect(await kept([USABLE, other])).toEqual(usable(0));
+  expect(await kept([other, USABLE])).toEqual(usable(1));
+});
