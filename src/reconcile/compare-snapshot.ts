@@ -8,6 +8,7 @@ import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { stopFor, terminationsIn, type Stop } from "./guards.ts";
+import { absentObjects } from "./ingest.ts";
 import { kindOfFile } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { planEntries, requestsFor } from "./plan-entries.ts";
@@ -91,8 +92,14 @@ export async function compareSnapshot(
   try {
     const terminateMissing = options.terminateMissing === true;
     const { maxTerminate, firstLoad = false, isUnseen = false } = options;
-    const guard = { terminateMissing, maxTerminate, firstLoad, isUnseen };
-    const stop = stopFor(summary, { ...guard, emptyObjects: emptyObjectsOf(snapshot) });
+    const stop = stopFor(summary, {
+      terminateMissing,
+      maxTerminate,
+      firstLoad,
+      isUnseen,
+      emptyObjects: emptyObjectsOf(snapshot),
+      absentObjects: absentObjects(work, session.mapping),
+    });
     if (options.report !== undefined) {
       const values = showValues ? valuesOf(session, snapshot, options, work) : undefined;
       await writeReport(options.report, work, values);

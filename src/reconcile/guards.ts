@@ -25,6 +25,8 @@ export interface GuardOptions {
   readonly isUnseen?: boolean;
   /** Objects of which the CRM has listed no record. */
   readonly emptyObjects?: readonly string[];
+  /** Objects that the mapping names, and of which a file has no record: it may be the export of another one. */
+  readonly absentObjects?: readonly string[];
 }
 
 /** Active relations that a plan would terminate. */
@@ -32,8 +34,11 @@ export function terminationsIn({ counts }: Summary, terminateMissing: boolean): 
   return counts.ended + (terminateMissing ? counts.extra : 0);
 }
 
-const allowedTerminations = ({ active }: Summary, { maxTerminate }: GuardOptions): number =>
-  maxTerminate ?? someOf(active);
+function allowedTerminations({ active }: Summary, options: GuardOptions): number {
+  const { absentObjects = [], maxTerminate, terminateMissing } = options;
+  const isPart = terminateMissing && absentObjects.length > 0;
+  return maxTerminate ?? (isPart ? 0 : someOf(active));
+}
 
 const someOf = (relations: number): number => Math.max(SOME, Math.floor(relations / ONE_OF));
 
@@ -77,8 +82,13 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   const terminations = terminationsIn(summary, options.terminateMissing);
   const allowed = allowedTerminations(summary, options);
   if (terminations > allowed) {
-    const says = `it would terminate ${terminations} of ${active} active relations, and ${allowed} are allowed. If this is right, give --max-terminate ${terminations}`;
+    const says = `it would terminate ${terminations} of ${active} active relations, and ${allowed} are allowed${becauseOf(options)}. If this is right, give --max-terminate ${terminations}`;
     return { why: "terminations", says, terminations };
   }
   return undefined;
+}
+
+function becauseOf({ absentObjects = [], maxTerminate, terminateMissing }: GuardOptions): string {
+  if (!terminateMissing || absentObjects.length === 0 || maxTerminate !== undefined) return "";
+  return `, because the snapshot has no ${absentObjects.join(" and no ")}`;
 }

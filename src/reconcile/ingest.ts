@@ -1,5 +1,7 @@
 /** Reads the whole snapshot into the work file: crmCode, fingerprint and order of every record. */
 import { randomInt } from "node:crypto";
+import { splitSubject } from "../event/crm-event.ts";
+import type { Mapping } from "../mapping/mapping.ts";
 import type { Problem } from "../sync/problem.ts";
 import { digestsOf } from "./compare.ts";
 import { inOrder } from "./in-order.ts";
@@ -25,6 +27,8 @@ export interface Ingested {
   readonly ignored: number;
   /** Records whose crmCode is not known. */
   readonly nameless: number;
+  /** The objects that they are, in lower case. */
+  readonly objects: readonly string[];
 }
 
 export async function ingest(
@@ -40,6 +44,7 @@ export async function ingest(
   let idChecked = false;
   let sourceChecked = false;
   const counts = { records: 0, ignored: 0, nameless: 0 };
+  const objects = new Set<string>();
   let batch: PlannedRecord[] = [];
   const flush = () => {
     work.together(() => {
@@ -48,6 +53,7 @@ export async function ingest(
     batch = [];
   };
   const planned = inOrder(events, WIDTH, async (event) => {
+    objects.add(objectOf(event));
     if (!sourceChecked) {
       sourceChecked = true;
       await requireNoSource(event, view);
@@ -66,8 +72,18 @@ export async function ingest(
     if (batch.length === BATCH) flush();
   }
   flush();
-  work.note("ingested", counts);
-  return counts;
+  const ingested = { ...counts, objects: [...objects] };
+  work.note("ingested", ingested);
+  return ingested;
+}
+
+const objectOf = ({ event: { subject } }: SnapshotEvent): string =>
+  typeof subject === "string" ? splitSubject(subject).object.toLowerCase() : "";
+
+/** Objects that the mapping names, and of which the snapshot has no record. */
+export function absentObjects(work: WorkFile, { objects }: Pick<Mapping, "objects">): string[] {
+  const { objects: present = [] } = (work.progress("ingested") ?? {}) as Partial<Ingested>;
+  return objects.filter((object) => !present.includes(object.toLowerCase()));
 }
 
 function keep(record: PlannedRecord, seed: number, work: WorkFile): void {

@@ -384,6 +384,27 @@ test("CSV of an unknown CRM is compared, and a broken export terminates nothing"
   });
 });
 
+test("an export of one object ends no relation of another one", async () => {
+  await using dir = await tempDir();
+  const mapping = join(dir.path, "kartei.yaml");
+  const firma = [
+    "firma",
+    "crmCode: '\"F-\" & Nr'",
+    "fields: { type: { value: Fund }, name: Name }",
+  ];
+  await writeFile(mapping, `${CSV_MAPPING}  - object: ${firma.join("\n    ")}\n`);
+  const fund = (n: number) => ({ type: "Fund", crmCode: `F-${n}`, name: "Muster" });
+  const kunde = (n: number) => person(n, { crmCode: `K-${n}` });
+  await using sandbox = await sandboxWith(dir, [fund(0), fund(1), kunde(0), kunde(1)]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping });
+  const file = join(dir.path, "kunden.csv");
+  await writeFile(file, "Kundennr;Vorname;Nachname\r\n0;Ada;Muster 0\r\n1;Ada;Muster 1\r\n");
+  const args = [file, "--object", "kunde", "--id-from", "Kundennr", "--terminate-missing"];
+  const stopped = await reconcile(env, args);
+  expect(stopped.code, stopped.out).toBe(1);
+  expect(stopped.err).toContain("because the snapshot has no firma. If this is right");
+});
+
 test("a report that cannot be written is one clear line, and none replaces the snapshot", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);

@@ -114,6 +114,24 @@ test.for([
     "empty",
   ],
   ["the same without terminations", {}, { ...NO_LEAVE, emptyObjects: ["company"] }, undefined],
+  [
+    "an export without one of the objects",
+    { counts: { extra: 1 } },
+    { ...MISSING, absentObjects: ["company"] },
+    "terminations",
+  ],
+  [
+    "the same with an allowed number",
+    { counts: { extra: 1 } },
+    { ...MISSING, maxTerminate: 1, absentObjects: ["company"] },
+    undefined,
+  ],
+  [
+    "an export without one of the objects, and records that end",
+    { counts: { ended: 1, extra: 1 } },
+    { ...NO_LEAVE, absentObjects: ["company"] },
+    undefined,
+  ],
   ["records without a crmCode", { nameless: 1, counts: { extra: 1 } }, MISSING, "nameless"],
 ] as const)("%s", ([, changes, options, why]) => {
   expect(stopFor(summary(changes), options)?.why).toBe(why);
