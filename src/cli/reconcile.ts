@@ -112,8 +112,9 @@ function requireSense(name: string | undefined, options: ReconcileOptions): void
     throw new WrongUsage(`${option} would overwrite the snapshot: name another file`);
   }
   if (options.list) requireNothingElse(name, options);
+  else if (typeof apply === "string") requireSenseOfPlan(options);
   else if (from !== undefined) requireSenseOfList(name, options);
-  else if (name === undefined && typeof apply !== "string") {
+  else if (name === undefined) {
     throw new WrongUsage("name the snapshot: a file, - for standard input, or --from CRM");
   }
 }
@@ -124,6 +125,28 @@ const BESIDE_LIST: ReadonlySet<string> = new Set(["json", "list", "maxAge"]);
 function requireNothingElse(name: string | undefined, options: ReconcileOptions): void {
   if (name === undefined && Object.keys(options).every((one) => BESIDE_LIST.has(one))) return;
   throw new WrongUsage("--list compares nothing: give it alone, or with --json");
+}
+
+/** What a comparison needs: of a plan it is decided. */
+const OF_COMPARISONS = {
+  from: "--from",
+  object: "--object",
+  idFrom: "--id-from",
+  asOf: "--as-of",
+  plan: "--plan",
+  terminateMissing: "--terminate-missing",
+  maxTerminate: "--max-terminate",
+  firstLoad: "--first-load",
+  report: "--report",
+} as const satisfies Partial<Record<keyof ReconcileOptions, string>>;
+
+function requireSenseOfPlan(options: ReconcileOptions): void {
+  for (const [name, option] of Object.entries(OF_COMPARISONS)) {
+    if (options[name as keyof typeof OF_COMPARISONS] === undefined) continue;
+    throw new WrongUsage(
+      `${option} is for comparisons, and changes nothing of a plan that exists: leave it out, or make a new plan with it`,
+    );
+  }
 }
 
 function requireSenseOfList(name: string | undefined, options: ReconcileOptions): void {

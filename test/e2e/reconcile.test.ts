@@ -405,6 +405,17 @@ test("an export of one object ends no relation of another one", async () => {
   expect(stopped.err).toContain("because the snapshot has no firma. If this is right");
 });
 
+test.for(["--terminate-missing", "--report=r.csv", "--from=hubspot", "--max-terminate=0"])(
+  "%s beside a plan is wrong usage",
+  async (option) => {
+    const { code, err } = await reconcile({}, ["--apply", "plan.ndjson", option]);
+    expect({ code, err }).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("changes nothing of a plan that exists") as string,
+    });
+  },
+);
+
 test("a report that cannot be written is one clear line, and none replaces the snapshot", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
