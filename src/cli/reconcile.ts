@@ -185,8 +185,8 @@ async function runIn(
 }
 
 /** The plan from a list of this CRM that an earlier run has begun to carry out. */
-const begunList = async (session: Session, { apply, from }: ReconcileOptions) =>
-  from === undefined || apply === undefined ? undefined : unfinishedPlan(session, { from });
+const begunList = async (session: Session, { apply, from, plan }: ReconcileOptions) =>
+  from === undefined || apply === undefined ? undefined : unfinishedPlan(session, { from }, plan);
 
 const newSnapshot = (
   session: Session,
@@ -215,7 +215,7 @@ async function compareAndApply(
   options: ReconcileOptions,
 ): Promise<void> {
   if (options.apply !== undefined && snapshot.listing === undefined) {
-    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
+    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash }, options.plan);
     if (begun !== undefined) return applyIt(session, snapshot, begun, options);
   }
   // The report holds values of persons: who makes it is recorded.

@@ -33,15 +33,20 @@ export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress" |
   readonly recordAct: (details: NonNullable<Act["details"]>) => Promise<void>;
 }
 
-/** The plan that was begun and not finished, of this snapshot or of records that this CRM has listed. */
+/**
+ * The plan that was begun and not finished, of this snapshot or of records that this CRM has listed.
+ * @param elsewhere a plan that is not in the session's folder may be here.
+ */
 export async function unfinishedPlan(
   session: Session,
   of: { readonly hash: string } | { readonly from: string },
+  elsewhere?: string,
 ): Promise<OpenPlan | undefined> {
   const { dir } = session;
   const names = readdirSync(dir).filter((name) => /^plan-.*\.ndjson$/.test(name));
-  for (const name of names.toSorted().toReversed()) {
-    const file = join(dir, name);
+  const files = names.toSorted().map((name) => join(dir, name));
+  if (elsewhere !== undefined && existsSync(elsewhere)) files.push(elsewhere);
+  for (const file of files.toReversed()) {
     const header = await planHeader(file);
     if (header === undefined || whyNotOf(header, session) !== undefined) continue;
     const { file: list = "", from, hash } = header.snapshot;

@@ -207,6 +207,29 @@ test("a plan that was interrupted ends when a later one of its kind replaces it"
   expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
 });
 
+test("the same command goes on with a plan of its own name", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(codes(0, 400).map((n) => person(n))));
+  const args = [file, "--plan", join(dir.path, "own.plan"), "--apply", "--yes", "--json"];
+  {
+    // Nothing sends its changes.
+    await using command = spawnCrmsync(["reconcile", ...args], { env });
+    await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
+      what: "as many are fed as may wait",
+    });
+    command.kill("SIGKILL");
+    await command.ended;
+  }
+  await using daemon = await startDaemon(env);
+  const again = await reconcile(env, args);
+  expect(JSON.parse(again.out), again.err).toMatchObject({ entries: 400, applied: { sent: 100 } });
+  await waitUntilSettled(daemon);
+  expect((await reconcile(env, ["--list"])).out).toMatch(/^[^\n]*\n {2}carried out: 400 of 400/);
+});
+
 test("a command that was frozen carries out no plan that another one has taken over", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
