@@ -185,8 +185,25 @@ async function runIn(
 }
 
 /** The plan from a list of this CRM that an earlier run has begun to carry out. */
-const begunList = async (session: Session, { apply, from, plan }: ReconcileOptions) =>
-  from === undefined || apply === undefined ? undefined : unfinishedPlan(session, { from }, plan);
+const begunList = async (session: Session, options: ReconcileOptions) =>
+  options.from === undefined || options.apply === undefined
+    ? undefined
+    : begunPlan(session, { from: options.from }, options);
+
+/** It goes on as it was made, whatever the options of this command are: the user is told. */
+async function begunPlan(
+  session: Session,
+  of: Parameters<typeof unfinishedPlan>[1],
+  { plan: elsewhere }: ReconcileOptions,
+): Promise<OpenPlan | undefined> {
+  const begun = await unfinishedPlan(session, of, elsewhere);
+  if (begun === undefined) return undefined;
+  const { file, header } = begun;
+  process.stderr.write(
+    `goes on with the plan ${file} of ${header.madeAt}, which was interrupted, as it was made: for anything else, run the command again afterwards\n`,
+  );
+  return begun;
+}
 
 const newSnapshot = (
   session: Session,
@@ -215,7 +232,7 @@ async function compareAndApply(
   options: ReconcileOptions,
 ): Promise<void> {
   if (options.apply !== undefined && snapshot.listing === undefined) {
-    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash }, options.plan);
+    const begun = await begunPlan(session, { hash: snapshot.scan.hash }, options);
     if (begun !== undefined) return applyIt(session, snapshot, begun, options);
   }
   // The report holds values of persons: who makes it is recorded.

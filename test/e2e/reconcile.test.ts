@@ -207,7 +207,7 @@ test("a plan that was interrupted ends when a later one of its kind replaces it"
   expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
 });
 
-test("the same command goes on with a plan of its own name", async () => {
+test("the same command goes on with a plan of its own name, and says so", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
   const env = envFor(sandbox, { DATA_DIR: dir.path });
@@ -224,8 +224,9 @@ test("the same command goes on with a plan of its own name", async () => {
     await command.ended;
   }
   await using daemon = await startDaemon(env);
-  const again = await reconcile(env, args);
+  const again = await reconcile(env, [...args, "--terminate-missing"]);
   expect(JSON.parse(again.out), again.err).toMatchObject({ entries: 400, applied: { sent: 100 } });
+  expect(again.err).toMatch(/goes on with the plan .*own\.plan of .*, as it was made/);
   await waitUntilSettled(daemon);
   expect((await reconcile(env, ["--list"])).out).toMatch(/^[^\n]*\n {2}carried out: 400 of 400/);
 });
