@@ -69,7 +69,8 @@ export async function carryOut(
   plan: OpenPlan,
   view: CarryOutView,
 ): Promise<Applied> {
-  await requireUsable(session, snapshot, plan, view.maxAgeHours);
+  const requireStillUsable = () => requireUsable(session, snapshot, plan, view.maxAgeHours);
+  await requireStillUsable();
   const owner = randomUUID();
   const { reconciliations } = session.stores;
   await claimOrWait(reconciliations, owner);
@@ -80,6 +81,8 @@ export async function carryOut(
   keepList();
   const keeping = setInterval(keepList, KEEP_LIST_MS);
   try {
+    // The process that had the claim may have carried out this plan, or compared a later snapshot.
+    await requireStillUsable();
     const { entries, header } = plan;
     await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
     const applied = await feed(session, snapshot, plan, { ...view, keepClaim });

@@ -231,6 +231,31 @@ test("the same command goes on with a plan of its own name, and says so", async 
   expect((await reconcile(env, ["--list"])).out).toMatch(/^[^\n]*\n {2}carried out: 400 of 400/);
 });
 
+test("of two commands that carry out one plan at the same time the second one is refused", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1)]));
+  const { out } = await reconcile(env, [file, "--json"]);
+  const { plan } = JSON.parse(out) as { plan: { file: string } };
+  const apply = () => spawnCrmsync(["reconcile", "--apply", plan.file], { env });
+  await using first = apply();
+  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("being carried out"), {
+    what: "the first one has begun",
+  });
+  await using second = apply();
+  await waitFor(() => second.stderr.join("").includes("no daemon"), {
+    what: "the second one waits for it",
+  });
+  // No daemon is needed to end the change.
+  await using forget = spawnCrmsync(["forget", "p1", "--apply"], { env });
+  expect(await forget.ended).toMatchObject({ code: 0 });
+  expect(await first.ended).toMatchObject({ code: 0 });
+  expect(await second.ended).toMatchObject({ code: 1 });
+  expect(second.stderr.join("")).toContain("was carried out already");
+});
+
 test("a command that was frozen carries out no plan that another one has taken over", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
