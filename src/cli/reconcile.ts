@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
+import { normalTime } from "../event/event-order.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { counted } from "../ops/counted.ts";
 import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
@@ -75,11 +76,14 @@ differences.`,
     .action(reconcile);
 }
 
+/** As in a marker of RECONCILE_DIR: without its zone, a time is another one on each machine. */
 function timeOf(text: string): number {
-  const at = Date.parse(text);
-  if (Number.isNaN(at))
-    throw new InvalidArgumentError("It must be a time, as 2026-11-21T08:00:00Z.");
-  return at;
+  if (normalTime(text) === undefined) {
+    throw new InvalidArgumentError(
+      "It must be a time with its zone, as 2026-11-21T08:00:00Z or 2026-11-21T09:00:00+01:00.",
+    );
+  }
+  return Date.parse(text.toUpperCase());
 }
 
 async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
+import { UserError } from "../ops/user-error.ts";
 import { digestOf } from "../state/digest.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
@@ -21,6 +22,9 @@ import type { Summary } from "./summary.ts";
 import type { WorkFile } from "./work-file.ts";
 
 const HOUR_MS = 3_600_000;
+
+/** A sender's clock may be ahead of that of Redis by so much, ms. */
+const CLOCKS_DIFFER_MS = 60_000;
 
 /** So many crmCodes are listed when a plan would terminate too many. */
 const MOST_LISTED = 50;
@@ -82,6 +86,7 @@ export async function compareSnapshot(
 ): Promise<Findings> {
   const startedAt = performance.now();
   const { asOf = snapshot.takenAt, showValues = false } = options;
+  requirePast(session, options);
   const comparison = await runComparison(
     session,
     snapshot,
@@ -135,6 +140,15 @@ export async function compareSnapshot(
   } finally {
     work.remove();
   }
+}
+
+/** A local time that was given as UTC: the snapshot would count as newer than changes that are newer than it. */
+function requirePast({ stores }: Session, { asOf = 0 }: CompareOptions): void {
+  const now = stores.clock.now();
+  if (asOf <= now + CLOCKS_DIFFER_MS) return;
+  throw new UserError(
+    `as-of is ${new Date(asOf).toISOString()}, and it is ${new Date(now).toISOString()} now: say when the export began, with the right zone. Nothing was sent`,
+  );
 }
 
 /** Names the kind of export, which cannot be read from it. All that came by standard input is of one kind. */

@@ -319,6 +319,30 @@ test("--as-of counts also when the command is repeated with it, of standard inpu
   }
 });
 
+test.for(["2026-11-21 09:00", "2026-11-21T09:00:00", "2026-11-21", "11.12.2026", "8"])(
+  "--as-of %j, which means another time elsewhere, is wrong usage",
+  async (time) => {
+    const { code, err } = await reconcile({}, ["crm.csv", "--as-of", time]);
+    expect({ code, err }).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("a time with its zone") as string,
+    });
+  },
+);
+
+test("an export of the future is not compared", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1)]));
+  const asOf = new Date(Date.now() + 3_600_000).toISOString();
+  const { code, err } = await reconcile(env, [file, "--as-of", asOf]);
+  expect(code).toBe(1);
+  expect(err).toMatch(/as-of is .*: say when the export began/);
+  expect(await sandbox.requests()).not.toHaveProperty("list 200");
+});
+
 test("an export that is still being written is not compared", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(
