@@ -2,7 +2,7 @@
 import { parseExactly } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
-import { listedRecords, namesNextPage } from "./listed-records.ts";
+import { listedRecords, namesNextPage, toldTotal } from "./listed-records.ts";
 import { linesOf, lostCharacter, requireReadable } from "./read-text.ts";
 
 /** Records by lines, or one document over many lines. */
@@ -15,6 +15,7 @@ export async function* readObjects(
   let isFirst = true;
   const document: string[] = [];
   let characters = 0;
+  let items = 0;
   for await (const line of linesOf(texts, file)) {
     number += 1;
     if (line.trim() === "") continue;
@@ -25,7 +26,7 @@ export async function* readObjects(
       document.push(line);
       requireReadable((characters += line.length), file);
     } else {
-      if (previous !== undefined) yield* itemsOfLine(file, previous, false);
+      if (previous !== undefined) items += yield* itemsOf(...valueOf(file, previous, false));
       previous = { number, line };
     }
   }
@@ -33,23 +34,27 @@ export async function* readObjects(
     const value = parse(document.join("\n"), file);
     if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
     requireLastPage(file, value);
-    yield* itemsOf(file, value);
-  } else if (previous !== undefined) yield* itemsOfLine(file, previous, true);
+    requireAll(file, value, yield* itemsOf(file, value));
+  } else if (previous !== undefined) {
+    const [place, value] = valueOf(file, previous, true);
+    requireLastPage(place, value);
+    items += yield* itemsOf(place, value);
+    requireAll(place, value, items);
+  }
 }
 
-function* itemsOfLine(
+function valueOf(
   file: string,
   { number, line }: { number: number; line: string },
   isLast: boolean,
-): Generator<Item> {
+): [place: string, value: unknown] {
   const place = `${file}, line ${number}`;
   const value = parse(line, place);
   if (value === undefined) {
     const why = isLast ? "is no complete JSON: the file is cut off" : "is not JSON";
     throw new UserError(`${place} ${why}`);
   }
-  if (isLast) requireLastPage(place, value);
-  yield* itemsOf(place, value);
+  return [place, value];
 }
 
 /** A record that is on a page which is not in the file would count as deleted in the CRM. */
@@ -60,11 +65,24 @@ function requireLastPage(place: string, value: unknown): void {
   );
 }
 
-function* itemsOf(place: string, value: unknown): Generator<Item> {
+/** The count of the last page: records that were deleted meanwhile are on earlier ones. */
+function requireAll(place: string, value: unknown, items: number): void {
+  const total = toldTotal(value);
+  if (total <= items) return;
+  throw new UserError(
+    `${place} says that there are ${total} records, and the file has ${items}: get all pages, and put one answer on each line`,
+  );
+}
+
+/** @returns how many there are. */
+function* itemsOf(place: string, value: unknown): Generator<Item, number> {
   const list = listedRecords(value);
-  if (!Array.isArray(list)) yield { place, value };
-  else
-    for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
+  if (!Array.isArray(list)) {
+    yield { place, value };
+    return 1;
+  }
+  for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
+  return list.length;
 }
 
 /** The character U+FFFD, as an escape. */

@@ -35,6 +35,11 @@ test.for([
   ["a list over many lines", JSON.stringify(BOTH, undefined, 2), "utf-8"],
   ["lists by lines", `[${JSON.stringify(ADA)}]\n[${JSON.stringify(BOB)}]\n`, "utf-8"],
   ["an API's answer", JSON.stringify({ results: BOTH, paging: {} }), "utf-8"],
+  [
+    "an answer of Twenty",
+    JSON.stringify({ data: { people: BOTH }, pageInfo: { hasNextPage: false }, totalCount: 2 }),
+    "utf-8",
+  ],
   ["an API's answer over many lines", JSON.stringify({ records: BOTH }, undefined, 2), "utf-8"],
   [
     "pages of answers by lines",
@@ -132,6 +137,34 @@ test.for([
     `${JSON.stringify({ value: [ADA], "@odata.nextLink": "x" })}\n${JSON.stringify({ value: [BOB], "@odata.nextLink": "y" })}`,
     /line 2 .*more pages follow/,
   ],
+  [
+    "an answer of Pipedrive's version 1 before the last",
+    JSON.stringify({
+      data: BOTH,
+      additional_data: { pagination: { more_items_in_collection: true } },
+    }),
+    /more pages follow/,
+  ],
+  [
+    "an answer of Twenty before the last",
+    JSON.stringify({ data: { people: BOTH }, pageInfo: { hasNextPage: true } }),
+    /more pages follow/,
+  ],
+  [
+    "an answer of EspoCRM that does not count",
+    JSON.stringify({ total: -1, list: BOTH }),
+    /more pages follow/,
+  ],
+  [
+    "an answer of EspoCRM before the last",
+    JSON.stringify({ total: 3, list: BOTH }),
+    /there are 3 records, and the file has 2/,
+  ],
+  [
+    "a first page over many lines",
+    JSON.stringify({ "@odata.count": 3, value: BOTH }, undefined, 2),
+    /there are 3 records, and the file has 2/,
+  ],
   ["a page of HTML", "<html>", /XML or HTML/],
   ["an Excel workbook", Buffer.from("504b030414000600c3bc", "hex"), /Excel workbook/],
   ["a compressed CSV", gzipSync(CSV), /unpack it/],
@@ -143,6 +176,11 @@ test("pages but the last may name the next one", async () => {
   const pages = [{ results: [ADA], paging: { next: { after: "2" } } }, { results: [BOB] }];
   const text = pages.map((page) => JSON.stringify(page)).join("\n");
   expect((await read(text)).values).toEqual(BOTH);
+});
+
+test("pages that tell the number of all records are counted together", async () => {
+  const pages = [ADA, BOB].map((one) => JSON.stringify({ total: 2, list: [one] }));
+  expect((await read(pages.join("\n"))).values).toEqual(BOTH);
 });
 
 test("a backslash before the letters of an escape is no lost character", async () => {
