@@ -4,6 +4,7 @@ import { createWriteStream, rmSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { UserError } from "../ops/user-error.ts";
 import type { Snapshot } from "../snapshot/read-snapshot.ts";
 import { scanFile } from "../snapshot/scan-file.ts";
 
@@ -78,6 +79,9 @@ async function openFile(name: string): Promise<OpenSnapshot> {
   const look = () => stat(name).catch(() => undefined);
   // If the file cannot be read, the scan reports it.
   const before = await look();
+  if (before?.isFIFO() === true) {
+    throw new UserError(`${name} is a pipe, which can be read only once: give - and pipe into it`);
+  }
   const scan = await scanFile(name);
   const { birthtimeMs = 0, mtimeMs = 0 } = before ?? {};
   return {
