@@ -52,7 +52,12 @@ function readerOf(name: string, first: string, start: string, texts: AsyncIterab
   return readCsv(name, start, texts);
 }
 
-async function* startingWith(start: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
-  yield start;
-  yield* rest;
+async function* startingWith(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
+  try {
+    yield start;
+    yield* rest;
+  } finally {
+    // Who stops at the start closes the file, too.
+    await rest.return(undefined);
+  }
 }

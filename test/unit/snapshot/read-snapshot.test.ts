@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readdir, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
@@ -186,6 +186,17 @@ test("pages that tell the number of all records are counted together", async () 
 test("a backslash before the letters of an escape is no lost character", async () => {
   const value = { id: 1, name: String.raw`C:\ufffd` };
   expect(await read(JSON.stringify(value))).toMatchObject({ values: [value] });
+});
+
+test("a file is closed also if its reader stops in its first piece", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "crm");
+  await writeFile(file, JSON.stringify(BOTH));
+  for await (const _ of readSnapshot({ name: "crm", file, scan: await scanFile(file) })) break;
+  const open = await Promise.all(
+    (await readdir("/proc/self/fd")).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "")),
+  );
+  expect(open).not.toContain(file);
 });
 
 test("No message quotes a value", async () => {
