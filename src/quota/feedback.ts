@@ -86,9 +86,10 @@ export function createFeedback(options: FeedbackOptions) {
     try {
       const now = await pacer.snapshot();
       const since = now.taken - granted.taken;
-      // Every request of ours that the service may have counted is in this number. When Redis went back
-      // meanwhile, its log has all that is still known.
-      const ours = since < 0 ? now.running : granted.running + since;
+      // Redis went back meanwhile, and each process writes its leases again: a later reply is compared.
+      if (since < 0) return;
+      // Every request of ours that the service may have counted is in this number.
+      const ours = granted.running + since;
       const foreign = Math.min(now.limit - ours - remaining, now.remaining);
       if (foreign <= 0) return;
       log.info({ requests: foreign, for_ms: forMs }, "quota.spent_elsewhere");

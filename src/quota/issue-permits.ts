@@ -115,7 +115,7 @@ export class PermitIssuer {
     const askedAt = performance.now();
     const slots = await (early ?? (hasMany(turn) ? leases.takeBoth() : leases.take()));
     const long = performance.now() - askedAt > LONG_WAIT_MS;
-    const stopped = long && (leases.untrustedMs() > 0 || isStopped(await pacer.snapshot()));
+    const stopped = leases.untrustedMs() > 0 || (long && isStopped(await pacer.snapshot()));
     return { permitId, turn, slots, stopped };
   }
 

@@ -25,6 +25,8 @@ export interface LeaseLog {
   occupy(weight: number, forMs: number): Promise<void>;
   /** Writes what this process has spent or holds into a Redis that has forgotten it. */
   restore(): Promise<void>;
+  /** Whether this process has leases, of which Redis must know. */
+  hasLeases(): boolean;
   /** Whether anything waits for a slot. */
   isWaiting(): boolean;
   /** Lets the process end while leases are pending; they stay in Redis. */
@@ -104,6 +106,16 @@ export function createLeaseLog(
     }
   }
 
+  /** Those of this process that have not ended: name in Redis, slots, ms until each ends by itself. */
+  function leasesNow(): [name: string, slots: number, leftMs: number][] {
+    const now = performance.now();
+    return Object.entries(scheduledIn(limiter)).flatMap(([name, { job }]) => {
+      const { id, weight } = job.options;
+      const leftMs = Math.ceil((ends.get(id) ?? now + lasting) - now);
+      return leftMs > 0 ? [[name, weight, leftMs]] : [];
+    });
+  }
+
   return {
     // A new limiter takes over the settings in Redis; a changed limit must be written explicitly.
     ready: limiter
@@ -143,18 +155,15 @@ export function createLeaseLog(
     async restore() {
       // Bottleneck makes itself known again.
       await limiter.running();
-      const now = performance.now();
-      const leases = Object.entries(scheduledIn(limiter)).flatMap(([name, { job }]) => {
-        const { id, weight } = job.options;
-        const leftMs = Math.ceil((ends.get(id) ?? now + lasting) - now);
-        return leftMs > 0 ? [[name, weight, leftMs]] : [];
-      });
+      const leases = leasesNow();
       const keys = FORGOTTEN.map((key) => `${options.id}_${key}`);
       for (let from = 0; from < leases.length; from += BATCH) {
         const batch = leases.slice(from, from + BATCH);
         await restoreAll(keys, [clientOf(limiter), ...batch.flat()]);
       }
     },
+
+    hasLeases: () => leasesNow().length > 0,
 
     isWaiting: () => !limiter.empty(),
 

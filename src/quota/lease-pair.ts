@@ -60,6 +60,13 @@ export class LeasePair {
     this.redis.on("ready", () => {
       if (this.#trustedFrom > 0) void this.#trustAgain(burstMs, onError);
     });
+    // As after FLUSHALL, which closes no connection.
+    this.redis.onForgotten = (id, isGone) => {
+      const log = id === keys.hour ? this.hour : this.#burst;
+      if (this.#trustedFrom === Number.POSITIVE_INFINITY || !(isGone || log.hasLeases())) return;
+      this.#trustedFrom = Number.POSITIVE_INFINITY;
+      void this.#trustAgain(burstMs, onError);
+    };
     this.#connection = new Bottleneck.IORedisConnection({ client: this.redis });
     this.#connection.on("error", onError);
 
@@ -85,8 +92,9 @@ export class LeasePair {
   }
 
   /**
-   * After a reconnection another Redis may answer, which lacks the newest leases, or an older state. Each process
-   * writes its own again, and waits for the others. Meanwhile those of a dead process leave the burst's window.
+   * Redis may have forgotten leases: somebody has emptied it, or another one answers after a reconnection, which lacks
+   * the newest. Each process writes its own again, and waits for the others. Meanwhile those of a dead process leave
+   * the burst's window.
    */
   async #trustAgain(burstMs: number, onError: (error: unknown) => void): Promise<void> {
     const connection = (this.#connections += 1);

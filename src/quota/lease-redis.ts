@@ -21,6 +21,10 @@ if redis.call('hexists', job_weights_key, index) == 1 then return {true, 0} end`
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^(?:ERR )?(?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 
+/** A lease log is gone; or it has no lease of this process, which it has forgotten for that. */
+const IS_GONE = "SETTINGS_KEY_NOT_FOUND";
+const IS_UNKNOWN = "UNKNOWN_CLIENT";
+
 /** Scripts by which a process begins. Bottleneck never tries them again: after an error it would give no lease. */
 const BEGINNINGS: ReadonlySet<string> = new Set(["init", "register_client", "update_settings"]);
 
@@ -40,6 +44,8 @@ export class LeaseRedis extends WorkRedis {
   #idleHeartbeats = 0;
   /** Whether anything of this process waits for a slot. */
   isWaiting: () => boolean = () => true;
+  /** Called when a lease log is gone, or has no lease of this process; before Bottleneck repairs it. */
+  onForgotten: (id: string, isGone: boolean) => void = () => {};
   /** Whether to begin again after an error, as a daemon does while Redis rejects writes. */
   beginsAgain = false;
 
@@ -99,10 +105,12 @@ export class LeaseRedis extends WorkRedis {
     const last = rest.at(-1);
     const values = [...rest.slice(Number(count), -1), toldTime()];
     const requestedAt = performance.now();
+    const id = (keys[0] ?? "").replace(/_settings$/, "");
     const callback: Callback = (error, reply) => {
       if (error !== null) error.message = error.message.replace(HEALED, "");
+      const isGone = error?.message === IS_GONE;
+      if (isGone || error?.message === IS_UNKNOWN) this.onForgotten(id, isGone);
       if (name === "register" && Array.isArray(reply) && reply[0] === 1) {
-        const id = (keys[0] ?? "").replace(/_settings$/, "");
         this.#requestedAt.set(id, [...(this.#requestedAt.get(id) ?? []), requestedAt]);
       }
       (last as Callback)(error, reply);

@@ -154,7 +154,7 @@ test("Redis went back to a state without the last requests: they stay counted", 
   await spend(quota, 5);
   const { allReturnedAt } = await quota.state();
   await redis.del(await keysNow());
-  for (const [key, value] of older) await redis.restore(key, 0, value);
+  for (const [key, value] of older) await redis.restore(key, 0, value, "REPLACE");
   network.cut();
   await waitFor(async () => (await quota.state()).remaining === 2, { what: "all are counted" });
   // Also if this process dies now.
@@ -163,6 +163,20 @@ test("Redis went back to a state without the last requests: they stay counted", 
   const waiting = quota.acquire("live");
   waiting.catch(() => {}); // ends with the quota
   expect(await isGiven(waiting)).toBe(false);
+});
+
+test("Redis was emptied, and its connections stayed: what every process has sent stays counted", async () => {
+  const limits = { perHour: 30, hourMs: 60_000, burst: 10, burstMs: 2000 };
+  const { quota, prefix } = await openQuota(limits);
+  const { quota: other } = await openQuota(limits, prefix);
+  await spend(other, 5);
+  const sent = await spend(quota, 5);
+  const redis = openRedis();
+  await redis.del(await redis.keys(`*${prefix.slice(1, -1)}*`));
+  const [next = 0] = await spend(quota, 1);
+  expect(next - (sent[0] ?? 0)).toBeGreaterThan(limits.burstMs);
+  await spend(other, 1);
+  expect((await quota.state()).remaining).toBe(limits.perHour - 12);
 });
 
 test("A live change overtakes bulk work that waits", async () => {
