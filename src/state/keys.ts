@@ -28,7 +28,10 @@ export interface Keys {
   erased(crmCode: string): string;
   /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
   readonly clock: string;
-  /** Hash name, number: all processes count it up, so a lower number tells a loss (state-age.ts). */
+  /**
+   * Hash name, number: all processes count it up; and process → the number that it has met last, so a lower one
+   * tells a loss (state-age.ts).
+   */
   readonly age: string;
   /** Hash version, target: which programs may work on all of this (state-version.ts). */
   readonly stateVersion: string;

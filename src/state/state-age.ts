@@ -11,11 +11,16 @@ import type { Keys } from "./keys.ts";
 /** For how long status tells it, ms. */
 const TELL_FOR_MS = 86_400_000;
 
+/** Processes whose numbers are remembered, also of those that have ended. */
+const MOST_PROCESSES = 1000;
+
 export class StateAge {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
-  readonly #count: RedisScript<[name: string, number: number]>;
+  readonly #count: RedisScript<[name: string, number: number, met: string]>;
+  /** Field of this process: the others' counts must not hide that its own is lost. */
+  readonly #field: string = randomUUID();
   /** What this process has met last. */
   #name = "";
   #highest = 0;
@@ -34,9 +39,10 @@ export class StateAge {
   count(): Promise<void> {
     // One after the other: two could read their numbers in the wrong order.
     const counted = this.#counting.then(async () => {
-      const [name, number] = await this.#count([this.#keys.age], [randomUUID()]);
+      const args = [randomUUID(), this.#field, MOST_PROCESSES];
+      const [name, number, met] = await this.#count([this.#keys.age], args);
       const isFirst = this.#name === "";
-      if (!isFirst && (name !== this.#name || number <= this.#highest)) {
+      if (!isFirst && (name !== this.#name || Number(met) < this.#highest)) {
         this.#wentBackwards = true;
         this.#wentBackAt = performance.now();
       }
@@ -47,7 +53,7 @@ export class StateAge {
     return counted;
   }
 
-  /** Counts up, too. @returns whether Redis knew a higher number before, until `note` is called. */
+  /** Counts up, too. @returns whether Redis has forgotten what this process had met, until `note` is called. */
   async wentBackwards(): Promise<boolean> {
     await this.count();
     return this.#wentBackwards;
@@ -64,8 +70,8 @@ export class StateAge {
    * is written that must not be lost, its age need not grow.
    */
   async isBehind(): Promise<boolean> {
-    const [name, number] = await this.#redis.hmget(this.#keys.age, "name", "number");
-    const isKnown = name === this.#name && Number(number) >= this.#highest;
+    const [name, met] = await this.#redis.hmget(this.#keys.age, "name", this.#field);
+    const isKnown = name === this.#name && Number(met) >= this.#highest;
     return isKnown ? this.#wentBackwards : this.wentBackwards();
   }
 
