@@ -148,6 +148,10 @@ function bodyReason(error: unknown): UnavailableReason {
 
 const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
   ECONNREFUSED: "connection_refused",
+  EHOSTDOWN: "unreachable",
+  EHOSTUNREACH: "unreachable",
+  ENETDOWN: "unreachable",
+  ENETUNREACH: "unreachable",
   ECONNRESET: "reset",
   EPIPE: "reset",
   UND_ERR_SOCKET: "reset",
@@ -169,6 +173,7 @@ const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
 const OF_CONNECTION: ReadonlySet<UnavailableReason> = new Set([
   "connect_timeout",
   "connection_refused",
+  "unreachable",
   "reset",
 ]);
 

@@ -8,6 +8,8 @@ export const UNAVAILABLE_REASONS = [
   "timeout",
   "connect_timeout",
   "connection_refused",
+  /** There is no way to the address: no route, or the host does not answer on its own network. */
+  "unreachable",
   "reset",
   "dns",
   "tls",
@@ -39,6 +41,7 @@ export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
 export const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
   "connection_refused",
   "connect_timeout",
+  "unreachable",
   "dns",
   "proxy",
   "tls",

@@ -248,6 +248,8 @@ test("if nothing was written, the permit is not spent and the reply is not ambig
   for (const [baseUrl, reason] of [
     [`http://127.0.0.1:${closed}`, "connection_refused"],
     [`https://127.0.0.1:${port}`, "reset"],
+    // To the broadcast address of its own network no machine connects.
+    [`http://127.255.255.255:${closed}`, "unreachable"],
     ["http://crmsync.invalid", "dns"],
   ] as const) {
     const given = permit();

@@ -237,6 +237,7 @@ describe("settleReply", () => {
   it.each([
     ["server_error", 15],
     ["connection_refused", 1],
+    ["unreachable", 1],
   ] as const)("%s again and again: a retry after at most %d min", (reason, minutes) => {
     const { end } = settle({ kind: "unavailable", reason, ambiguous: false }, { tries: 30 });
     expect(end.next).toEqual({ kind: "later", at: NOW + minutes * 60_000 });
