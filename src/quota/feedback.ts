@@ -42,6 +42,7 @@ export interface AnsweredPermit {
 
 export type Feedback = ReturnType<typeof createFeedback>;
 
+/** For how long one process corrects the count, unless it says again that it does, ms. */
 const LOCK_MS = 5000;
 
 export function createFeedback(options: FeedbackOptions) {
@@ -96,8 +97,16 @@ export function createFeedback(options: FeedbackOptions) {
       occupying = hour.occupy(foreign, forMs);
     } finally {
       // Not awaited: a slot may be free in an hour only, and the reply must be acted on now.
-      void occupying.then(() => redis.del(options.correcting)).catch(options.onError);
+      void keptWhile(occupying).catch(options.onError);
     }
+  }
+
+  /** Over a slow Redis it takes longer than the lock lasts: a second correction would take the slots again. */
+  async function keptWhile(occupying: Promise<void>): Promise<void> {
+    const keep = () => void redis.pexpire(options.correcting, LOCK_MS).catch(options.onError);
+    const keeping = setInterval(keep, LOCK_MS / 3).unref();
+    await occupying.finally(() => clearInterval(keeping));
+    await redis.del(options.correcting);
   }
 
   return {

@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, inject, test } from "vitest";
 import type { ReplyHeaders } from "../../../src/quota/permit.ts";
+import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { exchange, isGiven, openQuota, openRedis, spend } from "./support.ts";
 
@@ -164,6 +165,24 @@ test("Requests of another program count until the service resets its quota", asy
   await waitFor(async () => (await other.quota.state()).remaining === 99, {
     what: "the slots to return",
   });
+});
+
+test("Over a slow Redis, too, the slots of another program are taken once", async () => {
+  await using network = await slowNetwork(inject("redisUrl"));
+  const limits = { perHour: 300, hourMs: 600_000 };
+  const { quota, logged } = await openQuota(limits, undefined, openRedis(network.url));
+  const headers = (remaining: number) => ({
+    "x-ratelimit-remaining": String(remaining),
+    "x-ratelimit-reset": String(epochIn(300_000)),
+  });
+  network.delayMs = 100;
+  await exchange(await quota.acquire("live"), 200, headers(179));
+  const longAfter = performance.now() + 6000;
+  await waitFor(() => performance.now() > longAfter, { what: "a crash would be over" });
+  await exchange(await quota.acquire("live"), 200, headers(178));
+  expect(logged.filter((event) => event === "quota.spent_elsewhere")).toHaveLength(1);
+  network.delayMs = 0;
+  await waitFor(async () => (await quota.state()).remaining === 178, { what: "all are taken" });
 });
 
 test("A reply that was under way while Redis was emptied occupies nothing, the next one what the service says", async () => {
