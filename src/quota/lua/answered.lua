@@ -14,7 +14,9 @@ local steadyMs, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('ZREM', KEYS[2], ARGV[1])
 local trip = math.max(pace.trip or 0, tonumber(ARGV[7]))
 redis.call('HSET', KEYS[1], 'level', level - 1, 'at', now, 'failures', 0, 'trip', trip)
-if ARGV[6] ~= '1' or level >= 2 or (pace.proven or 0) > now then return 0 end
+-- While a slow reply is under way the bucket fills: what counts is how full it was at the permit.
+local atPermit = level - ARGV[7] / steadyMs
+if ARGV[6] ~= '1' or atPermit >= 2 or (pace.proven or 0) > now then return 0 end
 redis.call('HINCRBY', KEYS[1], 'eased', 1)
 if level + trip / steadyMs > -ARGV[4] then return 0 end
 redis.call('HSET', KEYS[1], 'proven', now + ARGV[5])
