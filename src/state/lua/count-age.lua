@@ -1,6 +1,6 @@
--- Counts the age of the state up, and notes that the caller has met the new number. An emptied Redis
--- gets a new name for its age: a process that knows the former one learns from it that everything is
--- gone, whatever the number.
+-- Counts the age of the state up, and notes that the caller has met the new number. An emptied
+-- Redis gets a new name for its age: a process that knows the former one learns from it that
+-- everything is gone, whatever the number.
 --
 -- KEYS  1 age
 -- ARGV  1 name of a new age  2 field of the caller  3 most callers that are remembered
