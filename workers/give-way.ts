@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Inbox } from "../src/event/inbox.ts";
 
-/** So many events a second, of other clients than this process's own HTTP intake, are an import. */
+/** So many events a second are an import. Those of this process's own HTTP intake do not count. */
 const MANY = 5000;
 
 /** How often the events are counted, ms. */

@@ -12,8 +12,8 @@ const CHECK_MS = 5000;
 const REWRITES_PER_HOUR = 12;
 
 /**
- * Where something always waits, it is rewritten after so many hour windows, and once after the start:
- * a process does not know how old the file is, and may be restarted each day.
+ * While something always waits, the file is rewritten after so many hour windows. After the start it is
+ * rewritten once without that wait: a process does not know how old the file is, and may be restarted daily.
  */
 const LATEST_HOURS = 24;
 
@@ -22,7 +22,7 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
   if (config.REDIS_URL !== undefined) return undefined;
   let rewrittenAt = performance.now();
   let isFirst = true;
-  /** Undefined while the file holds what waited when it was rewritten. */
+  /** Undefined when something waited at the last rewrite: the file still has its values. */
   let writtenBefore: string | undefined;
 
   /** Changes with each event added, each state staged, and each dead letter deleted. */

@@ -22,7 +22,7 @@ const PAUSE_MARGIN_MS = 10_000;
 /** A proof for which no reply came in so many hour windows is left unverified. */
 const GIVE_UP_AFTER_HOURS = 24;
 
-/** An outage's try that no change has made for so long is left to a verification, ms. */
+/** When a try is due during an outage, and no change has made it for so long, a verification makes it, ms. */
 const TRY_FREE_AFTER_MS = 10_000;
 
 export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {
@@ -64,8 +64,8 @@ async function verifyNext(
 }
 
 /**
- * Whether a verification may be sent. The one try during an outage is for changes; but where none
- * waits, a verification is what ends it.
+ * Whether a verification may be sent. During an outage the one try is for changes. If no change waits, a
+ * verification makes it: otherwise nothing would end the outage.
  */
 async function isItsTurn({ outage }: Runtime, access: ServiceAccess): Promise<boolean> {
   if (!(await access.isReady())) return false;

@@ -39,7 +39,11 @@ export function reconcileCommand(): Command {
       "the CRM's object, for records that do not name it; with --from the only one to list",
     )
     .option("--id-from <field>", "the field that holds the records' id, when it is not id")
-    .option("--as-of <time>", "when the snapshot was taken; else its file tells", timeOf)
+    .option(
+      "--as-of <time>",
+      "when the snapshot was taken, with a time zone; else its file tells",
+      timeOf,
+    )
     .option("--plan <file>", "where to write the plan; else into DATA_DIR/reconcile")
     .option("--apply [plan]", "carry out a plan; without one, compare first and ask")
     .option("--yes", "with --apply: do not ask")
@@ -76,7 +80,7 @@ differences.`,
     .action(reconcile);
 }
 
-/** As in a marker of RECONCILE_DIR: without its zone, a time is another one on each machine. */
+/** Requires a time zone, as a marker in RECONCILE_DIR does: without one, each machine would read another time. */
 function timeOf(text: string): number {
   if (normalTime(text) === undefined) {
     throw new InvalidArgumentError(
@@ -131,7 +135,7 @@ function requireNothingElse(name: string | undefined, options: ReconcileOptions)
   throw new WrongUsage("--list compares nothing: give it alone, or with --json");
 }
 
-/** What a comparison needs: of a plan it is decided. */
+/** Options that only a comparison uses. A plan that exists does not change with them. */
 const OF_COMPARISONS = {
   from: "--from",
   object: "--object",
@@ -194,7 +198,10 @@ const begunList = async (session: Session, options: ReconcileOptions) =>
     ? undefined
     : begunPlan(session, { from: options.from }, options);
 
-/** It goes on as it was made, whatever the options of this command are: the user is told. */
+/**
+ * Finds the plan that an earlier run has begun and not finished. It is continued as it was made, so the user
+ * is told that the options of this command do not change it.
+ */
 async function begunPlan(
   session: Session,
   of: Parameters<typeof unfinishedPlan>[1],
@@ -204,7 +211,7 @@ async function begunPlan(
   if (begun === undefined) return undefined;
   const { file, header } = begun;
   process.stderr.write(
-    `goes on with the plan ${file} of ${header.madeAt}, which was interrupted, as it was made: for anything else, run the command again afterwards\n`,
+    `goes on with the plan ${file} of ${header.madeAt}, which was interrupted, as it was made. The options of this command do not change it: when it has ended, run the command again\n`,
   );
   return begun;
 }

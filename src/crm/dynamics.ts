@@ -16,7 +16,7 @@ const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 /** Error codes of Dataverse: no record with this id, no record with this key. */
 const NO_RECORD: ReadonlySet<string> = new Set(["0x80040217", "0x80060891"]);
 
-/** Of a message about several records, such as UpdateMultiple: their changes are in none of its own. */
+/** The id in a message about several records, such as UpdateMultiple. No field that is read names them. */
 const NO_ID = "00000000-0000-0000-0000-000000000000";
 
 /** An image that Dataverse adds by itself; it holds only a name. */

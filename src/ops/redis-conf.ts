@@ -32,8 +32,8 @@ export function readAddress(dir: string): RedisAddress | undefined {
  * Only programs on this machine that can read this file can connect.
  * `appendfsync always`: with `everysec`, a Redis that is killed while the disk is busy loses writes
  * that it has acknowledged, such as an accepted event or the mark that a request is under way.
- * Of its log only warnings: each rewrite of the append-only file would add 900 bytes, up to 12 times an
- * hour, to a file that is only limited when the server starts.
+ * Its log has only warnings: each rewrite of the append-only file would add 900 bytes, up to 12 times an
+ * hour, and the log is only shortened when the server starts.
  * No slow log: it would keep the arguments of slow commands, among them values of persons.
  */
 export function writeConf(dir: string, { port, password }: RedisAddress): void {

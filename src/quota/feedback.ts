@@ -42,7 +42,7 @@ export interface AnsweredPermit {
 
 export type Feedback = ReturnType<typeof createFeedback>;
 
-/** For how long one process corrects the count, unless it says again that it does, ms. */
+/** How long the lock of the process that corrects the count lasts, unless it is renewed, ms. */
 const LOCK_MS = 5000;
 
 export function createFeedback(options: FeedbackOptions) {
@@ -87,7 +87,7 @@ export function createFeedback(options: FeedbackOptions) {
     try {
       const now = await pacer.snapshot();
       const since = now.taken - granted.taken;
-      // Redis went back meanwhile, and each process writes its leases again: a later reply is compared.
+      // Redis went back meanwhile, and each process writes its leases again: until then the count is too low.
       if (since < 0) return;
       // Every request of ours that the service may have counted is in this number.
       const ours = granted.running + since;
@@ -101,7 +101,10 @@ export function createFeedback(options: FeedbackOptions) {
     }
   }
 
-  /** Over a slow Redis it takes longer than the lock lasts: a second correction would take the slots again. */
+  /**
+   * Renews the lock until all slots are taken. Over a slow Redis that takes longer than the lock lasts, and
+   * a second correction would take them again.
+   */
   async function keptWhile(occupying: Promise<void>): Promise<void> {
     const keep = () => void redis.pexpire(options.correcting, LOCK_MS).catch(options.onError);
     const keeping = setInterval(keep, LOCK_MS / 3).unref();

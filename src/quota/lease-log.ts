@@ -25,7 +25,7 @@ export interface LeaseLog {
   occupy(weight: number, forMs: number): Promise<void>;
   /** Writes what this process has spent or holds into a Redis that has forgotten it. */
   restore(): Promise<void>;
-  /** Whether this process has leases, of which Redis must know. */
+  /** Whether this process has leases that Redis must know. */
   hasLeases(): boolean;
   /** Whether anything waits for a slot. */
   isWaiting(): boolean;
@@ -106,7 +106,7 @@ export function createLeaseLog(
     }
   }
 
-  /** Those of this process that have not ended: name in Redis, slots, ms until each ends by itself. */
+  /** The leases of this process that have not ended: name in Redis, slots, ms until each ends by itself. */
   function leasesNow(): [name: string, slots: number, leftMs: number][] {
     const now = performance.now();
     return Object.entries(scheduledIn(limiter)).flatMap(([name, { job }]) => {

@@ -21,7 +21,7 @@ if redis.call('hexists', job_weights_key, index) == 1 then return {true, 0} end`
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^(?:ERR )?(?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 
-/** A lease log is gone; or it has no lease of this process, which it has forgotten for that. */
+/** Errors of its scripts: a lease log is gone; or the log has no lease of this process, and does not know it any more. */
 const IS_GONE = "SETTINGS_KEY_NOT_FOUND";
 const IS_UNKNOWN = "UNKNOWN_CLIENT";
 

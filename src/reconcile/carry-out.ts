@@ -35,7 +35,7 @@ export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress" |
 
 /**
  * The plan that was begun and not finished, of this snapshot or of records that this CRM has listed.
- * @param elsewhere a plan that is not in the session's folder may be here.
+ * @param elsewhere a file outside of the session's folder that may be this plan.
  */
 export async function unfinishedPlan(
   session: Session,

@@ -23,7 +23,7 @@ import type { WorkFile } from "./work-file.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** A sender's clock may be ahead of that of Redis by so much, ms. */
+/** The clock of the machine that made the export may be ahead of Redis' clock by so much, ms. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /** So many crmCodes are listed when a plan would terminate too many. */
@@ -142,7 +142,10 @@ export async function compareSnapshot(
   }
 }
 
-/** A local time that was given as UTC: the snapshot would count as newer than changes that are newer than it. */
+/**
+ * Refuses a time in the future, such as a local time that was given as UTC: the snapshot would replace live
+ * changes that came after it.
+ */
 function requirePast({ stores }: Session, { asOf = 0 }: CompareOptions): void {
   const now = stores.clock.now();
   if (asOf <= now + CLOCKS_DIFFER_MS) return;

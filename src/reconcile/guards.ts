@@ -25,7 +25,7 @@ export interface GuardOptions {
   readonly isUnseen?: boolean;
   /** Objects of which the CRM has listed no record. */
   readonly emptyObjects?: readonly string[];
-  /** Objects that the mapping names, and of which a file has no record: it may be the export of another one. */
+  /** Objects that the mapping names and of which a file has no record: it may be the export of another object. */
   readonly absentObjects?: readonly string[];
 }
 
@@ -34,11 +34,12 @@ export function terminationsIn({ counts }: Summary, terminateMissing: boolean): 
   return counts.ended + (terminateMissing ? counts.extra : 0);
 }
 
-function allowedTerminations({ active }: Summary, options: GuardOptions): number {
-  const { absentObjects = [], maxTerminate, terminateMissing } = options;
-  const isPart = terminateMissing && absentObjects.length > 0;
-  return maxTerminate ?? (isPart ? 0 : someOf(active));
-}
+const allowedTerminations = ({ active }: Summary, options: GuardOptions): number =>
+  options.maxTerminate ?? (isPart(options) ? 0 : someOf(active));
+
+/** Whether the snapshot may be only a part of the CRM, so that what it lacks is not missing there. */
+const isPart = ({ absentObjects = [], terminateMissing }: GuardOptions): boolean =>
+  terminateMissing && absentObjects.length > 0;
 
 const someOf = (relations: number): number => Math.max(SOME, Math.floor(relations / ONE_OF));
 
@@ -88,7 +89,8 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   return undefined;
 }
 
-function becauseOf({ absentObjects = [], maxTerminate, terminateMissing }: GuardOptions): string {
-  if (!terminateMissing || absentObjects.length === 0 || maxTerminate !== undefined) return "";
+function becauseOf(options: GuardOptions): string {
+  const { absentObjects = [], maxTerminate } = options;
+  if (!isPart(options) || maxTerminate !== undefined) return "";
   return `, because the snapshot has no ${absentObjects.join(" and no ")}`;
 }

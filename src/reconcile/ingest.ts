@@ -27,7 +27,7 @@ export interface Ingested {
   readonly ignored: number;
   /** Records whose crmCode is not known. */
   readonly nameless: number;
-  /** The objects that they are, in lower case. */
+  /** The CRM's objects of all records, such as contact, in lower case. */
   readonly objects: readonly string[];
 }
 
@@ -109,7 +109,7 @@ function keepWanted(
 ): void {
   const { fingerprint, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
-  // Of several events of one record the newest counts. One that cannot be used hides none that can.
+  // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
   const isNew = work.run(
     `INSERT INTO records (code, position, ord, status, fingerprint, variant, ends, digests)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -24,10 +24,10 @@ export const namesNextPage = (value: unknown): boolean =>
   Array.isArray(listedRecords(value)) &&
   NEXT_PAGE.some((saysSo) => saysSo(value));
 
-/** EspoCRM, Salesforce, Dataverse, Twenty. */
+/** Fields for the number of all records: EspoCRM, Salesforce, Dataverse, Twenty. */
 const TOTAL_KEYS = ["total", "totalSize", "@odata.count", "totalCount"];
 
-/** How many records there are on all pages, as a response of a CRM's API says; 0: it does not. */
+/** How many records all pages together have, as a response of a CRM's API says; 0 when it does not say. */
 export function toldTotal(value: unknown): number {
   if (!isObject(value) || !Array.isArray(listedRecords(value))) return 0;
   return Math.max(0, ...TOTAL_KEYS.map((key) => value[key]).filter((it) => typeof it === "number"));

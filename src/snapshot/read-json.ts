@@ -65,7 +65,7 @@ function requireLastPage(place: string, value: unknown): void {
   );
 }
 
-/** The count of the last page: records that were deleted meanwhile are on earlier ones. */
+/** The total on the last page counts: an earlier page may count records that were deleted since. */
 function requireAll(place: string, value: unknown, items: number): void {
   const total = toldTotal(value);
   if (total <= items) return;

@@ -57,7 +57,7 @@ async function* startingWith(start: string, rest: AsyncGenerator<string>): Async
     yield start;
     yield* rest;
   } finally {
-    // Who stops at the start closes the file, too.
+    // A reader that stops after the start must close the file, too.
     await rest.return(undefined);
   }
 }

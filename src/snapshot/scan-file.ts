@@ -15,7 +15,7 @@ export interface Scan {
 /** UTF-16 without a mark is recognised by the zero bytes of its first characters. */
 const SAMPLE_BYTES = 4096;
 
-/** How other files begin, in hex, and what they are. */
+/** The first bytes of other kinds of files, in hex, and what these files are. */
 const OTHER_FILES: readonly (readonly [start: string, what: string])[] = [
   ["504b0304", "an Excel workbook or a ZIP file: export it as CSV or JSON"],
   ["d0cf11e0", "an Excel workbook: export it as CSV or JSON"],
@@ -25,7 +25,7 @@ const OTHER_FILES: readonly (readonly [start: string, what: string])[] = [
 /** Bytes to which Windows-1252 gives no character. */
 const NOT_IN_1252 = new Set([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
 
-/** @throws UserError when the file cannot be read, is empty, cut off, no text, or of no known encoding. */
+/** @throws UserError when the file cannot be read, is empty, cut off, not text, or of no known encoding. */
 export async function scanFile(file: string): Promise<Scan> {
   const hash = createHash("sha256");
   const utf8 = new Utf8Check();

@@ -29,8 +29,8 @@ export interface Keys {
   /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
   readonly clock: string;
   /**
-   * Hash name, number: all processes count it up; and process → the number that it has met last, so a lower one
-   * tells a loss (state-age.ts).
+   * Hash with name, with number, which all processes count up, and with the number that each process has met
+   * last. A number that is lower than it was tells a loss (state-age.ts).
    */
   readonly age: string;
   /** Hash version, target: which programs may work on all of this (state-version.ts). */

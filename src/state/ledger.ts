@@ -19,7 +19,7 @@ export interface WarmUp {
   readonly relations: number;
   /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
   readonly listedAt: number | undefined;
-  /** Rows that had been there were not when a change was staged or taken: somebody else has deleted them. */
+  /** More than half of the rows were gone when a change was staged or taken: deleted by somebody, or evicted. */
   readonly lost: boolean;
   /** Since when changes are sent without it, ms. */
   readonly coldSince: number | undefined;

@@ -44,7 +44,7 @@ export const fetchPauseMs = (tries: number, random: () => number): number =>
 /** BullMQ hands out jobs without a priority before those with one. */
 const BULK_PRIORITY = 1;
 
-/** What the script answers when a live event has come to a bulk one that waits. */
+/** The script's result when a live event joins a bulk event that waits. */
 const BECAME_LIVE = 2;
 
 /** Fetches that are looked at for what fails. */

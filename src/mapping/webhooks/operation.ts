@@ -35,8 +35,8 @@ const OF_A_RECORD = wordsOf(
 
 /**
  * What a usual word means: "update", "contact.deleted", "ContactCreated", "record_edited". A wrong deletion
- * terminates a client, and one that is not understood is answered 400: what is removed of a record is no
- * deletion of it, so "contact.tag.removed" and "company.contact.removed" are not clear.
+ * terminates a client, and a word that is not understood is answered 400. Something that is removed from a
+ * record does not delete the record, so "contact.tag.removed" and "company.contact.removed" are not clear.
  * @param object the record's object, where it is known.
  * @returns undefined when it is not clear.
  */

@@ -9,7 +9,7 @@ redis.call('HSETNX', KEYS[1], 'name', ARGV[1])
 local met = redis.call('HGET', KEYS[1], ARGV[2])
 local number = redis.call('HINCRBY', KEYS[1], 'number', 1)
 redis.call('HSET', KEYS[1], ARGV[2], number)
--- Processes that have ended leave their fields: the oldest goes.
+-- Processes that have ended leave their fields behind: the oldest field is deleted.
 if not met and redis.call('HLEN', KEYS[1]) - 2 > tonumber(ARGV[3]) then
   local oldest, lowest = nil, number
   local flat = redis.call('HGETALL', KEYS[1])
