@@ -5,6 +5,7 @@ import type { FirstJob, Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
+import { retryShareMs } from "../src/sync/retry-delay.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
 import type { StateToStage, Take, TakenState } from "../src/sync/staged-state.ts";
 import type { Next, RunEnd } from "../src/sync/run-end.ts";
@@ -14,7 +15,7 @@ import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reportRetry } from "./report-retry.ts";
 import type { Runtime } from "./runtime.ts";
-import type { ServiceAccess } from "./service-access.ts";
+import { retryAfterSuccess, type ServiceAccess } from "./service-access.ts";
 
 /**
  * A record stays held this much longer than its request may take, so that a process that stood
@@ -193,6 +194,14 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       holdMs: config.SERVICE_TIMEOUT_MS,
       random: Math.random,
     },
+    async retryShareMs() {
+      // Without the number its own delay is what it always was. What was sent must be settled.
+      const waiting = await runtime.pointers.retries().catch(() => 0);
+      return retryShareMs(waiting, {
+        perHour: config.QUOTA_PER_HOUR,
+        hourMs: config.QUOTA_HOUR_MS,
+      });
+    },
   };
 }
 
@@ -251,6 +260,7 @@ function report(
   switch (outcome) {
     case "created":
     case "updated":
+      if (tries > 0) void retryAfterSuccess(runtime).catch(() => {});
       reportOutcome(runtime, { ...common, outcome, happenedAt: state.firstTime });
       return;
     case "skipped": {

@@ -90,7 +90,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
         const failed = await outage.succeeded();
         if (failed !== undefined) {
           log.info({}, "service.recovered");
-          void retryNow(runtime, failed).catch(() => {
+          void retryAfterOutage(runtime, failed).catch(() => {
             // Their own retries remain.
           });
         }
@@ -100,11 +100,30 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
   };
 }
 
+/**
+ * So many records are retried at once after another one's retry has succeeded: what the service refused
+ * before, it may accept now. More than one, so that they become more and more; few, so that those which
+ * still fail cost little.
+ */
+const RETRIED_AFTER_SUCCESS = 2;
+
 /** What failed in an outage is tried again now: its own retry comes as late as the outage was long. */
-export async function retryNow(
-  { demand, pointers }: Runtime,
-  failed: readonly string[],
-): Promise<void> {
+async function retryAfterOutage(runtime: Runtime, failed: readonly string[]): Promise<void> {
+  await retryNow(runtime, failed);
+  await retryAfterSuccess(runtime);
+}
+
+/** A record that failed before has been accepted: so may others that wait for a retry. */
+export async function retryAfterSuccess(runtime: Runtime): Promise<void> {
+  await retryNext(runtime, RETRIED_AFTER_SUCCESS);
+}
+
+/** Ends the wait of the records whose retries are due next. */
+export async function retryNext(runtime: Runtime, count: number): Promise<void> {
+  await retryNow(runtime, await runtime.pointers.nextRetries(count));
+}
+
+async function retryNow({ demand, pointers }: Runtime, failed: readonly string[]): Promise<void> {
   for (const crmCode of failed) {
     // In this order: a record that has a place is put off again when its job is delayed.
     await pointers.retryNow(crmCode);

@@ -141,11 +141,19 @@ function endText(
     case "denied":
       return "the service denied access; it goes first afterwards";
     case "unavailable":
-      return `no usable reply (${reason ?? "no reason given"}); it is tried again`;
+      return (
+        NOT_SENT[reason ?? ""] ??
+        `no usable reply (${reason ?? "no reason given"}); it is tried again`
+      );
     case undefined:
       return AGAIN[reason ?? ""] ?? `it runs again (${reason ?? "no reason given"})`;
   }
 }
+
+const NOT_SENT: Readonly<Record<string, string>> = {
+  stale_permit: "its permit became too old before it could be used; it goes first with another one",
+  slept: "its process stood still before it could send; it goes first afterwards",
+};
 
 /** Replies that are followed by another request of the same record. */
 const AGAIN: Readonly<Record<string, string>> = {

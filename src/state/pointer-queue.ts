@@ -167,10 +167,15 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
-  /** The record whose retry is due next. */
-  async nextRetry(): Promise<string | undefined> {
-    const [job] = await this.queue.getDelayed(0, 0);
-    return job?.data.crmCode;
+  /** The records whose retries are due next, at most so many. */
+  async nextRetries(count: number): Promise<readonly string[]> {
+    const jobs = await this.queue.getDelayed(0, count - 1);
+    return jobs.map(({ data }) => data.crmCode);
+  }
+
+  /** How many records wait for a retry. */
+  retries(): Promise<number> {
+    return this.queue.getDelayedCount();
   }
 
   /** Puts the job of a record before all other jobs, if it waits or its retry is due. */

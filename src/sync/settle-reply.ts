@@ -10,7 +10,7 @@ import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleUnavailable } from "./settle-unavailable.ts";
-import { COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
+import { AGAIN, COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import { bringsFields, type Settlement, type TakenState } from "./staged-state.ts";
 import { withoutUnlisted } from "./tenant-problems.ts";
 
@@ -22,8 +22,6 @@ const MAX_HEALS = 6;
 
 /** So often a write that was accepted without proof, and is not there, is sent again. */
 const MAX_UNCONFIRMED = 5;
-
-const AGAIN = { kind: "again" } as const;
 
 export function settleReply(
   reply: ServiceReply,

@@ -1,11 +1,14 @@
 /** What a reply that tells nothing leads to: a retry, or a dead letter after too many. */
-import { retryDelay } from "./retry-delay.ts";
+import { LONGEST_UNCONNECTED_MS, retryDelay } from "./retry-delay.ts";
 import { NO_CONNECTION, type ServiceReply, type UnavailableReason } from "./service-reply.ts";
-import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
+import { AGAIN, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
 
 /** After so many tries that ended in 403, only a person can help. */
 const MAX_FORBIDDEN = 10;
+
+/** Nothing was sent: this process was too slow. */
+const NOT_SENT: ReadonlySet<UnavailableReason> = new Set(["stale_permit", "slept"]);
 
 /** Without an answer, a request may still be on its way, or at work behind a gateway. */
 const MAY_BE_LATE: ReadonlySet<UnavailableReason> = new Set([
@@ -19,9 +22,15 @@ const MAY_BE_LATE: ReadonlySet<UnavailableReason> = new Set([
 export function settleUnavailable(
   reply: Extract<ServiceReply, { kind: "unavailable" }>,
   state: TakenState,
-  { now, retry }: SettleContext,
+  { now, retry, retryShareMs }: SettleContext,
 ): Settled {
   const { reason } = reply;
+  if (NOT_SENT.has(reason)) {
+    return {
+      settlement: { row: "before", finished: false, ...stillOpen(state) },
+      end: { next: AGAIN, outcome: "unavailable", reason },
+    };
+  }
   const holdMs = reply.ambiguous ? retry.holdMs : 0;
   const row = reply.ambiguous ? "uncertain" : "before";
   const late = reply.ambiguous && MAY_BE_LATE.has(reason);
@@ -36,8 +45,10 @@ export function settleUnavailable(
     const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
     return giveUp("given_up", finished, rule, "the service");
   }
-  const unconnected = NO_CONNECTION.has(reason);
-  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random, unconnected);
+  const bounds = NO_CONNECTION.has(reason)
+    ? { longestMs: LONGEST_UNCONNECTED_MS }
+    : { shareMs: reason === "closed" ? 0 : retryShareMs };
+  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random, bounds);
   return {
     settlement: {
       row,

@@ -21,6 +21,8 @@ export interface SettleContext {
   /** ms */
   readonly now: number;
   readonly retry: RetryPolicy;
+  /** How far apart the tries of a record that fails are, at least, ms (retry-delay.ts). */
+  readonly retryShareMs: number;
   readonly fingerprintOf: FingerprintOf;
   readonly keeps: Keeps;
   /** The tenant's; undefined while they are not known. */
@@ -34,6 +36,7 @@ export interface Settled {
 }
 
 export const COMPLETE = { kind: "complete" } as const;
+export const AGAIN = { kind: "again" } as const;
 
 /** A reply that tells nothing leaves open what was open. */
 export const stillOpen = ({ doubt }: TakenState): Pick<Settlement, "doubt"> =>

@@ -54,6 +54,8 @@ export interface SyncPorts {
   /** How fingerprints are made that leave these fields out. */
   fingerprintsWithout(keeps: Keeps): FingerprintOf;
   readonly retry: RetryPolicy;
+  /** Of the records that wait for a retry now, ms (retry-delay.ts). */
+  retryShareMs(): Promise<number>;
 }
 
 export async function syncRelation(
@@ -125,6 +127,7 @@ async function carryOut(
       const context = {
         now: ports.now(),
         retry,
+        retryShareMs: reply.kind === "unavailable" ? await ports.retryShareMs() : 0,
         fingerprintOf,
         keeps: state.keeps,
         lists: ports.lists(),

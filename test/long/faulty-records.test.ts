@@ -1,9 +1,11 @@
 /** Records with which the service has a fault of its own: they stop no others, and cost little. */
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
-import { people } from "../support/person-event.ts";
+import { people, personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const FAULTY = 30;
@@ -38,4 +40,52 @@ it("thirty records that get a 500 each time: others are sent, through a kill, an
   expect(named.says).toMatch(/^\d+ records are retried again and again.* 500 \(server_error\)/);
   const tries = (await sandbox.requests())["update 500"] ?? 0;
   expect(tries).toBeLessThan(FAULTY * MOST_TRIES + 20);
+});
+
+/** A quota of 40 requests in an hour of 30 s. */
+const PER_HOUR = 40;
+const HOUR_MS = 30_000;
+
+it("thirty of sixty records fail each time: the others get the quota, and after the repair all follow", async () => {
+  await using dir = await tempDir();
+  const db = join(dir.path, "sandbox.db");
+  const records = Array.from({ length: FAULTY }, (_, n) => [`faulty${n}`, `good${n}`]).flat();
+  let token: string;
+  {
+    await using sandbox = await startSandbox({ db });
+    ({ token } = sandbox);
+    await using daemon = await startDaemon(envFor(sandbox));
+    await daemon.push(records.map((crmCode) => personEvent(crmCode)));
+    await waitUntilSettled(daemon);
+  }
+  const limits = ["--per-hour", String(PER_HOUR), "--hour-ms", String(HOUR_MS)];
+  await using sandbox = await startSandbox({ db, limits });
+  const disarm = await Promise.all(
+    Array.from({ length: FAULTY }, (_, n) => {
+      const path = `/v1.1/business-relations/faulty${n}`;
+      return armFault(sandbox, { fault: "error", status: 500, method: "PUT", path });
+    }),
+  );
+  const quota = {
+    QUOTA_PER_HOUR: String(PER_HOUR),
+    QUOTA_HOUR_MS: String(HOUR_MS),
+    QUOTA_LIVE_RESERVE: "4",
+    QUOTA_BURST: "20",
+    RETRY_BASE_MS: "10",
+  };
+  await using daemon = await startDaemon(envFor({ url: sandbox.url, token }, quota));
+  const requests = async (name: string) => (await sandbox.requests())[name] ?? 0;
+  const updated = (count: number, hours: number) =>
+    waitFor(async () => (await requests("update 200")) >= count, {
+      deadlineMs: hours * HOUR_MS,
+      what: `${count} updates`,
+    });
+  await daemon.push(records.map((crmCode) => personEvent(crmCode, { city: "Basel" })));
+  await updated(FAULTY, 4);
+  // Those that fail have waited for longer, so a retry that is due goes before a newer change.
+  await daemon.push(people(FAULTY, "good", { city: "Bern" }));
+  await updated(2 * FAULTY, 3);
+  await Promise.all(disarm.map((end) => end()));
+  await waitUntilSettled(daemon, 4 * HOUR_MS);
+  expect(await requests("update 200")).toBe(3 * FAULTY);
 });

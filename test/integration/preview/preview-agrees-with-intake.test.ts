@@ -258,6 +258,7 @@ async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Pre
     settle: (state, how) => runtime.staged.settle(state, how),
     now: Date.now,
     retry: { baseMs: 1000, giveUpMs: 1000, holdMs: 1000, random: Math.random },
+    retryShareMs: async () => 0,
   });
   return shown;
 }

@@ -412,6 +412,7 @@ export class Simulation {
       now: Date.now,
       lists: () => undefined,
       fingerprintsWithout: (keeps) => fingerprintWith(undefined, keeps),
+      retryShareMs: async () => 0,
       retry: {
         baseMs: 1000,
         holdMs: HOLD_MS,

@@ -127,7 +127,7 @@ const state: TakenState = {
   warm: true,
 };
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
-const context = { now: 5, retry, fingerprintOf, keeps: KEEPS };
+const context = { now: 5, retry, retryShareMs: 0, fingerprintOf, keeps: KEEPS };
 const reading = { kind: "fetch", into: withPhone } as const;
 const found = (body: Readonly<Record<string, unknown>>): ServiceReply => ({ kind: "found", body });
 

@@ -43,6 +43,7 @@ const known: LedgerRow = {
   provedAt: 1,
 };
 const NOW = 1_000_000;
+const HOUR_MS = 3_600_000;
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
 const settle = (
@@ -50,10 +51,12 @@ const settle = (
   change: Partial<TakenState> = {},
   decision: Sendable = sent,
   row: LedgerRow = known,
+  retryShareMs = 0,
 ) =>
   settleReply(reply, decision, { ...state, ...change }, row, {
     now: NOW,
     retry,
+    retryShareMs,
     fingerprintOf,
     keeps: {},
   });
@@ -171,6 +174,7 @@ describe("settleReply", () => {
     const { settlement, dead } = settleReply(reply, sent, deletion, unknown, {
       now: NOW,
       retry,
+      retryShareMs: 0,
       fingerprintOf,
       keeps: {},
     });
@@ -178,7 +182,13 @@ describe("settleReply", () => {
     expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
     const healed = { ...deletion, heals: 1 };
     expect(
-      settleReply(reply, sent, healed, unknown, { now: NOW, retry, fingerprintOf, keeps: {} }).dead,
+      settleReply(reply, sent, healed, unknown, {
+        now: NOW,
+        retry,
+        retryShareMs: 0,
+        fingerprintOf,
+        keeps: {},
+      }).dead,
     ).toBeDefined();
   });
 
@@ -241,6 +251,25 @@ describe("settleReply", () => {
   ] as const)("%s again and again: a retry after at most %d min", (reason, minutes) => {
     const { end } = settle({ kind: "unavailable", reason, ambiguous: false }, { tries: 30 });
     expect(end.next).toEqual({ kind: "later", at: NOW + minutes * 60_000 });
+  });
+
+  it.each([
+    ["server_error", HOUR_MS],
+    // These say nothing about the record.
+    ["connection_refused", 1000],
+    ["closed", 1000],
+  ] as const)("%s while many wait for a retry: the next one after %d ms", (reason, delay) => {
+    const reply = { kind: "unavailable", reason, ambiguous: false } as const;
+    const { end } = settle(reply, {}, sent, known, HOUR_MS);
+    expect(end.next).toEqual({ kind: "later", at: NOW + delay });
+  });
+
+  it.each(["stale_permit", "slept"] as const)("%s: nothing was sent, no try counts", (reason) => {
+    const reply = { kind: "unavailable", reason, ambiguous: false } as const;
+    expect(settle(reply, { tries: 9, firstTryAt: NOW - 10_001 })).toEqual({
+      settlement: { row: "before", finished: false },
+      end: { next: { kind: "again" }, outcome: "unavailable", reason },
+    });
   });
 
   it("unavailable and ambiguous: uncertain, and held until the request can no longer arrive", () => {
