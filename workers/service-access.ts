@@ -102,10 +102,9 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
 
 /**
  * So many records are retried at once after another one's retry has succeeded: what the service refused
- * before, it may accept now. More than one, so that they become more and more; few, so that those which
- * still fail cost little.
+ * before, it may accept now. If at least one in four succeeds, all are soon retried.
  */
-const RETRIED_AFTER_SUCCESS = 2;
+const RETRIED_AFTER_SUCCESS = 4;
 
 /** What failed in an outage is tried again now: its own retry comes as late as the outage was long. */
 async function retryAfterOutage(runtime: Runtime, failed: readonly string[]): Promise<void> {
@@ -115,16 +114,15 @@ async function retryAfterOutage(runtime: Runtime, failed: readonly string[]): Pr
 
 /** A record that failed before has been accepted: so may others that wait for a retry. */
 export async function retryAfterSuccess(runtime: Runtime): Promise<void> {
-  await retryNext(runtime, RETRIED_AFTER_SUCCESS);
+  await retryNow(runtime, await runtime.pointers.lastRetries(RETRIED_AFTER_SUCCESS));
 }
 
-/** Ends the wait of the records whose retries are due next. */
-export async function retryNext(runtime: Runtime, count: number): Promise<void> {
-  await retryNow(runtime, await runtime.pointers.nextRetries(count));
-}
-
-async function retryNow({ demand, pointers }: Runtime, failed: readonly string[]): Promise<void> {
-  for (const crmCode of failed) {
+/** Ends the wait of these records for their retries. */
+export async function retryNow(
+  { demand, pointers }: Runtime,
+  crmCodes: readonly string[],
+): Promise<void> {
+  for (const crmCode of crmCodes) {
     // In this order: a record that has a place is put off again when its job is delayed.
     await pointers.retryNow(crmCode);
     await demand.retryNow(crmCode);

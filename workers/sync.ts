@@ -12,7 +12,7 @@ import { REST_EVERY_MS, type Polling } from "./poll.ts";
 import { checkStalled } from "./check-stalled.ts";
 import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
-import { retryNext, type ServiceAccess } from "./service-access.ts";
+import { retryNow, type ServiceAccess } from "./service-access.ts";
 import { SparePermit, type GrantedPermit } from "./spare-permit.ts";
 
 /**
@@ -141,8 +141,9 @@ export class SyncLoop {
 
   /** In an outage in which all that waits has failed, the next retry is the try that the pause allows. */
   async #retryForTry(): Promise<void> {
-    const { clock, outage } = this.#runtime;
-    if (await outage.isTryDue(clock.now())) await retryNext(this.#runtime, 1);
+    const { clock, outage, pointers } = this.#runtime;
+    if (await outage.isTryDue(clock.now()))
+      await retryNow(this.#runtime, await pointers.nextRetry());
   }
 
   /** @param heard notifications before the queue was read. */

@@ -167,9 +167,18 @@ export class PointerQueue {
     await this.#redis.publish(this.#keys.jobsAdded, "live");
   }
 
-  /** The records whose retries are due next, at most so many. */
-  async nextRetries(count: number): Promise<readonly string[]> {
-    const jobs = await this.queue.getDelayed(0, count - 1);
+  /** The record whose retry is due next, if one waits. */
+  nextRetry(): Promise<readonly string[]> {
+    return this.#delayed(0, 0);
+  }
+
+  /** The records whose retries are due last, at most so many. Those that come first may wait for a late request. */
+  lastRetries(count: number): Promise<readonly string[]> {
+    return this.#delayed(-count, -1);
+  }
+
+  async #delayed(from: number, to: number): Promise<readonly string[]> {
+    const jobs = await this.queue.getDelayed(from, to);
     return jobs.map(({ data }) => data.crmCode);
   }
 

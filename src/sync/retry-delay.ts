@@ -6,7 +6,7 @@ const LONGEST_MS = 15 * 60_000;
 /** … and when the last one found no connection: such a try costs the service nothing. */
 export const LONGEST_UNCONNECTED_MS = 60_000;
 
-/** Records that fail again and again take about this part of the quota together … */
+/** Records that fail again and again take this part of the quota together, on average … */
 const RETRIES = 0.1;
 
 /** … once more of them wait than this part of an hour's requests: a few may be tried more often. */

@@ -258,7 +258,7 @@ describe("settleReply", () => {
     // These say nothing about the record.
     ["connection_refused", 1000],
     ["closed", 1000],
-  ] as const)("%s while many wait for a retry: the next one after %d ms", (reason, delay) => {
+  ] as const)("%s while many wait for a retry: tried %d ms later", (reason, delay) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
     const { end } = settle(reply, {}, sent, known, HOUR_MS);
     expect(end.next).toEqual({ kind: "later", at: NOW + delay });
