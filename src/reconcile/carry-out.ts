@@ -170,10 +170,8 @@ async function laterComparison(
 ): Promise<number | undefined> {
   const { asOf, kind } = snapshot;
   if (kind === undefined) return undefined;
-  const last = await stores.comparisons.last(stores.clock.now());
-  const later = last.filter(
-    (one) => one.kind === kind && one.stop === undefined && one.at > Date.parse(madeAt),
-  );
+  const ofKind = await stores.comparisons.ofKind(kind, stores.clock.now());
+  const later = ofKind.filter((one) => one.stop === undefined && one.at > Date.parse(madeAt));
   return later.map((one) => one.asOf ?? 0).find((at) => at > Date.parse(asOf));
 }
 

@@ -1,13 +1,16 @@
 /** The last comparisons of the CRM with the service, each with its plan: no names of files, no crmCodes. */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
 
-/** So many are remembered. */
-const MOST_COMPARISONS = 10;
+/** So many are listed. */
+const MOST_LISTED = 10;
+
+/** So many are remembered: those, and the newest of each kind of export. */
+const MOST_REMEMBERED = 30;
 
 /** As long as a plan is known as used, ms. */
 const KEPT_MS = PLAN_KEPT_HOURS * 3_600_000;
@@ -59,20 +62,19 @@ export class Comparisons {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #key: string;
-  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #note: RedisScript<null>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#key = keys.comparisons;
-    this.#write = redisWrite(redis);
+    this.#note = redisScript(redis, new URL("./lua/note-comparison.lua", import.meta.url));
   }
 
   async note(comparison: NotedComparison): Promise<void> {
-    await this.#write("ZADD", this.#key, Math.floor(comparison.at), JSON.stringify(comparison));
-    await this.#redis.zremrangebyrank(this.#key, 0, -MOST_COMPARISONS - 1);
-    await this.#redis.zremrangebyscore(this.#key, "-inf", `(${comparison.at - KEPT_MS}`);
-    await this.#redis.pexpire(this.#key, KEPT_MS);
+    const { at } = comparison;
+    const args = [Math.floor(at), JSON.stringify(comparison), MOST_LISTED, MOST_REMEMBERED];
+    await this.#note([this.#key], [...args, at - KEPT_MS, KEPT_MS]);
   }
 
   /** Those whose plan was not begun: the newest of each kind of export, newest first. */
@@ -83,8 +85,17 @@ export class Comparisons {
     );
   }
 
-  /** Newest first. @param now ms */
+  /** The last ten, newest first. @param now ms */
   async last(now: number): Promise<NotedComparison[]> {
+    return (await this.#remembered(now)).slice(0, MOST_LISTED);
+  }
+
+  /** Those of one kind of export, newest first: the newest one, and those that are listed. @param now ms */
+  async ofKind(kind: string, now: number): Promise<NotedComparison[]> {
+    return (await this.#remembered(now)).filter((one) => one.kind === kind);
+  }
+
+  async #remembered(now: number): Promise<NotedComparison[]> {
     const oldest = now - KEPT_MS;
     const texts = await this.#redis.zrevrangebyscore(this.#key, "+inf", oldest);
     return texts.map((text) => JSON.parse(text) as NotedComparison);

@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { keysOf } from "../../src/state/keys.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { newRuntime } from "../support/new-runtime.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
@@ -156,6 +157,12 @@ test("a plan does not undo what a later export has shown", async () => {
   expect(older).toMatchObject({ plan: null, counts: { equal: 2 } });
   await compare(first, "2026-01-01T08:00:00Z");
   await compare(later, "2026-01-01T09:00:00Z");
+  // However many other exports were compared since.
+  const { comparisons } = newRuntime(env);
+  const other = { tookMs: 1, kind: "other", records: 1, equal: 1, drift: {} };
+  for (const n of codes(0, 12)) {
+    await comparisons.note({ ...other, source: "folder", at: Date.now() + n });
+  }
   const refused = await apply();
   expect(refused.code).toBe(1);
   expect(refused.err).toMatch(/snapshot of 2026-01-01T08.*, and one of 2026-01-01T09.* compared/);

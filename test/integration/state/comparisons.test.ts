@@ -37,6 +37,24 @@ test("the last ten are kept, newest first, for 180 days", async () => {
   expect(left).toBeLessThanOrEqual(180 * DAY_MS);
 });
 
+test("of each kind of export the newest is kept, whatever was compared since; thirty in all", async () => {
+  const { comparisons, keys, redis } = newRuntime();
+  const note = (n: number, kind: string, more: Partial<NotedComparison> = {}) =>
+    comparisons.note({ ...noted(NOW + n), kind, ...more });
+  const timesOf = async (kind: string) =>
+    (await comparisons.ofKind(kind, NOW)).map(({ at }) => at - NOW);
+  await note(1, "contacts");
+  await note(2, "contacts");
+  await note(3, "contacts", { stop: "empty" });
+  for (let n = 4; n <= 20; n += 1) await note(n, "companies");
+  expect(await timesOf("contacts")).toEqual([2]);
+  expect(await timesOf("companies")).toEqual([20, 19, 18, 17, 16, 15, 14, 13, 12, 11]);
+  expect(await comparisons.last(NOW)).toHaveLength(10);
+  for (let n = 21; n <= 60; n += 1) await note(n, `kind ${n}`);
+  expect(await redis.zcard(keys.comparisons)).toBe(30);
+  expect(await timesOf("contacts")).toEqual([]);
+});
+
 test("an open plan is found behind comparisons of other exports, until its own kind is compared again", async () => {
   const { comparisons, reconciliations, redis } = newRuntime();
   const open = async () =>
@@ -72,6 +90,9 @@ test("an open plan is found behind comparisons of other exports, until its own k
   await compare("other-list", "p6", { crm: "salesforce" });
   await compare("list", "p7", { crm: "hubspot" });
   expect(await open()).toEqual(["p7", "p6"]);
+  await compare("contacts", "p8");
+  for (let n = 0; n < 20; n += 1) await compare("companies");
+  expect(await open()).toEqual(["p8", "p7", "p6"]);
 });
 
 test("a plan repairs the differences of its own comparison, and none of a later one", async () => {
