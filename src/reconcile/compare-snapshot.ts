@@ -10,6 +10,7 @@ import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { stopFor, terminationsIn, type Stop } from "./guards.ts";
 import { absentObjects } from "./ingest.ts";
+import { replaceOlderPlans } from "./interrupted-plans.ts";
 import { kindOfFile } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { planEntries, requestsFor } from "./plan-entries.ts";
@@ -87,6 +88,7 @@ export async function compareSnapshot(
   const startedAt = performance.now();
   const { asOf = snapshot.takenAt, showValues = false } = options;
   requirePast(session, options);
+  const kind = kindOf(snapshot, options);
   const comparison = await runComparison(
     session,
     snapshot,
@@ -111,7 +113,7 @@ export async function compareSnapshot(
     }
     const outlook = await outlookOf(session, comparison, terminateMissing);
     const isPlanned = stop === undefined && outlook.requests > 0;
-    const made = { kind: kindOf(snapshot, options), asOf: asOfIn(work) };
+    const made = { kind, asOf: asOfIn(work) };
     const plan = isPlanned
       ? await planFor(session, snapshot, { ...options, ...made }, outlook.requests, work)
       : undefined;
@@ -132,6 +134,9 @@ export async function compareSnapshot(
       object: options.object,
       ...made,
     });
+    // Of two exports by standard input it is not known whether they are of one kind.
+    const isOfKind = stop === undefined && snapshot.path !== undefined;
+    if (isOfKind) await replaceOlderPlans(session.stores, made);
     const terminations =
       stop?.why === "terminations"
         ? firstTerminations(work, terminateMissing, session.mapping)
