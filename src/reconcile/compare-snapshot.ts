@@ -10,7 +10,7 @@ import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { stopFor, terminationsIn, type Stop } from "./guards.ts";
 import { absentObjects } from "./ingest.ts";
-import { replaceOlderPlans } from "./interrupted-plans.ts";
+import { replaceOlderPlans, requireNotBegun } from "./interrupted-plans.ts";
 import { kindOfFile } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { planEntries, requestsFor } from "./plan-entries.ts";
@@ -89,6 +89,7 @@ export async function compareSnapshot(
   const { asOf = snapshot.takenAt, showValues = false } = options;
   requirePast(session, options);
   const kind = kindOf(snapshot, options);
+  await requireNotBegun(session.stores, options.plan, { kind, asOf });
   const comparison = await runComparison(
     session,
     snapshot,

@@ -229,6 +229,14 @@ test("the same command goes on with a plan of its own name, and says so", async 
     command.kill("SIGKILL");
     await command.ended;
   }
+  // The plan of another snapshot does not take its place.
+  const other = join(dir.path, "other.ndjson");
+  await writeFile(other, lines([person(900)]));
+  const refused = await reconcile(env, [other, "--plan", join(dir.path, "own.plan")]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/own\.plan is a plan of .* that was begun and is not fin/) as string,
+  });
   await using daemon = await startDaemon(env);
   const again = await reconcile(env, [...args, "--terminate-missing"]);
   expect(JSON.parse(again.out), again.err).toMatchObject({ entries: 400, applied: { sent: 100 } });
