@@ -106,6 +106,7 @@ function sharedSettings(
       QUOTA_PER_HOUR: config.QUOTA_PER_HOUR,
       QUOTA_BURST: config.QUOTA_BURST,
       TERMINATE_LIMIT: String(config.TERMINATE_LIMIT),
+      ...(config.RECONCILE_CRON !== undefined && { RECONCILE_CRON: config.RECONCILE_CRON }),
     }),
   };
 }

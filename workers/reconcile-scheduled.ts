@@ -16,6 +16,16 @@ export async function isRunDue({ config, reconcileRuns }: Runtime): Promise<bool
   return lastTime(cron, now) > done;
 }
 
+/** Ends the schedule that a process of before had, unless another one has it. */
+export async function endSchedule({
+  heartbeats,
+  reconcileRuns,
+}: Pick<Runtime, "heartbeats" | "reconcileRuns">): Promise<void> {
+  const running = await heartbeats.running();
+  if (running.some(({ settings }) => settings?.["RECONCILE_CRON"] !== undefined)) return;
+  await reconcileRuns.unschedule();
+}
+
 /** @throws RunLater; the run is then still due. */
 export async function runScheduled({ redisUrl, runtime, service, signal }: Run): Promise<void> {
   const { config, log, reconcileRuns } = runtime;

@@ -11,7 +11,7 @@ import { removeOld } from "../src/reconcile/drop/remove-old.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import { RENEW_RUN_MS } from "../src/state/reconcile-runs.ts";
 import { startPolling } from "./poll.ts";
-import { isRunDue, runScheduled } from "./reconcile-scheduled.ts";
+import { endSchedule, isRunDue, runScheduled } from "./reconcile-scheduled.ts";
 import { RunLater, runTaken } from "./reconcile-taken.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -24,6 +24,9 @@ const QUIET_MS = 60_000;
 /** Pauses after a failure that may pass, doubled each time, ms. */
 const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 3_600_000;
+
+/** After this long each process that runs has said whether it has a schedule, and a killed one counts as ended, ms. */
+const END_SCHEDULE_MS = 60_000;
 
 const REMOVE_EVERY_MS = 3_600_000;
 
@@ -39,7 +42,9 @@ export function startReconciling(
 ): Reconciling | undefined {
   const { config, log, reconcileRuns, throttle } = runtime;
   const dir = config.RECONCILE_DIR;
-  if (config.RECONCILE_CRON === undefined) void reconcileRuns.unschedule().catch(() => {});
+  if (config.RECONCILE_CRON === undefined) {
+    setTimeout(() => void endSchedule(runtime).catch(() => {}), END_SCHEDULE_MS).unref();
+  }
   if (dir === undefined && config.RECONCILE_CRON === undefined) return undefined;
   const folder = dir === undefined ? undefined : new DropFolder(resolve(dir), QUIET_MS);
   const owner = randomUUID();

@@ -46,6 +46,7 @@ const EFFECT = "They share the work, so each change is handled as the one says t
 const EFFECTS: Readonly<Record<string, string>> = {
   SERVICE_BASE_URL:
     "Those that began first send; those with another service wait until the last of them has ended.",
+  RECONCILE_CRON: "The CRM is compared at the times of each.",
 };
 
 /** Processes that share the work must agree on where and how. */

@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { keysOf } from "../../src/state/keys.ts";
+import { endSchedule } from "../../workers/reconcile-scheduled.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
 import { newRuntime } from "../support/new-runtime.ts";
@@ -47,8 +47,8 @@ test("a run that was missed is made up for once, by one of two daemons", async (
     ...hubspot.secrets,
   });
   // The last run was done two days ago; no daemon ran since.
-  const { redis } = newRuntime();
-  const keys = keysOf(env["QUEUE_PREFIX"] ?? "");
+  const runtime = newRuntime({ QUEUE_PREFIX: env.QUEUE_PREFIX });
+  const { keys, redis } = runtime;
   await redis.hset(keys.reconcileSchedule, "done", Date.now() - 2 * DAY_MS);
   await using one = await startDaemon(env);
   await using other = await startDaemon(env);
@@ -59,6 +59,8 @@ test("a run that was missed is made up for once, by one of two daemons", async (
   expect((await sandbox.requests())["create 201"]).toBe(150);
   // Two pages, requested once.
   expect(crm.reads).toHaveLength(2);
+  // As a process without RECONCILE_CRON does.
+  await endSchedule(runtime);
   const { reconciliation } = await other.status();
   expect(Date.parse(reconciliation.nextRunAt ?? "")).toBeGreaterThan(Date.now());
   expect(Number(await redis.hget(keys.reconcileSchedule, "done"))).toBeGreaterThan(
