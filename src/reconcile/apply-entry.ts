@@ -141,19 +141,20 @@ const RESULTS: Readonly<Record<StageResult["result"], EntryOutcome>> = {
   duplicate: "newer",
 };
 
-/** Whether the relation is still what the plan was made for; `sent`: it is. */
+/** Whether the relation is still what the plan was made for, or what it wants; `sent`: it is. */
 export function stillTrue(
   { was, wants }: Pick<PlanEntry, "was" | "wants">,
   { order, status }: Pick<StateToStage, "order" | "status">,
   row: LedgerRow | undefined,
-): EntryOutcome {
+): Extract<EntryOutcome, "sent" | "newer" | "changed"> {
   if (row === undefined) return "sent";
   if (row.watermark > order) return "newer";
   // Its request is under way, and this entry may be the one: the newest state is sent in any case.
   if (row.uncertain || row.exists === undefined) return "sent";
   if (!row.exists) return was === "" ? "sent" : "changed";
-  if (wants !== "" && agrees(wants, row.fingerprint)) return "equal";
-  if (wants === "" && status === "terminated" && row.terminated) return "equal";
+  // What is equal by now is settled where it is staged: it replaces an older change that waits.
+  if (wants !== "" && agrees(wants, row.fingerprint)) return "sent";
+  if (wants === "" && status === "terminated" && row.terminated) return "sent";
   return row.fingerprint === was ? "sent" : "changed";
 }
 

@@ -2,6 +2,8 @@
  * Takes out of the differences what live changes explain: the ledger and the staged states are read
  * after the listing, so that every change which the listing may have met is known.
  */
+import type { BulkChanges } from "../state/bulk-changes.ts";
+import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
@@ -16,6 +18,8 @@ const BATCH = 500;
 export interface LiveStores {
   readonly ledger: Pick<Ledger, "heal" | "rowsOf">;
   readonly staged: Pick<StagedStates, "waiting">;
+  readonly bulkChanges: Pick<BulkChanges, "waiting">;
+  readonly heldTerminations: Pick<HeldTerminations, "crmCodes">;
 }
 
 /**
@@ -60,6 +64,8 @@ export async function resolveLive(
     await resolveRecords(stores, work, batch, startedAt);
   }
   await resolveExtras(stores, work);
+  await resolveWaiting(stores.bulkChanges.waiting(), stores, work);
+  await resolveWaiting(stores.heldTerminations.crmCodes(), stores, work);
 }
 
 async function resolveRecords(
@@ -100,6 +106,32 @@ function keepKind(work: WorkFile, { code, kind: before, position }: RecordRow, k
     return;
   }
   work.run("UPDATE records SET kind = ? WHERE code = ?", kind, code);
+}
+
+/**
+ * What is equal will not stay so if an older bulk change of it waits, or an older termination is held: it counts as
+ * different, and the plan replaces the older one without a request.
+ * @param pages crmCodes of which a change waits
+ */
+async function resolveWaiting(
+  pages: AsyncIterable<readonly string[]>,
+  { staged }: Pick<LiveStores, "staged">,
+  work: WorkFile,
+): Promise<void> {
+  const sql = "SELECT * FROM records WHERE code = ? AND kind = 'equal'";
+  for await (const codes of pages) {
+    const equal = codes.flatMap((code) => (work.get(sql, code) as RecordRow | undefined) ?? []);
+    const waiting = await staged.waiting(equal.map(({ code }) => code));
+    work.together(() => {
+      for (const [index, record] of equal.entries()) {
+        const state = { row: undefined, staged: waiting[index] };
+        const wanted = { ...wantedOf(record), order: record.ord };
+        if (state.staged === undefined || resolve(wanted, state) !== "differs") continue;
+        const change = "UPDATE records SET kind = 'different', fields = '[]' WHERE code = ?";
+        work.run(change, record.code);
+      }
+    });
+  }
 }
 
 async function resolveExtras(stores: LiveStores, work: WorkFile): Promise<void> {

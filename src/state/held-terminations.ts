@@ -78,16 +78,22 @@ export class HeldTerminations {
     return crmCodes.filter((_, n) => scores[n] !== null);
   }
 
-  /** All of them, a page at a time, in no order. */
+  /** All of them, in no order. */
   async *all(): AsyncGenerator<HeldTermination> {
+    for await (const crmCodes of this.crmCodes()) {
+      const found = await Promise.all(crmCodes.map((crmCode) => this.find(crmCode)));
+      yield* found.filter((one) => one !== undefined);
+    }
+  }
+
+  /** Those of all of them, a page at a time, in no order. */
+  async *crmCodes(): AsyncGenerator<string[]> {
     let cursor = "0";
     do {
       const key = this.#keys.heldTerminations;
       const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", PAGE);
       cursor = next;
-      const crmCodes = flat.filter((_, index) => index % 2 === 0);
-      const found = await Promise.all(crmCodes.map((crmCode) => this.find(crmCode)));
-      yield* found.filter((one) => one !== undefined);
+      yield flat.filter((_, index) => index % 2 === 0);
     } while (cursor !== "0");
   }
 

@@ -170,6 +170,43 @@ test("a plan does not undo what a later export has shown", async () => {
   await waitUntilSettled(daemon);
 });
 
+test("what a later export shows to be equal replaces an older change that waits, and a held termination", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 30).map((n) => person(n));
+  await using sandbox = await sandboxWith(dir, all);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, TERMINATE_LIMIT: "2" });
+  const exported = async (name: string, people: readonly unknown[]) => {
+    await writeFile(join(dir.path, name), lines(people));
+    return join(dir.path, name);
+  };
+  await using daemon = await startDaemon(env);
+  const run = async (args: string[]) => {
+    await using command = spawnCrmsync(args, { env });
+    expect(await command.ended, command.stderr.join("\n")).toMatchObject({ code: 0 });
+    return command.stdout.join("\n");
+  };
+  const apply = (file: string, asOf: string, ...more: string[]) =>
+    run(["reconcile", file, "--as-of", asOf, "--apply", "--yes", "--json", ...more]);
+  const half = await exported("crm-1.ndjson", all.slice(5));
+  await apply(half, "2026-01-01T08:00:00Z", "--terminate-missing");
+  expect((await daemon.status()).terminations).toMatchObject({ held: 3 });
+  // An older change that waits for the end of a pause.
+  await run(["bulk", "pause"]);
+  const moved = personEvent("p9", person(9, { city: "Trier" }), { time: LONG_AGO });
+  await daemon.push([{ ...moved, lane: "bulk" }]);
+  await waitFor(async () => (await daemon.status()).bulk.waiting === 1, { what: "it waits" });
+  const whole = await exported("crm-2.ndjson", all);
+  const compared = await run(["reconcile", whole, "--as-of", "2026-01-01T10:00:00Z", "--json"]);
+  expect(JSON.parse(compared)).toMatchObject({ counts: { terminated: 2, different: 4 } });
+  await run(["bulk", "resume"]);
+  await apply(whole, "2026-01-01T10:00:00Z");
+  await waitUntilSettled(daemon);
+  expect(await run(["held", "release", "--all", "--apply"])).toBe("0 released, 0 dropped");
+  const relations = [...(await sandbox.relations()).values()];
+  expect(relations.filter(({ relationStatus }) => relationStatus === "terminated")).toEqual([]);
+  expect(relations.filter(({ city }) => city !== undefined)).toEqual([]);
+});
+
 test("a plan that was interrupted ends when a later one of its kind replaces it", async () => {
   await using dir = await tempDir();
   const all = codes(0, 400).map((n) => person(n));
