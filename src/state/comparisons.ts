@@ -77,11 +77,16 @@ export class Comparisons {
     await this.#note([this.#key], [...args, at - KEPT_MS, KEPT_MS]);
   }
 
-  /** Those whose plan was not begun: the newest of each kind of export, newest first. */
+  /**
+   * Those whose plan is not under way, and with what it has left: the newest of each kind of export,
+   * newest first.
+   */
   withOpenPlan(): Reading<NotedComparison[]> {
     const file = new URL("./lua/open-plans.lua", import.meta.url);
-    return scriptReading(file, [this.#key], [this.#keys.plan("")], (texts: string[]) =>
-      texts.map((text) => JSON.parse(text) as NotedComparison),
+    return scriptReading(file, [this.#key], [this.#keys.plan("")], (found: [string, string[]][]) =>
+      found
+        .map(([text, plan]) => leftOf(JSON.parse(text) as NotedComparison, plan))
+        .filter(({ drift }) => Object.keys(drift).length > 0),
     );
   }
 
@@ -100,4 +105,16 @@ export class Comparisons {
     const texts = await this.#redis.zrevrangebyscore(this.#key, "+inf", oldest);
     return texts.map((text) => JSON.parse(text) as NotedComparison);
   }
+}
+
+/** What a comparison has found, less what its plan has repaired. @param plan its fields and their values */
+function leftOf(found: NotedComparison, plan: readonly string[]): NotedComparison {
+  const repaired = (kind: string): number => {
+    const at = plan.indexOf(`repaired:${kind}`);
+    return at < 0 ? 0 : Number(plan[at + 1]);
+  };
+  const left = Object.entries(found.drift)
+    .map(([kind, count]) => [kind, count - repaired(kind)] as const)
+    .filter(([, count]) => count > 0);
+  return { ...found, drift: Object.fromEntries(left) };
 }

@@ -1,9 +1,10 @@
--- Notes a comparison, and forgets old ones: the newest are kept, and the newest of each kind of export.
--- One that a guard has stopped says nothing of its export.
+-- Notes a comparison, and forgets old ones: the newest are kept, and the newest of each kind of
+-- export. One that a guard has stopped says nothing of its export.
 --
 -- KEYS  1 reconciliation:comparisons
 -- ARGV  1 when it ended, ms  2 the comparison, as JSON  3 how many are kept, of whatever kind
---       4 how many are kept in all  5 when the oldest that is kept has ended, ms  6 time to live, ms
+--       4 how many are kept in all  5 when the oldest that is kept has ended, ms
+--       6 time to live, ms
 -- Returns nothing.
 redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[5])

@@ -1,9 +1,10 @@
--- Finds the comparisons whose plan was not begun. Of each kind of export the newest counts, and of
--- what came before a list of a whole CRM only what another CRM has listed.
+-- Finds the comparisons whose plan was not begun, or has ended: it may have left differences. Of
+-- each kind of export the newest counts, and of what came before a list of a whole CRM only what
+-- another CRM has listed.
 --
 -- KEYS  1 reconciliation:comparisons
 -- ARGV  1 prefix of the keys of plans
--- Returns them as they were noted, newest first.
+-- Returns, newest first, for each { as it was noted, fields of its plan }.
 local open, seen, whole = {}, {}, {}
 for _, text in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
   local one = cjson.decode(text)
@@ -12,8 +13,9 @@ for _, text in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
   local isCovered = one.crm and whole[one.crm] or not one.crm and next(whole)
   if not one.stop and not seen[kind] and not isCovered then
     seen[kind] = true
-    if one.plan and redis.call('EXISTS', ARGV[1] .. one.plan.id) == 0 then
-      open[#open + 1] = text
+    local key = one.plan and ARGV[1] .. one.plan.id
+    if key and redis.call('HGET', key, 'state') ~= 'running' then
+      open[#open + 1] = { text, redis.call('HGETALL', key) }
     end
     if one.crm and not one.object then whole[one.crm] = true end
   end

@@ -95,6 +95,28 @@ test("an open plan is found behind comparisons of other exports, until its own k
   expect(await open()).toEqual(["p8", "p7", "p6"]);
 });
 
+test("what a plan has left that was cancelled, or left something out, is found behind other exports", async () => {
+  const { comparisons, reconciliations, redis } = newRuntime();
+  const left = async () =>
+    (await readOne(redis, comparisons.withOpenPlan())).map(({ drift }) => drift);
+  const plan = (id: string) => ({ id, entries: 9, requests: 9, host: "h" });
+  const note = (id: string, state: "running" | "done", different: number) =>
+    reconciliations.note({ id, state, done: 9, entries: 9, requests: 0, repaired: { different } });
+  const { crm: _, ...file } = noted(NOW);
+  const drift = { different: 9 };
+  await comparisons.note({ ...file, at: NOW, kind: "contacts", drift, plan: plan("p1") });
+  await comparisons.note({ ...file, at: NOW + 1, kind: "companies", drift, plan: plan("p2") });
+  await comparisons.note({ ...file, at: NOW + 2, kind: "others", drift: {} });
+  await note("p1", "running", 4);
+  await note("p2", "running", 0);
+  expect(await left()).toEqual([]);
+  await note("p2", "done", 8);
+  await reconciliations.cancel("p1");
+  expect(await left()).toEqual([{ different: 1 }, { different: 5 }]);
+  await comparisons.note({ ...file, at: NOW + 3, kind: "contacts", drift: {} });
+  expect(await left()).toEqual([{ different: 1 }]);
+});
+
 test("a plan repairs the differences of its own comparison, and none of a later one", async () => {
   const { reconciliations, redis } = newRuntime();
   const drift = async () => (await readOne(redis, reconciliations.last()))?.drift.different;
