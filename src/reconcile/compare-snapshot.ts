@@ -4,14 +4,13 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
 import { UserError } from "../ops/user-error.ts";
-import { digestOf } from "../state/digest.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { stopFor, terminationsIn, type Stop } from "./guards.ts";
 import { absentObjects } from "./ingest.ts";
 import { replaceOlderPlans, requireNotBegun } from "./interrupted-plans.ts";
-import { kindOfFile } from "./kind-of-file.ts";
+import { kindOfFile, notedKind } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { planEntries, requestsFor } from "./plan-entries.ts";
 import { writePlan, type OpenPlan, type PlanHeader } from "./plan-file.ts";
@@ -160,9 +159,9 @@ function requirePast({ stores }: Session, { asOf = 0 }: CompareOptions): void {
   );
 }
 
-/** Names the kind of export, which cannot be read from it. All that came by standard input is of one kind. */
+/** All that came by standard input is of one kind. */
 const kindOf = ({ path = "" }: OpenSnapshot, { kind = kindOfFile(path) }: CompareOptions): string =>
-  digestOf(kind).slice(0, 8);
+  notedKind(kind);
 
 /** When the snapshot was taken, ms. */
 const asOfIn = (work: WorkFile): number => Math.trunc((work.progress("asOf") as number) ?? 0);

@@ -8,6 +8,7 @@ import { compareSnapshot, type CompareOptions, type Outlook } from "./compare-sn
 import { listCrm, openListing } from "./crm-snapshot.ts";
 import type { Stop } from "./guards.ts";
 import { openSnapshot, type OpenSnapshot } from "./open-snapshot.ts";
+import { notedKind } from "./kind-of-file.ts";
 import type { OpenPlan } from "./plan-file.ts";
 import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
@@ -168,7 +169,7 @@ async function apply(
 
 /**
  * Live changes are newer than a snapshot by their watermarks. A record that a newer export found equal
- * has none: an older export, dropped late, would undo it.
+ * has none: an older export, dropped late, would undo it. An operator may have compared the newer one.
  */
 async function requireNewest(
   { stores }: Session,
@@ -176,11 +177,14 @@ async function requireNewest(
   { asOf, kind }: RunOptions,
 ): Promise<void> {
   if (kind === undefined || path === undefined) return;
-  const newest = await stores.reconcileRuns.newest(kind);
+  const { clock, comparisons, reconcileRuns } = stores;
+  const compared = await comparisons.ofKind(notedKind(kind), clock.now());
+  const times = compared.flatMap((one) => (one.stop === undefined ? (one.asOf ?? []) : []));
+  const newest = Math.max((await reconcileRuns.newest(kind)) ?? 0, ...times);
   const ended = asOf ?? (await stat(path)).mtimeMs;
-  if (newest === undefined || ended >= newest) return;
+  if (ended >= newest) return;
   const at = (ms: number) => new Date(ms).toISOString();
   throw new UserError(
-    `it is of ${at(ended)}, and an export of ${at(newest)} was carried out already: it could undo newer changes. Export again, or compare it by hand (crmsync reconcile FILE)`,
+    `it is of ${at(ended)}, and an export of ${at(newest)} was compared already: it could undo newer changes. Export again, or compare it by hand (crmsync reconcile FILE)`,
   );
 }

@@ -1,10 +1,10 @@
 /** RECONCILE_DIR with real daemons: exports are dropped as an SFTP server does it. */
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon } from "../support/crmsync.ts";
 import { csv, dropFolder } from "../support/drop-folder.ts";
-import { codes, person, reconcile, sandboxWith } from "../support/reconcile.ts";
+import { codes, lines, person, reconcile, sandboxWith } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 
@@ -132,4 +132,27 @@ test("without RECONCILE_APPLY an export is only compared, and the operator carri
   expect(code, err).toBe(0);
   expect((await sandbox.relations()).size).toBe(10);
   expect((await daemon.status()).reconciliation.drift).toMatchObject({ missing: 0, different: 0 });
+});
+
+test("an export that is older than one that an operator has compared is not carried out", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [person(1), person(2)]);
+  const folder = await dropFolder(dir);
+  const env = envFor(sandbox, {
+    DATA_DIR: dir.path,
+    RECONCILE_DIR: folder.path,
+    RECONCILE_APPLY: "1",
+  });
+  await using _daemon = await startDaemon(env);
+  const newer = join(dir.path, "crm 2.ndjson");
+  await writeFile(newer, lines([person(1), person(2)]));
+  const compared = await reconcile(env, [newer, "--as-of", "2026-01-01T10:00:00Z", "--json"]);
+  expect(JSON.parse(compared.out), compared.err).toMatchObject({ counts: { equal: 2 } });
+  const older = lines([person(1, { city: "Trier" }), person(2)]);
+  await folder.drop("crm 1.ndjson", older, "as-of: 2026-01-01T08:00:00Z\n");
+  expect(await folder.result("failed/crm 1.ndjson")).toMatchObject({
+    result: "failed",
+    error: expect.stringContaining("could undo newer changes") as string,
+  });
+  expect((await sandbox.relations()).get("p1")).not.toHaveProperty("city");
 });
