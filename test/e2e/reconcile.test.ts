@@ -274,6 +274,7 @@ test("the same command goes on with a plan of its own name, and says so", async 
     code: 1,
     err: expect.stringMatching(/own\.plan is a plan of .* that was begun and is not fin/) as string,
   });
+  expect((await reconcile(env, ["--list"])).out).toMatch(/plan: in the file that --plan has named/);
   await using daemon = await startDaemon(env);
   const again = await reconcile(env, [...args, "--terminate-missing"]);
   expect(JSON.parse(again.out), again.err).toMatchObject({ entries: 400, applied: { sent: 100 } });

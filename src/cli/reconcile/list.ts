@@ -1,4 +1,5 @@
 /** `crmsync reconcile --list`: the last comparisons, and what became of their plans. */
+import { hostname } from "node:os";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable } from "../../ops/printable.ts";
 import { findPlan } from "../../reconcile/find-plan.ts";
@@ -8,12 +9,13 @@ import {
   sourceText,
   type PastComparison,
 } from "../../reconcile/past-comparisons.ts";
+import type { NotedPlan } from "../../state/comparisons.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT_KINDS } from "../../sync/drift.ts";
 import { withStores } from "../with-stores.ts";
 
 interface Listed extends PastComparison {
-  /** Where its plan is; null: not on this machine, or there is none. */
+  /** Where its plan is; null: not where crmsync writes plans on this machine, or there is none. */
   readonly file: string | null;
 }
 
@@ -54,9 +56,12 @@ function linesOf(all: readonly Listed[]): string[] {
     return [
       `${clockTime(at)}  ${sourceText(one)}: ${counted(records, "record")}, ${equal} equal${found}`,
       `  ${ended}`,
-      ...(plan === undefined
-        ? []
-        : [`  plan: ${file ?? `not on this machine; written on ${plan.host}`}`]),
+      ...(plan === undefined ? [] : [`  plan: ${file ?? elsewhere(plan)}`]),
     ];
   });
 }
+
+const elsewhere = ({ host }: NotedPlan): string =>
+  host === hostname()
+    ? "in the file that --plan has named, or removed"
+    : `not on this machine; written on ${host}`;
