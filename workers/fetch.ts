@@ -28,6 +28,9 @@ const CONCURRENCY = 4;
 const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
 
+/** A fetch that fails after so long had no answer, and held its place for nothing, ms. */
+const SILENCE_MS = 5000;
+
 /** How often jobs of dead workers are looked for, ms. */
 const STALLED_CHECK_MS = 30_000;
 
@@ -107,7 +110,7 @@ export function startFetch(runtime: Runtime): Fetch {
       noProxy: config.NO_PROXY,
     },
   });
-  const fetching: Fetching = { runtime, api, pausedUntil: new Map() };
+  const fetching: Fetching = { runtime, api, pausedUntil: new Map(), silent: new Map() };
   const worker = new Worker<ThinPointer>(FETCH_QUEUE, (job) => handle(fetching, job), {
     ...runtime.tracing.bullmq,
     connection: runtime.redis,
@@ -155,6 +158,8 @@ interface Fetching {
   readonly api: CrmApi;
   /** CRM → until when it has asked for a pause, by performance.now(). */
   readonly pausedUntil: Map<string, number>;
+  /** CRM that did not answer its last request → whether a fetch tries it now. */
+  readonly silent: Map<string, { isTried: boolean }>;
 }
 
 /** The job is tried again, after this pause at the earliest. */
@@ -168,7 +173,7 @@ class TryLater extends Error {
 }
 
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
-  const { runtime, pausedUntil } = fetching;
+  const { runtime, pausedUntil, silent } = fetching;
   runtime.rest.wake();
   const { inbox, log, metrics, recordName, thinEvents } = runtime;
   const { crm } = job.data;
@@ -180,7 +185,11 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
     const why = pauseReason(pauseMs);
     return retryOrGiveUp(runtime, job, taken, { kind: "throttled", why, pauseMs });
   }
-  const fetched = await readRecord(fetching, event, crm);
+  if (silent.get(crm)?.isTried === true) {
+    const why = "it does not answer";
+    return retryOrGiveUp(runtime, job, taken, { kind: "unavailable", why, pauseMs: TIMEOUT_MS });
+  }
+  const fetched = await readAndTime(fetching, event, crm);
   metrics.fetches.inc({ crm, outcome: fetched.kind });
   switch (fetched.kind) {
     case "found":
@@ -251,6 +260,27 @@ async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Pro
   const times = older?.order === order ? older.times + 1 : 1;
   await job.updateData({ ...job.data, older: { order, times } });
   return times;
+}
+
+/** Of a CRM that does not answer one fetch at a time waits: the other places are for the other CRMs. */
+async function readAndTime(
+  fetching: Fetching,
+  event: CrmEvent,
+  crm: string,
+): Promise<FetchedRecord> {
+  const { silent } = fetching;
+  const silence = silent.get(crm) ?? { isTried: false };
+  silence.isTried = true;
+  const begunAt = performance.now();
+  try {
+    const fetched = await readRecord(fetching, event, crm);
+    const isSilent = fetched.kind === "unavailable" && performance.now() - begunAt > SILENCE_MS;
+    if (isSilent) silent.set(crm, silent.get(crm) ?? silence);
+    else silent.delete(crm);
+    return fetched;
+  } finally {
+    silence.isTried = false;
+  }
 }
 
 async function readRecord(
