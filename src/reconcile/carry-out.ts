@@ -3,13 +3,14 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../state/reconciliations.ts";
 import { duration } from "../status/duration.ts";
 import type { Act } from "../state/audit-acts.ts";
 import { applyPlan, type ApplyView } from "./apply-plan.ts";
 import type { Applied } from "./feed.ts";
-import { replaceUnlessFed } from "./interrupted-plans.ts";
+import { replaceOlderPlans } from "./interrupted-plans.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "./plan-file.ts";
 import { readEvents } from "./read-events.ts";
@@ -54,7 +55,10 @@ export async function unfinishedPlan(
     const progress = await session.stores.reconciliations.progress(header.id);
     if (progress?.state !== "running") continue;
     if ((await laterComparison(session, header)) === undefined) return openPlan(file);
-    await replaceUnlessFed(session.stores, header.id);
+    // A later plan brings what it lacks: it is not to be told as interrupted for ever.
+    const { reconciliations, redis } = session.stores;
+    if (!(await readOne(redis, reconciliations.isFeeding())))
+      await reconciliations.replace(header.id);
   }
   return undefined;
 }
@@ -81,6 +85,11 @@ export async function carryOut(
     // The process that had the claim may have carried out this plan, or compared a later snapshot.
     await requireStillUsable();
     const { entries, header } = plan;
+    const { asOf, kind } = header.snapshot;
+    if (kind !== undefined) {
+      const compared = { kind, asOf: Date.parse(asOf) };
+      await replaceOlderPlans(session.stores, compared, { hasClaim: true });
+    }
     await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
     const applied = await feed(session, snapshot, plan, { ...view, keepClaim });
     snapshot.listing?.remove();

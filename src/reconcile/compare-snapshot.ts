@@ -136,7 +136,7 @@ export async function compareSnapshot(
     });
     // Of two exports by standard input it is not known whether they are of one kind.
     const isOfKind = stop === undefined && snapshot.path !== undefined;
-    if (isOfKind) await replaceOlderPlans(session.stores, made);
+    if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
     const terminations =
       stop?.why === "terminations"
         ? firstTerminations(work, terminateMissing, session.mapping)

@@ -13,21 +13,20 @@ interface Compared {
   readonly asOf: number;
 }
 
-/** Ends the interrupted plans of older snapshots of this kind: none of them may be continued any more. */
-export async function replaceOlderPlans(stores: Stores, { kind, asOf }: Compared): Promise<void> {
-  for (const one of await stores.comparisons.ofKind(kind, stores.clock.now())) {
-    if (one.plan !== undefined && (one.asOf ?? asOf) < asOf) {
-      await replaceUnlessFed(stores, one.plan.id);
-    }
-  }
-}
-
-/** A later plan brings what this one lacks: it is not to be told as interrupted for ever. */
-export async function replaceUnlessFed(
-  { reconciliations, redis }: Pick<Stores, "reconciliations" | "redis">,
-  id: string,
+/**
+ * Ends the interrupted plans of older snapshots of this kind: none of them may be continued any more.
+ * @param hasClaim no other process carries out a plan. Without it nothing ends while one may do so.
+ */
+export async function replaceOlderPlans(
+  { clock, comparisons, reconciliations, redis }: Stores,
+  { kind, asOf }: Compared,
+  { hasClaim }: { readonly hasClaim: boolean },
 ): Promise<void> {
-  if (!(await readOne(redis, reconciliations.isFeeding()))) await reconciliations.replace(id);
+  if (!hasClaim && (await readOne(redis, reconciliations.isFeeding()))) return;
+  for (const one of await comparisons.ofKind(kind, clock.now())) {
+    const isOlder = (one.asOf ?? asOf) < asOf;
+    if (one.plan !== undefined && isOlder) await reconciliations.replace(one.plan.id);
+  }
 }
 
 /**
