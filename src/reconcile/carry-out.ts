@@ -10,7 +10,7 @@ import { duration } from "../status/duration.ts";
 import type { Act } from "../state/audit-acts.ts";
 import { applyPlan, type ApplyView } from "./apply-plan.ts";
 import type { Applied } from "./feed.ts";
-import { replaceOlderPlans } from "./interrupted-plans.ts";
+import { hasOlderGoneOn, replaceOlderPlans } from "./interrupted-plans.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "./plan-file.ts";
 import { readEvents } from "./read-events.ts";
@@ -155,6 +155,11 @@ async function requireUsable(
     const end = progress === undefined ? "" : "; crmsync bulk cancel ends this one";
     throw new UserError(
       `the plan ${plan.file} is of a snapshot of ${snapshot.asOf}, and one of ${iso(later)} was compared since: this plan could undo what that one has shown. Carry out the plan of the later one (crmsync reconcile --list), or compare again${end}`,
+    );
+  }
+  if (progress === undefined && (await hasOlderGoneOn(session.stores, plan.header))) {
+    throw new TryLater(
+      `a plan of an older snapshot than that of ${plan.file} was still carried out after this one was made: compare again when that one has ended`,
     );
   }
   const ageMs = session.stores.clock.now() - Date.parse(madeAt);

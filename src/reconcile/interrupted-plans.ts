@@ -1,9 +1,9 @@
-/** Plans that were begun and not finished, when another comparison comes: they end, or are kept from it. */
+/** Plans that were begun, beside those of other snapshots: they end, are kept, or make the others useless. */
 import { existsSync } from "node:fs";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Stores } from "../status/stores.ts";
-import { planHeader } from "./plan-file.ts";
+import { planHeader, type PlanHeader } from "./plan-file.ts";
 
 /** What a comparison is of. */
 interface Compared {
@@ -27,6 +27,25 @@ export async function replaceOlderPlans(
     const isOlder = (one.asOf ?? asOf) < asOf;
     if (one.plan !== undefined && isOlder) await reconciliations.replace(one.plan.id);
   }
+}
+
+/**
+ * Whether a plan of an older snapshot of this kind went on after this one was made. It may have changed what was equal
+ * then, for which this one has no entry. Of a cancelled one it is not known when it was fed last.
+ */
+export async function hasOlderGoneOn(
+  { clock, comparisons, reconciliations }: Stores,
+  { madeAt, snapshot: { asOf, kind } }: PlanHeader,
+): Promise<boolean> {
+  if (kind === undefined) return false;
+  const ofKind = await comparisons.ofKind(kind, clock.now());
+  const older = ofKind.filter((one) => (one.asOf ?? 0) < Date.parse(asOf));
+  const plans = await Promise.all(
+    older.map(async ({ plan }) => plan && (await reconciliations.progress(plan.id))),
+  );
+  return plans.some(
+    (one) => one !== undefined && one.state !== "cancelled" && (one.at ?? 0) > Date.parse(madeAt),
+  );
 }
 
 /**

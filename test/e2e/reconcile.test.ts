@@ -207,6 +207,43 @@ test("what a later export shows to be equal replaces an older change that waits,
   expect(relations.filter(({ city }) => city !== undefined)).toEqual([]);
 });
 
+test("a plan is not begun if one of an older snapshot went on after it was made", async () => {
+  await using dir = await tempDir();
+  const all = (city: string) => codes(0, 400).map((n) => person(n, { city }));
+  await using sandbox = await sandboxWith(dir, all("Trier"));
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const exported = async (name: string, people: readonly unknown[]) => {
+    await writeFile(join(dir.path, name), lines(people));
+    return join(dir.path, name);
+  };
+  const first = await exported("crm-1.ndjson", all("Bonn"));
+  // The last one is as the service has it, and the plan of the first one still comes to it.
+  const last = person(399, { city: "Trier" });
+  const later = await exported("crm-2.ndjson", [...all("Bonn").slice(0, 399), last]);
+  const asOf = ["--as-of", "2026-01-01T09:00:00Z"];
+  // Nothing sends its changes.
+  const args = [first, "--as-of", "2026-01-01T08:00:00Z", "--apply", "--yes"];
+  await using feeding = spawnCrmsync(["reconcile", ...args], { env });
+  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
+    what: "as many are fed as may wait",
+  });
+  const { out } = await reconcile(env, [later, ...asOf, "--json"]);
+  const { counts, plan } = JSON.parse(out) as { counts: Fields; plan: { file: string } };
+  expect(counts).toMatchObject({ waiting: 300, different: 99, equal: 1 });
+  await using daemon = await startDaemon(env);
+  expect((await feeding.ended).code, feeding.stderr.join("")).toBe(0);
+  const refused = await reconcile(env, ["--apply", plan.file]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(
+      /a plan of an older snapshot .* after this one was made: comp/,
+    ) as string,
+  });
+  expect((await reconcile(env, [later, ...asOf, "--apply", "--yes"])).code).toBe(0);
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("p399")).toMatchObject({ city: "Trier" });
+});
+
 test("a plan that was interrupted ends when a later one of its kind replaces it", async () => {
   await using dir = await tempDir();
   const all = codes(0, 400).map((n) => person(n));
