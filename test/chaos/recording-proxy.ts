@@ -4,6 +4,7 @@
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { ownPort } from "../support/own-port.ts";
 import { RequestReader } from "./request-reader.ts";
 
 export interface Recording {
@@ -47,12 +48,11 @@ export class RecordingProxy {
   }
 
   async open(): Promise<void> {
+    this.#port ||= await ownPort();
     const server = createServer({ allowHalfOpen: false }, (client) => this.#forward(client));
     await new Promise<void>((resolve) => {
       server.listen(this.#port, "127.0.0.1", resolve);
     });
-    const address = server.address();
-    if (typeof address === "object" && address !== null) this.#port = address.port;
     this.#server = server;
   }
 

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { ownPort } from "../support/own-port.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -55,7 +56,8 @@ export class Service implements AsyncDisposable {
       "burst-ms": limits.burstMs,
       policy: "sliding",
     }).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    const service = new Service(file, args, await startSandbox({ db: file, limits: args }));
+    const flags = ["--port", String(await ownPort())];
+    const service = new Service(file, args, await startSandbox({ db: file, limits: args, flags }));
     const store = service.#open();
     store.exec(WRITE_LOG);
     store.close();

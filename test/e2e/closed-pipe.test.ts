@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { expect, inject, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/serve.ts";
 import { personEvent } from "../support/person-event.ts";
-import { freePort } from "../../src/ops/free-port.ts";
+import { ownPort } from "../support/own-port.ts";
 import { isolatedEnv, spawnCommand } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -71,7 +71,7 @@ test("a command finishes its work while the disk of its messages is full", async
 });
 
 test("the daemon works on when its outputs are closed", async () => {
-  const port = String(await freePort());
+  const port = String(await ownPort());
   const child = spawn(process.execPath, [MAIN, "start", "--roles", "http", "--json"], {
     env: isolatedEnv({
       REDIS_URL: inject("redisUrl"),

@@ -21,6 +21,7 @@ import { envFor } from "../support/tenant-env.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
 import { fixture } from "../support/fixtures.ts";
 import { otlpReceiver, type ReceivedSpan } from "../support/otlp-receiver.ts";
+import { ownPort } from "../support/own-port.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -360,7 +361,7 @@ test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
 
 test("a collector that is down, or never answers, costs one log line and no change", async () => {
   await using sandbox = await startSandbox();
-  const down = await otlpReceiver();
+  const down = await otlpReceiver({ port: await ownPort() });
   await down[Symbol.asyncDispose]();
   await using daemon = await startDaemon(
     envFor(sandbox, {

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
 import { findRedisServer } from "../../src/ops/find-redis-server.ts";
-import { freePort } from "../../src/ops/free-port.ts";
+import { ownPort } from "../support/own-port.ts";
 import { STATE_VERSION } from "../../src/state/state-version.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import type { DaemonProcess, SandboxProcess } from "../support/crmsync.ts";
@@ -37,7 +37,7 @@ interface Operator extends AsyncDisposable {
 async function createOperator(): Promise<Operator> {
   await using stack = new AsyncDisposableStack();
   const sandbox = stack.use(await startSandbox());
-  const redisPort = (await freePort()) ?? 0;
+  const redisPort = await ownPort();
   let daemon: DaemonProcess;
   const machine: Machine = await createMachine({
     crmsync: async (env) => (daemon = await startDaemon(env)),

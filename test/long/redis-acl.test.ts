@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { freePort } from "../../src/ops/free-port.ts";
+import { ownPort } from "../support/own-port.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
@@ -21,7 +21,7 @@ it("over TLS, with the rights of deploy/redis/acl-rules.txt, everything works", 
   const openssl = await requireTool(context, OPENSSL);
   await using dir = await tempDir();
   const { ca, server, client } = makeCertificates(openssl, dir.path);
-  const port = await freePort();
+  const port = await ownPort();
   await using redis = await ownRedis({
     "tls-port": String(port),
     "tls-ca-cert-file": ca,

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, type TestContext } from "vitest";
 import { Inbox } from "../../src/event/inbox.ts";
-import { freePort } from "../../src/ops/free-port.ts";
+import { ownPort } from "../support/own-port.ts";
 import { openRedis, openWorkRedis } from "../../src/ops/open-redis.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import {
@@ -38,7 +38,7 @@ async function allowOnlyCrmsync({ servers, url }: RedisGroup): Promise<string> {
 async function clusterWithTls(context: TestContext, dir: string) {
   const { ca, server } = makeCertificates(await requireTool(context, OPENSSL), dir);
   const group = await ownCluster(async () => ({
-    "tls-port": String(await freePort()),
+    "tls-port": String(await ownPort()),
     "tls-ca-cert-file": ca,
     "tls-cert-file": server.cert,
     "tls-key-file": server.key,

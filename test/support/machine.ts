@@ -8,8 +8,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
-import { freePort } from "../../src/ops/free-port.ts";
 import { ROOT } from "./doc-blocks.ts";
+import { ownPort } from "./own-port.ts";
 import { isolatedEnv, spawnCommand, type TestProcess } from "./process.ts";
 import { tempDir } from "./temp-dir.ts";
 
@@ -47,7 +47,7 @@ export async function createMachine(services: Services = {}): Promise<Machine> {
   const at = (named: string) => join(path, named);
   await furnish(at);
   const ports = new Map<number, number>();
-  for (const port of PORTS) ports.set(port, (await freePort()) ?? 0);
+  for (const port of PORTS) ports.set(port, await ownPort());
   const readEnv = async () => parseEnv(await readFile(at(ENV_FILE), "utf8")) as Env;
   const supervisor = stack.use(supervise(services, readEnv));
   const control = stack.use(await serveControl(supervisor.systemctl));

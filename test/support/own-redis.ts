@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { findRedisServer } from "../../src/ops/find-redis-server.ts";
-import { freePort } from "../../src/ops/free-port.ts";
 import { CONF_FILE, spawnRedis, type RedisProcess } from "../../src/ops/redis-process.ts";
+import { ownPort } from "./own-port.ts";
 import { tempDir } from "./temp-dir.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -35,9 +35,6 @@ const SETTINGS = {
 type Settings = Readonly<Record<string, string>>;
 type Wrap = (command: string, dir: string) => string | Promise<string>;
 
-/** Another test's server may take the port that was free a moment ago. */
-const PORTS_TRIED = 3;
-
 /**
  * @param settings lines of redis.conf by name; they override the ones above
  * @param wrapped makes the command that is run, with what it needs, in the folder of the server
@@ -47,19 +44,8 @@ export async function ownRedis(
   settings: Settings = {},
   wrapped: Wrap = (command) => command,
 ): Promise<OwnRedis> {
-  const command = await findRedisServer();
-  for (let tried = 1; ; tried += 1) {
-    try {
-      return await startOwn(command, settings, wrapped);
-    } catch (error) {
-      if (tried === PORTS_TRIED) throw error;
-    }
-  }
-}
-
-async function startOwn(found: string, settings: Settings, wrapped: Wrap): Promise<OwnRedis> {
-  const port = await freePort();
-  if (port === undefined) throw new Error("No loopback port is free for redis-server.");
+  const found = await findRedisServer();
+  const port = await ownPort();
   const dir = await tempDir();
   const command = await wrapped(found, dir.path);
   const lines = Object.entries({ ...SETTINGS, port, ...settings });

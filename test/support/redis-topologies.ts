@@ -1,7 +1,7 @@
 /** Several redis-servers that take over from each other: a Cluster, and a master with Sentinels. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePort } from "../../src/ops/free-port.ts";
+import { ownPort } from "./own-port.ts";
 import { ownRedis, type OwnRedis } from "./own-redis.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -26,7 +26,7 @@ export async function ownCluster(
   await using started = new AsyncDisposableStack();
   const nodes = await Promise.all(
     Array.from({ length: 2 * MASTERS }, async () => {
-      const bus = await freePort();
+      const bus = await ownPort();
       const cluster = {
         "cluster-enabled": "yes",
         "cluster-node-timeout": String(LOST_AFTER_MS),
@@ -45,7 +45,7 @@ export async function ownCluster(
     await client.cluster("ADDSLOTSRANGE", from ?? 0, (to ?? 0) - 1);
   }
   for (const { bus, port } of nodes.slice(1)) {
-    await masters[0]?.client.call("CLUSTER", "MEET", "127.0.0.1", port, bus ?? 0);
+    await masters[0]?.client.call("CLUSTER", "MEET", "127.0.0.1", port, bus);
   }
   for (const [index, { client }] of servers.slice(MASTERS).entries()) {
     const id = await masters[index]?.client.cluster("MYID");

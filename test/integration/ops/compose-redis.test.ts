@@ -5,7 +5,7 @@ import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
-import { freePort } from "../../../src/ops/free-port.ts";
+import { ownPort } from "../../support/own-port.ts";
 import { spawnCommand } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -17,7 +17,7 @@ const compose = parse(
 test("it asks for the password, keeps its settings, and shows the password to no other process", async () => {
   await findRedisServer();
   await using dir = await tempDir();
-  const port = (await freePort()) ?? 0;
+  const port = await ownPort();
   const [shell, option, script] = compose.services.redis.command;
   // As docker compose does: $$ is $. Only the port and the folder are this test's own.
   const written = script.replaceAll("$$", "$").replace("redis-server -", `$& --port ${port}`);

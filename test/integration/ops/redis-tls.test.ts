@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { connectOnce } from "../../../src/ops/connect-redis.ts";
-import { freePort } from "../../../src/ops/free-port.ts";
+import { ownPort } from "../../support/own-port.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { spawnCrmsync } from "../../support/process.ts";
@@ -16,7 +16,7 @@ it("rediss:// with an own authority and a client certificate", async (context) =
   const openssl = await requireTool(context, OPENSSL);
   await using dir = await tempDir();
   const { ca, server, client } = makeCertificates(openssl, dir.path);
-  const port = await freePort();
+  const port = await ownPort();
   await using _ = await ownRedis({
     "tls-port": String(port),
     "tls-ca-cert-file": ca,
