@@ -22,11 +22,14 @@ const EMAIL =
   /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*@(?:[a-z\d](?:[a-z\d-]*[a-z\d])?\.)+[a-z\d](?:[a-z\d-]*[a-z\d])?$/i;
 
 /** RFC 3986: a scheme, then only characters that a URI may contain. */
-const URI = /^[a-z][a-z\d+.-]*:(?:[\w\-.~:/?#[\]@!$&'()*+,;=]|%[\da-f]{2})+$/i;
+const URI = /^[a-z][a-z\d+.-]*:(?:[\w\-.~:/?#@!$&'()*+,;=]|%[\da-f]{2})+$/i;
+/** Brackets stand nowhere else. */
+const IPV6_HOST = /^([a-z][a-z\d+.-]*:\/\/(?:[^/?#[\]]*@)?)\[[\da-f:.]+\](?=[:/?#]|$)/i;
 const HAS_AUTHORITY = /^(?:https?|ftps?|wss?):/i;
 
 function isUri(text: string): boolean {
-  if (!URI.test(text) || text.indexOf("#") !== text.lastIndexOf("#")) return false;
+  if (!URI.test(text.replace(IPV6_HOST, "$1ipv6"))) return false;
+  if (text.indexOf("#") !== text.lastIndexOf("#")) return false;
   if (!HAS_AUTHORITY.test(text)) return true;
   return /^[a-z]+:\/\/[^/?#]/i.test(text) && URL.canParse(text);
 }

@@ -40,7 +40,9 @@ const email = rule(
   isEmail,
 );
 
-const URI_PATTERN = /^[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#[\]@!$&'()*+,;=%]+$/;
+const URI_PATTERN = /^[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#@!$&'()*+,;=%]+$/;
+/** RFC 3986: brackets enclose the address of an IPv6 host, and stand nowhere else. */
+const IPV6_HOST = /^([^/?#[\]]+:\/\/(?:[^/?#[\]]*@)?)\[[0-9A-Fa-f:.]+\]/;
 /** Schemes whose addresses name a host. `URL` also takes http:/host for one. */
 const HAS_AUTHORITY = /^(?:https?|ftps?|wss?):/i;
 
@@ -48,7 +50,7 @@ const uri = rule(
   `must be an absolute URI of at most ${DMS_LINK_URL_MAX_LENGTH} characters`,
   (value) =>
     characters(value) <= DMS_LINK_URL_MAX_LENGTH &&
-    URI_PATTERN.test(value) &&
+    URI_PATTERN.test(value.replace(IPV6_HOST, "$1ipv6")) &&
     value.indexOf("#") === value.lastIndexOf("#") &&
     (!HAS_AUTHORITY.test(value) || /^[a-z]+:\/\/[^/?#]/i.test(value)) &&
     !/%(?![0-9A-Fa-f]{2})/.test(value) &&

@@ -152,7 +152,14 @@ export const FORMAT_EXAMPLES: Readonly<
   },
   uri: {
     good: ["https://dms.example.com/clients/4711?tab=a#top", "urn:isbn:0451450523"],
-    bad: ["dms.example.com/4711", "/clients/4711", "https://", "https://dms.example.com/a b", ""],
+    bad: [
+      "dms.example.com/4711",
+      "/clients/4711",
+      "https://",
+      "https://dms.example.com/a b",
+      "https://dms.example.com/?id[]=1",
+      "",
+    ],
   },
 };
 

@@ -23,7 +23,7 @@ describe.each<{ name: FormatName; holds: string[]; fails: string[] }>([
   },
   {
     name: "uri",
-    holds: ["https://example.com", "mailto:a@b.ch", "file:///a", "https://[::1]/", LONGEST],
+    holds: ["https://example.com", "mailto:a@b.ch", "file:///a", "https://a@[::1]:80/", LONGEST],
     fails: [
       "https:example.com",
       "http:///x",
@@ -32,6 +32,11 @@ describe.each<{ name: FormatName; holds: string[]; fails: string[] }>([
       "1a:b",
       "a b:c",
       "x:#a#b",
+      "https://example.com/a[1]",
+      "https://example.com/?a[]=1",
+      "https://a[b@example.com/",
+      "dms://[",
+      "https://[::1]]/",
     ],
   },
 ])("$name", ({ name, holds, fails }) => {
