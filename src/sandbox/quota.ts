@@ -160,11 +160,14 @@ class WindowMeter implements Meter {
   }
 }
 
-/** The strictest reading of the limits: a bucket of one burst, refilled at the hour's rate. */
+/**
+ * The strictest reading of the limits: a bucket of one burst, refilled at the hour's rate. No span of
+ * an hour exceeds its limit, although a full bucket adds to what flows in.
+ */
 class BucketMeter implements Meter {
   readonly #limits: Limits;
   readonly #msPerToken: number;
-  /** What the headers tell: they are about the hour, not about the bucket. */
+  /** The headers are about it, not about the bucket. */
   readonly #hour: SlidingWindow;
   #tokens: number;
   #atMs = Number.NEGATIVE_INFINITY;
@@ -179,11 +182,11 @@ class BucketMeter implements Meter {
   count(nowMs: number): CountResult {
     this.#refill(nowMs);
     // Refilled tokens are sums of fractions: rounding can leave a whole token slightly below 1.
-    const counted = this.#tokens >= 1 - 1e-9;
-    if (!counted) {
-      const retryAtMs = nowMs + (1 - this.#tokens) * this.#msPerToken;
-      return { counted, retryAtMs, ...this.state(nowMs) };
-    }
+    const missing = this.#tokens >= 1 - 1e-9 ? 0 : 1 - this.#tokens;
+    const tokenAtMs = nowMs + missing * this.#msPerToken;
+    const retryAtMs = Math.max(tokenAtMs, this.#hour.freeAt(nowMs));
+    const counted = retryAtMs <= nowMs;
+    if (!counted) return { counted, retryAtMs, ...this.state(nowMs) };
     this.#tokens -= 1;
     this.#hour.count(nowMs);
     return { counted, ...this.state(nowMs) };

@@ -60,6 +60,12 @@ describe("bucket", () => {
     expect(meter.state(100).remaining).toBe(LIMITS.perHour - 5);
     expect(meter.state(10_000).remaining).toBe(LIMITS.perHour);
   });
+
+  test("a full bucket adds nothing to the hour", () => {
+    const meter = createMeter("bucket", LIMITS);
+    const counted = Array.from({ length: LIMITS.hourMs }, (_, now) => meter.count(now).counted);
+    expect(counted.filter(Boolean)).toHaveLength(LIMITS.perHour);
+  });
 });
 
 describe.each<Policy>(["fixed", "sliding", "bucket"])("%s", (policy) => {
