@@ -65,7 +65,7 @@ export function crmToFetchFrom(
   objects: readonly string[],
 ): string | undefined {
   const { record, fetch } = event.data ?? {};
-  if (fetch === undefined || record !== undefined || subject !== event.subject) return undefined;
+  if (record !== undefined || subject !== event.subject) return undefined;
   const object = splitSubject(subject).object.toLowerCase();
   const hasRule = objects.some((one) => one.toLowerCase() === object);
   return objects.length === 0 || hasRule ? fetch : undefined;

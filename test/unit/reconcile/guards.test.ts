@@ -44,6 +44,7 @@ test.for([
     undefined,
   ],
   ["a service that has hardly any relation", { matched: 0, active: 19 }, NO_LEAVE, undefined],
+  ["strangers for a service with a few more", { matched: 0, active: 20 }, NO_LEAVE, "other_crm"],
   ["some relations that are gone", { lacking: 20 }, NO_LEAVE, undefined],
   ["a list that ends early", { lacking: 21 }, NO_LEAVE, "short_list"],
   [
@@ -60,6 +61,12 @@ test.for([
     "other_crm",
   ],
   [
+    "one that is known to a small service, and nobody looks at the plan",
+    { matched: 1, active: 15 },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
     "a few new records, and nobody looks at the plan",
     { matched: 0, active: 15, records: 15, codes: 15 },
     { ...NO_LEAVE, isUnseen: true },
@@ -71,7 +78,8 @@ test.for([
     { ...NO_LEAVE, isUnseen: true },
     undefined,
   ],
-  ["another CRM", { matched: 50 }, NO_LEAVE, "other_crm"],
+  ["another CRM", { matched: 99 }, NO_LEAVE, "other_crm"],
+  ["a tenth of the service's relations", { matched: 100 }, NO_LEAVE, undefined],
   ["the snapshot of one object more", { matched: 0 }, { ...NO_LEAVE, firstLoad: true }, undefined],
   [
     "a part of the CRM",
@@ -85,7 +93,10 @@ test.for([
     NO_LEAVE,
     "unusable",
   ],
-  ["many records that cannot be used", { counts: { invalid: 400 } }, NO_LEAVE, undefined],
+  ["half of the records, which cannot be used", { counts: { invalid: 500 } }, NO_LEAVE, undefined],
+  ["hardly more than half", { counts: { unmappable: 501 } }, NO_LEAVE, "unusable"],
+  ["a few, all not usable", { records: 19, counts: { invalid: 19 } }, NO_LEAVE, undefined],
+  ["a few more, all not usable", { records: 20, counts: { invalid: 20 } }, NO_LEAVE, "unusable"],
   [
     "too many relations that the CRM does not have",
     { counts: { extra: 21 } },
@@ -132,7 +143,16 @@ test.for([
     { ...NO_LEAVE, absentObjects: ["company"] },
     undefined,
   ],
+  ["records without a crmCode, and no end for it", { nameless: 1 }, NO_LEAVE, undefined],
   ["records without a crmCode", { nameless: 1, counts: { extra: 1 } }, MISSING, "nameless"],
 ] as const)("%s", ([, changes, options, why]) => {
   expect(stopFor(summary(changes), options)?.why).toBe(why);
+});
+
+test("a stop for a part of the CRM says so, unless the number was given", () => {
+  const options = { ...MISSING, absentObjects: ["company"] };
+  const says = (maxTerminate: number | undefined) =>
+    stopFor(summary({ counts: { extra: 2 } }), { ...options, maxTerminate })?.says;
+  expect(says(undefined)).toContain("because the snapshot has no company");
+  expect(says(1)).not.toContain("because");
 });

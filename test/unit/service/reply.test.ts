@@ -103,6 +103,16 @@ test.for<[string, Operation, HttpResponse, object]>([
     response(403, JSON.stringify(BLOCKED), "text/plain"),
     { kind: "unavailable", reason: "forbidden", ambiguous: false, status: 403 },
   ],
+  ...[
+    { ...BLOCKED, code: "PLAN_LIMIT" },
+    { ...BLOCKED, error: undefined },
+    { ...BLOCKED, message: undefined },
+  ].map((body): [string, Operation, HttpResponse, object] => [
+    `403 with ${JSON.stringify(body)}`,
+    "get",
+    response(403, body),
+    { kind: "unavailable", reason: "forbidden", ambiguous: false, status: 403 },
+  ]),
   ["429", "create", response(429), { kind: "throttled" }],
   ["429 with a page", "create", response(429, ...HTML), { kind: "throttled" }],
   ["200 on create", "create", response(200, done), { kind: "created" }],
@@ -112,6 +122,21 @@ test.for<[string, Operation, HttpResponse, object]>([
   ["204 on update", "update", response(204, ""), { kind: "accepted" }],
   ["202 on create", "create", response(202, done), { kind: "accepted" }],
   ["202 on create without a body", "create", response(202, ""), { kind: "accepted" }],
+  ["201 on create with a blank body", "create", response(201, " \n"), { kind: "accepted" }],
+  ...["application/json", "Application/JSON;charset=utf-8", "application/problem+json"].map(
+    (type): [string, Operation, HttpResponse, object] => [
+      `JSON as ${type}`,
+      "update",
+      response(200, done, type),
+      { kind: "updated" },
+    ],
+  ),
+  [
+    "the last page, with an empty cursor",
+    "list",
+    response(200, { businessRelations: [], nextCursor: "" }),
+    { kind: "page", relations: [] },
+  ],
 ])("%s", ([, operation, raw, reply]) => {
   expect(classify(raw, sent(operation))).toEqual(reply);
 });
@@ -150,7 +175,9 @@ test.for<[Operation, HttpResponse, string, boolean]>([
   ["get", response(418), "undeclared_status", false],
   ["create", response(407), "proxy", false],
   ["update", response(200, "<html>ok</html>", "text/html"), "wrong_content_type", true],
+  ["update", response(200, done, "application/jsonp"), "wrong_content_type", true],
   ["update", response(200, "{"), "not_json", true],
+  ["update", response(200, { ...done, crmCode: "4712" }), "unexpected_body", true],
   ["create", response(201, []), "unexpected_body", true],
   ["create", response(201, { ...done, crmCode: "4712" }), "unexpected_body", true],
   ["get", response(200, { crmCode: "4712" }), "unexpected_body", false],
@@ -160,6 +187,7 @@ test.for<[Operation, HttpResponse, string, boolean]>([
   ["list", response(200, { businessRelations: [{ crmCode: "" }] }), "unexpected_body", false],
   ["list", response(200, { businessRelations: [], nextCursor: 7 }), "unexpected_body", false],
   ["schema-config", response(200, { fields: [] }), "unexpected_body", false],
+  ["schema-config", response(200, { fields: { branch: ["a"] } }), "unexpected_body", false],
 ])("%s with the response %o is unavailable: %s", ([operation, raw, reason, ambiguous]) => {
   expect(classify(raw, sent(operation))).toEqual({
     kind: "unavailable",

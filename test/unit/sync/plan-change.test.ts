@@ -22,6 +22,9 @@ const change = (
 const updated = change("updated");
 const deleted = change("deleted");
 const restored = change("restored");
+/** Its fields are older than the event that decides its status. */
+const ended: RecordChange = { ...updated, status: "terminated" };
+const again: RecordChange = { ...deleted, status: "active" };
 const mergedAway = change("merged", {}, "contact/2");
 
 const candidate = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
@@ -34,7 +37,7 @@ const payload = {
 const problem = { field: "crmCode", rule: "is required", kind: "nothing" };
 
 const ignored: Mapped = { kind: "ignored", reason: "when", crmCode: "1" };
-const left: Mapped = { ...ignored, onLeave: "terminate" };
+const left: Mapped = { ...ignored, whens: "w", onLeave: "terminate" };
 const leftWithoutKey: Mapped = { kind: "ignored", reason: "when", onLeave: "terminate" };
 const withoutRecord: Mapped = { kind: "mapped", crmCode: "1", candidate: undefined };
 const valid: Mapped = { kind: "mapped", crmCode: "1", candidate };
@@ -53,9 +56,9 @@ const staged = (
   fingerprint: body && fingerprintOf(bodyOf(body, status)),
   variant: body && "Person",
 });
-const leaving = { ...staged("terminated", undefined), leaves: "when" } as Plan;
-const ignore = (crmCode: string | undefined): Plan => {
-  return { kind: "ignore", reason: "when", crmCode };
+const leaving = { ...staged("terminated", undefined), leaves: "when", whens: "w" } as Plan;
+const ignore = (crmCode: string | undefined, whens?: string): Plan => {
+  return { kind: "ignore", reason: "when", crmCode, whens };
 };
 const unmappable = (crmCode: string | undefined): Plan => {
   return { kind: "reject", reason: "unmappable", crmCode, problems: [problem] };
@@ -70,7 +73,16 @@ const invalidName: Plan = {
 describe("planChange", () => {
   it.each<[string, RecordChange, Mapped, Plan]>([
     ["a record that the mapping ignores", updated, ignored, ignore("1")],
+    ["one for its rules", updated, { ...ignored, whens: "w" }, ignore("1", "w")],
     ["a deletion that the mapping ignores", deleted, ignored, ignore("1")],
+    ["one that a later event has ended", ended, ignored, staged("terminated", undefined)],
+    [
+      "one without a key that a later event has ended",
+      ended,
+      { kind: "ignored", reason: "when" },
+      ignore(undefined),
+    ],
+    ["one that a later event has restored", again, ignored, ignore("1")],
     [
       "a record that leaves, and keeps its relation",
       updated,
@@ -88,6 +100,10 @@ describe("planChange", () => {
     ["an invalid payload of a deletion", deleted, invalid, staged("terminated", undefined)],
     ["a deletion with its record", deleted, valid, staged("terminated", payload)],
     ["a deletion without its record", deleted, withoutRecord, staged("terminated", undefined)],
+    ["a record that a later event has ended", ended, valid, staged("terminated", payload)],
+    ["its invalid payload", ended, invalid, staged("terminated", undefined)],
+    ["a deletion that a later event has undone", again, valid, staged("active", payload)],
+    ["its invalid payload after that", again, invalid, invalidName],
     ["a restored record without fields", restored, withoutRecord, staged("active", undefined)],
     ["a restored record with its fields", restored, valid, staged("mapped", payload)],
     ["an invalid payload of a restored record", restored, invalid, invalidName],
@@ -146,5 +162,11 @@ describe("crmToFetchFrom", () => {
     expect(crmToFetchFrom(change, ["company", "Contact"])).toBe(crm);
     // What the mapping has no rule for is not worth a request to the CRM.
     expect(crmToFetchFrom(change, ["company"])).toBeUndefined();
+  });
+
+  it("an object is the same in upper and lower case", () => {
+    const contact = "Contact/1";
+    const event = { ...change("updated", { fetch }).event, subject: contact };
+    expect(crmToFetchFrom({ event, subject: contact }, ["contact"])).toBe(fetch);
   });
 });

@@ -5,46 +5,10 @@ import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
+import { body, context, known, NOW, state } from "./settle-support.ts";
 
-const body = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M" };
 const sent: Sendable = { kind: "update", body };
-const state: TakenState = {
-  crmCode: "1",
-  token: "t",
-  variant: "Person",
-  earlierFields: undefined,
-  eventOrder: "o2",
-  newestEvent: "{}",
-  order: "o2",
-  payload: JSON.stringify(body),
-  status: "mapped",
-  lane: "live",
-  firstTime: 0,
-  event: "{}",
-  tries: 0,
-  firstTryAt: undefined,
-  heals: 0,
-  forbidden: 0,
-  unconfirmed: 0,
-  doubt: undefined,
-  keeps: {},
-  kept: undefined,
-  late: false,
-  row: undefined,
-  warm: true,
-};
-const known: LedgerRow = {
-  exists: true,
-  uncertain: false,
-  fingerprint: "f",
-  terminated: false,
-  variant: "Person",
-  watermark: "o1",
-  provedAt: 1,
-};
-const NOW = 1_000_000;
 const HOUR_MS = 3_600_000;
-const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 
 const settle = (
   reply: ServiceReply,
@@ -52,29 +16,30 @@ const settle = (
   decision: Sendable = sent,
   row: LedgerRow = known,
   retryShareMs = 0,
-) =>
-  settleReply(reply, decision, { ...state, ...change }, row, {
-    now: NOW,
-    retry,
-    retryShareMs,
-    fingerprintOf,
-    keeps: {},
-  });
+) => settleReply(reply, decision, { ...state, ...change }, row, { ...context, retryShareMs });
+
+/** Of a relation of which a reply told only whether it exists. */
+const corrected = {
+  uncertain: false,
+  fingerprint: undefined,
+  terminated: false,
+  watermark: "o1",
+  provedAt: NOW,
+};
 
 describe("settleReply", () => {
   it.each(["created", "updated"] as const)("%s proves the body and moves the watermark", (kind) => {
     const { settlement, end } = settle({ kind });
     expect(end).toEqual({ next: { kind: "complete" }, outcome: kind });
     expect(settlement).toMatchObject({ finished: true, row: { exists: true, watermark: "o2" } });
+    expect(settlement.row).toMatchObject({ fingerprint: fingerprintOf(body) });
   });
 
   it("exists: corrects the row, keeps the watermark and runs again", () => {
-    const { settlement, end } = settle({ kind: "exists" });
+    const ended = { ...known, uncertain: true, terminated: true };
+    const { settlement, end } = settle({ kind: "exists" }, {}, sent, ended);
     expect(end.next).toEqual({ kind: "again" });
-    expect(settlement).toMatchObject({
-      finished: false,
-      row: { exists: true, fingerprint: undefined, watermark: "o1" },
-    });
+    expect(settlement).toMatchObject({ finished: false, row: { ...corrected, exists: true } });
   });
 
   it("missing, although the ledger knows it: asked once more before it is believed", () => {
@@ -86,12 +51,23 @@ describe("settleReply", () => {
   });
 
   it("missing twice: corrects the row and runs again; a deletion is finished", () => {
-    const again = settle({ kind: "missing" }, { doubt: "missing" });
+    const ended = { ...known, terminated: true };
+    const again = settle({ kind: "missing" }, { doubt: "missing" }, sent, ended);
     expect(again.end.next).toEqual({ kind: "again" });
-    expect(again.settlement).toMatchObject({ row: { exists: false }, counts: ["heals"] });
+    const row = { ...corrected, exists: false };
+    expect(again.settlement).toMatchObject({ row, counts: ["heals"] });
     const deletion = settle({ kind: "missing" }, { status: "terminated", doubt: "missing" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
-    expect(deletion.settlement).toMatchObject({ finished: true, row: { exists: false } });
+    expect(deletion.settlement).toMatchObject({
+      finished: true,
+      row: { exists: false, watermark: "o2" },
+    });
+  });
+
+  it("missing, of a relation that was never there: a deletion is finished at once", () => {
+    const absent = { ...known, exists: false, uncertain: true };
+    const { end } = settle({ kind: "missing" }, { status: "terminated" }, sent, absent);
+    expect(end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
   });
 
   it("missing, of a relation that is not known: a deletion asks once more, a change creates it", () => {
@@ -109,7 +85,9 @@ describe("settleReply", () => {
   });
 
   it("a record that was healed too often is delayed", () => {
-    expect(settle({ kind: "exists" }, { heals: 3 }).end.next.kind).toBe("later");
+    const later = (ms: number) => ({ kind: "later", at: NOW + ms });
+    expect(settle({ kind: "exists" }, { heals: 3 }).end.next).toEqual(later(4000));
+    expect(settle({ kind: "exists" }, { heals: 4 }).end.next).toEqual(later(8000));
   });
 
   it("404 and 409 for one code again and again: a dead letter that says so", () => {
@@ -143,10 +121,17 @@ describe("settleReply", () => {
       const check: Sendable = { kind: "check", body };
       const { settlement, end } = settle(reply, { doubt: "accepted" }, check);
       expect(end).toMatchObject({ next: { kind: "later" }, reason: "unconfirmed" });
-      expect(settlement).toMatchObject({ finished: false, counts: ["tries", "unconfirmed"] });
+      expect(settlement).toMatchObject({
+        finished: false,
+        counts: ["tries", "unconfirmed"],
+        late: true,
+      });
       expect(settlement.doubt).toBeUndefined();
+      const third = settle(reply, { doubt: "accepted", unconfirmed: 2 }, check);
+      expect(third.end.next).toEqual({ kind: "later", at: NOW + 4000 });
       const last = settle(reply, { doubt: "accepted", unconfirmed: 5 }, check);
       expect(last.dead?.reason).toBe("contradiction");
+      expect(last.settlement).toMatchObject({ finished: true, late: true });
     },
   );
 
@@ -170,26 +155,17 @@ describe("settleReply", () => {
   it("a termination that is rejected while the variant is unknown reads the relation, once", () => {
     const reply = { kind: "rejected", status: 400, error: "no" } as const;
     const unknown = { ...known, variant: undefined };
-    const deletion: TakenState = { ...state, status: "terminated" };
-    const { settlement, dead } = settleReply(reply, sent, deletion, unknown, {
-      now: NOW,
-      retry,
-      retryShareMs: 0,
-      fingerprintOf,
-      keeps: {},
-    });
+    const deletion = { status: "terminated" } as const;
+    const { settlement, dead } = settle(reply, deletion, sent, unknown);
     expect(dead).toBeUndefined();
     expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
-    const healed = { ...deletion, heals: 1 };
-    expect(
-      settleReply(reply, sent, healed, unknown, {
-        now: NOW,
-        retry,
-        retryShareMs: 0,
-        fingerprintOf,
-        keeps: {},
-      }).dead,
-    ).toBeDefined();
+    const others: Parameters<typeof settle>[] = [
+      [reply, { ...deletion, heals: 1 }, sent, unknown],
+      [reply, {}, sent, unknown],
+      [reply, deletion, sent, known],
+      [reply, deletion, { kind: "fetch" }, unknown],
+    ];
+    for (const given of others) expect(settle(...given).dead?.reason).toBe("service_rejected");
   });
 
   it.each([
@@ -225,6 +201,22 @@ describe("settleReply", () => {
     expect(settled.dead?.reason).toBe("service_rejected");
     expect(settled.dead?.problems[0]?.rule).toBe("the service answered 400: bad name");
     expect(settled.settlement).toEqual({ row: "before", finished: true, dead: true });
+  });
+
+  it("rejected: the dead letter says which fields of the request were the service's own", () => {
+    const reply = { kind: "rejected", status: 400, error: "bad city" } as const;
+    const ruleFor = (change: Partial<TakenState>, decision: Sendable = sent) =>
+      settle(reply, change, decision).dead?.problems[0]?.rule;
+    const plain = "the service answered 400: bad city";
+    const earlierFields = { order: "o1", status: "active" } as const;
+    expect(ruleFor({ earlierFields })).toMatch(
+      /bad city; the request carried the fields that the service itself has/,
+    );
+    expect(ruleFor({ earlierFields, payload: undefined }, { kind: "fetch" })).toBe(plain);
+    const kept = JSON.stringify({ city: "Bern" });
+    expect(ruleFor({ kept })).toMatch(/bad city; it carried what the service itself has in city/);
+    expect(ruleFor({ kept: "{}" })).toBe(plain);
+    expect(ruleFor({ kept }, { kind: "check", body })).toBe(plain);
   });
 
   it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {
