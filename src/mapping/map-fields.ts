@@ -32,7 +32,8 @@ export async function mapFields(
   if (record === undefined) return { kind: "mapped", crmCode, candidate: undefined, warnings: [] };
   const scope: Scope = { event, record, candidate: {}, warnings: [], problems: [], options, watch };
   const { candidate, warnings, problems } = scope;
-  const [typeField, ...others] = fields[0]?.name === "type" ? fields : [undefined, ...fields];
+  const typeField = fields[0]?.name === "type" ? fields[0] : undefined;
+  const others = typeField === undefined ? fields : fields.slice(1);
   if (typeField !== undefined) await mapField(typeField, undefined, true, scope);
   const variant = variantOf(candidate["type"]);
   if (variant === undefined) {
@@ -41,11 +42,10 @@ export async function mapFields(
     return unmappable(crmCode, problems.length > 0 ? problems : [missing], warnings);
   }
   for (const field of others) {
-    if (field === undefined) continue;
     await mapField(field, variant, REQUIRED_FIELDS[variant].includes(field.name), scope);
   }
   for (const name of REQUIRED_FIELDS[variant]) {
-    const isMapped = others.some((field) => field?.name === name);
+    const isMapped = others.some((field) => field.name === name);
     if (!isMapped) problems.push({ field: name, rule: "is required", kind: "nothing" });
   }
   if (problems.length > 0) return unmappable(crmCode, problems, warnings);
