@@ -37,8 +37,12 @@ export function createMeter(policy: Policy, limits: Limits): Meter {
         new SlidingWindow(limits.perHour, limits.hourMs),
         new SlidingWindow(limits.burst, limits.burstMs),
       );
+    // The strictest reading of the limits. The hour still counts: a full bucket adds to what flows in.
     case "bucket":
-      return new BucketMeter(limits);
+      return new WindowMeter(
+        new SlidingWindow(limits.perHour, limits.hourMs),
+        new TokenBucket(limits.burst, limits.hourMs / limits.perHour),
+      );
   }
 }
 
@@ -130,6 +134,40 @@ class SlidingWindow implements Window {
   }
 }
 
+/** Takes one token for each request; tokens flow in at an even rate. */
+class TokenBucket implements Window {
+  readonly limit: number;
+  readonly #msPerToken: number;
+  #tokens: number;
+  #atMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limit: number, msPerToken: number) {
+    this.limit = limit;
+    this.#msPerToken = msPerToken;
+    this.#tokens = limit;
+  }
+
+  remaining(nowMs: number): number {
+    this.#tokens = Math.min(this.limit, this.#tokens + (nowMs - this.#atMs) / this.#msPerToken);
+    this.#atMs = nowMs;
+    // Refilled tokens are sums of fractions: rounding can leave a whole token slightly below 1.
+    return Math.floor(this.#tokens + 1e-9);
+  }
+
+  count(): void {
+    this.#tokens -= 1;
+  }
+
+  freeAt(nowMs: number): number {
+    if (this.remaining(nowMs) > 0) return nowMs;
+    return nowMs + (1 - this.#tokens) * this.#msPerToken;
+  }
+
+  fullAt(nowMs: number): number {
+    return nowMs + (this.limit - this.#tokens) * this.#msPerToken;
+  }
+}
+
 /** An hour and a burst window: a request must fit into both. */
 class WindowMeter implements Meter {
   readonly #hour: Window;
@@ -157,50 +195,5 @@ class WindowMeter implements Meter {
       remaining: this.#hour.remaining(nowMs),
       resetAtMs: this.#hour.fullAt(nowMs),
     };
-  }
-}
-
-/**
- * The strictest reading of the limits: a bucket of one burst, refilled at the hour's rate. No span of
- * an hour exceeds its limit, although a full bucket adds to what flows in.
- */
-class BucketMeter implements Meter {
-  readonly #limits: Limits;
-  readonly #msPerToken: number;
-  /** The headers are about it, not about the bucket. */
-  readonly #hour: SlidingWindow;
-  #tokens: number;
-  #atMs = Number.NEGATIVE_INFINITY;
-
-  constructor(limits: Limits) {
-    this.#limits = limits;
-    this.#msPerToken = limits.hourMs / limits.perHour;
-    this.#hour = new SlidingWindow(limits.perHour, limits.hourMs);
-    this.#tokens = limits.burst;
-  }
-
-  count(nowMs: number): CountResult {
-    this.#refill(nowMs);
-    // Refilled tokens are sums of fractions: rounding can leave a whole token slightly below 1.
-    const missing = this.#tokens >= 1 - 1e-9 ? 0 : 1 - this.#tokens;
-    const tokenAtMs = nowMs + missing * this.#msPerToken;
-    const retryAtMs = Math.max(tokenAtMs, this.#hour.freeAt(nowMs));
-    const counted = retryAtMs <= nowMs;
-    if (!counted) return { counted, retryAtMs, ...this.state(nowMs) };
-    this.#tokens -= 1;
-    this.#hour.count(nowMs);
-    return { counted, ...this.state(nowMs) };
-  }
-
-  state(nowMs: number): QuotaState {
-    const { limit } = this.#hour;
-    const [remaining, resetAtMs] = [this.#hour.remaining(nowMs), this.#hour.fullAt(nowMs)];
-    return { limit, remaining, resetAtMs };
-  }
-
-  #refill(nowMs: number): void {
-    const gained = (nowMs - this.#atMs) / this.#msPerToken;
-    this.#tokens = Math.min(this.#limits.burst, this.#tokens + gained);
-    this.#atMs = nowMs;
   }
 }
