@@ -57,9 +57,9 @@ export class BulkChanges {
     crmCodes: readonly string[],
     last: number = Number.MAX_SAFE_INTEGER,
   ): Promise<Dropped> {
-    const { bulkCancelled, verify, verifyProofs } = this.#keys;
+    const { bulkCancelled, verify } = this.#keys;
     const seen = seenKeys(this.#keys);
-    const fixed = [this.#keys.unsynced("bulk"), verify, verifyProofs, bulkCancelled, ...seen];
+    const fixed = [this.#keys.unsynced("bulk"), verify, bulkCancelled, ...seen];
     const found: Dropped[] = [];
     for (let from = 0; from < crmCodes.length; from += BATCH) {
       const batch = crmCodes.slice(from, from + BATCH);

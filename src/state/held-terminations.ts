@@ -144,9 +144,9 @@ export class HeldTerminations {
 
   /** @returns false when it is not held any more. */
   async drop(crmCode: string): Promise<boolean> {
-    const { heldTerminations, verify, verifyProofs } = this.#keys;
+    const { heldTerminations, verify } = this.#keys;
     const history = this.#keys.history("crmCode", crmCode);
-    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, verifyProofs, history];
+    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, history];
     const args = [crmCode, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? ""];
     return (await this.#drop(keys, args)) === 1;
   }

@@ -1,6 +1,6 @@
 -- Drops a held termination, with the state that waits: the relation stays as the service has it.
 --
--- KEYS  1 staged  2 terminations:held  3 verify  4 verify:proofs  5 history
+-- KEYS  1 staged  2 terminations:held  3 verify  4 history
 -- ARGV  1 crmCode  2 verifyMs  3 for how long history is kept, ms ('': not)
 -- Returns 1; 0 when it is not held any more.
 --- @include "../../ops/lua/now.lua"
@@ -8,8 +8,8 @@
 --- @include "leave-late.lua"
 --- @include "move-history.lua"
 if not s.v or s.hv ~= s.v then return 0 end
-moveHistory(KEYS[1], KEYS[5], ARGV[3])
+moveHistory(KEYS[1], KEYS[4], ARGV[3])
 redis.call('DEL', KEYS[1])
-leaveLate(KEYS[1], KEYS[3], KEYS[4], ARGV[2], ARGV[1], s)
+leaveLate(KEYS[1], KEYS[3], ARGV[2], ARGV[1], s)
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1

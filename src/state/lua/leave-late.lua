@@ -1,13 +1,10 @@
 -- Include: leaves of a state that was dropped what the next state of its record must know of.
-local function leaveLate(key, verify, proofs, verifyMs, crmCode, dropped)
+local function leaveLate(key, verify, verifyMs, crmCode, dropped)
   -- A request that timed out may still arrive: no worker may take the record before that.
   if dropped.tu and tonumber(dropped.tu) > now then
     redis.call('HSET', key, 'tt', '', 'tu', dropped.tu)
     redis.call('PEXPIRE', key, math.ceil(dropped.tu - now))
   end
   -- As settle.lua does without a proof.
-  if dropped.lt or dropped.tv then
-    redis.call('ZADD', verify, now + verifyMs, crmCode)
-    redis.call('HDEL', proofs, crmCode)
-  end
+  if dropped.lt or dropped.tv then redis.call('ZADD', verify, now + verifyMs, crmCode) end
 end

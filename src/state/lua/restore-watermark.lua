@@ -25,11 +25,13 @@ local s = { o = f[1] and wholeOrder(f[1]), tv = f[2], tu = f[3], lt = f[4] }
 if not s.o or not older(s.o, order) then return 0 end
 moveHistory(KEYS[2], KEYS[8], ARGV[6])
 redis.call('DEL', KEYS[2])
-leaveLate(KEYS[2], KEYS[6], KEYS[7], ARGV[5], crmCode, s)
+leaveLate(KEYS[2], KEYS[6], ARGV[5], crmCode, s)
 -- Its request may take effect after the service is listed.
 if s.tv or s.lt then
   row.u = 1
   redis.call('HSET', KEYS[1], crmCode, cjson.encode(row))
+  -- What it says is older than what was settled.
+  redis.call('HDEL', KEYS[7], crmCode)
 end
 redis.call('ZREM', KEYS[3], crmCode)
 redis.call('ZREM', KEYS[4], crmCode)

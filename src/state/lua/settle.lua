@@ -57,9 +57,9 @@ end
 if finished and not newer then
   if late then
     redis.call('ZADD', KEYS[5], now + ARGV[11], crmCode)
-    -- Without a proof only the mark is kept, for the next state of the record.
-    if ARGV[10] == '' then redis.call('HDEL', KEYS[6], crmCode)
-    else redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
+    -- Without a proof the mark is kept, for the next state of the record, and an earlier proof: the
+    -- service shall still have what that says.
+    if ARGV[10] ~= '' then redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
   end
   local letter = ARGV[14] ~= '' and redis.call('HGET', KEYS[9], ARGV[14])
   local dead = letter and cjson.decode(letter)

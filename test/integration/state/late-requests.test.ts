@@ -117,6 +117,36 @@ it("what a late request has overwritten is sent again", async () => {
   expect(await waits()).toBe(true);
 });
 
+it.each(["rejected", "cancelled", "held and dropped"])(
+  "a newer state that was %s does not hide what a late request has overwritten",
+  async (end) => {
+    await sendLateAThenB();
+    const status = end === "held and dropped" ? "terminated" : "mapped";
+    await staged.stage(change("3", "C", { lane: "bulk", status }));
+    const bulk = new BulkChanges(redis, keys, 1, { note() {}, notedMs: "" });
+    if (end === "held and dropped") {
+      await settleNext({ row: "before", finished: false, held: true });
+      expect(await new HeldTerminations(redis, keys, SEALING, 1).drop(CODE)).toBe(true);
+    } else if (end === "cancelled") {
+      await settleNext({ row: "before", finished: false, counts: ["tries"] });
+      expect(await bulk.drop([CODE])).toMatchObject({ crmCodes: [CODE] });
+    } else {
+      await settleNext({ row: "before", finished: true });
+    }
+    expect(await verify("A")).toBe("sent_again");
+    expect(await take()).toMatchObject({ payload: "payload B", order: "2" });
+  },
+);
+
+it("a newer state that was given up, and has arrived, is not overwritten", async () => {
+  await sendLateAThenB();
+  await staged.stage(change("3", "C"));
+  await settleNext({ row: "uncertain", finished: true, late: true });
+  await verify("C");
+  expect(await waits()).toBe(false);
+  expect(await ledger.row(CODE)).toMatchObject({ uncertain: true, watermark: "3" });
+});
+
 it("an event with equal content does not make the verified state look old", async () => {
   await sendLateAThenB();
   await staged.stage(change("3", "B"));
