@@ -344,6 +344,24 @@ describe("settling", () => {
     expect((await staged.take("4711", "me", 1000)).kind).toBe("busy");
   });
 
+  it("holds a finished record for as long as its request may arrive, and then forgets it", async () => {
+    await stage(change("1"));
+    const state = await take();
+    await staged.settle(state, { row: "uncertain", finished: true, holdMs: 5000 });
+    expect(await redis.pttl(keys.staged("4711"))).toBeGreaterThan(0);
+    await stage(change("2"));
+    expect(await redis.pttl(keys.staged("4711"))).toBe(-1);
+    expect((await staged.take("4711", "other", 1000)).kind).toBe("busy");
+  });
+
+  it.each(["live", "bulk"] as const)("a %s change that is finished waits no more", async (lane) => {
+    await stage(change("1", { lane }));
+    expect(await redis.zcard(keys.unsynced(lane))).toBe(1);
+    const state = await take();
+    await staged.settle(state, { row: rowFor(state, "f-1"), finished: true });
+    expect(await redis.zcard(keys.unsynced(lane))).toBe(0);
+  });
+
   it("keeps a fetched payload for the state that had none, and only for that state", async () => {
     await ledger.writePage([["4711", rowFor({ order: "" }, "f-0")]], undefined);
     await stage(change("1", { status: "terminated", payload: undefined }));
