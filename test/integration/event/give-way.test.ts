@@ -1,6 +1,6 @@
 /** Intake lets producers go first while very many events arrive. */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { openGiveWay } from "../../../workers/give-way.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -17,7 +17,13 @@ function startImport() {
     return added;
   };
   onTestFinished(stop);
-  const giveWay = openGiveWay(inbox);
+  let asked = 0;
+  const giveWay = openGiveWay({
+    countOthers() {
+      asked += 1;
+      return inbox.countOthers();
+    },
+  });
   const isWaiting = async () => {
     let isOver = false;
     void giveWay.wait().then(() => (isOver = true));
@@ -27,25 +33,34 @@ function startImport() {
     return !isOver;
   };
   const untilItWaits = () => waitFor(isWaiting, { what: "intake waits" });
-  return { giveWay, stop, untilItWaits };
+  /** Waits, and tells how often the events were counted meanwhile. */
+  const countsUntilItGoesOn = async () => {
+    const before = asked;
+    await giveWay.wait();
+    return asked - before;
+  };
+  return { giveWay, stop, untilItWaits, countsUntilItGoesOn };
 }
 
+/** While an import goes on, they are counted so often at least before intake goes on all the same. */
+const MANY_COUNTS = 20;
+
 test("intake waits while an import adds events, and goes on at its end", async () => {
-  const { giveWay, stop, untilItWaits } = startImport();
+  const { stop, untilItWaits, countsUntilItGoesOn } = startImport();
   await untilItWaits();
   await stop();
-  await giveWay.wait();
+  expect(await countsUntilItGoesOn()).toBeLessThan(MANY_COUNTS);
 });
 
 test("it goes on after some seconds, although the import does not end", async () => {
-  const { giveWay, untilItWaits } = startImport();
+  const { untilItWaits, countsUntilItGoesOn } = startImport();
   await untilItWaits();
-  await giveWay.wait();
+  expect(await countsUntilItGoesOn()).toBeGreaterThan(MANY_COUNTS);
 });
 
 test("at its end it waits no longer", async () => {
-  const { giveWay, untilItWaits } = startImport();
+  const { giveWay, untilItWaits, countsUntilItGoesOn } = startImport();
   await untilItWaits();
   giveWay.end();
-  await giveWay.wait();
+  expect(await countsUntilItGoesOn()).toBeLessThan(MANY_COUNTS);
 });
