@@ -449,6 +449,17 @@ describe("warm-up", () => {
   });
 });
 
+it.each(["live", "bulk"] as const)(
+  "a %s change whose state is gone from Redis is told once, and waits no longer",
+  async (lane) => {
+    await stage(change("1", { lane }));
+    await redis.del(keys.staged("4711"));
+    expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "lost" });
+    expect(await redis.zcard(keys.unsynced(lane))).toBe(0);
+    expect(await staged.take("4711", "me", 1000)).toEqual({ kind: "nothing" });
+  },
+);
+
 it("a worker that has asked for a job takes its record only if it gets the job", async () => {
   await stage(change("1"));
   const lockKey = `${keys.ledger}:a-job:lock`;
