@@ -11,6 +11,7 @@ import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import {
   FETCH_QUEUE,
   fetchPauseMs,
+  isThinPointer,
   type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
@@ -119,6 +120,7 @@ export function startFetch(runtime: Runtime): Fetch {
     limiter: LIMITER,
     lockDuration: LOCK_MS,
     maxStalledCount: MAX_STALLED,
+    removeOnComplete: { count: 0 },
     stalledInterval: STALLED_CHECK_MS,
     skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
@@ -175,7 +177,11 @@ class TryLater extends Error {
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
   const { runtime, pausedUntil, silent } = fetching;
   runtime.rest.wake();
-  const { inbox, log, metrics, recordName, thinEvents } = runtime;
+  const { inbox, log, metrics, recordName, thinEvents, throttle } = runtime;
+  if (!isThinPointer(job.data)) {
+    throttle("fetch.foreign", (suppressed) => log.warn({ suppressed }, "fetch.foreign_job"));
+    return;
+  }
   const { crm } = job.data;
   const taken = await thinEvents.take(job.data);
   if (taken === undefined) return;

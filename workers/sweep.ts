@@ -4,6 +4,7 @@
  */
 import { keepStreamShort } from "../src/event/add-all.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
+import { thinPointerOf } from "../src/state/thin-events.ts";
 import { LANES, type Lane } from "../src/sync/lane.ts";
 import { expireDeadLetters } from "./expire-dead-letters.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -134,17 +135,22 @@ async function keepPausedJobs({ inbox, thinEvents }: Runtime): Promise<void> {
   for (const owner of [inbox, thinEvents]) await owner.keepPaused();
 }
 
-/** Thin events whose workers died again and again. */
+/** Thin events whose workers died again and again, and what another client has added that no worker can read. */
 async function rejectFailedFetches(runtime: Runtime): Promise<void> {
-  const { thinEvents } = runtime;
-  for (const job of await thinEvents.queue.getFailed(0, CHUNK - 1)) {
-    const taken = await thinEvents.take(job.data);
-    // A newer event of the record may have asked for another fetch.
-    if (taken !== undefined && !(await thinEvents.hasOtherJob(job.data, job.id))) {
-      await rejectThinEvent(runtime, taken, "defect", `could not be fetched (${job.failedReason})`);
-      await thinEvents.finish(job.data, taken);
+  const { log, thinEvents, throttle } = runtime;
+  for (const { id, data, failedReason } of await thinEvents.stuck()) {
+    const pointer = thinPointerOf(data);
+    if (pointer === undefined) {
+      throttle("fetch.foreign", (suppressed) => log.warn({ suppressed }, "fetch.foreign_job"));
+    } else {
+      const taken = await thinEvents.take(pointer);
+      // A newer event of the record may have asked for another fetch.
+      if (taken !== undefined && !(await thinEvents.hasOtherJob(pointer, id))) {
+        await rejectThinEvent(runtime, taken, "defect", `could not be fetched (${failedReason})`);
+        await thinEvents.finish(pointer, taken);
+      }
     }
-    await job.remove();
+    await thinEvents.removeStuck(id);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Erases what Redis holds about one person, while everything runs. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { readJobs } from "../event/read-jobs.ts";
 import type { Stores } from "../status/stores.ts";
 import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
 import type { Piece } from "./read-traces.ts";
@@ -95,10 +96,12 @@ async function erasePiece(stores: Stores, { place, id }: Piece): Promise<boolean
 async function eraseFetch({ keys, redis, thinEvents }: Stores, name: string): Promise<boolean> {
   const { queue } = thinEvents;
   const waiting = await queue.getDeduplicationJobId(name);
-  const failed = await queue.getJobs(["failed"]);
-  const ids = failed.filter(({ deduplicationId }) => deduplicationId === name).map(({ id }) => id);
+  const ids = new Set([waiting]);
+  for await (const { deduplicationId, id } of readJobs(queue, redis, ["failed"])) {
+    if (deduplicationId === name) ids.add(id ?? "");
+  }
   let removed = await redis.hdel(keys.thinEvents, name);
-  for (const id of new Set([waiting, ...ids])) if (id) removed += await queue.remove(id);
+  for (const id of ids) if (id) removed += await queue.remove(id);
   return removed > 0;
 }
 

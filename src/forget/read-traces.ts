@@ -1,15 +1,17 @@
 /** Reads what lies in Redis about any record, with what each piece names. Values are opened, not kept. */
 import { redriveOf } from "../event/inbox.ts";
 import { JOB_STATES } from "../event/job-states.ts";
+import { readJobs } from "../event/read-jobs.ts";
 import { DamagedValue } from "../state/sealing.ts";
+import { isThinPointer } from "../state/thin-events.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../sync/lane.ts";
 import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
 import type { Named } from "./person.ts";
 
-/** Entries read in one round trip. */
-const CHUNK = 200;
+/** A job that waits has its thin event beside it. */
+const FETCH_STATES = ["active", "failed"] as const;
 
 /**
  * `staged` and `verify`: kept under the crmCode itself, so they only tell further names. `history`: of
@@ -50,19 +52,14 @@ export async function readHistories(
   return told;
 }
 
-async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
-  const ids = await inbox.queue.getRanges([...JOB_STATES], 0, -1, true);
-  for (let from = 0; from < ids.length; from += CHUNK) {
-    const page = ids.slice(from, from + CHUNK);
-    for (const job of await Promise.all(page.map((id) => inbox.queue.getJob(id)))) {
-      if (job?.id === undefined) continue;
-      const letter = redriveOf(job);
-      const named =
-        letter === undefined
-          ? await names.of(await unlessDamaged(inbox.open(job.data), job.data))
-          : nameOfLetter(letter);
-      yield { place: "inbox", id: job.id, ...named };
-    }
+async function* readInbox({ inbox, redis }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  for await (const job of readJobs(inbox.queue, redis, JOB_STATES)) {
+    const letter = redriveOf(job);
+    const named =
+      letter === undefined
+        ? await names.of(await unlessDamaged(inbox.open(job.data), job.data))
+        : nameOfLetter(letter);
+    yield { place: "inbox", id: job.id ?? "", ...named };
   }
 }
 
@@ -84,9 +81,9 @@ async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator
       yield { place: "fetch", id: field, subject: field.slice(field.indexOf("|") + 1) };
     }
   }
-  for (const job of await thinEvents.queue.getJobs(["active", "failed"])) {
-    const { subject } = job.data;
-    yield { place: "fetch", id: job.deduplicationId ?? "", subject };
+  for await (const { data, deduplicationId } of readJobs(thinEvents.queue, redis, FETCH_STATES)) {
+    if (!isThinPointer(data)) continue;
+    yield { place: "fetch", id: deduplicationId ?? "", subject: data.subject };
   }
 }
 

@@ -5,6 +5,7 @@
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import { JOB_STATES } from "../event/job-states.ts";
+import { readJobsOf } from "../event/read-jobs.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
@@ -116,7 +117,7 @@ export class Resealing {
       }
     }
     for (const one of jobs) {
-      for await (const page of jobsOf(one.queue)) {
+      for await (const page of this.#jobsOf(one.queue)) {
         await Promise.all(page.map((job) => this.#resealJob(one, job)));
         await onProgress();
       }
@@ -203,18 +204,18 @@ export class Resealing {
       );
     } while (cursor !== "0");
   }
-}
 
-/**
- * Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. An active
- * one counts: it waits again if its worker has died.
- */
-async function* jobsOf(queue: Queue): AsyncGenerator<Job[]> {
-  for (const state of JOB_STATES) {
-    for (let from = 0; ; from += CHUNK) {
-      const page = await queue.getJobs([state], from, from + CHUNK - 1, true);
-      if (page.length === 0) break;
-      yield page;
+  /**
+   * Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. An active
+   * one counts: it waits again if its worker has died.
+   */
+  async *#jobsOf(queue: Queue): AsyncGenerator<Job[]> {
+    for (const state of JOB_STATES) {
+      for (let from = 0; ; from += CHUNK) {
+        const ids = await queue.getRanges([state], from, from + CHUNK - 1, true);
+        if (ids.length === 0) break;
+        yield await readJobsOf(queue, this.#redis, ids);
+      }
     }
   }
 }

@@ -6,6 +6,7 @@ import { Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
 import { pausedJobsKeeper } from "../event/paused-jobs.ts";
+import { removeJob, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
@@ -139,6 +140,15 @@ export class ThinEvents {
     await this.#finish([this.#key], [fieldOf(pointer), taken.raw]);
   }
 
+  /** Jobs that no worker will end, so that the sweep must. */
+  stuck(): Promise<StuckJob[]> {
+    return stuckJobs(this.#redis, this.queue);
+  }
+
+  removeStuck(id: string): Promise<void> {
+    return removeJob(this.#redis, this.queue, id);
+  }
+
   /** The CRMs that do not return records, by the fetches whose next try is due first. */
   failures(): Reading<FetchFailure[]> {
     const file = new URL("./lua/delayed-jobs.lua", import.meta.url);
@@ -148,7 +158,7 @@ export class ThinEvents {
       const found = new Map<string, { why: string; records: number }>();
       for (let i = 0; i + 1 < flat.length; i += 2) {
         const [failedReason = "", data = ""] = flat.slice(i, i + 2);
-        const crm = crmIn(data);
+        const crm = thinPointerOf(data)?.crm;
         if (failedReason === "" || crm === undefined) continue;
         const why = /\(([^()]*)\)$/.exec(failedReason)?.[1] ?? "no reason given";
         const known = found.get(crm);
@@ -163,11 +173,17 @@ export class ThinEvents {
   }
 }
 
-/** Undefined for a job that another client has added. */
-function crmIn(data: string): string | undefined {
+/** Whether it is the data of one of our jobs, not that of a job that another client has added. */
+export function isThinPointer(data: unknown): data is ThinPointer {
+  const { crm, subject } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  return typeof crm === "string" && typeof subject === "string";
+}
+
+/** @param data of a job, as it lies in Redis. @returns undefined for one that another client has added. */
+export function thinPointerOf(data: string): ThinPointer | undefined {
   try {
-    const { crm } = JSON.parse(data) as { readonly crm?: unknown };
-    return typeof crm === "string" ? crm : undefined;
+    const pointer: unknown = JSON.parse(data);
+    return isThinPointer(pointer) ? pointer : undefined;
   } catch {
     return undefined;
   }

@@ -63,6 +63,8 @@ const RULES: Rules = {
       "src/event/add-all.ts",
       "src/event/job-states.ts",
       "src/event/paused-jobs.ts",
+      "src/event/read-jobs.ts",
+      "src/event/stuck-jobs.ts",
       "src/ops/redis-reading.ts",
       "src/ops/redis-script.ts",
     ],
@@ -211,6 +213,7 @@ const RULES: Rules = {
       "src/ops/redis-script.ts",
       "src/quota/quota-keys.ts",
       "src/state/sealing.ts",
+      "src/state/thin-events.ts",
       "src/status/stores.ts",
     ],
     // Its own reading of the specification: it shares the lists and the numbers, and no rule.
