@@ -3,7 +3,7 @@ import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { sealedIn } from "../src/event/inbox.ts";
 import { serveQueues } from "../src/http/queues.ts";
 import { LANES } from "../src/sync/lane.ts";
-import type { Pointer } from "../src/state/pointer-queue.ts";
+import { isPointer } from "../src/state/pointer-queue.ts";
 import type { Runtime } from "./runtime.ts";
 
 export async function serveQueuesPage(
@@ -16,7 +16,7 @@ export async function serveQueuesPage(
       { queue: inbox.queue, describe: describeEvent },
       {
         queue: pointers.queue,
-        describe: (data) => ({ record: runtime.recordName((data as Pointer).crmCode) }),
+        describe: (data) => (isPointer(data) ? { record: runtime.recordName(data.crmCode) } : {}),
       },
     ],
   });

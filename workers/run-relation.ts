@@ -1,7 +1,7 @@
 /** Runs THE PATH for one pointer job with its permit, and ends the job as the path says. */
 import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
-import type { FirstJob, Pointer } from "../src/state/pointer-queue.ts";
+import { isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
@@ -42,7 +42,7 @@ export async function runRelation(
 ): Promise<Next | undefined> {
   const { log, throttle } = runtime;
   try {
-    if (typeof job.data?.crmCode !== "string") return await endForeign(runtime, job, token);
+    if (!isPointer(job.data)) return await endForeign(runtime, job, token);
     return await runState(job, runtime, access, { token, permit, early }).catch(
       (error: unknown) => {
         if (!(error instanceof UnknownKey || error instanceof DamagedValue)) throw error;
@@ -85,13 +85,12 @@ async function runState(
 }
 
 /** Somebody has added a job of another kind to the queue: it names no record, so nothing is lost. */
-async function endForeign(runtime: Runtime, job: Job<Pointer>, token: string): Promise<Next> {
+async function endForeign(runtime: Runtime, job: Job, token: string): Promise<Next> {
   runtime.throttle("sync.foreign", (suppressed) =>
     runtime.log.warn({ suppressed }, "sync.foreign_job"),
   );
-  const next = { kind: "complete" } as const;
-  await endJob(runtime, job, token, next);
-  return next;
+  await job.moveToCompleted("", token, false);
+  return { kind: "complete" };
 }
 
 /** The state cannot be opened. It stays as it is; a newer event of the record replaces it. */

@@ -48,6 +48,7 @@ export function startSweep(runtime: Runtime): Polling {
 }
 
 const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
+  removeUnreadablePointers,
   restorePointers,
   ({ history, clock }) => history.keepSince(clock.now()),
   shortenStreams,
@@ -74,6 +75,12 @@ async function sweep(runtime: Runtime): Promise<void> {
     }
   }
   if (errors.length > 0) throw errors[0];
+}
+
+/** BullMQ fails on each of these again and again. A record of which it was the job has none then. */
+async function removeUnreadablePointers({ log, pointers, throttle }: Runtime): Promise<void> {
+  if ((await pointers.removeUnreadable()) === 0) return;
+  throttle("sync.foreign", (suppressed) => log.warn({ suppressed }, "sync.foreign_job"));
 }
 
 /**

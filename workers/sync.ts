@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker, type Job } from "bullmq";
-import { SYNC_QUEUE, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
+import { SYNC_QUEUE, isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
 import { REST_EVERY_MS, type Polling } from "./poll.ts";
@@ -254,7 +254,9 @@ export class SyncLoop {
     // The record itself waited only since its job was added.
     const startedAt = Math.min(grantedAt, Math.max(requestedAt, job.timestamp));
     // The sweep gives a place to a record that loses its own to an error of Redis.
-    const taken = this.#runtime.demand.take(job.data.crmCode).catch(() => undefined);
+    const taken = isPointer(job.data)
+      ? this.#runtime.demand.take(job.data.crmCode).catch(() => undefined)
+      : undefined;
     const run = tracing
       .span("process sync", { carried, startedAt }, async () => {
         tracing.past("permit", startedAt, grantedAt);

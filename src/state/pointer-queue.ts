@@ -8,6 +8,7 @@
 import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { SHORT_STREAMS } from "../event/add-all.ts";
+import { removeJob, stuckJobs } from "../event/stuck-jobs.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -179,7 +180,8 @@ export class PointerQueue {
 
   async #delayed(from: number, to: number): Promise<readonly string[]> {
     const jobs = await this.queue.getDelayed(from, to);
-    return jobs.map(({ data }) => data.crmCode);
+    // Another client may have added some, and one may have been removed meanwhile.
+    return jobs.flatMap((job) => (isPointer(job?.data) ? [job.data.crmCode] : []));
   }
 
   /** How many records wait for a retry. */
@@ -210,15 +212,16 @@ export class PointerQueue {
     }
   }
 
-  /** The job that is the next one; undefined when none waits in the live lane. */
+  /** The job that is the next one; undefined when none waits in the live lane, or when another client has added it. */
   async first(): Promise<FirstJob | undefined> {
     const found = await this.#first(
       [this.queue.toKey("wait"), this.queue.toKey("prioritized")],
       [this.queue.toKey(""), FIRST_BULK_SCORE],
     );
     if (found === null) return undefined;
-    const [id, data] = found;
-    return { lockKey: `${this.queue.toKey(id)}:lock`, ...(JSON.parse(data) as Pointer) };
+    const [id, text] = found;
+    const data = parsed(text);
+    return isPointer(data) ? { lockKey: `${this.queue.toKey(id)}:lock`, ...data } : undefined;
   }
 
   /** When the job of a record is due, ms (undefined: it may run now); undefined without a job. */
@@ -327,8 +330,30 @@ export class PointerQueue {
     };
   }
 
+  /** Removes jobs that no worker can read, once one has taken them. @returns how many. */
+  async removeUnreadable(): Promise<number> {
+    const stuck = await stuckJobs(this.#redis, this.queue);
+    const broken = stuck.filter(({ fault }) => fault !== undefined);
+    for (const { id } of broken) await removeJob(this.#redis, this.queue, id);
+    return broken.length;
+  }
+
   async close(): Promise<void> {
     await this.queue.close();
+  }
+}
+
+/** Whether it is the data of a pointer job, not that of a job that another client has added. */
+export function isPointer(data: unknown): data is Pointer {
+  const { crmCode } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  return typeof crmCode === "string";
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
   }
 }
 

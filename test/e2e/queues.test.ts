@@ -36,6 +36,7 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
   await job.log(MARK);
   await job.updateProgress({ [MARK]: MARK });
   const pointer = await sync.add("sync", { crmCode: MARK }, { deduplication: { id: MARK } });
+  const foreign = await sync.add("sync", null);
 
   const get = (path: string, authorization?: string, method = "GET") =>
     fetch(daemon.url + path, { method, headers: authorization ? { authorization } : {} });
@@ -67,6 +68,7 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
       `${api}/crm-events/${MARK}-id/%66low`,
       `${api}/crm-events/1`,
       `${api}/sync/${pointer.id}`,
+      `${api}/sync/${foreign.id}`,
       "/queues/api/redis/stats",
       "/queues/api/job-schedulers",
     ].map(async (path) => {
@@ -75,6 +77,7 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
       return response.text();
     }),
   );
+  expect((await get(`${api}/sync/${foreign.id}`, basic)).status).toBe(200);
   expect(bodies.join("\n")).toContain("crm.record.updated");
   expect(bodies.join("\n")).not.toContain(MARK);
 
