@@ -19,12 +19,11 @@ export function createBoard(
     options: { uiConfig: { boardTitle: "crmsync", hideDocsLink: true } },
   });
   serverAdapter.setBasePath(prefix);
-  serverAdapter.setErrorHandler((error) =>
-    // An address outside of the page's files (dot segments) is refused by its static server.
-    isRefused(error)
-      ? { status: 404, body: { error: "there is nothing at this address" } }
-      : { status: 500, body: { error: "internal error" } },
-  );
+  serverAdapter.setErrorHandler((error) => {
+    const { says, status } = answerTo(error);
+    // Its types know no 503.
+    return { status: status as 500, body: { error: says } };
+  });
   const plugin = serverAdapter.registerPlugin();
   return async (app: FastifyInstance): Promise<void> => {
     app.addHook("preSerialization", async ({ params }, _reply, body) =>
@@ -39,9 +38,15 @@ export function createBoard(
   };
 }
 
-function isRefused(error: Error & { readonly statusCode?: number }): boolean {
+function answerTo(error: Error & { readonly code?: string; readonly statusCode?: number }) {
+  if (error.code === "FST_ERR_HANDLER_TIMEOUT") {
+    return { status: 503, says: "The queues are not known: Redis did not answer in time." };
+  }
   const { statusCode = 500 } = error;
-  return statusCode >= 400 && statusCode < 500;
+  // An address outside of the page's files (dot segments) is refused by its static server.
+  return statusCode >= 400 && statusCode < 500
+    ? { status: 404, says: "there is nothing at this address" }
+    : { status: 500, says: "internal error" };
 }
 
 const withoutInlineStyles = (html: string): string =>

@@ -8,6 +8,9 @@ import type { FastifyInstance } from "fastify";
 
 const PREFIX = "/queues";
 
+/** A frozen Redis keeps no request waiting longer, ms. */
+const DEADLINE_MS = 5000;
+
 /** Allows nothing from other hosts; the page works without the web fonts it asks for. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -39,6 +42,9 @@ export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Pro
     (body, queue) => cleanBody(body, queue, describers),
   );
   await app.register(async (scope) => {
+    scope.addHook("onRoute", (route) => {
+      route.handlerTimeout = DEADLINE_MS;
+    });
     scope.addHook("onRequest", async (request, reply) => {
       if (request.method !== "GET" && request.method !== "HEAD") {
         return reply.code(405).send({ error: "this page is read-only" });

@@ -95,3 +95,20 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
   await inbox.close();
   await sync.close();
 });
+
+it("/queues answers 503 while Redis is frozen", async () => {
+  await using redis = await ownRedis();
+  await using daemon = await startDaemon(
+    { REDIS_URL: redis.url, OPERATOR_TOKEN: TOKEN, SERVICE_BASE_URL: "http://127.0.0.1:9" },
+    ["--roles", "http"],
+  );
+  redis.signal("SIGSTOP");
+  const response = await fetch(`${daemon.url}/queues/api/queues`, {
+    headers: { authorization: basic },
+    signal: AbortSignal.timeout(15_000),
+  });
+  expect(response.status).toBe(503);
+  expect(await response.json()).toEqual({
+    error: "The queues are not known: Redis did not answer in time.",
+  });
+});
