@@ -47,6 +47,9 @@ const OLDER_MS = 5000;
 /** So often it is fetched again for one event: some changes do not touch the record's time. */
 const OLDER_TRIES = 3;
 
+const DAMAGED_RULE =
+  "was not fetched: somebody has changed its event in Redis; a redrive fetches the record";
+
 const MAX_STALLED = 5;
 const HOUR_MS = 3_600_000;
 
@@ -185,6 +188,11 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
   const { crm } = job.data;
   const taken = await thinEvents.take(job.data);
   if (taken === undefined) return;
+  if (taken.isDamaged) {
+    await rejectThinEvent(runtime, taken, "not_fetched", DAMAGED_RULE);
+    await thinEvents.finish(job.data, taken);
+    return;
+  }
   const event = JSON.parse(taken.event) as CrmEvent;
   const pauseMs = (pausedUntil.get(crm) ?? 0) - performance.now();
   if (pauseMs > 0) {

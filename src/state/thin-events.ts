@@ -10,8 +10,9 @@ import { removeJob, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
+import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
-import type { Sealing } from "./sealing.ts";
+import { DamagedValue, type Sealing } from "./sealing.ts";
 
 export const FETCH_QUEUE = "fetch";
 
@@ -26,9 +27,12 @@ export interface ThinPointer {
 }
 
 export interface TakenThinEvent {
-  /** The event, serialised. */
+  /** The event, serialised; of a damaged one, an event that fetches its record anew. */
   readonly event: string;
+  /** Empty where it is not known. */
   readonly order: string;
+  /** Somebody has changed it in Redis. */
+  readonly isDamaged: boolean;
   /** One of the events that ask for this fetch is live. */
   readonly isLive: boolean;
   /** The value as Redis has it. */
@@ -117,16 +121,19 @@ export class ThinEvents {
     const field = fieldOf(pointer);
     const raw = await this.#redis.hget(this.#key, field);
     if (raw === null) return undefined;
-    const {
-      event,
-      isLive = false,
-      order,
-    } = JSON.parse(raw) as {
-      event: string;
-      isLive?: boolean;
-      order: string;
-    };
-    return { event: await this.#sealing.open(event, field), order, isLive, raw };
+    const { event, isLive, order } = objectIn(raw) ?? {};
+    const text = typeof event === "string" ? await this.#open(event, field) : "";
+    return isEvent(objectIn(text)) && typeof order === "string"
+      ? { event: text, order, isLive: isLive === true, isDamaged: false, raw }
+      : { event: eventOf(pointer), order: "", isLive: true, isDamaged: true, raw };
+  }
+
+  /** @returns an empty text for what somebody has changed. @throws UnknownKey */
+  async #open(event: string, field: string): Promise<string> {
+    return this.#sealing.open(event, field).catch((error: unknown) => {
+      if (error instanceof DamagedValue) return "";
+      throw error;
+    });
   }
 
   /** Whether the record has a fetch beside this one. */
@@ -175,18 +182,38 @@ export class ThinEvents {
 
 /** Whether it is the data of one of our jobs, not that of a job that another client has added. */
 export function isThinPointer(data: unknown): data is ThinPointer {
-  const { crm, subject } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  const { crm, subject } = (data ?? {}) as Fields;
   return typeof crm === "string" && typeof subject === "string";
 }
 
 /** @param data of a job, as it lies in Redis. @returns undefined for one that another client has added. */
 export function thinPointerOf(data: string): ThinPointer | undefined {
+  const pointer = objectIn(data);
+  return isThinPointer(pointer) ? pointer : undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function objectIn(text: string): Fields | undefined {
   try {
-    const pointer: unknown = JSON.parse(data);
-    return isThinPointer(pointer) ? pointer : undefined;
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Fields) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Whether it has what the worker reads of an event, which was checked when it was accepted. */
+const isEvent = (event: Fields = {}): boolean =>
+  ["id", "source", "type", "subject"].every((name) => typeof event[name] === "string");
+
+/** An event that fetches the record of a job. */
+function eventOf(pointer: ThinPointer): string {
+  const { crm, deletion, subject } = pointer;
+  const type = deletion === true ? "crm.record.deleted" : "crm.record.updated";
+  const id = digestOf(fieldOf(pointer));
+  const data = { fetch: crm };
+  return JSON.stringify({ specversion: "1.0", id, source: `/${crm}`, type, subject, data });
 }
 
 const fieldOf = ({ crm, subject, deletion }: ThinPointer): string =>

@@ -5,7 +5,9 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { openPorts } from "../../../workers/accept-ports.ts";
 import { startFetch } from "../../../workers/fetch.ts";
+import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -250,4 +252,43 @@ test("a CRM that does not answer takes no places from another one", async () => 
     what: "the other's record",
   });
   expect(requests()).toBe(6);
+});
+
+test.each([
+  "not json",
+  "null",
+  "{}",
+  '{"order":5,"event":"{}"}',
+  '{"order":"1","event":"not json"}',
+  '{"order":"1","event":"{}"}',
+])(
+  "a thin event that is damaged (%s) is a dead letter, whose redrive fetches the record",
+  async (raw) => {
+    const { runtime, requests } = await hubspot(recordOf("7"));
+    const { deadLetters, keys, redis } = runtime;
+    await redis.hset(keys.thinEvents, "hubspot|contact/7", raw);
+    await runtime.thinEvents.queue.add("fetch", { crm: "hubspot", subject: "contact/7" });
+    const letter = await waitFor(
+      async () => {
+        const [id] = await redis.hkeys(keys.deadLetters);
+        return id === undefined ? undefined : deadLetters.find(id);
+      },
+      { what: "a dead letter" },
+    );
+    expect(letter).toMatchObject({ reason: "not_fetched", problems: [{ field: "data.record" }] });
+    await waitFor(async () => (await redis.exists(keys.thinEvents)) === 0, {
+      what: "it has ended",
+    });
+    await redriveDeadLetter(runtime, letter.id, await openPorts(runtime).current());
+    expect(await onePushed(runtime)).toMatchObject({ data: { record: { id: "7" } } });
+    expect(requests()).toBe(1);
+    expect(await deadLetters.count()).toBe(0);
+  },
+);
+
+test("a newer event takes the place of a damaged one", async () => {
+  const { runtime } = await hubspot(recordOf("7"));
+  await runtime.redis.hset(runtime.keys.thinEvents, "hubspot|contact/7", "not json");
+  await put(runtime);
+  expect(await onePushed(runtime)).toMatchObject({ data: { record: { id: "7" } } });
 });
