@@ -1,4 +1,4 @@
-/** Releases and drops held terminations; each act is recorded before it is done. */
+/** Releases and drops held terminations; each act is recorded in the step that does it. */
 import type { Act } from "../state/audit-acts.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
@@ -13,15 +13,18 @@ export async function releaseHeld(
   by: Act["by"],
   found: readonly HeldTermination[],
 ): Promise<number> {
-  const { demand, heldTerminations, pointers } = stores;
+  const { auditActs, demand, heldTerminations, pointers } = stores;
   let released = 0;
   for (let from = 0; from < found.length; from += CHUNK) {
     const chunk = found.slice(from, from + CHUNK);
-    await Promise.all(chunk.map((one) => recordHeldAct(stores, "held.release", by, one)));
     const lanes = await Promise.all(
-      chunk.map(async ({ crmCode }) => {
-        const lane = await heldTerminations.release(crmCode);
-        return lane === undefined ? [] : [{ crmCode, lane }];
+      chunk.map(async (one) => {
+        const { crmCode } = one;
+        const act = actOn(one, "held.release", by);
+        const lane = await heldTerminations.release(crmCode, auditActs.textOf(act));
+        if (lane === undefined) return [];
+        auditActs.note(act);
+        return [{ crmCode, lane }];
       }),
     );
     const records = lanes.flat();
@@ -38,20 +41,18 @@ export async function dropHeld(
   by: Act["by"],
   found: readonly HeldTermination[],
 ): Promise<number> {
+  const { auditActs, heldTerminations } = stores;
   let dropped = 0;
   for (const one of found) {
-    await recordHeldAct(stores, "held.drop", by, one);
-    dropped += (await stores.heldTerminations.drop(one.crmCode)) ? 1 : 0;
+    const act = actOn(one, "held.drop", by);
+    if (!(await heldTerminations.drop(one.crmCode, auditActs.textOf(act)))) continue;
+    auditActs.note(act);
+    dropped += 1;
   }
   return dropped;
 }
 
-function recordHeldAct(
-  { auditActs }: Stores,
-  act: "held.release" | "held.drop",
-  by: Act["by"],
-  held: HeldTermination,
-): Promise<void> {
+function actOn(held: HeldTermination, act: "held.release" | "held.drop", by: Act["by"]): Act {
   const { id, source } = originOf(held);
-  return auditActs.record({ act, by, crmCode: held.crmCode, event: { id, source } });
+  return { act, by, crmCode: held.crmCode, event: { id, source } };
 }

@@ -38,6 +38,9 @@ export interface Act {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
+/** An act as scripts take it, and whether this process knows of an audit trail. */
+export type ActText = readonly [act: string, isConfigured: "1" | ""];
+
 export interface WaitingAct {
   /** As it is stored. */
   readonly text: string;
@@ -81,17 +84,24 @@ export class AuditActs {
   }
 
   /** Call it before the act is done: no act is then without its line. */
-  async record({ act, by, crmCode, event, details }: Act): Promise<void> {
+  async record(act: Act): Promise<void> {
+    this.note(act);
+    const { auditActs, auditHeads } = this.#keys;
+    await this.#push([auditActs, auditHeads], this.textOf(act));
+  }
+
+  /** Of an act that a script does and keeps for its line in one step (lua/keep-act.lua). */
+  textOf({ act, by, crmCode, event, details }: Act): ActText {
+    // By its id an act is recognised that a crash has let be written twice.
+    const line = { act, id: randomUUID(), crmCode, ...details, event, by };
+    return [JSON.stringify(line), this.#isConfigured ? "1" : ""];
+  }
+
+  /** Adds an act to the history of its record. */
+  note({ act, crmCode }: Act): void {
     // What is forgotten keeps no history.
     if (crmCode !== undefined && act !== "forget")
       this.#history.note({ crmCode }, { kind: "act", act });
-    // By its id an act is recognised that a crash has let be written twice.
-    const line = { act, id: randomUUID(), crmCode, ...details, event, by };
-    const { auditActs, auditHeads } = this.#keys;
-    await this.#push(
-      [auditActs, auditHeads],
-      [JSON.stringify(line), this.#isConfigured ? "1" : ""],
-    );
   }
 
   /** The oldest act without a line. */

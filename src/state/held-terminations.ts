@@ -6,6 +6,7 @@ import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
+import type { ActText } from "./audit-acts.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
@@ -32,6 +33,8 @@ const DAMAGED = JSON.stringify({
 
 /** Records read in one round trip. */
 const PAGE = 200;
+
+const NO_ACT: ActText = ["", ""];
 
 export class HeldTerminations {
   readonly #redis: Redis;
@@ -134,20 +137,23 @@ export class HeldTerminations {
 
   /**
    * Lets it be sent. It needs a pointer job then; the sweep adds one if this process dies before.
+   * @param act gets its line in the audit trail if it is done: another operator may be faster.
    * @returns its lane; undefined when it is not held any more.
    */
-  async release(crmCode: string): Promise<Lane | undefined> {
+  async release(crmCode: string, act: ActText = NO_ACT): Promise<Lane | undefined> {
+    const { auditActs, auditHeads, heldTerminations } = this.#keys;
     const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
-    const keys = [this.#keys.staged(crmCode), this.#keys.heldTerminations, ...lanes];
-    return (await this.#release(keys, [crmCode])) || undefined;
+    const keys = [this.#keys.staged(crmCode), heldTerminations, ...lanes, auditActs, auditHeads];
+    return (await this.#release(keys, [crmCode, ...act])) || undefined;
   }
 
-  /** @returns false when it is not held any more. */
-  async drop(crmCode: string): Promise<boolean> {
-    const { heldTerminations, verify } = this.#keys;
+  /** @param act as for `release`. @returns false when it is not held any more. */
+  async drop(crmCode: string, act: ActText = NO_ACT): Promise<boolean> {
+    const { auditActs, auditHeads, heldTerminations, verify } = this.#keys;
+    const staged = this.#keys.staged(crmCode);
     const history = this.#keys.history("crmCode", crmCode);
-    const keys = [this.#keys.staged(crmCode), heldTerminations, verify, history];
-    const args = [crmCode, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? ""];
+    const keys = [staged, heldTerminations, verify, history, auditActs, auditHeads];
+    const args = [crmCode, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? "", ...act];
     return (await this.#drop(keys, args)) === 1;
   }
 }

@@ -4,6 +4,5 @@
 -- ARGV  1 the act, as JSON  2 '1' when this process knows that there is an audit trail
 -- Returns 1, or 0 when no process has ever written an audit trail.
 --- @include "../../ops/lua/now.lua"
-if ARGV[2] ~= '1' and redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
-redis.call('RPUSH', KEYS[1], string.format('%.0f ', now) .. ARGV[1])
-return 1
+--- @include "keep-act.lua"
+return keepAct(KEYS[1], KEYS[2], ARGV[1], ARGV[2])

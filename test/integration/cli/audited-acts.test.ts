@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
+import { dropHeld, releaseHeld } from "../../../src/held/decide.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { startSandbox } from "../../support/crmsync.ts";
+import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -67,4 +69,21 @@ test("who has made a report with values of persons", async () => {
   expect(await actsOf(["reconcile", "-", ...report, "--show-values"], snapshot)).toMatchObject([
     { act: "reconcile.show" },
   ]);
+});
+
+test("of two operators who decide on one held termination, the one who did it", async () => {
+  await hold(stores, "ada-1", "contact/7", "/crm/a");
+  const held = await stores.heldTerminations.page(0, 1);
+  const released = await Promise.all([
+    releaseHeld(stores, "ann@here", held),
+    releaseHeld(stores, "ben@there", held),
+  ]);
+  const dropped = await dropHeld(stores, "ann@here", held);
+  expect([...released, dropped].toSorted((a, b) => a - b)).toEqual([0, 0, 1]);
+  const by = released[0] === 1 ? "ann@here" : "ben@there";
+  const act = { act: "held.release", by, crmCode: "ada-1" };
+  const lines = await actsOf(["held", "list"]);
+  expect(lines).toEqual([expect.objectContaining(act)]);
+  const steps = await stores.history.read({ crmCode: "ada-1" });
+  expect(steps.filter(({ kind }) => kind === "act")).toHaveLength(1);
 });
