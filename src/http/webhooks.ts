@@ -25,6 +25,9 @@ export const WEBHOOK_OUTCOMES = [
 ] as const;
 export type WebhookOutcome = (typeof WEBHOOK_OUTCOMES)[number];
 
+/** As long as the ids of events, s. */
+const GAPS_REMEMBERED_S = 7 * 86_400;
+
 export interface WebhookPorts extends IntakePorts {
   /** The secret in this variable; while it is undefined, every request is answered 401. */
   secret(name: string): SecretText | undefined;
@@ -119,7 +122,7 @@ async function takeRequest(
   try {
     const translated = await endpoint.toEvents(request, ports.canFetch(name));
     usable = await usableEvents(translated, ports.now());
-    if ((translated.gaps ?? 0) > 0) ports.changesLost(name, translated.gaps ?? 0);
+    await countGaps(translated.gaps ?? 0, request, endpoint, ports);
   } catch (error) {
     if (error instanceof WebhookUnavailable) return unavailable(error.message);
     if (!(error instanceof WebhookBodyError)) throw error;
@@ -149,6 +152,20 @@ async function takeRequest(
         .send(body ?? JSON.stringify({ accepted, duplicates }));
     }
   }
+}
+
+/** A relay repeats a request that was not answered in time, and its events alone are known by their ids. */
+async function countGaps(
+  gaps: number,
+  { body }: WebhookRequest,
+  { name }: WebhookEndpoint,
+  ports: WebhookPorts,
+): Promise<void> {
+  if (gaps === 0) return;
+  const key = `gaps:${name}:${createHash("sha256").update(body).digest("base64url")}`;
+  if (await ports.isRemembered(key).catch(() => false)) return;
+  ports.changesLost(name, gaps);
+  await ports.remember(key, GAPS_REMEMBERED_S).catch(() => {});
 }
 
 function claimOf(

@@ -98,7 +98,7 @@ export interface Keys {
   readonly retried: string;
   /** Hash crmCode → since when, why, and how the log names the record, as JSON. */
   readonly retriedDetails: string;
-  /** Set for a while once the events of a signed request are stored: a copy is answered 409. */
+  /** Set for a while once the events of a signed request, or the changes that a CRM has lost, were stored. */
   request(hash: string): string;
   /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
   readonly thinEvents: string;
