@@ -30,7 +30,7 @@ export async function expediteStaged(
 
 /**
  * @param source bounded name of the event's source.
- * @param since from when its freshness counts, ms; default: the event's own time.
+ * @param since of a redriven event, from when its freshness counts, ms; default: the event's own time.
  */
 export function reportAccepted(
   runtime: Runtime,
@@ -41,6 +41,7 @@ export function reportAccepted(
 ): void {
   const { coalesced, crmCode, lane, problems, reason, result } = record;
   const common = { crmCode, lane, source };
+  const isRedriven = since !== undefined;
   if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
   if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
   switch (result) {
@@ -69,7 +70,7 @@ export function reportAccepted(
     case "duplicate":
     case "ignored":
     case "rejected":
-      reportOutcome(runtime, { ...common, outcome: result, reason, problems });
+      reportOutcome(runtime, { ...common, outcome: result, reason, problems, isRedriven });
   }
 }
 

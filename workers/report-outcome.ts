@@ -11,6 +11,8 @@ export interface EndedChange {
   /** Of a rejected change. */
   readonly reason?: string | undefined;
   readonly problems?: readonly Problem[] | undefined;
+  /** It was rejected before, and counted then: it says nothing of the changes that come now. */
+  readonly isRedriven?: boolean;
   readonly lane?: Lane | undefined;
   /** Undefined where the record is unknown. */
   readonly crmCode?: string | undefined;
@@ -34,7 +36,8 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   const { metrics, log, tracing } = runtime;
   const { outcome, reason, lane, crmCode, source, tries, happenedAt } = ended;
   metrics.changes.inc({ outcome });
-  if (outcome === "rejected") metrics.countRejected(reason ?? "defect", ended.problems);
+  if (outcome === "rejected" && ended.isRedriven !== true)
+    metrics.countRejected(reason ?? "defect", ended.problems);
   if (outcome === "created" || outcome === "updated") {
     metrics.countPassed("sync");
     if (lane !== undefined) metrics.countSent(lane);
