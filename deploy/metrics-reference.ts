@@ -58,6 +58,7 @@ export const IDLE: Readings = {
     failure: undefined,
   },
   lastRetryAt: 0,
+  failingEvents: 0,
   paused: [],
   limited: [],
   openComparisons: [],

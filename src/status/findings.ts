@@ -133,6 +133,15 @@ function slowdownFindings(readings: Readings): Finding[] {
       `${waiting === 1 ? "1 event waits" : `${waiting} events wait`} for the tenant's value lists, which the service has not returned yet; events without values for them go on.`,
     );
   }
+  const { failingEvents } = readings;
+  if (readings.valueListsKnown && failingEvents > 0) {
+    const which =
+      failingEvents === 1
+        ? "1 event cannot be processed, and is"
+        : `At least ${failingEvents} events cannot be processed, and are`;
+    const says = `${which} tried again every few seconds: the log says why (event.retry_scheduled).`;
+    warn("crmsyncchangestuck", says);
+  }
   if (warmUp.state === "cold") {
     const why = warmUp.failure === undefined ? "" : ` (${warmUp.failure})`;
     warn(

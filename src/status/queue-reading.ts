@@ -25,6 +25,8 @@ export interface QueueState {
   readonly paused: boolean;
   /** What somebody has limited it to through BullMQ, for people; undefined: nothing. */
   readonly limit: string | undefined;
+  /** Of the 100 delayed jobs that are due next, how many were tried three times or more. */
+  readonly failing: number;
   /** When the last delayed job is due, ms; 0 when none is delayed. */
   readonly lastDueAt: number;
 }
@@ -40,13 +42,14 @@ export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueStat
     SCRIPT,
     keys,
     [toKey("")],
-    (reply: [number, string, string, string, string, string, ...number[]]) => {
-      const [paused, oldest, lastDue, atOnce, most, inMs, ...counts] = reply;
+    (reply: [number, string, string, string, string, string, number, ...number[]]) => {
+      const [paused, oldest, lastDue, atOnce, most, inMs, failing, ...counts] = reply;
       return {
         jobs: Object.fromEntries(QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0])),
         oldestAt: oldest === "" ? undefined : Number(oldest),
         paused: paused === 1,
         limit: limitText(atOnce, most, inMs),
+        failing,
         lastDueAt: Math.floor(Number(lastDue) / SCORE_PER_MS),
       };
     },

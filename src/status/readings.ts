@@ -73,6 +73,8 @@ export interface Readings {
   readonly warmUp: WarmUp;
   /** When the last of the records and events is due that wait for another try; 0: none does. */
   readonly lastRetryAt: number;
+  /** Events, of the 100 that are tried again next, that have failed three times or more. */
+  readonly failingEvents: number;
   /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
   readonly paused: readonly string[];
   /** Queues that somebody has limited through BullMQ, each with its limits. */
@@ -145,6 +147,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
     fetchJobs: fetch.jobs,
     lastRetryAt: Math.max(inbox.lastDueAt, sync.lastDueAt, fetch.lastDueAt),
+    failingEvents: inbox.failing,
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
     limited: queues.flatMap(([name, { limit }]) => (limit ? [`${name} to ${limit}`] : [])),
     oldest: { live: earliest([oldestLive, inbox.oldestAt, fetch.oldestAt]), bulk: oldestBulk },
