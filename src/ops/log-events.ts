@@ -111,7 +111,7 @@ export const LOG_EVENTS = {
   "fetch.missing":
     "A CRM says that a record does not exist, or may not be seen. Its event ends here.",
   "fetch.foreign_job":
-    "Somebody has added a job to the queue fetch that names no record of a CRM. It was removed; events belong into the queue crm-events.",
+    "Somebody has added a job to the queue fetch that names no record. It was removed; events belong in the queue crm-events.",
   "fetch.worker_error": "The worker that fetches records from CRMs reported an error.",
 
   "redis.file_rewritten":
