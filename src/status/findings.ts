@@ -79,7 +79,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...bulkFindings(readings),
     ...reconcileFindings(readings),
     ...slowdowns,
-    ...(stops.length + slowdowns.length === 0 ? stuckFindings(readings) : []),
+    ...(stops.length === 0 && !isSlowForNow(readings) ? stuckFindings(readings) : []),
     ...redisFindings(readings),
     ...ledgerFindings(readings, context),
     ...lostFindings(readings),
@@ -149,7 +149,7 @@ function slowdownFindings(readings: Readings): Finding[] {
       `The ledger is cold: listing kept failing${why}, so a change may cost a second request.`,
     );
   }
-  if (quota.remaining === 0 && waitingIn(readings) > 0) {
+  if (isQuotaSpent(readings)) {
     warn(
       "crmsyncquotaexhausted",
       `The hour's quota is spent; the next request returns at ${clockTime(quota.resetAt)}.`,
@@ -163,6 +163,12 @@ function slowdownFindings(readings: Readings): Finding[] {
   }
   return found;
 }
+
+const isQuotaSpent = (readings: Readings): boolean =>
+  readings.quota.remaining === 0 && waitingIn(readings) > 0;
+
+/** What makes all changes wait for longer, and ends by itself: no change is stuck for it. */
+const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuotaSpent(readings);
 
 /** What the ledger and the service no longer agree on. */
 function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingContext): Finding[] {

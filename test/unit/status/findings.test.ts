@@ -83,6 +83,24 @@ it("a bulk import of days is not stuck while it sends, a live change beside it i
   ]);
 });
 
+it("a finding beside it does not hide that a change is stuck, unless all wait for the quota", () => {
+  const sections = (readings: Partial<Readings>) =>
+    said({
+      oldest: { live: NOW - 16 * MINUTE, bulk: undefined },
+      unsynced: { live: 1, bulk: 0 },
+      quota: { ...IDLE.quota, remaining: 10 },
+      ...readings,
+    }).map(([section]) => section);
+  const record = { records: 200, tries: 4, since: NOW - 16 * MINUTE, reason: "500", record: "ab" };
+  expect(sections({ retried: record })).toEqual(["one-record-is-missing", "crmsyncchangestuck"]);
+  expect(sections({ valueListsKnown: false, inboxJobs: { delayed: 3 } })).toEqual([
+    "the-value-lists-are-not-known",
+    "crmsyncchangestuck",
+  ]);
+  expect(sections({ quota: { ...IDLE.quota, remaining: 0 } })).toEqual(["crmsyncquotaexhausted"]);
+  expect(sections({ fallback: true })).toEqual(["crmsyncpacingsteady"]);
+});
+
 it("changes that a CRM has lost are told until a comparison that began after it", () => {
   const lost = { salesforce: NOW - 10 * MINUTE };
   const comparison = { records: 1, equal: 1, drift: NO_DRIFT };
