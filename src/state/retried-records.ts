@@ -7,9 +7,9 @@ import type { Keys } from "./keys.ts";
 /** Most records that are remembered: those with the fewest tries are forgotten first. */
 const MAX_RECORDS = 1000;
 
-/** A record that failed this often, and for this long, fails again and again, ms. */
-const MIN_TRIES = 2;
+/** Records that fail for so long, ms, fail again and again, once one of them was tried so often. */
 const MIN_AGE_MS = 20_000;
+const MIN_TRIES = 2;
 
 /** What one try of a record ended with. */
 export interface FailedTry {

@@ -35,7 +35,7 @@ export function retryFindings(retried: MostRetried | undefined): Finding[] {
   const says =
     records === 1
       ? `1 record has been ${tried}: ${reason}. The log calls it ${record}.`
-      : `${records} records are retried again and again; one has been ${tried}: ${reason}. The log calls it ${record}.`;
+      : `${records} records fail and are to be retried; one has been ${tried}: ${reason}. The log calls it ${record}.`;
   return [finding("warning", "one-record-is-missing", says)];
 }
 

@@ -1,8 +1,9 @@
--- Finds the records that fail again and again. Forgets those that do not wait any more: a newer
--- event may have ended their change without a request.
+-- Finds the records that fail again and again. Where many fail, each is tried again after hours
+-- (retry-delay.ts), so those count too that were tried once. Forgets those that do not wait any
+-- more: a newer event may have ended their change without a request.
 --
 -- KEYS  1 retried  2 retried:details  3 unsynced:live  4 unsynced:bulk
--- ARGV  1 fewest tries  2 least age, ms
+-- ARGV  1 fewest tries of one of them  2 least age of each, ms
 -- Returns { how many }, or { how many, most tries, details of that record }.
 --- @include "../../ops/lua/now.lua"
 local records, most, found = 0, nil, nil
@@ -15,9 +16,9 @@ for i = 1, #all, 2 do
     -- Redis may accept no writes now; status must be readable all the same.
     redis.pcall('ZREM', KEYS[1], crmCode)
     redis.pcall('HDEL', KEYS[2], crmCode)
-  elseif tries >= tonumber(ARGV[1]) and now - cjson.decode(details).since >= tonumber(ARGV[2]) then
+  elseif now - cjson.decode(details).since >= tonumber(ARGV[2]) then
     records = records + 1
-    if not most then most, found = all[i + 1], details end
+    if not most and tries >= tonumber(ARGV[1]) then most, found = all[i + 1], details end
   end
 end
 if not most then return { '0' } end

@@ -32,7 +32,7 @@ async function fails(crmCode: string, times: number, since = SINCE): Promise<voi
 it("tells the record with the most tries, and how many there are", async () => {
   await fails("a", 3);
   await fails("b", 14, SINCE - 1000);
-  await fails("c", 1);
+  await fails("c", 1, Date.now());
   expect(await most()).toEqual({
     records: 2,
     tries: 14,
@@ -40,6 +40,13 @@ it("tells the record with the most tries, and how many there are", async () => {
     reason: "500 (server_error)",
     record: "hash-b",
   });
+});
+
+it("records count that wait for hours after one try, because many fail", async () => {
+  for (let n = 0; n < 30; n += 1) await fails(`once${n}`, 1);
+  expect(await most()).toBeUndefined();
+  await fails("a", 2);
+  expect(await most()).toMatchObject({ records: 31, tries: 2, record: "hash-a" });
 });
 
 it("a record that has just begun to fail does not count yet", async () => {
