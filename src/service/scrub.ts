@@ -4,6 +4,9 @@ import * as lists from "../service-spec/value-lists.ts";
 
 const MAX_LENGTH = 300;
 
+/** A longer value is recognised by so many characters at its beginning. */
+const LONG = 100;
+
 /** Values from the spec's lists are not personal data, and error texts need them to be readable. */
 const PUBLIC = new Set<unknown>(
   Object.values(lists).flatMap((list) =>
@@ -25,15 +28,19 @@ export function scrub(text: string, payload: object, secrets: readonly string[])
   clean = clean.replace(/\bhttps?:\/\/\S+/gi, "[address]");
   const values = [...strings(payload)].filter((value) => value.length > 1 && !PUBLIC.has(value));
   for (const value of values.sort((a, b) => b.length - a.length)) {
-    clean = value.length < 5 ? replaceWord(clean, value) : clean.replaceAll(value, "[value]");
+    clean = clean.replace(patternOf(value), "[value]");
   }
   return clean.length > MAX_LENGTH ? `${cut(clean, MAX_LENGTH - 1)}…` : clean.trim();
 }
 
-/** Replaces whole words only: short values also occur inside ordinary words. */
-function replaceWord(text: string, value: string): string {
-  const word = value.replaceAll(/[$()*+.?[\\\]^{|}/]/g, "\\$&");
-  return text.replace(new RegExp(`(?<![\\p{L}\\p{N}])${word}(?![\\p{L}\\p{N}])`, "gu"), "[value]");
+/**
+ * Services change the case of values, and shorten long ones: of these, what follows the beginning goes
+ * too. Short values are replaced as whole words in their own case: they also occur in ordinary texts.
+ */
+function patternOf(value: string): RegExp {
+  const start = cut(value, LONG).replaceAll(/[$()*+.?[\\\]^{|}/]/g, "\\$&");
+  if (value.length < 5) return new RegExp(`(?<![\\p{L}\\p{N}])${start}(?![\\p{L}\\p{N}])`, "gu");
+  return new RegExp(value.length > LONG ? `${start}.*` : start, "giu");
 }
 
 function* strings(value: unknown): Generator<string> {

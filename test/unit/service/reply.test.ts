@@ -212,6 +212,18 @@ test("the service's error text is kept without values, addresses and secrets", (
   expect(errorOf("it is in italic", payload)).toBe("[value] is in italic");
 });
 
+test("a value is recognised in another case, and a long one by its beginning", () => {
+  expect(errorOf("ada@example.com is in use", { email: "Ada@Example.com" })).toBe(
+    "[value] is in use",
+  );
+  expect(errorOf("must be in use", { nationality: "BE" })).toBe("must be in use");
+  const address = "Bahnhofstrasse 1 ".repeat(300);
+  expect(errorOf(`too long: ${address}`, { address })).toBe("too long: [value]");
+  expect(errorOf(`too long: ${address.slice(0, 200)}…`, { address })).toBe("too long: [value]");
+  const largest = "$1.*(".repeat(13_000);
+  expect(errorOf(`no: ${largest}`, { address: largest })).toBe("no: [value]");
+});
+
 test("values from the specification stay readable", () => {
   const text = "relationStatus must be active or terminated";
   expect(errorOf(text, { relationStatus: "active" })).toBe(text);
