@@ -169,7 +169,7 @@ export class Verification {
     const place = chain?.place ?? { file: "", line: 0 };
     const says =
       chain === undefined
-        ? `the chain ${head.chain} is missing: ${from} knows it up to line ${head.seq}`
+        ? `the chain ${head.chain} is missing: ${from} knows it up to line ${head.seq}; if the file was rotated since, give the older one first`
         : `the end is cut off after line ${chain.head.seq}: ${from} knows line ${head.seq}`;
     // A line that is missing in between has its own fault.
     if (chain === undefined || chain.head.seq < head.seq) this.#fault(place, says);

@@ -114,7 +114,9 @@ test("an end that was made anew, and a whole trail in another one's place", () =
     "5: line 5 has another hash than Redis knows: it was replaced",
   ]);
   const [missing] = faultsIn(trailOf(5, PLAIN, "other").lines, { known });
-  expect(missing).toMatch(/the chain c1 is missing: Redis knows it up to line 5/);
+  expect(missing).toMatch(
+    /the chain c1 is missing: Redis knows it up to line 5; if the file was rotated since, give/,
+  );
 });
 
 test("with a key: lines without it, or with another one", () => {
