@@ -122,7 +122,7 @@ function laneRow(readings: Readings, status: Status, lane: Lane): Html {
 
 /** Live changes are sent before bulk work. */
 const laneEnd = (readings: Readings, { bulk }: Status, lane: Lane): number | undefined => {
-  if (lane === "live") return sentAt(readings, { ...requestsFor(readings), bulk: 0 });
+  if (lane === "live") return sentAt(readings, { ...requestsFor(readings), bulk: 0 }, ["live"]);
   return bulk.endsAt === null ? undefined : Date.parse(bulk.endsAt);
 };
 

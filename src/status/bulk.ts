@@ -67,7 +67,8 @@ function bulkEndsAt(readings: Readings): number | undefined {
   const { bulkPause, feeding, isFeeding } = readings;
   const isInterrupted = feeding !== undefined && feeding.left > 0 && !isFeeding;
   if (bulkPending(readings) === 0 || bulkPause !== undefined || isInterrupted) return undefined;
-  return sentAt(readings, { ...requestsFor(readings), bulk: bulkRequests(readings) });
+  const requests = { ...requestsFor(readings), bulk: bulkRequests(readings) };
+  return sentAt(readings, requests, ["bulk"]);
 }
 
 export function bulkFindings(readings: Readings): Finding[] {

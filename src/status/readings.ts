@@ -26,7 +26,7 @@ import type { Resealed } from "../state/reseal.ts";
 import type { MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
 import type { Lane } from "../sync/lane.ts";
-import { queueReading, type JobCounts } from "./queue-reading.ts";
+import { queueReading, type JobCounts, type QueueState } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
 
 /** No reader waits longer for Redis, ms. */
@@ -71,8 +71,8 @@ export interface Readings {
   readonly redis: RedisHealth;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
-  /** When the last of the records and events is due that wait for another try; 0: none does. */
-  readonly lastRetryAt: number;
+  /** When the last of the records and events of each lane is due that wait for another try; 0: none does. */
+  readonly lastRetryAt: Readonly<Record<Lane, number>>;
   /** Events, of the 100 that are tried again next, that have failed three times or more. */
   readonly failingEvents: number;
   /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
@@ -127,6 +127,9 @@ function withRecords(jobs: JobCounts, records: number): JobCounts {
   return { ...jobs, prioritized: Math.max(prioritized, records - active - delayed - wait) };
 }
 
+/** Their lane is not known yet, or they become live. */
+const lastOf = ({ lastDueAt }: QueueState): number[] => Object.values(lastDueAt);
+
 /** @param redis the connection to read over, if it is not that of the stores. */
 export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
   const [pingMs, read] = await Promise.all([pingOf(redis), readAll(stores, redis)]);
@@ -146,7 +149,10 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     inboxJobs: inbox.jobs,
     syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
     fetchJobs: fetch.jobs,
-    lastRetryAt: Math.max(inbox.lastDueAt, sync.lastDueAt, fetch.lastDueAt),
+    lastRetryAt: {
+      live: Math.max(sync.lastDueAt.live, ...lastOf(inbox), ...lastOf(fetch)),
+      bulk: sync.lastDueAt.bulk,
+    },
     failingEvents: inbox.failing,
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
     limited: queues.flatMap(([name, { limit }]) => (limit ? [`${name} to ${limit}`] : [])),

@@ -6,6 +6,7 @@
 import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
+import { LANES, type Lane } from "../sync/lane.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
 import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
@@ -209,13 +210,21 @@ export function drainedAt(readings: Readings): number | undefined {
   if (waitingIn(readings) === 0) return readings.now;
   const { bulkPause, fetchFailures, unsynced } = readings;
   const isUnknown = fetchFailures.length > 0 || (bulkPause !== undefined && unsynced.bulk > 0);
-  return isUnknown ? undefined : sentAt(readings, requestsFor(readings));
+  return isUnknown ? undefined : sentAt(readings, requestsFor(readings), LANES);
 }
 
-/** When so many requests will have been sent, ms; undefined while that cannot be estimated. */
-export function sentAt(readings: Readings, requests: Waiting): number | undefined {
+/**
+ * When so many requests will have been sent, ms, but not before the last retry of these lanes; undefined
+ * while that cannot be estimated.
+ */
+export function sentAt(
+  readings: Readings,
+  requests: Waiting,
+  lanes: readonly Lane[],
+): number | undefined {
   const { lastRetryAt, limited, quota } = readings;
   const stops = stopsIn(readings).some(({ endsByItself }) => !endsByItself);
   const isUnknown = !quota.hasSent || limited.length > 0 || stops;
-  return isUnknown ? undefined : Math.max(quota.drainedAt(requests), lastRetryAt);
+  if (isUnknown) return undefined;
+  return Math.max(quota.drainedAt(requests), ...lanes.map((lane) => lastRetryAt[lane]));
 }

@@ -13,6 +13,11 @@ import { takeReadings } from "../../../src/status/readings.ts";
 import { statusLines } from "../../../src/status/status-text.ts";
 import { statusOf } from "../../../src/status/status.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
+import {
+  BULK_PRIORITY,
+  BULK_RETRY_PRIORITY,
+  LIVE_PRIORITY,
+} from "../../../src/state/pointer-job.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -111,6 +116,22 @@ test("events are counted that older BullMQ clients and flows keep from being tak
   });
   expect(waitingIn(readings)).toBe(2);
   await flow.close();
+});
+
+test("the last retry of each lane is known, however many of the other one wait for longer", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const { queue } = stores.pointers;
+  const retry = async (crmCode: string, priority: number, seconds: number) => {
+    const timestamp = Date.now();
+    await queue.add("relation", { crmCode }, { priority, timestamp, delay: seconds * 1000 });
+    return timestamp + seconds * 1000;
+  };
+  expect((await takeReadings(stores)).lastRetryAt).toEqual({ live: 0, bulk: 0 });
+  await retry("b1", BULK_PRIORITY, 50);
+  const bulk = await retry("b2", BULK_RETRY_PRIORITY, 100);
+  for (let n = 0; n < 30; n += 1) await retry(`r${n}`, LIVE_PRIORITY, 1000 + n);
+  const live = await retry("last", LIVE_PRIORITY, 2000);
+  expect((await takeReadings(stores)).lastRetryAt).toEqual({ live, bulk });
 });
 
 test("the oldest event is found behind one that is due before it", async () => {

@@ -65,7 +65,8 @@ it("events of the inbox and records to fetch count as well", () => {
 });
 
 it("not before the last retry", () => {
-  expect(endOf({ live: 1, bulk: 0 }, { lastRetryAt: NOW + 700_000 })).toBe(700_000);
+  const lastRetryAt = { live: NOW + 700_000, bulk: NOW + 800_000 };
+  expect(endOf({ live: 1, bulk: 0 }, { lastRetryAt })).toBe(800_000);
 });
 
 it("not before the end of a pause after a 429", () => {

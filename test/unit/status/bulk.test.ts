@@ -55,6 +55,14 @@ it("what a plan has still to feed counts, with the requests that it needs, after
   );
 });
 
+it("records of the lane live that are to be retried do not hold it up, its own do", () => {
+  const endOf = (lastRetryAt: Readings["lastRetryAt"]) =>
+    statusOf({ unsynced: { live: 10, bulk: 30 }, lastRetryAt }).endsAt;
+  const day = NOW + 86_400_000;
+  expect(endOf({ live: day, bulk: 0 })).toBe(new Date(NOW + 40_000).toISOString());
+  expect(endOf({ live: 0, bulk: day })).toBe(new Date(day).toISOString());
+});
+
 it("while it is paused the end is unknown, of the whole backlog too, and a finding says so", () => {
   const paused = readings({ ...WAITING, bulkPause: PAUSE });
   const status = bulkStatusOf(paused, 100);
