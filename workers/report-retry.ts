@@ -16,12 +16,11 @@ export function reportRetry(
 ): void {
   const { log, metrics, recordName, retried, throttle, throttleRetries } = runtime;
   metrics.countRetry(reason);
-  const record = recordName(crmCode) ?? hashOf(crmCode);
   if (!NO_TRY.has(reason)) {
     const why = status === undefined ? reason : `${status} (${reason})`;
-    void retried.failed(crmCode, { reason: why, record }).catch(() => {});
+    void retried.failed(crmCode, { reason: why, record: hashOf(crmCode) }).catch(() => {});
   }
-  const line = { record, outcome: "unavailable", reason, lane, tries, status };
+  const line = { record: recordName(crmCode), outcome: "unavailable", reason, lane, tries, status };
   if (reason === "forbidden") {
     throttle("change.forbidden", (suppressed) =>
       log.warn({ ...line, suppressed }, "change.forbidden"),

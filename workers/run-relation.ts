@@ -102,12 +102,12 @@ async function waitForKey(
 ): Promise<Next> {
   const { log, recordName, retried, throttle } = runtime;
   const { crmCode } = job.data;
-  const record = recordName(crmCode) ?? hashOf(crmCode);
+  const record = recordName(crmCode);
   throttle("sync.sealed", (suppressed) =>
     log.error({ record, err: error, suppressed }, "change.not_opened"),
   );
   const reason = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
-  await retried.failed(crmCode, { reason, record });
+  await retried.failed(crmCode, { reason, record: hashOf(crmCode) });
   const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;
   await endJob(runtime, job, token, next);
   return next;

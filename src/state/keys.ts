@@ -96,7 +96,7 @@ export interface Keys {
   readonly durations: string;
   /** Sorted set crmCode → how often its record was tried without success. */
   readonly retried: string;
-  /** Hash crmCode → since when, why, and how the log names the record, as JSON. */
+  /** Hash crmCode → since when, why, and the hash of the crmCode, as JSON. */
   readonly retriedDetails: string;
   /** Set for a while once the events of a signed request, or the changes that a CRM has lost, were stored. */
   request(hash: string): string;

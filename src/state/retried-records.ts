@@ -15,7 +15,7 @@ const MIN_TRIES = 2;
 export interface FailedTry {
   /** As the client names it, with the status if there was one: `server_error, 500`. */
   readonly reason: string;
-  /** How the log names the record. */
+  /** The hash of its crmCode, also where the log names it by that: everybody may see the status. */
   readonly record: string;
 }
 

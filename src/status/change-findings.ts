@@ -34,8 +34,8 @@ export function retryFindings(retried: MostRetried | undefined): Finding[] {
   const tried = `retried ${tries} times since ${clockTime(since)}`;
   const says =
     records === 1
-      ? `1 record has been ${tried}: ${reason}. The log calls it ${record}.`
-      : `${records} records fail and are to be retried; one has been ${tried}: ${reason}. The log calls it ${record}.`;
+      ? `1 record has been ${tried}: ${reason}. The hash of its crmCode is ${record}.`
+      : `${records} records fail and are to be retried; one has been ${tried}: ${reason}. The hash of its crmCode is ${record}.`;
   return [finding("warning", "one-record-is-missing", says)];
 }
 

@@ -1,7 +1,7 @@
 -- Counts a try of a record that failed.
 --
 -- KEYS  1 retried  2 retried:details
--- ARGV  1 crmCode  2 reason  3 how the log names the record  4 most records to remember
+-- ARGV  1 crmCode  2 reason  3 hash of the crmCode  4 most records to remember
 -- Returns how often the record has failed.
 --- @include "../../ops/lua/now.lua"
 local tries = redis.call('ZINCRBY', KEYS[1], 1, ARGV[1])
