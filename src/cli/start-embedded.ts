@@ -36,8 +36,11 @@ export async function ownService(
   log: Logger,
   shutdown: Shutdown,
 ): Promise<OwnService> {
-  const { startSandbox } = await import("../sandbox/serve.ts");
-  const sandbox = await startSandbox({
+  const [{ startSandbox }, { withUserErrors }] = await Promise.all([
+    import("../sandbox/serve.ts"),
+    import("./sandbox/user-errors.ts"),
+  ]);
+  const options = {
     port: config.SANDBOX_PORT,
     database: join(config.DATA_DIR, "sandbox.db"),
     tokenFile: join(config.DATA_DIR, "sandbox.token"),
@@ -48,9 +51,12 @@ export async function ownService(
       burstMs: config.QUOTA_BURST_MS,
     },
     onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
-  }).catch((error: unknown) => {
-    throw explainPort(error, "SANDBOX_PORT");
-  });
+  };
+  const sandbox = await withUserErrors(() =>
+    startSandbox(options).catch((error: unknown) => {
+      throw explainPort(error, "SANDBOX_PORT");
+    }),
+  );
   shutdown.add("sandbox", () => sandbox.close());
   const token = sandbox.token ?? sandbox.createToken();
   log.info(

@@ -32,12 +32,12 @@ export function lockDataDir(dir: string): DataDirLock {
   const database = openLock(dir);
   try {
     database.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
+    writeFileSync(pidFile, `${process.pid}\n`);
   } catch (error) {
     database.close();
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw unusable(dir, error);
     throw new DataDirInUse(dir, readIfThere(pidFile)?.trim());
   }
-  writeFileSync(pidFile, `${process.pid}\n`);
   return {
     release() {
       rmSync(pidFile, { force: true });
@@ -51,12 +51,17 @@ function openLock(dir: string): DatabaseSync {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     return new DatabaseSync(join(dir, "daemon.lock"));
   } catch (error) {
-    const { code = "", message } = error as NodeJS.ErrnoException;
-    const why = code.startsWith("ERR_") ? message : code;
-    throw new UserError(
-      `DATA_DIR ${dir} cannot be used (${why}): name a folder that this process may write to`,
-    );
+    throw unusable(dir, error);
   }
+}
+
+/** @param error of a system call, or of SQLite, such as "database or disk is full". */
+function unusable(dir: string, error: unknown): UserError {
+  const { code = "", message } = error as NodeJS.ErrnoException;
+  const why = code.startsWith("ERR_") ? message : code;
+  return new UserError(
+    `DATA_DIR ${dir} cannot be used (${why}): name a folder that this process may write to, on a disk that is not full`,
+  );
 }
 
 /** Personal data may be stored here: only the owner may enter, even if the directory existed. */

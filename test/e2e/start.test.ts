@@ -1,5 +1,6 @@
 /** `crmsync start` as a person sees it: on a terminal, with ports in use, with a Redis to join. */
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -13,6 +14,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
+const MAIN = join(ROOT, "src/cli/main.ts");
 
 /** Runs a command on a terminal of its own. */
 const SCRIPT = { commands: ["script"], check: ["--version"], debianPackage: "bsdutils" };
@@ -44,15 +46,18 @@ async function startFailing(env: Record<string, string>) {
     code,
     events: logged.map(({ event }) => event),
     redisPid: logged.find(({ event }) => event === "redis.started")?.server_pid ?? 0,
-    said: daemon.stderr.filter((line) => !line.startsWith("{")),
+    said: withoutLog(daemon),
   };
 }
+
+const withoutLog = ({ stderr }: { readonly stderr: readonly string[] }) =>
+  stderr.filter((line) => !line.startsWith("{"));
 
 test("on a terminal it tells people where everything is, and a foreign producer can join its Redis", async (context) => {
   const script = await requireTool(context, SCRIPT);
   await using dir = await tempDir();
   const env = { DATA_DIR: dir.path, HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none" };
-  const command = `exec '${process.execPath}' '${join(ROOT, "src/cli/main.ts")}' start --sandbox`;
+  const command = `exec '${process.execPath}' '${MAIN}' start --sandbox`;
   await using terminal = spawnCommand(script, ["-qefc", command, "/dev/null"], {
     env: { ...env, NO_COLOR: "1", TERM: "xterm" },
   });
@@ -104,6 +109,25 @@ test("a port in use is named with its variable, and neither another port nor the
   );
   expect(sandbox.said.slice(-1)).toEqual([
     `crmsync: port ${taken.port} is in use on 127.0.0.1: set SANDBOX_PORT to another one, or end the program that uses it`,
+  ]);
+});
+
+test("a start that cannot write to its disk, or use a file in DATA_DIR, says so in one line", async () => {
+  await using dir = await tempDir();
+  const env = { DATA_DIR: dir.path, HTTP_PORT: "0", SANDBOX_PORT: "0" };
+  // The limit stands for a full disk.
+  const shell = ["-c", 'ulimit -f 0; exec "$0" "$@"', process.execPath, MAIN, "start", "--sandbox"];
+  await using limited = spawnCommand("sh", shell, { env });
+  expect((await limited.ended).code).toBe(1);
+  expect(withoutLog(limited)).toEqual([
+    expect.stringMatching(/^crmsync: DATA_DIR .* cannot be used \(.*on a disk that is not full$/),
+  ]);
+
+  await writeFile(join(dir.path, "sandbox.db"), "the file of another program");
+  await using foreign = spawnCrmsync(["start", "--sandbox"], { env });
+  expect((await foreign.ended).code).toBe(1);
+  expect(withoutLog(foreign)).toEqual([
+    expect.stringMatching(/^crmsync: .*sandbox\.db cannot be used as a sandbox database: /),
   ]);
 });
 

@@ -4,9 +4,9 @@ import { SandboxDatabaseError } from "../../sandbox/database.ts";
 import { isClosedPipe } from "../closed-pipe.ts";
 
 /** Runs a command. An error that the user can correct is thrown as a UserError. */
-export async function withUserErrors(command: () => Promise<void>): Promise<void> {
+export async function withUserErrors<Result>(command: () => Promise<Result>): Promise<Result> {
   try {
-    await command();
+    return await command();
   } catch (error) {
     if (isRefusedByFile(error)) {
       throw new UserError(`the database file cannot be used further: ${error.message}`);
