@@ -32,8 +32,9 @@ async function examine(options: { json?: true }): Promise<void> {
   if (options.json)
     process.stdout.write(`${printableLines(JSON.stringify(checks, undefined, 2))}\n`);
   const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
-  // What hangs must not keep the process; all lines are written when this is called.
-  process.stdout.write("", () => process.exit(code));
+  // What hangs must not keep the process. All lines are written when this is called; the error of one
+  // that could not be is told before (closed-pipe.ts).
+  process.stdout.write("", () => setImmediate(() => process.exit(code)));
 }
 
 function linesOf({ name, result, says, remedy }: Check): string {

@@ -70,6 +70,18 @@ test("a command finishes its work while the disk of its messages is full", async
   expect(push.stdout).toEqual(['{"accepted":1,"duplicates":0,"invalid":1}']);
 });
 
+test("a command whose output cannot be written fails, the doctor too", async () => {
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  for (const args of [["status"], ["doctor", "--json"]]) {
+    const shell = ["-c", 'exec "$0" "$@" >/dev/full', process.execPath, MAIN, ...args];
+    await using command = spawnCommand("sh", shell, { env });
+    expect(await command.ended).toEqual({ code: 1, signal: null });
+    expect(command.stderr).toEqual([
+      expect.stringMatching(/^crmsync: stdout cannot be written: ENOSPC/),
+    ]);
+  }
+});
+
 test("the daemon works on when its outputs are closed", async () => {
   const port = String(await ownPort());
   const child = spawn(process.execPath, [MAIN, "start", "--roles", "http", "--json"], {
