@@ -36,7 +36,7 @@ export async function redisUrlOf({
   REDIS_URL,
   DATA_DIR,
 }: Pick<RedisSettings, "REDIS_URL" | "DATA_DIR">): Promise<string> {
-  const url = REDIS_URL ?? (await findEmbeddedRedis(DATA_DIR));
+  const url = REDIS_URL ?? (await embeddedUrl(DATA_DIR));
   if (url === undefined) throw new UserError(await whyNoRedis(DATA_DIR));
   return url;
 }
@@ -117,6 +117,18 @@ async function connect(redis: Redis, url: RedisUrl): Promise<void> {
 function onlyDenied(error: Error): string {
   if (error.message.startsWith("NOPERM")) return "";
   throw error;
+}
+
+/** @throws UserError when the folder belongs to the daemon's user, who is another one. */
+async function embeddedUrl(dataDir: string): Promise<string | undefined> {
+  try {
+    return await findEmbeddedRedis(dataDir);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+    throw new UserError(
+      `DATA_DIR ${dataDir} cannot be read by this user (EACCES): run the command as the daemon's user, or set REDIS_URL to the Redis that it uses`,
+    );
+  }
 }
 
 /** Distinguishes no daemon at all from a daemon whose redis-server is down. */

@@ -1,4 +1,4 @@
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
@@ -10,7 +10,8 @@ import {
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { spawnCommand, spawnCrmsync } from "../support/process.ts";
+import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -173,4 +174,27 @@ it("says at once that the audit trail cannot be written", async () => {
     what: "it says so",
     deadlineMs: 2500,
   });
+});
+
+/** Root may read everything, unless it gives that up. */
+const SETPRIV = { commands: ["setpriv"], check: ["--version"], debianPackage: "util-linux" };
+const READS_ITS_OWN = "--bounding-set=-dac_override,-dac_read_search";
+
+it("says of a DATA_DIR that is another user's who can run the command", async (context) => {
+  await using dir = await tempDir();
+  const env = { DATA_DIR: dir.path };
+  const redis = join(dir.path, "redis");
+  await mkdir(redis, { mode: 0o000 });
+  const args = [join(import.meta.dirname, "../../src/cli/main.ts"), "status"];
+  const isRoot = process.getuid?.() === 0;
+  const [command, ...before] = isRoot
+    ? [await requireTool(context, SETPRIV), READS_ITS_OWN, process.execPath]
+    : [process.execPath];
+  await using status = spawnCommand(command ?? "", [...before, ...args], { env });
+  const { code } = await status.ended;
+  await chmod(redis, 0o700);
+  expect(code).toBe(1);
+  expect(status.stderr).toEqual([
+    `crmsync: DATA_DIR ${dir.path} cannot be read by this user (EACCES): run the command as the daemon's user, or set REDIS_URL to the Redis that it uses`,
+  ]);
 });
