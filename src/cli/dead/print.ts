@@ -5,16 +5,16 @@ import { laterText, remedyOf } from "../../dead-letters/words.ts";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable, printable } from "../../ops/printable.ts";
+import { clockTime } from "../../status/clock-time.ts";
 import { duration } from "../../status/duration.ts";
 
 /** One line: its id, the record, the reason, when and from where. */
 export function nameOf(stored: StoredDeadLetter, style = (id: string) => id): string {
   const { id, crmCode, reason, times, source, at } = allPrintable(stored);
-  const when = new Date(at).toISOString().slice(0, 19).replace("T", " ");
   const often = times > 1 ? `, ${times} times` : "";
   const subject = printable(subjectOf(stored) ?? "no subject");
   const record = `${subject} (${crmCode === undefined ? "no crmCode" : `crmCode ${crmCode}`})`;
-  return [style(id), record, reason, `${when}${often}`, source ?? ""].join("  ");
+  return [style(id), record, reason, `${clockTime(at)}${often}`, source ?? ""].join("  ");
 }
 
 /** @param leftMs until it is deleted, if it ever is. */

@@ -4,15 +4,16 @@ import { counted } from "../../ops/counted.ts";
 import { printable } from "../../ops/printable.ts";
 import { originOf } from "../../held/origin.ts";
 import type { HeldTermination } from "../../state/held-terminations.ts";
+import { clockTime } from "../../status/clock-time.ts";
 
 /** One line: the crmCode, the event and its record, when and from where. */
 export function nameOf(held: HeldTermination): string {
   const { type, subject, source } = originOf(held);
-  const happened = Number.isFinite(held.time) ? `of ${clock(held.time)}` : "";
+  const happened = Number.isFinite(held.time) ? `of ${clockTime(held.time)}` : "";
   return [
     styleText("bold", printable(held.crmCode)),
     printable(`${type} ${subject}`),
-    `${happened}, held since ${clock(held.heldAt)}`,
+    `${happened}, held since ${clockTime(held.heldAt)}`,
     printable(source ?? ""),
   ].join("  ");
 }
@@ -29,5 +30,3 @@ export function jsonOf(held: HeldTermination) {
 }
 
 export const countOf = (count: number): string => counted(count, "held termination");
-
-const clock = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");

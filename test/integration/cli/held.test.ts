@@ -32,7 +32,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
 
   const listed = await crmsync(prefix, "list", "--source", "/crm/a");
   expect(listed.out).toMatch(
-    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20 09:30:11, held since \S+ \S+ {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
+    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20T09:30:11Z, held since \S+Z {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
   );
   const { out: line } = await crmsync(prefix, "list", "--json", "--source", "/crm/b");
   expect(JSON.parse(line)).toMatchObject({
