@@ -96,7 +96,9 @@ function groupRow({ role }: Session, group: DeadGroup, countedAt: number): Html 
     <th scope="row" data-label="Letters" class="number">${letters}</th>
     <td data-label="Fault">
       <a href="${pathTo(`${PATH}/group`, { group: id })}">${faultOf(group)}</a>
-      <span class="dim">(${reason})${example.kind !== "" && ` it is ${example.kind}`}</span>
+      <span class="dim"
+        >(${reason})${example.kind !== "" && `; in the newest it is ${example.kind}`}</span
+      >
     </td>
     <td data-label="From">
       ${sources.join(", ")}

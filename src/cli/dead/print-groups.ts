@@ -14,7 +14,7 @@ const columnsOf = (letters: number): string => String(letters).padStart(6);
 export function linesOfGroup(stored: DeadGroup): string {
   const group = allPrintable(stored);
   const { letters, firstAt, lastAt, example, reason, sources } = group;
-  const kind = example.kind === "" ? "" : `; it is ${example.kind}`;
+  const kind = example.kind === "" ? "" : `; in the newest it is ${example.kind}`;
   const from = sources.length === 0 ? "" : `, from ${sources.join(", ")}`;
   const count = styleText("bold", columnsOf(letters));
   return [

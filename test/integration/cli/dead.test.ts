@@ -85,7 +85,7 @@ test("one fault is one group, which redrive selects; it says beforehand what wou
   await fill(prefix);
   const { out } = await crmsync(prefix, "list", "--group");
   expect(out).toMatch(
-    /^ {5}3 {2}wealthSource: must be another \(unmappable\); it is a string\n {8}(g:\w{10}) {2}first 1970-\S+Z, last 1970-\S+Z, from .*\/crm\/b.*; e\.g\. e:three\n.*\n {5}1 {2}wealthSource: .*\(invalid\)/,
+    /^ {5}3 {2}wealthSource: must be another \(unmappable\); in the newest it is a string\n {8}(g:\w{10}) {2}first 1970-\S+Z, last 1970-\S+Z, from .*\/crm\/b.*; e\.g\. e:three\n.*\n {5}1 {2}wealthSource: .*\(invalid\)/,
   );
   expect(out.split("\n").at(-1)).toBe("4 dead letters in 2 groups");
   const [group = ""] = /g:\w+/.exec(out) ?? [];
