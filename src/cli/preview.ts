@@ -20,6 +20,7 @@ import { readInputs, type PreviewInput, type ReadOptions } from "../preview/read
 import { readWebhook } from "../preview/read-webhook.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 /** How long --ask waits for a permit, ms. */
 const PERMIT_WAIT_MS = 30_000;
@@ -58,13 +59,14 @@ each relation, so --ask is needed to show the fields that differ. For more than 
 prints the share that passes, the requests needed, and a table of values that were not understood.
 With --json, each line has place (in FILE), subject, result (passes, ignored, to fetch, dead letter),
 crmCode, payload, warnings, problems, status, decision (create, update, skip, fetch, reject), leaves,
-why and changes; what does not apply is left out. docs/mapping.md describes them.
+why, kept and changes; what does not apply is left out. docs/mapping.md describes them.
 Exit code: 1 if any record would become a dead letter.`,
     )
     .action(preview);
 }
 
 async function preview(file: string, options: PreviewOptions): Promise<void> {
+  checkUsage(options);
   const config = readConfig();
   const mapping = await loadMapping(options.mapping ?? config.MAPPING);
   const view = await openView(config, mapping, options.ask === true);
@@ -74,11 +76,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
       throw new UserError(`--ask is for one record, and ${file} holds ${inputs.length}`);
     }
     const nameless = inputs.filter(({ hasId }) => !hasId).length;
-    if (nameless > 0) {
-      process.stderr.write(
-        `${nameless === 1 ? "The record does" : `${nameless} records do`} not contain an id, so the crmCode is not the real one: give --id or --id-from\n`,
-      );
-    }
+    if (nameless > 0) process.stderr.write(`${printable(namelessText(nameless, options))}\n`);
     const previews: PlacedPreview[] = [];
     for (const input of inputs) {
       const preview = { place: input.place, ...(await previewOne(input, mapping, view)) };
@@ -91,6 +89,25 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
     await mapping.close();
     await view.close();
   }
+}
+
+/** An option that has no effect would be taken for one that has. */
+function checkUsage({ webhook, header, object, id, idFrom }: PreviewOptions): void {
+  if (webhook === undefined) {
+    if (header !== undefined) throw new WrongUsage("--header needs --webhook");
+  } else if ((object ?? id ?? idFrom) !== undefined) {
+    throw new WrongUsage(
+      "the webhook of the mapping says which object and id a record has: leave out --object, --id and --id-from",
+    );
+  }
+}
+
+function namelessText(count: number, { idFrom }: PreviewOptions): string {
+  const lacks =
+    idFrom === undefined
+      ? `${count === 1 ? "The record does" : `${count} records do`} not contain an id`
+      : `${count === 1 ? "The record has" : `${count} records have`} no id in the field ${idFrom}`;
+  return `${lacks}, so the crmCode is not the real one: give --id, or the name of the right field as --id-from`;
 }
 
 /** A webhook's events that would not be stored are named on stderr. */

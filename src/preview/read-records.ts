@@ -110,6 +110,7 @@ export function readBytes(file: string): Buffer {
     return readFileSync(file === "-" ? 0 : file);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? String(error);
+    if (code === "EISDIR") throw new UserError(`${file} is a folder: name a file`);
     throw new UserError(`${file} cannot be read (${code})`);
   }
 }

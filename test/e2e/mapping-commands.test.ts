@@ -40,6 +40,28 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   expect(previewed.out).toContain("Schmit-Weber");
 });
 
+test("preview names an option that has no effect, and a field that holds no id", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "record.json");
+  await writeFile(file, JSON.stringify({ number: 7, first_name: "Ada", last_name: "Muster" }));
+  const of = ["preview", file, "--mapping", "generic", "--object", "person"];
+  expect((await crmsync([...of, "--id-from", "nr"])).err).toBe(
+    "The record has no id in the field nr, so the crmCode is not the real one: give --id, or the name of the right field as --id-from",
+  );
+  expect((await crmsync([...of, "--id-from", "number"])).err).toBe("");
+  expect(await crmsync([...of, "--header", "X-Topic: new"])).toMatchObject({
+    code: 2,
+    err: "crmsync: --header needs --webhook",
+  });
+  expect(await crmsync([...of, "--webhook", "website"])).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/: leave out --object, --id and --id-from$/) as string,
+  });
+  expect((await crmsync(["preview", dir.path])).err).toBe(
+    `crmsync: ${dir.path} is a folder: name a file`,
+  );
+});
+
 test("what a module prints stands between no lines of JSON", async () => {
   await using dir = await tempDir();
   const [module, record] = [join(dir.path, "m.mts"), join(dir.path, "r.json")];
