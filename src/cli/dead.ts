@@ -21,6 +21,7 @@ export function deadCommand(): Command {
 A dead letter is deleted DEAD_LETTER_DAYS (30) after it was stored last; list says when that is.`,
     );
   filtered(dead, "list", "list them, oldest first")
+    .option("--json", "print one line of JSON per dead letter, or per group")
     .option("--group", "one entry per fault, with its number of dead letters, largest first")
     .action(list);
   dead
@@ -60,8 +61,11 @@ function filtered(dead: Command, name: string, description: string): Command {
       ),
     )
     .option("--source <source>", "only dead letters of events from this source")
-    .option("--in-group <id>", "only dead letters of this group, as list --group shows it", groupId)
-    .option("--json", "print one line of JSON per dead letter, or per group");
+    .option(
+      "--in-group <id>",
+      "only dead letters of this group, as list --group shows it",
+      groupId,
+    );
 }
 
 function selecting(
@@ -74,6 +78,7 @@ function selecting(
     .argument("[names...]", `${NAMES}; without, the filters or --all select them`)
     .option("--all", "all dead letters")
     .option("--apply", "do it; without it, only print what would be done")
+    .option("--json", "print the numbers as one line of JSON")
     .action((names: string[], options: ActOptions, command: Command) => {
       const { all, apply, dryRun, field, inGroup, reason, source, yes } = options;
       if (apply && dryRun) command.error("error: give --apply or --dry-run, not both");

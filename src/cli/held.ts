@@ -27,14 +27,16 @@ export function heldCommand(): Command {
     held
       .command(name)
       .description(description)
-      .option("--source <source>", "only terminations by events from this source")
-      .option("--json", "print one line of JSON per termination");
-  filtered("list", "list them, oldest first").action(list);
+      .option("--source <source>", "only terminations by events from this source");
+  filtered("list", "list them, oldest first")
+    .option("--json", "print one line of JSON per termination")
+    .action(list);
   const acting = (what: "release" | "drop", description: string) =>
     filtered(what, description)
       .argument("[names...]", `${NAMES}; without, --source or --all selects them`)
       .option("--all", "all held terminations")
       .option("--apply", "do it; without it, only print what would be done")
+      .option("--json", "print the numbers as one line of JSON")
       .action((names: string[], options: ActOptions) => act(what, names, options));
   acting(
     "release",
