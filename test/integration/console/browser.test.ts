@@ -153,6 +153,20 @@ test("every page is accessible, in light and dark, and fits a phone", async (con
   expect(requests.filter((url) => !url.startsWith(server.url) && url !== "data:,")).toEqual([]);
 });
 
+test("a long name beside it breaks no time in two", async (context) => {
+  await using browser = await launchBrowser(context);
+  await using server = await serveConsole();
+  await storeLetter(server.runtime, "long".repeat(25));
+  const { page } = await openPage(browser);
+  await logIn(page, server.url, "/console/dead");
+  await page.getByRole("link", { name: "birthDate" }).first().click();
+  const lines =
+    "[...document.querySelectorAll('td time')].map((time) => time.getClientRects().length)";
+  await page.setViewportSize({ width: 700, height: 800 });
+  expect(await page.evaluate(lines)).toEqual([1]);
+  expect(await overflowOf(page)).toBe(0);
+});
+
 async function confirmPathOf(page: Page, url: string): Promise<string> {
   await page.goto(`${url}/console/held`);
   return (await page.getByRole("link", { name: /^Drop all/ }).getAttribute("href")) ?? "";
