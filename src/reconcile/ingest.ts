@@ -54,13 +54,14 @@ export async function ingest(
   };
   const planned = inOrder(events, WIDTH, async (event) => {
     objects.add(objectOf(event));
-    if (!sourceChecked) {
-      sourceChecked = true;
-      await requireNoSource(event, view);
-    }
+    // First, so that it names the first record without an id: others are mapped meanwhile.
     if (!event.hasId && !idChecked) {
       idChecked = true;
       await requireOwnCode(event, view);
+    }
+    if (!sourceChecked) {
+      sourceChecked = true;
+      await requireNoSource(event, view);
     }
     return planRecord(event, view);
   });

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Mapping } from "../../../src/mapping/mapping.ts";
 import { ingest } from "../../../src/reconcile/ingest.ts";
@@ -59,4 +60,22 @@ test.for([
   const usable = (position: number) => [{ code: "7", position, kind: null }];
   expect(await kept([USABLE, other])).toEqual(usable(0));
   expect(await kept([other, USABLE])).toEqual(usable(1));
+});
+
+test("the first record without an id is named, not one that is mapped meanwhile", async () => {
+  const byId: Mapping = {
+    ...mapping,
+    async map({ recordId }, record) {
+      await setImmediate(); // as a thread: the next record is read meanwhile
+      return { kind: "mapped", crmCode: recordId, candidate: record ?? {}, warnings: [] };
+    },
+  };
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  async function* withoutIds() {
+    for await (const event of eventsOf([USABLE, USABLE, USABLE])) yield { ...event, hasId: false };
+  }
+  const view = { mapping: byId, lists: new Map(), fingerprintOf, now: Date.now() };
+  await expect(ingest(withoutIds(), view, work)).rejects.toThrow("item 1 does not contain its id");
+  work.remove();
 });
