@@ -36,6 +36,11 @@ export function explainPort(
       return new ConfigError([
         `${hostVariable} is ${address}, which is no address of this machine`,
       ]);
+    // For a name that exists nowhere, too, while no name server answers.
+    case "EAI_AGAIN":
+      return new UserError(
+        `${hostVariable} is ${host}, and no name server answers for it: correct it, or start again later`,
+      );
     case "ENOTFOUND":
       return new ConfigError([`${hostVariable} is ${host}, a name without an address`]);
     default:

@@ -146,7 +146,9 @@ async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
 }
 
 function explainPorts(error: unknown, { HTTP_HOST, OPS_HOST = HTTP_HOST, OPS_PORT }: Config) {
-  const isOps = OPS_PORT !== undefined && (error as { port?: number }).port === OPS_PORT;
+  const { port, hostname } = error as { port?: number; hostname?: string };
+  const isOpsHost = hostname === OPS_HOST && OPS_HOST !== HTTP_HOST;
+  const isOps = OPS_PORT !== undefined && (port === OPS_PORT || isOpsHost);
   return isOps
     ? explainPort(error, "OPS_PORT", OPS_HOST, "OPS_HOST")
     : explainPort(error, "HTTP_PORT", HTTP_HOST);

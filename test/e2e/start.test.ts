@@ -157,6 +157,15 @@ test("events need credentials beyond loopback, unless that is said in as many wo
   ]);
 });
 
+test("a host that cannot be looked up is named with its variable", async () => {
+  const host = "nothing.invalid";
+  const why = "(a name without an address|and no name server answers for it: correct it, .*)";
+  const http = await startFailing({ HTTP_HOST: host });
+  expect(http.said.at(-1)).toMatch(new RegExp(`HTTP_HOST is ${host}, ${why}$`));
+  const ops = await startFailing({ OPS_HOST: host, OPS_PORT: "1" });
+  expect(ops.said.at(-1)).toMatch(new RegExp(`OPS_HOST is ${host}, ${why}$`));
+});
+
 test("everything that is missing or wrong is said at once", async () => {
   const env = {
     RECONCILE_FROM: "salesfarce",
