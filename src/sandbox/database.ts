@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync } from "node:fs";
+import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -79,12 +79,13 @@ export class SandboxDatabaseError extends Error {
  * WAL with synchronous=NORMAL: a confirmed write survives `kill -9` of the process.
  */
 export function openDatabase(file: string, { mustExist = false } = {}): DatabaseSync {
-  if (mustExist && !existsSync(file)) {
-    throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
-  }
-  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
   let database: DatabaseSync | undefined;
   try {
+    // A folder that this user may not enter says nothing about the file: that is an error.
+    if (mustExist && statSync(file, { throwIfNoEntry: false }) === undefined) {
+      throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
+    }
+    if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
     database = new DatabaseSync(file, {
       timeout: BUSY_TIMEOUT_MS,
       enableForeignKeyConstraints: true,

@@ -1,4 +1,4 @@
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
@@ -116,6 +116,27 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
   expect((await sandboxCommand(["import", target, ...db])).stdout).toEqual([
     "2 created, 0 updated, 0 invalid",
   ]);
+});
+
+test("a database that cannot be there is named with the reason", async () => {
+  await using file = await temporaryFile("file");
+  await writeFile(file.path, "");
+  const db = join(file.path, "sandbox.db");
+  expect(await sandboxCommand(["token", "list", "--db", db])).toMatchObject({
+    code: 1,
+    stderr: [`crmsync: there is no sandbox database at ${db}`],
+  });
+  const loop = join(dirname(file.path), "loop");
+  await symlink(loop, loop);
+  for (const command of [
+    ["--port", "0", "--db", db],
+    ["token", "list", "--db", join(loop, "x")],
+  ]) {
+    expect(await sandboxCommand(command)).toMatchObject({
+      code: 1,
+      stderr: [expect.stringMatching(/ cannot be used as a sandbox database: E\w+: /) as string],
+    });
+  }
 });
 
 test("an import into a file that cannot grow is one line, and can be repeated", async () => {
