@@ -252,7 +252,7 @@ export function printSummary(summary: Summary): string {
   }
   if (summary.repeated > 0) {
     lines.push(
-      `${counted(summary.repeated, "of them has", "of them have")} a crmCode that a later one has (first: ${summary.firstRepeated}): the newest of these is sent alone`,
+      `${counted(summary.repeated, "of them has", "of them have")} a crmCode that a later one has (first: ${summary.firstRepeated}): only the newest of these is sent`,
     );
   }
   if (summary.problems.length > 0) {
