@@ -1,6 +1,7 @@
-import { readFile, statfs } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
+import { diskText } from "./data-dir.ts";
 import { patienceMs, within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "./open-redis.ts";
@@ -9,9 +10,6 @@ import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-
 import { resolveName } from "./resolve-name.ts";
 import { isSelectRefused, selectRefused } from "./tenant-redis.ts";
 import { UserError } from "./user-error.ts";
-
-/** With less free space than this, an append-only file cannot grow, MiB. */
-const LITTLE_MIB = 16;
 
 const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
 
@@ -140,14 +138,7 @@ async function whyNoRedis(dataDir: string): Promise<string> {
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
   const lines = said.map((line) => `\n  ${line}`).join("");
-  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
-}
-
-/** Named where little is left: redis-server exits when it cannot write. */
-async function diskText(dataDir: string): Promise<string> {
-  const { bavail, bsize } = await statfs(dataDir);
-  const left = (bavail * bsize) / 2 ** 20;
-  return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
+  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
 }
 
 function isAlive(pid: number): boolean {

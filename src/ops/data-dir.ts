@@ -1,9 +1,12 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { UserError } from "./user-error.ts";
 
 const SQLITE_BUSY = 5;
+
+/** With less free space than this, an append-only file cannot grow, MiB. */
+const LITTLE_MIB = 16;
 
 /** Another running process uses the data directory. */
 export class DataDirInUse extends Error {
@@ -76,5 +79,16 @@ export function readIfThere(file: string): string | undefined {
   } catch (error) {
     if (/^ENO(?:ENT|TDIR)$/.test((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
+  }
+}
+
+/** Named where little is left: redis-server exits when it cannot write, and may not be able to log why. */
+export function diskText(dir: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(dir);
+    const left = (bavail * bsize) / 2 ** 20;
+    return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
+  } catch {
+    return ""; // the folder is gone, or may not be entered
   }
 }

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "./log.ts";
-import { lockDataDir, makePrivateDir, readIfThere } from "./data-dir.ts";
+import { diskText, lockDataDir, makePrivateDir, readIfThere } from "./data-dir.ts";
 import { findRedisServer } from "./find-redis-server.ts";
 import { chooseAddress, readAddress, redisUrl, writeConf } from "./redis-conf.ts";
 import type { RedisAddress } from "./redis-conf.ts";
@@ -51,7 +51,7 @@ export async function startEmbeddedRedis(options: {
     const { server, address } = await startOnFreePort(command, dir, last);
     options.log.info({ server_pid: server.pid, port: address.port, dir }, "redis.started");
     const stopping = new AbortController();
-    const exited = keepRunning(server, stopping.signal, options.log, () => {
+    const exited = keepRunning(server, dir, stopping.signal, options.log, () => {
       const next = spawnRedis(command, dir);
       void untilReady(next, dir, address).then(
         () => options.log.info({ server_pid: next.pid, port: address.port }, "redis.restarted"),
@@ -107,6 +107,7 @@ async function startOnFreePort(
 /** Restarts the server when it exits, with growing pauses, until stopped or out of pauses. */
 async function keepRunning(
   first: RedisProcess,
+  dir: string,
   stopping: AbortSignal,
   log: EmbeddedRedisLog,
   restart: () => RedisProcess,
@@ -116,7 +117,8 @@ async function keepRunning(
   let startedAt = Date.now();
   stopping.addEventListener("abort", () => void server.stop());
   for (;;) {
-    const reason = await server.ended;
+    const ended = await server.ended;
+    const reason = `${ended}${diskText(dir)}`;
     if (stopping.aborted) return { wanted: true, reason };
     if (Date.now() - startedAt > RESTARTS.stableAfterMs) exits = 0;
     const backoffMs = RESTARTS.backoffMs[exits];
@@ -142,7 +144,7 @@ async function untilReady(server: RedisProcess, dir: string, address: RedisAddre
     }
     const lines = readIfThere(join(dir, LOG_FILE))?.trimEnd().split("\n").slice(-5) ?? [];
     throw new UserError(
-      `redis-server did not start in ${dir} (${exit ?? "no answer"}); see docs/runbook.md#crmsyncredisaway. The end of its log:\n` +
+      `redis-server did not start in ${dir} (${exit ?? "no answer"})${diskText(dir)}; see docs/runbook.md#crmsyncredisaway. The end of its log:\n` +
         lines.map((line) => `  ${line}`).join("\n"),
     );
   }

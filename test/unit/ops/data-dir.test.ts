@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { DataDirInUse, lockDataDir } from "../../../src/ops/data-dir.ts";
+import { DataDirInUse, diskText, lockDataDir } from "../../../src/ops/data-dir.ts";
 
 function newDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "crmsync-lock-"));
@@ -37,4 +37,10 @@ test("A pid file left behind by a killed process does not block the directory", 
   lock.release();
   expect(stale).toBe(`${process.pid}\n`);
   lockDataDir(dir).release();
+});
+
+test.skipIf(process.platform !== "linux")("A disk is called full where nothing is left", () => {
+  expect(diskText("/proc")).toBe(": its disk is full (0.0 MiB left)");
+  expect(diskText(tmpdir())).toBe("");
+  expect(diskText(newDir())).toBe("");
 });
