@@ -17,7 +17,9 @@ import { addTokenCommands } from "./sandbox/token.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
 import { addValuesCommands } from "./sandbox/values.ts";
 import { Choice } from "./choice.ts";
+import { explainPort } from "./explain-port.ts";
 import { wholeNumber } from "./whole-number.ts";
+import { WrongUsage } from "./wrong-usage.ts";
 
 interface ServeFlags {
   readonly host: string;
@@ -141,6 +143,9 @@ function networks(text: string, previous: Network[] = []): Network[] {
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
+  if (flags.faultsPort !== 0 && flags.faults !== true) {
+    throw new WrongUsage("--faults-port needs --faults");
+  }
   const { perHour, hourMs, burst, burstMs } = flags;
   const limits = Object.entries({ perHour, hourMs, burst, burstMs });
   const sandbox = await startSandbox({
@@ -149,6 +154,8 @@ async function serve(flags: ServeFlags): Promise<void> {
     limits: Object.fromEntries(limits.filter(([, value]) => value !== undefined)),
     trustedProxies: flags.trustProxy ?? [],
     onError: (error) => console.error(error),
+  }).catch((error: unknown) => {
+    throw explainPorts(error, flags);
   });
   console.log(flags.json === true ? addressesJson(sandbox) : addressesText(sandbox, flags));
   let closing: Promise<void> | undefined;
@@ -161,6 +168,13 @@ async function serve(flags: ServeFlags): Promise<void> {
     process.on("disconnect", close);
     process.channel.unref();
   }
+}
+
+function explainPorts(error: unknown, { host, faultsPort }: ServeFlags): unknown {
+  const { port } = error as { port?: number };
+  return faultsPort !== 0 && port === faultsPort
+    ? explainPort(error, "--faults-port")
+    : explainPort(error, "--port", host, "--host");
 }
 
 function addressesJson({ url, token, faultsUrl }: Sandbox): string {

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
@@ -118,6 +120,31 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
   ]);
 });
 
+test("a port in use, and a port of faults without --faults, are named with their option", async () => {
+  await using file = await temporaryFile("sandbox.db");
+  const db = ["--db", file.path];
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const inUse = `crmsync: port ${port} is in use on 127.0.0.1: set`;
+  const end = "to another one, or end the program that uses it";
+  const taken = String(port);
+  expect(await sandboxCommand(["--port", taken, ...db])).toMatchObject({
+    code: 1,
+    stderr: [`${inUse} --port ${end}`],
+  });
+  const faults = ["--port", "0", "--faults-port", taken, ...db];
+  expect(await sandboxCommand([...faults, "--faults"])).toMatchObject({
+    code: 1,
+    stderr: [`${inUse} --faults-port ${end}`],
+  });
+  expect(await sandboxCommand(faults)).toMatchObject({
+    code: 2,
+    stderr: ["crmsync: --faults-port needs --faults"],
+  });
+  server.close();
+});
+
 test("a database that cannot be there is named with the reason", async () => {
   await using file = await temporaryFile("file");
   await writeFile(file.path, "");
@@ -226,9 +253,7 @@ test("a start that fails leaves no token that nobody has seen", async () => {
   await using other = await startSandbox();
   const db = ["--db", file.path];
   const taken = ["--port", new URL(other.url).port];
-  expect((await sandboxCommand([...taken, ...db])).stderr.join()).toContain(
-    "address already in use",
-  );
+  expect((await sandboxCommand([...taken, ...db])).stderr.join()).toContain("is in use on");
   const nowhere = ["--port", "0", "--token-file", join(file.path, "x")];
   expect((await sandboxCommand([...nowhere, ...db])).stderr.join()).toContain("ENOTDIR");
   await using first = await startSandbox({ db: file.path });
