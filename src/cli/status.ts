@@ -92,7 +92,7 @@ function draw(lines: readonly string[], drawn: number): number {
   }
   moveCursor(stdout, 0, -drawn);
   clearScreenDown(stdout);
-  // A line that wraps, or more lines than rows, could not be drawn over.
+  // A line that wraps (findings are broken before), or more lines than rows, could not be drawn over.
   const shown = stdout.rows > 1 ? lines.slice(0, stdout.rows - 1) : lines;
   stdout.write(`\u001b[?7l${shown.join("\n")}\n\u001b[?7h`);
   return shown.length;
@@ -103,5 +103,7 @@ function viewOf(peak: number | undefined): View {
     paint: (style, text) => styleText(style, text, { stream: process.stdout }),
     bars: process.stdout.isTTY,
     peak,
+    // Only a drawing is cut at the edge of the terminal.
+    columns: peak === undefined || !process.stdout.isTTY ? undefined : process.stdout.columns,
   };
 }

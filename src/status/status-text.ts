@@ -23,18 +23,19 @@ export interface View {
   readonly bars: boolean;
   /** The most changes that waited while the status was watched; undefined when shown once. */
   readonly peak: number | undefined;
+  /** Findings are broken at so many characters; undefined: they are not. */
+  readonly columns?: number | undefined;
 }
 
 export function statusLines(status: Status, view: View): string[] {
-  const { paint } = view;
+  const { paint, columns } = view;
   const line = (label: string, text: string) => `${paint("dim", label.padEnd(LABEL_CELLS))}${text}`;
-  const findings = status.findings.flatMap(({ severity, says, runbook }) => [
-    paint(
-      severity === "warning" ? "yellow" : "red",
-      `${severity === "warning" ? "!" : "✗"} ${says}`,
-    ),
-    paint("dim", `  ${runbook}`),
-  ]);
+  const findings = status.findings.flatMap(({ severity, says, runbook }) => {
+    const isWarning = severity === "warning";
+    const lines = brokenAt(columns, `${isWarning ? "!" : "✗"} ${says}`);
+    const painted = lines.map((text) => paint(isWarning ? "yellow" : "red", text));
+    return [...painted, paint("dim", `  ${runbook}`)];
+  });
   return [
     `${paint("bold", "crmsync")} ${status.version} · ${processesText(status)} · ${localTime(status.at)}`,
     ...(findings.length > 0 ? findings : [paint("green", calmText(status))]),
@@ -55,6 +56,20 @@ export function statusLines(status: Status, view: View): string[] {
     line("sources", sourcesText(status)),
     line("redis", redisText(status)),
   ];
+}
+
+/** At blanks; further lines are indented. */
+function brokenAt(columns: number | undefined, text: string): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (columns !== undefined && longer.length > columns && line !== "") {
+      lines.push(line);
+      line = `  ${word}`;
+    } else line = longer;
+  }
+  return [...lines, line];
 }
 
 function processesText(status: Status): string {

@@ -15,3 +15,18 @@ it("a scheduled run that is due is not called the next one", () => {
   expect(reconciled(NOW + 60_000)).toMatch(/ · next /);
   expect(reconciled(NOW - 60_000)).toMatch(/ · due since /);
 });
+
+it("a finding is broken at the edge of the terminal, so that its remedy can be read", () => {
+  const status = statusOf({ ...IDLE, now: NOW }, readConfig({}), "1");
+  const says = "327 dead letters wait for a person: crmsync dead list.";
+  const findings = [{ severity: "warning" as const, says, runbook: "docs/runbook.md#x" }];
+  const view = { paint: (_: string, text: string) => text, bars: true, peak: 0 };
+  const shown = (columns?: number) =>
+    statusLines({ ...status, findings }, { ...view, columns }).slice(1, -13);
+  expect(shown()).toEqual([`! ${says}`, "  docs/runbook.md#x"]);
+  expect(shown(40)).toEqual([
+    "! 327 dead letters wait for a person:",
+    "  crmsync dead list.",
+    "  docs/runbook.md#x",
+  ]);
+});
