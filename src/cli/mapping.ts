@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { EXIT_CONFIG } from "../config.ts";
@@ -45,7 +45,14 @@ function init(file: string, options: { from: string }): void {
     return;
   }
   if (existsSync(file)) throw new UserError(`${file} already exists; choose another file name`);
-  writeFileSync(file, text);
+  try {
+    writeFileSync(file, text);
+  } catch (error) {
+    // A part of it would be in the way of the next try.
+    rmSync(file, { force: true });
+    const { code = "" } = error as NodeJS.ErrnoException;
+    throw new UserError(`${file} cannot be written (${code})`);
+  }
   process.stdout.write(
     `${file} was written. Adapt it to your CRM, then run:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
   );

@@ -4,10 +4,11 @@ import { expect, inject, test } from "vitest";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 
 const FIXTURES = join(import.meta.dirname, "../fixtures");
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 async function crmsync(args: string[], env: Record<string, string> = {}) {
   await using dir = await tempDir();
@@ -38,6 +39,17 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   const previewed = await crmsync(["preview", record, ...mapping, "--object", "contact"]);
   expect(previewed.code).toBe(0);
   expect(previewed.out).toContain("Schmit-Weber");
+});
+
+test("mapping init on a full disk names the file, and leaves no part of it", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  // The limit stands for a full disk.
+  const shell = ["-c", 'ulimit -f 0; exec "$0" "$@"', process.execPath, MAIN];
+  await using init = spawnCommand("sh", [...shell, "mapping", "init", file]);
+  expect(await init.ended).toEqual({ code: 1, signal: null });
+  expect(init.stderr).toEqual([`crmsync: ${file} cannot be written (EFBIG)`]);
+  expect(await crmsync(["mapping", "init", file])).toMatchObject({ code: 0, err: "" });
 });
 
 test("preview names an option that has no effect, and a field that holds no id", async () => {
