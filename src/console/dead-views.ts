@@ -19,11 +19,11 @@ const PATH = tabPath("dead");
 export const DEAD_ACTS = {
   redrive: {
     verb: "Redrive",
-    does: "Their events are accepted again, each in its old place among the events of its record. A dead letter stays until its record passes.",
+    does: "Each event is accepted again, in its old place among the events of its record. A dead letter stays until its record passes.",
   },
   drop: {
     verb: "Drop",
-    does: "They are deleted for good: their changes are never sent, unless the CRM sends the records again.",
+    does: "Each is deleted for good: its change is never sent, unless the CRM sends the record again.",
   },
 } as const;
 

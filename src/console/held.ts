@@ -25,11 +25,11 @@ const CONFIRM = `${PATH}/confirm`;
 const ACTS = {
   release: {
     verb: "Release",
-    does: "The relations are terminated at the service. They do not count towards the limit, and are not held again.",
+    does: "Each relation is terminated at the service. That does not count towards the limit, and is not held again.",
   },
   drop: {
     verb: "Drop",
-    does: "The terminations are deleted for good, with fields that were to be sent along. The relations stay as the service has them.",
+    does: "Each termination is deleted for good, with fields that were to be sent along. Its relation stays as the service has it.",
   },
 } as const;
 

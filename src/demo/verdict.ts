@@ -1,4 +1,5 @@
 /** The demo's verdict, as text and as JSON. */
+import { counted } from "../ops/counted.ts";
 import type { Difference } from "./compare.ts";
 import { requestsPerNetChange } from "./figures.ts";
 import type { Figures } from "./figures.ts";
@@ -69,7 +70,7 @@ export function renderVerdict(verdict: Verdict, paint: Paint): string {
     ...failures.slice(0, MAX_SHOWN).map((failure) => `  - ${failure}`),
     ...(failures.length > MAX_SHOWN ? [`  and ${failures.length - MAX_SHOWN} more`] : []),
     `  ${verdict.relations - verdict.terminated} active, ${verdict.terminated} terminated; ` +
-      `dead letters: ${figures.deadLetters ?? "?"}, for ${verdict.expectedDeadLetters} records that are wrong in the CRM.`,
+      `dead letters: ${figures.deadLetters ?? "?"}, for ${counted(verdict.expectedDeadLetters, "record that is", "records that are")} wrong in the CRM.`,
     `  ${figures.delivered} events (${figures.sentTwice} of them sent twice) made ${service.requests} requests for ` +
       `${netChanges} net changes: ${requestsPerNetChange(service.requests, netChanges)} per net change.`,
     `  The service counts all requests, the first listing included; a net change is a write that`,
