@@ -23,7 +23,7 @@ import { UserError } from "../ops/user-error.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
 /** How long --ask waits for a permit, ms. */
-const PERMIT_WAIT_MS = 30_000;
+const PERMIT_WAIT_MS = 10_000;
 
 /** Up to so many records are listed one by one before the summary. */
 const MAX_LISTED = 20;
@@ -194,11 +194,17 @@ function openReader(config: Config, stores: Stores) {
   const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
   return {
     async read(crmCode: string): Promise<Body | undefined> {
-      const permit = await service.quota.acquire("live", AbortSignal.timeout(PERMIT_WAIT_MS));
+      const inTime = AbortSignal.timeout(PERMIT_WAIT_MS);
+      const permit = await service.quota.acquire("live", inTime).catch((error: unknown) => {
+        if (!inTime.aborted) throw error;
+        throw new UserError("no request may be sent now: crmsync status says why, and until when");
+      });
       const reply = await service.client.get(permit, crmCode);
       if (reply.kind === "found") return reply.body;
       if (reply.kind === "missing") return undefined;
-      throw new UserError(`the service did not return the relation (${reply.kind})`);
+      throw new UserError(
+        `the service did not return the relation (${reply.kind}): crmsync doctor checks token, address and connection`,
+      );
     },
     close: () => service.close(),
   };

@@ -222,6 +222,33 @@ test("preview shows what would be done with one record, from what the daemon kno
   expect(await preview(personEvent("known", {}, gone))).toMatchObject({ status: "terminated" });
 });
 
+test("preview --ask says that no request is left, or what the service answers", async () => {
+  await using sandbox = await startSandbox();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+  };
+  // Its two lists, the change, and one question.
+  const quota = { QUOTA_PER_HOUR: "4", QUOTA_LIVE_RESERVE: "0" };
+  await using daemon = await startDaemon({ ...env, ...quota });
+  await daemon.push([personEvent("known")]);
+  await waitUntilSettled(daemon);
+  await using dir = await tempDir();
+  const file = join(dir.path, "event.json");
+  await writeFile(file, JSON.stringify(personEvent("known", { firstName: "Eda" })));
+  const args = ["preview", file, "--ask"];
+  expect(await crmsync(args, { ...env, SERVICE_TOKEN: "another" })).toMatchObject({
+    code: 1,
+    err: "crmsync: the service did not return the relation (denied): crmsync doctor checks token, address and connection",
+  });
+  expect(await crmsync(args, env)).toMatchObject({
+    code: 1,
+    err: "crmsync: no request may be sent now: crmsync status says why, and until when",
+  });
+});
+
 test("preview of an export counts the records that pass and the values that no table translates", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "export.ndjson");
