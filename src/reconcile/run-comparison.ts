@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { eventOrder } from "../event/event-order.ts";
 import { UserError } from "../ops/user-error.ts";
+import type { Permit } from "../quota/permit.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { ingest } from "./ingest.ts";
 import { removeLeftOvers } from "./left-overs.ts";
@@ -32,7 +33,12 @@ export interface Comparison {
 export interface ComparisonProgress {
   /** Called for each page. */
   readonly listing: (listed: Listed, expected: number) => void;
+  /** Called with what the next page waits for, when that takes long; with "" when it goes on. */
+  readonly waiting?: (text: string) => void;
 }
+
+/** A page that waits longer for its request is told, ms. */
+const LONG_MS = 5000;
 
 /** @throws UserError; what was listed is then kept for the next try. */
 export async function runComparison(
@@ -68,7 +74,7 @@ export async function runComparison(
     const listed = await listService(
       {
         client: service.client,
-        acquire: () => service.quota.acquire("bulk"),
+        acquire: () => acquireTold(service.quota, progress.waiting),
         ledger: stores.ledger,
         fingerprintOf,
         keeps: mapping.keeps,
@@ -89,6 +95,24 @@ export async function runComparison(
   } catch (error) {
     work.close();
     throw error;
+  }
+}
+
+/** The quota may be spent for most of an hour: whoever watches must know that it is waited for. */
+async function acquireTold(
+  quota: Session["service"]["quota"],
+  tell: (text: string) => void = () => {},
+): Promise<Permit> {
+  let isTold = false;
+  const late = setTimeout(() => {
+    isTold = true;
+    tell("it waits until a request may be sent; crmsync status says why, and until when");
+  }, LONG_MS);
+  try {
+    return await quota.acquire("bulk");
+  } finally {
+    clearTimeout(late);
+    if (isTold) tell("");
   }
 }
 

@@ -629,3 +629,21 @@ test("Ctrl-C leaves no copy of what came by standard input", async () => {
   expect(await running.ended).toMatchObject({ signal: "SIGINT" });
   expect(await copies()).toEqual([]);
 });
+
+test("a comparison that waits for the quota says so", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  // The two lists of the daemon, and one change.
+  const quota = { QUOTA_PER_HOUR: "3", QUOTA_LIVE_RESERVE: "0" };
+  const env = envFor(sandbox, { DATA_DIR: dir.path, ...quota });
+  await using daemon = await startDaemon(env);
+  await daemon.push([personEvent("known")]);
+  await waitUntilSettled(daemon);
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([person(1)]));
+  await using command = spawnCrmsync(["reconcile", file], { env });
+  await command.line(
+    /^listing the service: it waits until a request may be sent; crmsync status says why/,
+    15_000,
+  );
+});

@@ -39,6 +39,10 @@ async function compareWithBars(
         reading.stop();
         listing.update(relations, expected);
       },
+      waiting(text) {
+        reading.stop();
+        listing.note(text);
+      },
     });
   } finally {
     reading.stop();
