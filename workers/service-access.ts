@@ -90,8 +90,8 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
         const failed = await outage.succeeded();
         if (failed !== undefined) {
           log.info({}, "service.recovered");
-          void retryAfterOutage(runtime, failed).catch(() => {
-            // Their own retries remain.
+          void retryNow(runtime, failed).catch(() => {
+            // Their own retries remain. They come as late as the outage was long.
           });
         }
       }
@@ -105,12 +105,6 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
  * before, it may accept now. If at least one in four succeeds, all are soon retried.
  */
 const RETRIED_AFTER_SUCCESS = 4;
-
-/** What failed in an outage is tried again now: its own retry comes as late as the outage was long. */
-async function retryAfterOutage(runtime: Runtime, failed: readonly string[]): Promise<void> {
-  await retryNow(runtime, failed);
-  await retryAfterSuccess(runtime);
-}
 
 /** A record that failed before has been accepted: so may others that wait for a retry. */
 export async function retryAfterSuccess(runtime: Runtime): Promise<void> {
