@@ -37,7 +37,7 @@ it("thirty records that get a 500 each time: others are sent, through a kill, an
     async () => (await daemon.status()).findings.find(({ says }) => says.includes("retried")),
     { deadlineMs: 120_000, what: "status names the records" },
   );
-  expect(named.says).toMatch(/^\d+ records are retried again and again.* 500 \(server_error\)/);
+  expect(named.says).toMatch(/^\d+ records fail and are to be retried.* 500 \(server_error\)/);
   const tries = (await sandbox.requests())["update 500"] ?? 0;
   expect(tries).toBeLessThan(FAULTY * MOST_TRIES + 20);
 });
