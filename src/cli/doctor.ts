@@ -32,8 +32,8 @@ async function examine(options: { json?: true }): Promise<void> {
   if (options.json)
     process.stdout.write(`${printableLines(JSON.stringify(checks, undefined, 2))}\n`);
   const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
-  // What hangs must not keep the process. All lines are written when this is called; the error of one
-  // that could not be is told before (closed-pipe.ts).
+  // The process must end although a connection may hang. When this callback is called, all lines are written.
+  // If a line could not be written, closed-pipe.ts reports that error first.
   process.stdout.write("", () => setImmediate(() => process.exit(code)));
 }
 

@@ -199,8 +199,8 @@ const begunList = async (session: Session, options: ReconcileOptions) =>
     : begunPlan(session, { from: options.from }, options);
 
 /**
- * Finds the plan that an earlier run has begun and not finished. It is continued as it was made, so the user
- * is told that the options of this command do not change it.
+ * Finds the plan that an earlier run has begun and not finished. It is continued as it was made. This
+ * command's options do not change it, and a message says so.
  */
 async function begunPlan(
   session: Session,

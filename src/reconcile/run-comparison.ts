@@ -37,7 +37,7 @@ export interface ComparisonProgress {
   readonly waiting?: (text: string) => void;
 }
 
-/** A page that waits longer for its request is told, ms. */
+/** When a page has waited this long for its request, a message tells the operator, ms. */
 const LONG_MS = 5000;
 
 /** @throws UserError; what was listed is then kept for the next try. */
@@ -98,7 +98,10 @@ export async function runComparison(
   }
 }
 
-/** The quota may be spent for most of an hour: whoever watches must know that it is waited for. */
+/**
+ * Gets a permit, and tells the operator when that takes long. The quota may be used up for most of an hour: without
+ * a message, the command would seem to hang.
+ */
 async function acquireTold(
   quota: Session["service"]["quota"],
   tell: (text: string) => void = () => {},

@@ -4,6 +4,7 @@ import { expect, inject, test } from "vitest";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 
@@ -224,15 +225,9 @@ test("preview shows what would be done with one record, from what the daemon kno
 
 test("preview --ask says that no request is left, or what the service answers", async () => {
   await using sandbox = await startSandbox();
-  const env = {
-    REDIS_URL: inject("redisUrl"),
-    QUEUE_PREFIX: uniquePrefix(),
-    SERVICE_BASE_URL: sandbox.url,
-    SERVICE_TOKEN: sandbox.token,
-  };
   // Its two lists, the change, and one question.
-  const quota = { QUOTA_PER_HOUR: "4", QUOTA_LIVE_RESERVE: "0" };
-  await using daemon = await startDaemon({ ...env, ...quota });
+  const env = envFor(sandbox, { QUOTA_PER_HOUR: "4", QUOTA_BURST: "4", QUOTA_LIVE_RESERVE: "0" });
+  await using daemon = await startDaemon(env);
   await daemon.push([personEvent("known")]);
   await waitUntilSettled(daemon);
   await using dir = await tempDir();

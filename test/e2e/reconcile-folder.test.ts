@@ -5,8 +5,15 @@ import { expect, test } from "vitest";
 import { startDaemon } from "../support/crmsync.ts";
 import { csv, dropFolder } from "../support/drop-folder.ts";
 import { codes, lines, person, reconcile, sandboxWith } from "../support/reconcile.ts";
-import { tempDir } from "../support/temp-dir.ts";
+import { tempDir, type TempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
+
+/** Exports that appear in the folder are carried out. */
+const applyingEnv = (
+  sandbox: Parameters<typeof envFor>[0],
+  dir: TempDir,
+  folder: { readonly path: string },
+) => envFor(sandbox, { DATA_DIR: dir.path, RECONCILE_DIR: folder.path, RECONCILE_APPLY: "1" });
 
 test("an export is carried out once by two daemons, and a truncated one is kept with its reason", async () => {
   await using dir = await tempDir();
@@ -16,11 +23,7 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
     all.slice(10).map((n) => person(n, { city: n < 20 ? "Trier" : "Köln" })),
   );
   const folder = await dropFolder(dir);
-  const env = envFor(sandbox, {
-    DATA_DIR: dir.path,
-    RECONCILE_DIR: folder.path,
-    RECONCILE_APPLY: "1",
-  });
+  const env = applyingEnv(sandbox, dir, folder);
   await using one = await startDaemon(env);
   await using other = await startDaemon(env);
   await folder.drop("crm 2.csv", csv(all, "Köln"));
@@ -92,11 +95,7 @@ test("another tenant's export is not carried out by itself, however small the se
     codes(100, 103).map((n) => person(n)),
   );
   const folder = await dropFolder(dir);
-  const env = envFor(sandbox, {
-    DATA_DIR: dir.path,
-    RECONCILE_DIR: folder.path,
-    RECONCILE_APPLY: "1",
-  });
+  const env = applyingEnv(sandbox, dir, folder);
   await using _daemon = await startDaemon(env);
   await folder.drop("crm.csv", csv(codes(0, 30), "Köln"));
   expect(await folder.result("failed/crm.csv")).toMatchObject({
@@ -138,11 +137,7 @@ test("an export that is older than one that an operator has compared is not carr
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, [person(1), person(2)]);
   const folder = await dropFolder(dir);
-  const env = envFor(sandbox, {
-    DATA_DIR: dir.path,
-    RECONCILE_DIR: folder.path,
-    RECONCILE_APPLY: "1",
-  });
+  const env = applyingEnv(sandbox, dir, folder);
   await using _daemon = await startDaemon(env);
   const newer = join(dir.path, "crm 2.ndjson");
   await writeFile(newer, lines([person(1), person(2)]));

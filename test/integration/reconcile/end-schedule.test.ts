@@ -1,4 +1,4 @@
-/** A process without RECONCILE_CRON ends a schedule that nobody has any more. */
+/** The schedule of RECONCILE_CRON stays while a process that runs has it, and ends after the last one. */
 import { expect, test } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { endSchedule } from "../../../workers/reconcile-scheduled.ts";

@@ -9,6 +9,7 @@ import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
 import { terminationIn } from "../../../src/sync/terminations.ts";
+import { state as taken } from "./settle-support.ts";
 
 const KEEPS: Keeps = { Person: { branch: "always", phoneNumber: "ifPresent" } };
 const FIELDS = KEEPS.Person ?? {};
@@ -101,31 +102,7 @@ test("A reading before a termination asks the guard, whatever the status comes f
   expect(terminationIn({ kind: "fetch", into: ada }, "mapped", differs)).toBeUndefined();
 });
 
-const state: TakenState = {
-  crmCode: "1",
-  token: "t",
-  variant: "Person",
-  earlierFields: undefined,
-  eventOrder: "o2",
-  newestEvent: "{}",
-  order: "o2",
-  payload: JSON.stringify(withPhone),
-  status: "mapped",
-  lane: "live",
-  firstTime: 0,
-  event: "{}",
-  tries: 0,
-  firstTryAt: undefined,
-  heals: 0,
-  forbidden: 0,
-  unconfirmed: 0,
-  doubt: undefined,
-  keeps: KEEPS,
-  kept: undefined,
-  late: false,
-  row: undefined,
-  warm: true,
-};
+const state: TakenState = { ...taken, payload: JSON.stringify(withPhone), keeps: KEEPS };
 const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
 const context = { now: 5, retry, retryShareMs: 0, fingerprintOf, keeps: KEEPS };
 const reading = { kind: "fetch", into: withPhone } as const;
