@@ -160,8 +160,9 @@ export class SyncLoop {
   }
 
   /**
-   * Lets the job of the highest demand come first. In an outage the last one comes first, without those that
-   * are unfit: else records with which the service has a fault, and which wait longest, would be each try.
+   * Lets the job of the highest demand come first. In an outage half of the tries take the last one, the others
+   * one by chance, without those that are unfit. Records with which the service has a fault wait longest, and
+   * stand first; many new ones may stand last.
    * @returns that job, if it is known; undefined when no request may be sent.
    */
   async #prepare(
@@ -287,7 +288,7 @@ export class SyncLoop {
     const { demand, pointers } = this.#runtime;
     for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {
       const [place, first] = await Promise.all([
-        unfit.size > 0 ? demand.lowest() : demand.highest(),
+        unfit.size === 0 ? demand.highest() : Math.random() < 0.5 ? demand.lowest() : demand.any(),
         pointers.first(),
       ]);
       if (place === undefined) return undefined;

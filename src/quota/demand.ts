@@ -41,6 +41,8 @@ export interface Demand {
   highest(): Promise<Place | undefined>;
   /** The live record to serve last; undefined when none waits. */
   lowest(): Promise<Place | undefined>;
+  /** One of the live records, by chance; undefined when none waits. */
+  any(): Promise<Place | undefined>;
   /** Takes a record out of the order. @returns its rank; undefined when it had no place */
   take(crmCode: string): Promise<string | undefined>;
   /** Gives a record a place, or its better one of two; it counts again after `delayMs`. */
@@ -72,8 +74,8 @@ export function createDemand(
   const take = script<string | null>("demand-take");
   const place = script<number>("demand-place");
   const restore = script<number>("demand-restore");
-  async function placeAt(index: number): Promise<Place | undefined> {
-    const [crmCode, rank] = await highest(order, [index]);
+  async function choose(which: "next" | "last" | "any"): Promise<Place | undefined> {
+    const [crmCode, rank] = await highest(order, [which]);
     return crmCode === undefined || rank === undefined ? undefined : { crmCode, rank };
   }
   return {
@@ -86,8 +88,9 @@ export function createDemand(
         await changed(step.keys, [slice, hourMs, ...changes]);
       }
     },
-    highest: () => placeAt(0),
-    lowest: () => placeAt(-1),
+    highest: () => choose("next"),
+    lowest: () => choose("last"),
+    any: () => choose("any"),
     take: async (crmCode) => (await take(order, [crmCode])) ?? undefined,
     async place({ crmCode, rank }, delayMs) {
       await place(order, [crmCode, rank, Math.ceil(delayMs)]);

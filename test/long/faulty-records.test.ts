@@ -20,10 +20,7 @@ it("thirty records that get a 500 each time: others are sent, through a kill, an
     await using daemon = await startDaemon(env);
     await daemon.push([...people(FAULTY, "faulty"), ...people(10, "good")]);
     await waitUntilSettled(daemon);
-    for (let n = 0; n < FAULTY; n += 1) {
-      const path = `/v1.1/business-relations/faulty${n}`;
-      await armFault(sandbox, { fault: "error", status: 500, method: "PUT", path });
-    }
+    await failUpdates(sandbox, FAULTY, "faulty");
     await daemon.push(people(FAULTY, "faulty", { city: "Basel" }));
     await waitFor(async () => (await daemon.status()).findings.length > 0, { what: "an outage" });
     daemon.process.kill("SIGKILL");
@@ -40,6 +37,22 @@ it("thirty records that get a 500 each time: others are sent, through a kill, an
   expect(named.says).toMatch(/^\d+ records fail and are to be retried.* 500 \(server_error\)/);
   const tries = (await sandbox.requests())["update 500"] ?? 0;
   expect(tries).toBeLessThan(FAULTY * MOST_TRIES + 20);
+});
+
+it("ten faulty records are newer than all others: the outage's tries do not take all of them first", async () => {
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(sandbox));
+  await daemon.push([...people(5, "first"), ...people(60, "good"), ...people(10, "last")]);
+  await waitUntilSettled(daemon);
+  await failUpdates(sandbox, 5, "first");
+  await failUpdates(sandbox, 10, "last");
+  await daemon.push(people(5, "first", { city: "Basel" }));
+  await daemon.push(people(60, "good", { city: "Basel" }));
+  await daemon.push(people(10, "last", { city: "Basel" }));
+  await waitFor(async () => ((await sandbox.requests())["update 200"] ?? 0) >= 30, {
+    deadlineMs: 240_000,
+    what: "half of the others",
+  });
 });
 
 /** A quota of 40 requests in an hour of 30 s. */
@@ -60,12 +73,7 @@ it("thirty of sixty records fail each time: the others get the quota, and after 
   }
   const limits = ["--per-hour", String(PER_HOUR), "--hour-ms", String(HOUR_MS)];
   await using sandbox = await startSandbox({ db, limits });
-  const disarm = await Promise.all(
-    Array.from({ length: FAULTY }, (_, n) => {
-      const path = `/v1.1/business-relations/faulty${n}`;
-      return armFault(sandbox, { fault: "error", status: 500, method: "PUT", path });
-    }),
-  );
+  const repair = await failUpdates(sandbox, FAULTY, "faulty");
   const quota = {
     QUOTA_PER_HOUR: String(PER_HOUR),
     QUOTA_HOUR_MS: String(HOUR_MS),
@@ -85,7 +93,24 @@ it("thirty of sixty records fail each time: the others get the quota, and after 
   // Those that fail have waited for longer, so a retry that is due goes before a newer change.
   await daemon.push(people(FAULTY, "good", { city: "Bern" }));
   await updated(2 * FAULTY, 3);
-  await Promise.all(disarm.map((end) => end()));
+  await repair();
   await waitUntilSettled(daemon, 4 * HOUR_MS);
   expect(await requests("update 200")).toBe(3 * FAULTY);
 });
+
+/** Lets the updates of so many people fail. @returns ends that. */
+async function failUpdates(
+  sandbox: { readonly faultsUrl: string },
+  count: number,
+  name: string,
+): Promise<() => Promise<void>> {
+  const disarm = await Promise.all(
+    Array.from({ length: count }, (_, n) => {
+      const path = `/v1.1/business-relations/${name}${n}`;
+      return armFault(sandbox, { fault: "error", status: 500, method: "PUT", path });
+    }),
+  );
+  return async () => {
+    await Promise.all(disarm.map((end) => end()));
+  };
+}

@@ -1,7 +1,8 @@
--- Finds the live record to serve next, or last. Records whose retry is due are in the order again.
+-- Finds the live record to serve next, or last, or one by chance. Records whose retry is due are in
+-- the order again.
 --
 -- KEYS  as in count-changes.lua
--- ARGV  1 0: the next one, -1: the last one
+-- ARGV  1 next, last or any
 -- Returns { crmCode, rank }, or {} when none waits.
 --- @include "../../ops/lua/now.lua"
 --- @include "postponed.lua"
@@ -10,4 +11,6 @@ for _, crmCode in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMI
   local rank = better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode))
   redis.call('ZADD', KEYS[1], rank or now, crmCode)
 end
-return redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1], 'WITHSCORES')
+if ARGV[1] == 'any' then return redis.call('ZRANDMEMBER', KEYS[1], 1, 'WITHSCORES') end
+local place = ARGV[1] == 'last' and -1 or 0
+return redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')

@@ -9,8 +9,9 @@
 --   trying    1 while the one try is made that the last pause allowed
 -- The last four are absent while there are too few failures for an outage.
 --
--- Only a failed try makes the pause longer. Requests that were in flight when the outage began also
--- fail, twenty at once: counted, they would turn a blip of a second into a pause of a minute.
+-- Only a failed try makes the pause longer, by half. Requests that were in flight when the outage
+-- began also fail, twenty at once: counted, they would turn a blip of a second into a pause of a
+-- minute.
 --
 -- A suspect has failed in an outage that has ended, and is tried still. It makes no other one: the
 -- service may have a fault with that record alone.
@@ -40,7 +41,8 @@ if not hasBegun then
   return 1
 end
 if redis.call('HDEL', KEYS[1], 'trying') == 1 then
-  local pause = math.min(2 * redis.call('HGET', KEYS[1], 'pause'), tonumber(ARGV[4]))
+  local longer = math.floor(1.5 * redis.call('HGET', KEYS[1], 'pause'))
+  local pause = math.min(longer, tonumber(ARGV[4]))
   redis.call('HSET', KEYS[1], 'pause', pause, 'until', now + pause)
 end
 return 0
