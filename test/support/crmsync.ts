@@ -60,12 +60,16 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   };
 }
 
+/** The sum of a metric's series whose labels contain all of `labels`. */
+type Metrics = (name: string, labels?: Record<string, string>) => number;
+
 export interface DaemonProcess extends AsyncDisposable {
   readonly process: TestProcess;
   readonly url: string;
   readonly redisUrl: string;
-  /** The sum of a metric's series whose labels contain all of `labels`. */
-  metric(name: string, labels?: Record<string, string>): Promise<number>;
+  readonly metric: (...of: Parameters<Metrics>) => Promise<number>;
+  /** All metrics as they are now: several of them cost one request. */
+  metrics(): Promise<Metrics>;
   push(events: readonly unknown[]): Promise<Response>;
   /** What `GET /status` answers. */
   status(): Promise<Status>;
@@ -86,11 +90,16 @@ export async function startDaemon(
   const headers: Record<string, string> =
     token === undefined ? {} : { authorization: `Bearer ${token}` };
   const read = (path: string) => fetch(opsUrl + path, { headers });
+  const metrics = async (): Promise<Metrics> => {
+    const samples = parseSamples(await (await read("/metrics")).text());
+    return (name, labels) => metricIn(samples, name, labels);
+  };
   return {
     process,
     url,
     redisUrl: redisUrl ?? "",
-    metric: async (name, labels) => metricIn(await (await read("/metrics")).text(), name, labels),
+    metrics,
+    metric: async (...of) => (await metrics())(...of),
     push: (events) =>
       fetch(`${url}/events`, {
         method: "POST",
@@ -102,8 +111,11 @@ export async function startDaemon(
   };
 }
 
-function metricIn(text: string, name: string, labels: Record<string, string> = {}): number {
-  const samples = parseSamples(text);
+function metricIn(
+  samples: ReturnType<typeof parseSamples>,
+  name: string,
+  labels: Record<string, string> = {},
+): number {
   // A gauge without a value yet is not 0.
   if (!samples.some((sample) => sample.name === name)) throw new Error(`${name} has no value yet`);
   return sumOf(samples, name, labels);
@@ -113,10 +125,10 @@ const WAITING = ["wait", "prioritized", "active", "delayed"];
 
 /** Resolves once no job and no staged state waits. */
 export async function waitUntilSettled(daemon: DaemonProcess, deadlineMs = 120_000): Promise<void> {
-  const waiting = async (): Promise<number> => {
-    const jobs = WAITING.map((state) => daemon.metric("crmsync_queue_jobs", { state }));
-    const age = daemon.metric("crmsync_oldest_unsynced_age_seconds");
-    return (await Promise.all([...jobs, age])).reduce((sum, value) => sum + value, 0);
+  const isSettled = async () => {
+    const metric = await daemon.metrics();
+    const jobs = WAITING.map((state) => metric("crmsync_queue_jobs", { state }));
+    return [...jobs, metric("crmsync_oldest_unsynced_age_seconds")].every((n) => n === 0);
   };
-  await waitFor(async () => (await waiting()) === 0, { deadlineMs, what: "all changes settled" });
+  await waitFor(isSettled, { deadlineMs, what: "all changes settled" });
 }

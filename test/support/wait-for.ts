@@ -1,6 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 
+/** Between two looks, ms: the longer the wait, the longer the pause. Looks cost the processor time that tests share. */
 const POLL_MS = 20;
+const LONGEST_POLL_MS = 200;
+const POLL_SHARE = 0.05;
 
 /**
  * Resolves with the first value of `condition` that is neither false nor undefined. At the deadline
@@ -11,7 +14,8 @@ export async function waitFor<T>(
   condition: () => T | Promise<T>,
   { deadlineMs = 30_000, what }: { deadlineMs?: number; what: string },
 ): Promise<Exclude<T, false | undefined>> {
-  const deadline = Date.now() + deadlineMs;
+  const started = Date.now();
+  const deadline = started + deadlineMs;
   for (;;) {
     let cause: unknown;
     try {
@@ -23,6 +27,7 @@ export async function waitFor<T>(
     if (Date.now() >= deadline) {
       throw new Error(`Not within ${deadlineMs} ms: ${what}`, { cause });
     }
-    await delay(POLL_MS);
+    const share = POLL_SHARE * (Date.now() - started);
+    await delay(Math.min(LONGEST_POLL_MS, Math.max(POLL_MS, share)));
   }
 }
