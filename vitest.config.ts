@@ -4,7 +4,10 @@ import { SummaryReporter } from "./test/support/summary-reporter.ts";
 
 // Every project runs on Node's own module loader: a specifier that only a bundler could resolve
 // fails here as it would in production.
-const project = (name: string, options: { timeout: number; redis?: boolean }) => ({
+const project = (
+  name: string,
+  options: { timeout: number; redis?: boolean; isolate?: boolean },
+) => ({
   extends: true as const,
   test: {
     name,
@@ -13,6 +16,7 @@ const project = (name: string, options: { timeout: number; redis?: boolean }) =>
     testTimeout: options.timeout,
     hookTimeout: options.timeout,
     expect: { poll: { timeout: 30_000 } },
+    isolate: options.isolate ?? true,
     ...(options.redis === true && { globalSetup: ["test/support/redis-global-setup.ts"] }),
   },
 });
@@ -24,7 +28,8 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1,
     reporters: [new SummaryReporter()],
     projects: [
-      project("unit", { timeout: 60_000 }),
+      // They change nothing that another file could see: loading all modules for each took most of their time.
+      project("unit", { timeout: 60_000, isolate: false }),
       project("integration", { timeout: 180_000, redis: true }),
       project("conformance", { timeout: 180_000 }),
       project("chaos", { timeout: 300_000, redis: true }),
