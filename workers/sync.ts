@@ -162,7 +162,7 @@ export class SyncLoop {
   /**
    * Lets the job of the highest demand come first. In an outage half of the tries take the last one, the others
    * one by chance, without those that are unfit. Records with which the service has a fault wait longest, and
-   * stand first; many new ones may stand last.
+   * stand first; many new ones may stand last. Bulk changes have one order; in an outage one by chance comes first.
    * @returns that job, if it is known; undefined when no request may be sent.
    */
   async #prepare(
@@ -170,10 +170,13 @@ export class SyncLoop {
     may: () => Promise<boolean>,
     unfit: ReadonlySet<string> = new Set(),
   ): Promise<{ readonly first: FirstJob | undefined } | undefined> {
-    const [isFine, first] = await Promise.all([
-      may(),
-      lane === "live" ? this.#bringForward(unfit) : undefined,
-    ]);
+    const { pointers } = this.#runtime;
+    const bring = async () => {
+      if (lane === "live") return this.#bringForward(unfit);
+      if (unfit.size > 0) await pointers.bringBulkForward(unfit);
+      return undefined;
+    };
+    const [isFine, first] = await Promise.all([may(), bring()]);
     return isFine ? { first } : undefined;
   }
 

@@ -38,6 +38,9 @@ const SCORE_PER_MS = 4096;
 /** Redis carries out so many commands of one connection before it serves the others. */
 const REMOVED_AT_ONCE = 50;
 
+/** Records of the lane bulk among which one is looked for that is fit for an outage's try. */
+const BULK_LOOKS = 100;
+
 /** A record that runs is not asked for again before this, ms. */
 const RUNNING_MS = 1000;
 
@@ -209,6 +212,21 @@ export class PointerQueue {
         await job?.promote().catch(ignoreNotDelayed);
         return this.bringForward(crmCode);
       }
+    }
+  }
+
+  /**
+   * Puts the job of a record of the lane bulk, chosen by chance, before the others of its lane.
+   * @param unfit records that are not chosen
+   */
+  async bringBulkForward(unfit: ReadonlySet<string>): Promise<void> {
+    const some = await this.#redis.zrandmember(this.#keys.unsynced("bulk"), BULK_LOOKS);
+    const prioritized = this.queue.toKey("prioritized");
+    for (const crmCode of some.filter((code) => !unfit.has(code))) {
+      await this.#missing.add([crmCode], 1, Number.MAX_SAFE_INTEGER);
+      // LT: a live change may have come meanwhile, whose job stays where it is.
+      const job = [FIRST_BULK_SCORE, pointerId(crmCode)] as const;
+      if ((await this.#redis.zadd(prioritized, "XX", "LT", "CH", ...job)) === 1) return;
     }
   }
 

@@ -55,6 +55,24 @@ it("ten faulty records are newer than all others: the outage's tries do not take
   });
 });
 
+it("thirty faulty records come first in the lane bulk: the outage's tries do not take all of them first", async () => {
+  await using sandbox = await startSandbox();
+  await using daemon = await startDaemon(envFor(sandbox));
+  await daemon.push([...people(FAULTY, "faulty"), ...people(FAULTY, "good")]);
+  await waitUntilSettled(daemon);
+  await failUpdates(sandbox, FAULTY, "faulty");
+  const bulk = (name: string) =>
+    Array.from({ length: FAULTY }, (_, n) =>
+      personEvent(`${name}${n}`, { city: "Basel" }, { lane: "bulk" }),
+    );
+  await daemon.push(bulk("faulty"));
+  await daemon.push(bulk("good"));
+  await waitFor(async () => ((await sandbox.requests())["update 200"] ?? 0) >= 10, {
+    deadlineMs: 240_000,
+    what: "ten of the others",
+  });
+});
+
 /** A quota of 40 requests in an hour of 30 s. */
 const PER_HOUR = 40;
 const HOUR_MS = 30_000;

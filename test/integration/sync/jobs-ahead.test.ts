@@ -105,6 +105,31 @@ test("a live change of a bulk record without a job is sent before all bulk recor
   expect(sent[0]).toBe(last);
 });
 
+test("for an outage's try a fit bulk record comes before the others of its lane, also one without a job", async () => {
+  const runtime = newRuntime();
+  const { pointers } = runtime;
+  const bulk = names("bulk", FEW + 10);
+  const last = bulk.at(-1) ?? "";
+  await stageAll(
+    runtime,
+    bulk.map((crmCode) => stateOf(crmCode, "bulk")),
+  );
+  const unfit = new Set(bulk.slice(0, -1));
+  // It is one of a hundred by chance, so it may be left out.
+  await waitFor(
+    async () => {
+      await pointers.bringBulkForward(unfit);
+      return (await pointers.bulkAhead(last)) === 0;
+    },
+    { what: "the fit one is the next of its lane" },
+  );
+  expect(await pointers.hasJob(last)).toBe(true);
+  await stageAll(runtime, [stateOf("live", "live")]);
+  const sent = startLoop(runtime);
+  await waitFor(() => sent.length === bulk.length + 1, { what: "all are sent" });
+  expect(sent.slice(0, 2)).toEqual(["live", last]);
+});
+
 test("records whose jobs are lost get new ones, also behind many that wait for a retry", async () => {
   const runtime = newRuntime();
   const { pointers, redis } = runtime;
