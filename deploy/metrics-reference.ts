@@ -57,6 +57,7 @@ export const IDLE: Readings = {
     coldSince: undefined,
     failure: undefined,
   },
+  ledgerRows: 0,
   lastRetryAt: { live: 0, bulk: 0 },
   failingEvents: 0,
   paused: [],

@@ -4,6 +4,7 @@ import { duration } from "../status/duration.ts";
 import type { Finding } from "../status/finding.ts";
 import { requestsFor } from "../status/backlog.ts";
 import { sentAt } from "../status/stops.ts";
+import { knownText } from "../status/status-text.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
@@ -161,7 +162,7 @@ function service(status: Status): Html {
     <dt>Terminations in 24 hours</dt>
     <dd>${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}</dd>
     <dt>Ledger</dt>
-    <dd>${WARMTH[ledger.state] ?? ledger.state}, ${ledger.relations} relations listed</dd>
+    <dd>${WARMTH[ledger.state] ?? ledger.state}, ${knownText(ledger)}</dd>
   </dl>`;
 }
 

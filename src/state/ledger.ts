@@ -126,6 +126,11 @@ export class Ledger {
     }));
   }
 
+  /** How many records it has a row of. */
+  sizeReading(): Reading<number> {
+    return reading(["hlen", this.#keys.ledger], Number);
+  }
+
   /** Whether this process may warm the ledger now, or go on; one process may at a time. */
   claimWarmUp(owner: string): Promise<boolean> {
     return this.#lease.claim(owner);

@@ -71,6 +71,8 @@ export interface Readings {
   readonly redis: RedisHealth;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
+  /** Records of which the ledger has a row. */
+  readonly ledgerRows: number;
   /** When the last of the records and events of each lane is due that wait for another try; 0: none does. */
   readonly lastRetryAt: Readonly<Record<Lane, number>>;
   /** Events, of the 100 that are tried again next, that have failed three times or more. */
@@ -201,6 +203,7 @@ function readAll(stores: Stores, redis: Redis) {
     redis: healthReading,
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),
+    ledgerRows: stores.ledger.sizeReading(),
     fetchFailures: thinEvents.failures(),
     all: stores.heartbeats.all(),
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),

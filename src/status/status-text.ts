@@ -1,4 +1,5 @@
 /** The status as text: one line each, findings first. */
+import { counted } from "../ops/counted.ts";
 import { bulkText } from "./bulk-text.ts";
 import { duration } from "./duration.ts";
 import { localTime } from "./local-time.ts";
@@ -50,7 +51,7 @@ export function statusLines(status: Status, view: View): string[] {
     line("denial", denialText(status)),
     line(
       "ledger",
-      `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${status.ledger.relations} relations listed`,
+      `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${knownText(status.ledger)}`,
     ),
     line("reconciled", reconciledText(status)),
     line("sources", sourcesText(status)),
@@ -152,6 +153,12 @@ function denialText({ denial, token }: Status): string {
   const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;
   const state = denial.state.replace("_", " ");
   return `${state}${denial.since === null ? "" : ` since ${localTime(denial.since)}`} · token ${age}`;
+}
+
+/** A listing counts from 0, whatever the ledger knows already. */
+export function knownText({ relations, rows, state }: Status["ledger"]): string {
+  const known = `${counted(rows, "record")} known`;
+  return state === "done" ? known : `${counted(relations, "relation")} listed, ${known}`;
 }
 
 function reconciledText({ at, reconciliation }: Status): string {

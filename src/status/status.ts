@@ -86,7 +86,13 @@ export interface Status {
     readonly nextProbeAt: string | null;
   };
   readonly token: { readonly issuedAt: string | null; readonly ageDays: number | null };
-  readonly ledger: { readonly state: string; readonly relations: number };
+  readonly ledger: {
+    readonly state: string;
+    /** Relations that the last listing has brought so far. */
+    readonly relations: number;
+    /** Records of which it has a row: of those listed, and of those sent since. */
+    readonly rows: number;
+  };
   /** What the last `crmsync reconcile` found, and its plan has not repaired. */
   readonly reconciliation: {
     readonly at: string | null;
@@ -180,7 +186,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
       issuedAt: config.SERVICE_TOKEN_ISSUED_AT ?? null,
       ageDays: ageDays ?? null,
     },
-    ledger: { state: warmUp.state, relations: warmUp.relations },
+    ledger: { state: warmUp.state, relations: warmUp.relations, rows: readings.ledgerRows },
     reconciliation: reconciliationOf(readings),
     sources: Object.fromEntries(
       Object.entries(readings.sources).map(([name, at]) => [name, { lastEventAt: iso(at) }]),

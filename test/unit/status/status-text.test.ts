@@ -16,6 +16,18 @@ it("a scheduled run that is due is not called the next one", () => {
   expect(reconciled(NOW - 60_000)).toMatch(/ · due since /);
 });
 
+it("the ledger tells how many records it knows, and of a listing how far it is", () => {
+  const shown = (state: "done" | "running", ledgerRows: number) => {
+    const warmUp = { ...IDLE.warmUp, state, relations: 5000 };
+    const status = statusOf({ ...IDLE, now: NOW, warmUp, ledgerRows }, readConfig({}), "1");
+    const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
+    return statusLines(status, view).find((line) => line.startsWith("ledger"));
+  };
+  // A first start has listed nothing, and has sent hundreds since.
+  expect(shown("done", 300)).toMatch(/^ledger +warm, 300 records known$/);
+  expect(shown("running", 1)).toMatch(/ being warmed, 5000 relations listed, 1 record known$/);
+});
+
 it("a finding is broken at the edge of the terminal, so that its remedy can be read", () => {
   const status = statusOf({ ...IDLE, now: NOW }, readConfig({}), "1");
   const says = "327 dead letters wait for a person: crmsync dead list.";
