@@ -31,10 +31,12 @@ export interface Ingested {
   readonly objects: readonly string[];
 }
 
+/** @param idFrom the field that was said to hold the records' id. */
 export async function ingest(
   events: AsyncIterable<SnapshotEvent>,
   view: PlanningView,
   work: WorkFile,
+  idFrom?: string,
 ): Promise<Ingested> {
   const known = work.progress("ingested") as Ingested | undefined;
   if (known !== undefined) return known;
@@ -57,7 +59,7 @@ export async function ingest(
     // First, so that it names the first record without an id: others are mapped meanwhile.
     if (!event.hasId && !idChecked) {
       idChecked = true;
-      await requireOwnCode(event, view);
+      await requireOwnCode(event, view, idFrom);
     }
     if (!sourceChecked) {
       sourceChecked = true;

@@ -83,10 +83,17 @@ function wantedOf({ payload, status, fingerprint, variant }: Extract<Plan, { kin
 /** A snapshot's order among the events of its record: before any live event of the same time. */
 const orderOf = ({ time = "", sequence }: CrmEvent): string => eventOrder({ time, sequence }, 0);
 
-/** @throws UserError when the crmCode of a record depends on the id that it does not contain. */
+/** Fields of a record that are named, at most. */
+const MOST_FIELDS = 20;
+
+/**
+ * @param idFrom the field that was said to hold the id.
+ * @throws UserError when the crmCode of a record depends on the id that it does not contain.
+ */
 export async function requireOwnCode(
   { event: value, place }: SnapshotEvent,
   view: PlanningView,
+  idFrom: string | undefined,
 ): Promise<void> {
   const parsed = parseEvent(value, view.now);
   if (!parsed.ok) return;
@@ -94,8 +101,12 @@ export async function requireOwnCode(
     ["1", "2"].map((recordId) => mapEvent(parsed.event, view, recordId)),
   );
   if (one?.crmCode === other?.crmCode) return;
+  const lacks =
+    idFrom === undefined ? "does not contain its id" : `has no id in the field ${idFrom}`;
+  const fields = Object.keys(parsed.event.data?.record ?? {});
+  const named = [...fields.slice(0, MOST_FIELDS), ...(fields.length > MOST_FIELDS ? ["…"] : [])];
   throw new UserError(
-    `${place} does not contain its id, from which the mapping makes the crmCode: name its field by --id-from`,
+    `${place} ${lacks}, from which the mapping makes the crmCode: name the right field by --id-from. Its fields: ${named.join(", ")}`,
   );
 }
 

@@ -57,7 +57,7 @@ export async function runComparison(
     const asOf = (work.progress("asOf") as number | undefined) ?? Math.min(options.asOf, now());
     const events = readEvents(snapshot, mapping, options, asOf);
     const view = { mapping, lists: stores.tenantLists.current(), fingerprintOf, now: now() };
-    const ingested = await ingest(events, view, work).catch((error: unknown) => {
+    const ingested = await ingest(events, view, work, options.idFrom).catch((error: unknown) => {
       if (error instanceof UserError) work.clear();
       throw error;
     });

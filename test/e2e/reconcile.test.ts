@@ -567,6 +567,24 @@ test("an export of one object ends no relation of another one", async () => {
   expect(stopped.err).toContain("because the snapshot has no firma. If this is right");
 });
 
+test("a wrong field for the id is named, and so is a file of which no record can be used", async () => {
+  await using dir = await tempDir();
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(mapping, CSV_MAPPING.replace("Kundennr", "$event.recordId"));
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping });
+  const file = join(dir.path, "kunden.csv");
+  await writeFile(file, "Kundennr;Vorname;Nachname\r\n0;Ada;Muster\r\n");
+  const wrong = await reconcile(env, [file, "--id-from", "Kundenr"]);
+  expect(wrong.code).toBe(1);
+  expect(wrong.err).toMatch(
+    /row 2 has no id in the field Kundenr, .*: name the right field by --id-from\. Its fields: Kundennr, Vorname, Nachname$/,
+  );
+  await writeFile(file, "Kundennr;Firma\r\n0;Muster\r\n1;Muster\r\n");
+  const other = await reconcile(env, [file, "--id-from", "Kundennr"]);
+  expect(other.out).toContain("! No record of the snapshot can be used: is it the right file");
+});
+
 test.for(["--terminate-missing", "--report=r.csv", "--from=hubspot", "--max-terminate=0"])(
   "%s beside a plan is wrong usage",
   async (option) => {

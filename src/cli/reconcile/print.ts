@@ -57,6 +57,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ),
     ...detailsOf(summary),
     "",
+    ...unusableLines(summary),
     ...outlookLines(outlook, options),
   ];
 }
@@ -88,6 +89,14 @@ function detailsOf({ fields, reasons }: Summary): string[] {
   return [
     ...(differing.length > 0 ? ["", `fields that differ: ${differing.join(", ")}`] : []),
     ...(why.length > 0 ? ["", "records that cannot be used:", ...why] : []),
+  ];
+}
+
+/** Of a few records no guard can say that the export is wrong. */
+function unusableLines({ counts, records }: Summary): string[] {
+  if (records === 0 || counts.invalid + counts.unmappable < records) return [];
+  return [
+    "! No record of the snapshot can be used: is it the right file, and are --mapping and --object right?",
   ];
 }
 
