@@ -84,6 +84,9 @@ export class Verification {
     for (const chain of this.#chains.values()) this.#checkKeyed(chain);
     for (const known of this.#known) if (!this.#met.has(known)) this.#missing(known);
     this.#checkAfter();
+    if (this.#lines === 0 && this.#faults.length === 0) {
+      this.#fault({ file: "", line: 0 }, "there is no line: nothing was verified");
+    }
     const chains = [...this.#chains.values()].map(({ first, head }) => ({ first, head }));
     return { lines: this.#lines, faults: this.#faults, notes: this.#notes, chains };
   }

@@ -71,7 +71,10 @@ async function verify(given: readonly string[], options: VerifyOptions): Promise
     }
   }
   const verified = verification.end();
-  const notes = [...verified.notes, ...(note === undefined ? [] : [note])];
+  const notes = [
+    ...verified.notes,
+    ...(note === undefined ? endsUnknown(verified.chains, known) : [note]),
+  ];
   if (options.json) process.stdout.write(`${JSON.stringify(jsonOf({ ...verified, notes }))}\n`);
   else process.stdout.write(textOf({ ...verified, notes }));
   if (verified.faults.length > 0) process.exitCode = 1;
@@ -108,6 +111,15 @@ async function knownHeads(
     const says = `a cut-off end goes unnoticed without --head: ${(error as Error).message}`;
     return { known, note: { file: "", line: 0, says } };
   }
+}
+
+/** Chains of which no line is known from elsewhere. */
+function endsUnknown(chains: Verified["chains"], known: readonly KnownHead[]): Fault[] {
+  return chains.flatMap(({ head: { chain } }) => {
+    if (known.some(({ head }) => head.chain === chain)) return [];
+    const says = `no head of the chain ${chain} is known from elsewhere: a cut-off end goes unnoticed without --head`;
+    return [{ file: "", line: 0, says }];
+  });
 }
 
 const jsonOf = ({ lines, faults, notes, chains }: Verified) => ({

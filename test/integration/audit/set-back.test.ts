@@ -1,5 +1,5 @@
 /** An audit file that is replaced, with all that lies beside it, by an older copy or a new chain. */
-import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { cp, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
 import { runCommand } from "../../support/audit-lines.ts";
@@ -36,6 +36,26 @@ test("lines that are gone stay missing, also when the chain is longer again", as
   const { code, out } = await runCommand(env, "audit", "verify");
   expect(out).toContain("lines 2 to 3 are missing before line 4");
   expect(code).toBe(1);
+});
+
+test("a chain of which Redis knows nothing may be cut off, and files without a line prove nothing", async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, "audit.log");
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix(), AUDIT_LOG: path };
+  await write(env, "a", "b");
+  const known = await runCommand(env, "audit", "verify", path);
+  expect(known).toMatchObject({ code: 0, out: expect.not.stringContaining("note:") as string });
+  const stranger = { ...env, QUEUE_PREFIX: uniquePrefix() };
+  const { code, out } = await runCommand(stranger, "audit", "verify", path);
+  expect(out).toMatch(
+    /^note: no head of the chain \w+ is known from elsewhere: a cut-off end goes/m,
+  );
+  expect(code).toBe(0);
+  await writeFile(path, "");
+  expect(await runCommand(stranger, "audit", "verify", path)).toEqual({
+    code: 1,
+    out: "there is no line: nothing was verified\n0 lines, 1 fault",
+  });
 });
 
 test("a chain that another container has written to this path is named when it is not there", async () => {

@@ -55,6 +55,10 @@ test("a whole trail has no fault, and its head is the one that Redis knows", () 
   expect(parseHead(headText(heads[4] as Head))).toEqual(heads[4]);
 });
 
+test("files without a line prove nothing", () => {
+  expect(faultsIn([])).toEqual(["0: there is no line: nothing was verified"]);
+});
+
 test("a changed line", () => {
   const { lines } = trailOf(5);
   lines[2] = lines[2]?.replace("ü3", "ü9") ?? "";
