@@ -3,6 +3,7 @@ import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
 import { cut } from "../service-spec/characters.ts";
 import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
+import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { Preview } from "./preview-one.ts";
 
 /** Rows of a table that are shown; the rest is counted. */
@@ -25,7 +26,7 @@ const SKIPPED: Readonly<Record<string, string>> = {
 };
 
 const NO_REDIS =
-  "which of them is not known, because the daemon's Redis could not be reached: set DATA_DIR or REDIS_URL as for the daemon";
+  "is not known, because the daemon's Redis could not be reached: set DATA_DIR or REDIS_URL as for the daemon";
 
 export function printOne(preview: Preview): string {
   const lines = [
@@ -75,8 +76,8 @@ function decisionOf({ decision, why, changes, kept, status = "mapped" }: Preview
     case undefined:
       return [
         status === "mapped"
-          ? `  would be created or updated; ${NO_REDIS}`
-          : `  would be ${end} (PUT) if the service has it; ${NO_REDIS}`,
+          ? `  would be created or updated; which of them ${NO_REDIS}`
+          : `  would be ${end} (PUT) if the service has it; whether it has ${NO_REDIS}`,
       ];
     case "create":
       return [
@@ -142,6 +143,8 @@ export interface Summary {
   readonly deadLetters: number;
   /** What would be done with those that pass; absent where no Redis tells. */
   readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
+  /** What would be sent of those that pass, as far as it is known. */
+  readonly statuses: Readonly<Record<WantedStatus, number>>;
   /** Those that pass and have a crmCode which a later one has: one relation, so one state is sent. */
   readonly repeated: number;
   /** Where the first of them is. */
@@ -212,6 +215,7 @@ export function summarise(previews: readonly PlacedPreview[]): Summary {
     toFetch: count("to fetch"),
     deadLetters: count("dead letter"),
     ...decisionsOf([...newest.values()]),
+    statuses: statusesOf([...newest.values()]),
     repeated: repeated.length,
     firstRepeated: repeated[0]?.place,
     values: sorted(values),
@@ -230,6 +234,15 @@ function decisionsOf(previews: readonly Preview[]): Pick<Summary, "decisions"> {
   return { decisions: counts };
 }
 
+/** @param previews those that pass. */
+function statusesOf(previews: readonly Preview[]): Summary["statuses"] {
+  const counts = { mapped: 0, terminated: 0, active: 0 };
+  for (const { decision, status = "mapped" } of previews) {
+    if (decision !== "skip") counts[status] += 1;
+  }
+  return counts;
+}
+
 export function printSummary(summary: Summary): string {
   const { records, passing, ignored, toFetch, deadLetters, decisions } = summary;
   const wanted = records - ignored - toFetch;
@@ -244,11 +257,13 @@ export function printSummary(summary: Summary): string {
   if (decisions !== undefined && passing > 0) {
     const { create = 0, update = 0, skip = 0, fetch = 0 } = decisions;
     const requests = create + update + 2 * fetch;
+    const { terminated } = summary.statuses;
+    const ending = terminated > 0 ? ` (${terminated} of them terminated)` : "";
     lines.push(
-      `Of those that pass: ${create} would be created, ${update + fetch} updated, ${skip} need nothing; ${counted(requests, "request")} in all`,
+      `Of those that pass: ${create} would be created, ${update + fetch} updated${ending}, ${skip} need nothing; ${counted(requests, "request")} in all`,
     );
   } else if (passing > 0) {
-    lines.push(`Those that pass would be created or updated; ${NO_REDIS}`);
+    lines.push(undecidedText(summary));
   }
   if (summary.repeated > 0) {
     lines.push(
@@ -269,6 +284,19 @@ export function printSummary(summary: Summary): string {
     lines.push("", "Values that were left out or not understood", ...table(summary.values));
   }
   return lines.join("\n");
+}
+
+function undecidedText({ statuses }: Summary): string {
+  const { mapped, ...ends } = statuses;
+  const ending = Object.entries(ends).filter(([, count]) => count > 0);
+  if (ending.length === 0) {
+    return `Those that pass would be created or updated; which of them ${NO_REDIS}`;
+  }
+  const counts = [
+    ...(mapped > 0 ? [`${mapped} would be created or updated`] : []),
+    ...ending.map(([status, count]) => `${count} would be ${ENDS[status as keyof typeof ends]}`),
+  ];
+  return `Of those that pass, ${counts.join(", ")}; what the service has already ${NO_REDIS}`;
 }
 
 function table(rows: readonly Row[]): string[] {
