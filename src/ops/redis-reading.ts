@@ -59,12 +59,23 @@ export async function readTogether<R extends Readings>(
       if (cause.message.startsWith("OOM")) return redis.pipeline(commands).exec();
       throw cause;
     });
-  const entries = all.map(([name, { meaning }], index) => {
+  const entries = all.map(([name, { command, meaning }], index) => {
     const [error, reply] = replies?.[index] ?? [new Error("Redis has discarded the transaction")];
-    if (error !== null) throw error;
+    if (error !== null) throw withKeys(error, command);
     return [name, meaning(reply)];
   });
   return Object.fromEntries(entries) as Meanings<R>;
+}
+
+/** Redis does not say which key it is that has another type. A script may make names from its keys. */
+function withKeys(error: Error, [name, ...args]: Command): Error {
+  if (!error.message.startsWith("WRONGTYPE")) return error;
+  const key =
+    name === "eval"
+      ? `${args.slice(2, 2 + Number(args[1])).join(" or ")}, or a key that begins so`
+      : args[0];
+  const says = `${error.message.replace(/\.$/, "")}: ${key}`;
+  return Object.assign(new Error(says, { cause: error }), { name: error.name });
 }
 
 export async function readOne<T>(redis: Redis, { command, meaning }: Reading<T>): Promise<T> {

@@ -53,6 +53,23 @@ test("all of it comes in one round trip, however far away Redis is", async () =>
   expect(tookMs).toBeLessThan(3900);
 });
 
+test("a key that another program has overwritten is named", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  const { keys, redis } = stores;
+  // Read by a command, and by a script that makes the name from another one.
+  for (const [key, named] of [
+    [keys.sources, keys.sources],
+    [keys.deadTime, `${keys.deadLetters}, or a key that begins so`],
+  ] as const) {
+    await redis.set(key, "theirs");
+    await expect(takeReadings(stores), key).rejects.toMatchObject({
+      name: "ReplyError",
+      message: expect.stringContaining(`: ${named}`) as string,
+    });
+    await redis.del(key);
+  }
+});
+
 test("queues are read as BullMQ itself reads them", async () => {
   const stores = await storesAt(inject("redisUrl"));
   const { inbox, redis, thinEvents } = stores;
