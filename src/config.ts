@@ -293,6 +293,8 @@ export type Config = Values & {
   ) => Secret | undefined;
   /** Every secret that was read, and those that the mapping file names. */
   readonly allSecrets: () => readonly (readonly [name: string, secret: Secret])[];
+  /** The variables that are set and not read, also not for the mapping file; and those that could be set and are not. */
+  readonly variableNames: () => { readonly unread: string[]; readonly unset: string[] };
 };
 
 /**
@@ -375,6 +377,7 @@ export function readConfig(
       [...Object.entries(secrets), ...named].flatMap(([name, secret]) =>
         secret === undefined ? [] : [[name, secret] as const],
       ),
+    variableNames: () => variableNames(env, named),
   };
 }
 
@@ -400,6 +403,22 @@ function namedSecretsOf(env: Env, read: Map<string, Secret>): Config["namedSecre
       read.get(name) ?? readSecret(env, name, problems, isChosen ? secretRules.chosen : undefined);
     if (secret !== undefined) read.set(name, secret);
     return secret;
+  };
+}
+
+function variableNames(env: Env, named: ReadonlyMap<string, Secret>) {
+  const mayBeFiles = new Set([...SECRETS, "REDIS_URL", ...named.keys()]);
+  const formsOf = (name: string) => (mayBeFiles.has(name) ? [name, `${name}_FILE`] : [name]);
+  const own = new Set([...Object.keys(variables), ...SECRETS]);
+  const read = new Set([...own, ...named.keys()].flatMap(formsOf));
+  // As givenValue reads them.
+  const isRead = (name: string) =>
+    read.has(name) || (name.endsWith("_proxy") && read.has(name.toUpperCase()));
+  return {
+    unread: Object.keys(env).filter((name) => isGiven(env, name) && !isRead(name)),
+    unset: [...own]
+      .map(formsOf)
+      .flatMap((forms) => (forms.some((name) => isGiven(env, name)) ? [] : forms)),
   };
 }
 

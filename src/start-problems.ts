@@ -1,5 +1,6 @@
-/** What `crmsync start` refuses although each variable is right by itself. Also what the doctor says of it. */
+/** What `crmsync start` refuses or warns of although each variable is right by itself. Also what the doctor says of it. */
 import type { Config } from "./config.ts";
+import { nearest } from "./mapping/nearest.ts";
 import { isLoopback } from "./ops/loopback.ts";
 import { UserError } from "./ops/user-error.ts";
 import type { Role } from "./state/heartbeats.ts";
@@ -34,4 +35,40 @@ async function crmProblems(config: Config): Promise<string[]> {
     if (!(error instanceof UserError)) throw error;
     return [`RECONCILE_FROM: ${error.message}`];
   }
+}
+
+export interface Mistyped {
+  readonly variable: string;
+  /** The variable of crmsync that was probably meant. */
+  readonly meant: string;
+}
+
+/** Of so many letters of a name one may differ. */
+const LETTERS_PER_MISTAKE = 5;
+
+/** Those of other programs: systemd's, and all that are read for traces on a machine. */
+const OF_OTHERS = /^(?:NOTIFY_SOCKET$|OTEL_)/i;
+
+/**
+ * Variables that nothing reads, and whose name is like that of one that is not set. The environment has
+ * those of other programs, too: the name must be very like, or end in two words as only one of ours does.
+ */
+export function mistypedVariables({ variableNames }: Config): Mistyped[] {
+  const names = variableNames();
+  const unset = names.unset.filter((name) => !OF_OTHERS.test(name));
+  return names.unread.flatMap((variable) => {
+    const meant = OF_OTHERS.test(variable) ? undefined : meantBy(variable, unset);
+    return meant === undefined ? [] : [{ variable, meant }];
+  });
+}
+
+function meantBy(variable: string, names: readonly string[]): string | undefined {
+  const alike = (text: string) =>
+    nearest(text, names, Math.floor(text.length / LETTERS_PER_MISTAKE));
+  // Only secrets may be in files.
+  const found = alike(variable) ?? alike(variable.replace(/_FILE$/, ""));
+  if (found !== undefined) return found;
+  const [end] = /_[^_]+_[^_]+$/.exec(variable) ?? [];
+  const [one, ...more] = end === undefined ? [] : names.filter((name) => name.endsWith(end));
+  return one !== undefined && more.length === 0 ? nearest(variable, [one]) : undefined;
 }

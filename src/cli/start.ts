@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
-import { startProblems } from "../start-problems.ts";
+import { mistypedVariables, startProblems } from "../start-problems.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
@@ -64,6 +64,7 @@ async function start(options: StartOptions): Promise<void> {
   });
   changeLevelOnSignal(log);
   log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
+  for (const one of mistypedVariables(config)) log.warn({ ...one }, "config.variable_unread");
   const shutdown = new Shutdown(log, config.SHUTDOWN_DELAY_MS);
   shutdown.onSignals();
   const defect = (error: unknown) => {

@@ -10,7 +10,7 @@ import { isIssuedAhead, TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { checkNotify } from "./notify.ts";
-import { startProblems } from "../start-problems.ts";
+import { mistypedVariables, startProblems } from "../start-problems.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -27,6 +27,8 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
     ...(await checkReconcileFolder(config)),
     await checkMapping(config),
     await checkNotify(config),
+    // After the mapping, whose variables are read by then.
+    ...checkVariables(config),
   ];
 }
 
@@ -38,6 +40,15 @@ async function checkStart(config: Config): Promise<Check[]> {
     fail("configuration", problem, "Correct it where the daemon is started: it does not start so."),
   );
 }
+
+const checkVariables = (config: Config): Check[] =>
+  mistypedVariables(config).map(({ variable, meant }) =>
+    warn(
+      "variables",
+      `${variable} is set, and crmsync does not read it`,
+      `If ${meant} was meant, correct the name where the daemon is started.`,
+    ),
+  );
 
 async function checkReconcileFolder({ RECONCILE_DIR: dir }: Config): Promise<Check[]> {
   if (dir === undefined) return [];

@@ -1,7 +1,14 @@
-/** The name that is most like `text`, for "did you mean"; undefined when none is similar. */
-export function nearest(text: string, names: Iterable<string>): string | undefined {
+/**
+ * The name that is most like `text`, for "did you mean"; undefined when none is similar.
+ * @param most letters that may differ.
+ */
+export function nearest(
+  text: string,
+  names: Iterable<string>,
+  most: number = Math.max(2, Math.floor(text.length / 3)),
+): string | undefined {
   let best: string | undefined;
-  let least = Math.min(text.length, Math.max(2, Math.floor(text.length / 3)) + 1);
+  let least = Math.min(text.length, most + 1);
   for (const name of names) {
     const distance = editDistance(text.toLowerCase(), name.toLowerCase());
     if (distance < least) {

@@ -12,6 +12,10 @@ export const LOG_EVENTS = {
     "The process is up.",
     "`roles` says what it does, `url` where it serves HTTP, `mapping` what it makes of records.",
   ],
+  "config.variable_unread": [
+    "A variable is set that crmsync does not read; its name is like that of one that is not set.",
+    "`variable` names it, `meant` the other one. If it is another program's, leave it.",
+  ],
   "daemon.stopping": [
     "The process was asked to end.",
     "`why` names the signal. /readyz answers 503 from now on; after `delay_ms` the port is closed.",

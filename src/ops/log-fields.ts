@@ -25,6 +25,7 @@ const LOG_FIELDS = [
   "lane",
   "level_now",
   "mapping",
+  "meant",
   "messages",
   "missing",
   "node",

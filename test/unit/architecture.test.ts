@@ -39,6 +39,7 @@ const RULES: Rules = {
     ],
     "src/start-problems.ts": [
       "src/config.ts",
+      "src/mapping/nearest.ts",
       "src/ops/loopback.ts",
       "src/ops/user-error.ts",
       "src/reconcile/crm-snapshot.ts",

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { readConfig } from "../../src/config.ts";
+import { checkConfiguration } from "../../src/doctor/configuration.ts";
+import { mistypedVariables } from "../../src/start-problems.ts";
+
+test.for([
+  ["QUOTA_PERHOUR", "QUOTA_PER_HOUR"],
+  ["REQUEST_PER_HOUR", "QUOTA_PER_HOUR"],
+  ["quota_per_hour", "QUOTA_PER_HOUR"],
+  ["SERVICE_BASEURL", "SERVICE_BASE_URL"],
+  ["SERVICE_TOKEN_FIEL", "SERVICE_TOKEN_FILE"],
+  ["INGEST_TOKENS_FILE", "INGEST_TOKEN_FILE"],
+  ["REDIS_URI", "REDIS_URL"],
+  ["MAPPINGS", "MAPPING"],
+  ["TERMINATION_LIMIT", "TERMINATE_LIMIT"],
+  // Only secrets may be in files.
+  ["MAPPING_FILE", "MAPPING"],
+] as const)("%s is taken for %s", ([variable, meant]) => {
+  const config = readConfig({ [variable]: "1" });
+  expect(mistypedVariables(config)).toEqual([{ variable, meant }]);
+});
+
+test.for([
+  "HOME PATH PWD LANG TERM USER SHELL HOSTNAME SHLVL TZ EDITOR MAIL LOGNAME LS_COLORS TMPDIR INVOCATION_ID",
+  "JOURNAL_STREAM NOTIFY_SOCKET LISTEN_PID LISTEN_FDS STATE_DIRECTORY LOGS_DIRECTORY CREDENTIALS_DIRECTORY",
+  "KUBERNETES_PORT KUBERNETES_SERVICE_HOST REDIS_PORT REDIS_SERVICE_HOST REDIS_SERVICE_PORT REDIS_PORT_6379_TCP",
+  "CRMSYNC_PORT CRMSYNC_SERVICE_HOST HTTP_SERVICE_PORT SERVICE_HOST SERVICE_PORT SERVICE_NAME",
+  "REDIS_HOST REDIS_PASSWORD REDIS_TLS DATABASE_URL DB_HOST DB_PORT SMTP_HOST SMTP_PORT APP_PORT FTP_PORT PORT",
+  "http_proxy https_proxy no_proxy all_proxy ALL_PROXY FTP_PROXY ftp_proxy RSYNC_PROXY",
+  "NODE_ENV NODE_OPTIONS NODE_EXTRA_CA_CERTS NODE_VERSION MALLOC_ARENA_MAX MALLOC_TRIM_THRESHOLD_ LD_PRELOAD",
+  "OTEL_EXPORTER_OTLP_TIMEOUT OTEL_TRACES_EXPORTER OTEL_SERVICE_NAME OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+  "XDG_DATA_DIRS XDG_RUNTIME_DIR npm_config_cache npm_lifecycle_event DEBUG CI GITHUB_TOKEN GITHUB_API_URL",
+  "OPENAI_BASE_URL STRIPE_WEBHOOK_SECRET ODOO_WEBHOOK_SECRET SENTRY_DSN LOG_FILE LOG_DIR DATA_ROOT GIT_AUTHOR_DATE",
+  "SSL_CERT_FILE SSL_CERT_DIR AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AZURE_CLIENT_ID AZURE_TENANT_ID AZURE_CLIENT_SECRET",
+])("of %s, none is taken for a variable of crmsync", (names) => {
+  const env = Object.fromEntries(names.split(" ").map((name) => [name, "http://a"]));
+  expect(mistypedVariables(readConfig(env))).toEqual([]);
+});
+
+test("nothing is said of a name that is like one that is set, or that the mapping file names", () => {
+  const set = { QUOTA_PER_HOUR: "900", REQUEST_PER_HOUR: "1", INGEST_TOKEM: "1" };
+  expect(mistypedVariables(readConfig(set))).toEqual([
+    { variable: "INGEST_TOKEM", meant: "INGEST_TOKEN" },
+  ]);
+  const config = readConfig({ INGEST_TOKEM: "a-secret-of-24-charact.rs" });
+  config.namedSecret("INGEST_TOKEM");
+  expect(mistypedVariables(config)).toEqual([]);
+});
+
+test("the doctor names the variable that was probably meant", async () => {
+  const checks = await checkConfiguration(readConfig({ QUOTA_PERHOUR: "500" }));
+  expect(checks.find(({ name }) => name === "variables")).toEqual({
+    name: "variables",
+    result: "warn",
+    says: "QUOTA_PERHOUR is set, and crmsync does not read it",
+    remedy: "If QUOTA_PER_HOUR was meant, correct the name where the daemon is started.",
+  });
+});
