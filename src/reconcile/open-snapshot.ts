@@ -36,6 +36,8 @@ export interface CrmListing {
 /** An export that took longer than this to write says by --as-of when it began, ms. */
 const LONGEST_WRITE_MS = 3_600_000;
 
+const STDIN = "standard input";
+
 /** @param name `-`: standard input, which is kept in a private file until the command ends. */
 export async function openSnapshot(name: string, dir: string): Promise<OpenSnapshot> {
   if (name !== "-") return openFile(name);
@@ -45,10 +47,10 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
   const now = Date.now();
   try {
     await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 }));
-    const scan = await scanFile(file);
+    const scan = await scanFile(file, STDIN);
     const isUnchanged = async () => true;
     return {
-      name: "standard input",
+      name: STDIN,
       file,
       path: undefined,
       scan,

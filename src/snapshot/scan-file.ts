@@ -25,8 +25,11 @@ const OTHER_FILES: readonly (readonly [start: string, what: string])[] = [
 /** Bytes to which Windows-1252 gives no character. */
 const NOT_IN_1252 = new Set([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
 
-/** @throws UserError when the file cannot be read, is empty, cut off, not text, or of no known encoding. */
-export async function scanFile(file: string): Promise<Scan> {
+/**
+ * @param name as people know it, if it is not the file's own.
+ * @throws UserError when the file cannot be read, is empty, cut off, not text, or of no known encoding.
+ */
+export async function scanFile(file: string, name: string = file): Promise<Scan> {
   const hash = createHash("sha256");
   const utf8 = new Utf8Check();
   let bytes = 0;
@@ -41,28 +44,28 @@ export async function scanFile(file: string): Promise<Scan> {
       }
     }
   } catch (error) {
-    throw new UserError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
+    throw new UserError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? ""})`);
   }
-  if (bytes === 0) throw new UserError(`${file} is empty: there is nothing to compare`);
+  if (bytes === 0) throw new UserError(`${name} is empty: there is nothing to compare`);
   const other = OTHER_FILES.find(([begins]) => start.toString("hex").startsWith(begins));
-  if (other !== undefined) throw new UserError(`${file} is ${other[1]}`);
-  return { hash: hash.digest("hex"), bytes, encoding: encodingOf(file, start, bytes, utf8) };
+  if (other !== undefined) throw new UserError(`${name} is ${other[1]}`);
+  return { hash: hash.digest("hex"), bytes, encoding: encodingOf(name, start, bytes, utf8) };
 }
 
-function encodingOf(file: string, start: Buffer, bytes: number, utf8: Utf8Check): Encoding {
+function encodingOf(name: string, start: Buffer, bytes: number, utf8: Utf8Check): Encoding {
   const utf16 = utf16In(start);
   if (utf16 !== undefined) {
     if (bytes % 2 === 0) return utf16;
-    throw new UserError(`${file} ends in the middle of a character: it is cut off`);
+    throw new UserError(`${name} ends in the middle of a character: it is cut off`);
   }
   const hasMark = start.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]));
   if (utf8.invalid === 0 && !utf8.isCut) return "utf-8";
   if (utf8.invalid === 0 && (utf8.valid > 0 || hasMark)) {
-    throw new UserError(`${file} ends in the middle of a character: it is cut off`);
+    throw new UserError(`${name} ends in the middle of a character: it is cut off`);
   }
   if (!hasMark && utf8.valid <= utf8.invalid && !utf8.hasUndefined) return "windows-1252";
   throw new UserError(
-    `${file} is partly UTF-8 and partly not: it was put together from several encodings; export it again as UTF-8`,
+    `${name} is partly UTF-8 and partly not: it was put together from several encodings; export it again as UTF-8`,
   );
 }
 

@@ -628,6 +628,15 @@ test("a Redis that refuses writes is one clear line", async () => {
   );
 });
 
+test("what is wrong with standard input is not said of the file that keeps it", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  await using empty = spawnCrmsync(["reconcile", "-"], { env, input: "" });
+  await empty.ended;
+  expect(empty.stderr).toEqual(["crmsync: standard input is empty: there is nothing to compare"]);
+});
+
 test("Ctrl-C leaves no copy of what came by standard input", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
