@@ -109,6 +109,11 @@ test("relations are exported and imported as NDJSON; invalid lines are reported 
   const overDatabase = await sandboxCommand(["export", file.path, ...db]);
   expect(overDatabase).toMatchObject({ code: 2, stdout: [] });
   expect(overDatabase.stderr.join()).toContain("is the database: the export would overwrite it");
+  expect(await sandboxCommand(["export", "/dev/full", ...db])).toEqual({
+    code: 1,
+    stdout: [],
+    stderr: ["crmsync: /dev/full cannot be written (ENOSPC): it does not have all relations"],
+  });
   expect(await sandboxCommand(["export", "-", ...db])).toMatchObject({
     code: 0,
     stdout: exported.trim().split("\n"),

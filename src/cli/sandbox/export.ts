@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
+import { UserError } from "../../ops/user-error.ts";
 import { exportRelations } from "../../sandbox/transfer.ts";
 import { WrongUsage } from "../wrong-usage.ts";
 import { administer } from "./administration.ts";
@@ -26,7 +27,13 @@ const exportAll: Work = async (session, [file = STDOUT]) => {
   const tenantId = administration.tenantId(tenant);
   const lines = exportRelations(store, tenantId);
   const target = file === STDOUT ? process.stdout : createWriteStream(file, { mode: 0o600 });
-  await pipeline(Readable.from(lines), target, { end: target !== process.stdout });
+  try {
+    await pipeline(Readable.from(lines), target, { end: target !== process.stdout });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (file === STDOUT || code === undefined) throw error;
+    throw new UserError(`${file} cannot be written (${code}): it does not have all relations`);
+  }
 };
 
 /** Also by way of a link. A file that does not exist is no other one. */
