@@ -65,6 +65,9 @@ test("an export is taken up again after kill -9 while it is listed and while it 
     planned: 60,
     applied: expect.objectContaining({}) as object,
   });
+  // Written before the plan was begun.
+  const report = await readFile(join(folder.path, "done/crm.csv.report.ndjson"), "utf8");
+  expect(report.trimEnd().split("\n")).toHaveLength(60);
   const relations = await sandbox.relations();
   expect(relations.size).toBe(60);
   expect([...relations.values()].filter(({ city }) => city !== "Köln")).toEqual([]);

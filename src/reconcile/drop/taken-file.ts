@@ -4,8 +4,10 @@ import { join, parse } from "node:path";
 import { removeTask, writeTask, type Task } from "./task.ts";
 
 /** What lies beside the file; in `taken` it has a hidden name. */
+const REPORT = ".report.ndjson";
+const PLAN = ".plan.ndjson";
 export const RESULT = ".result.json";
-export const PARTS = [".report.ndjson", ".plan.ndjson", RESULT] as const;
+export const PARTS = [REPORT, PLAN, RESULT] as const;
 
 export const isPart = (name: string): boolean => PARTS.some((end) => name.endsWith(end));
 
@@ -28,17 +30,20 @@ export class TakenFile {
   }
 
   get report(): string {
-    return this.#inTaken(".report.ndjson");
+    return this.#inTaken(REPORT);
   }
 
   get plan(): string {
-    return this.#inTaken(".plan.ndjson");
+    return this.#inTaken(PLAN);
   }
 
-  /** Counts a run that begins, and removes what an earlier one has left. */
+  /**
+   * Counts a run that begins, and removes what an earlier one has left. The report stays: a plan that goes on
+   * was made with it, and a comparison writes it anew.
+   */
   async begin(): Promise<void> {
     await this.note({ tries: this.#task.tries + 1 });
-    for (const part of PARTS) await rm(this.#inTaken(part), { force: true });
+    for (const part of [PLAN, RESULT]) await rm(this.#inTaken(part), { force: true });
   }
 
   /** Changes what is known of the file; it survives a crash. */
