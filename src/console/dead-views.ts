@@ -13,6 +13,7 @@ import { postForm, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
 import { pager, ROWS } from "./send-page.ts";
 import type { Session } from "./session.ts";
+import { table, type Column } from "./table.ts";
 
 const PATH = tabPath("dead");
 
@@ -63,53 +64,49 @@ export function groupsView(session: Session, look: Look): Html {
         html` <span class="dim">As of ${moment(at)}; newer numbers are being counted.</span>`
       }
     </p>
-    <table>
-      <caption>
-        Dead letters by fault, the largest group first
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col" class="number">Letters</th>
-          <th scope="col">Fault</th>
-          <th scope="col">From</th>
-          <th scope="col">What to do</th>
-          ${session.role === "act" && html`<th scope="col">Decide</th>`}
-        </tr>
-      </thead>
-      <tbody>
-        ${groups.map((group) => groupRow(session, group, at))}
-      </tbody>
-    </table>`;
+    ${table({
+      caption: "Dead letters by fault, the largest group first",
+      rows: groups,
+      columns: [...GROUP_COLUMNS, ...(session.role === "act" ? [decideColumn(at)] : [])],
+    })}`;
 }
 
+const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
+  { heading: "Letters", isNumber: true, cell: ({ letters }) => letters },
+  {
+    heading: "Fault",
+    cell: (group) =>
+      html`<a href="${pathTo(`${PATH}/group`, { group: group.id })}">${faultOf(group)}</a>
+        <span class="dim"
+          >(${group.reason})${
+            group.example.kind !== "" && `; in the newest it is ${group.example.kind}`
+          }</span
+        >`,
+  },
+  {
+    heading: "From",
+    cell: ({ firstAt, lastAt, sources }) =>
+      html`${sources.join(", ")}
+        <span class="dim">first ${moment(firstAt)}, last ${moment(lastAt)}</span>`,
+  },
+  { heading: "What to do", cell: remedyOf },
+];
+
 /** @param countedAt what came later is not decided with what is shown, ms. */
-function groupRow({ role }: Session, group: DeadGroup, countedAt: number): Html {
-  const { example, firstAt, id, lastAt, letters, reason, sources } = group;
-  const act = (name: ActName) => {
-    const { verb } = DEAD_ACTS[name];
+function decideColumn(countedAt: number): Column<DeadGroup> {
+  const link = (act: ActName, group: DeadGroup) => {
+    const { id, letters } = group;
+    const { verb } = DEAD_ACTS[act];
     const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
-    const path = pathTo(`${PATH}/confirm`, { act: name, group: id, at: countedAt });
-    // By its id the script finds it again: its address changes with each count.
-    return html`<a id="${name}-${id}" href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
+    const path = pathTo(`${PATH}/confirm`, { act, group: id, at: countedAt });
+    // By its id the script finds the link again: its address changes with each count.
+    return html`<a id="${act}-${id}" href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
   };
-  return html`<tr>
-    <th scope="row" data-label="Letters" class="number">${letters}</th>
-    <td data-label="Fault">
-      <a href="${pathTo(`${PATH}/group`, { group: id })}">${faultOf(group)}</a>
-      <span class="dim"
-        >(${reason})${example.kind !== "" && `; in the newest it is ${example.kind}`}</span
-      >
-    </td>
-    <td data-label="From">
-      ${sources.join(", ")}
-      <span class="dim">first ${moment(firstAt)}, last ${moment(lastAt)}</span>
-    </td>
-    <td data-label="What to do">${remedyOf(group)}</td>
-    ${
-      role === "act" &&
-      html`<td data-label="Decide" class="acts">${act("redrive")} ${act("drop")}</td>`
-    }
-  </tr>`;
+  return {
+    heading: "Decide",
+    hasActs: true,
+    cell: (group) => html`${link("redrive", group)} ${link("drop", group)}`,
+  };
 }
 
 interface ListPage {
@@ -126,35 +123,24 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
     return html`<p>This group has no dead letters any more.</p>
       ${back}`;
   return html`${back}
-    <table>
-      <caption>
-        In the order of their last failure${listed < total && `: the first ${listed} of ${total}`}
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Record</th>
-          <th scope="col">Faults</th>
-          <th scope="col">Since</th>
-          <th scope="col">Source</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${letters.map(
-          (letter) =>
-            html`<tr>
-              <th scope="row" data-label="Record">
-                <a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">${nameOf(letter)}</a>
-              </th>
-              <td data-label="Faults">${faultsOf(letter)}</td>
-              <td data-label="Since">
-                ${moment(letter.firstAt)}${letter.times > 1 && `, ${letter.times} times`}
-              </td>
-              <td data-label="Source">${letter.source}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-    ${pager(`${PATH}/group`, { group: id }, number, Math.ceil(listed / ROWS))}`;
+  ${table({
+    caption: `In the order of their last failure${listed < total ? `: the first ${listed} of ${total}` : ""}`,
+    rows: letters,
+    columns: [
+      {
+        heading: "Record",
+        cell: (letter) =>
+          html`<a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">${nameOf(letter)}</a>`,
+      },
+      { heading: "Faults", cell: faultsOf },
+      {
+        heading: "Since",
+        cell: ({ firstAt, times }) => html`${moment(firstAt)}${times > 1 && `, ${times} times`}`,
+      },
+      { heading: "Source", cell: ({ source }) => source },
+    ],
+  })}
+  ${pager(`${PATH}/group`, { group: id }, number, Math.ceil(listed / ROWS))}`;
 }
 
 const back = html`<p><a href="${PATH}">All dead letters</a></p>`;
@@ -209,30 +195,18 @@ export function letterView(
     </dl>
     ${
       problems.length > 0 &&
-      html`<table>
-        <caption>
-          What is wrong
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col">Field</th>
-            <th scope="col">Rule</th>
-            <th scope="col">Found</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${problems.map(
-            ({ field, rule, kind }) =>
-              html`<tr>
-                <th scope="row" data-label="Field">
-                  <code>${field === "" ? "(the whole)" : field}</code>
-                </th>
-                <td data-label="Rule">${rule}</td>
-                <td data-label="Found">${kind}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>`
+      table({
+        caption: "What is wrong",
+        rows: problems,
+        columns: [
+          {
+            heading: "Field",
+            cell: ({ field }) => html`<code>${field === "" ? "(the whole)" : field}</code>`,
+          },
+          { heading: "Rule", cell: ({ rule }) => rule },
+          { heading: "Found", cell: ({ kind }) => kind },
+        ],
+      })
     }
     ${
       session.role === "act" &&
@@ -276,28 +250,26 @@ export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen
 
 function previewView(preview: RedrivePreview, count: number): Html {
   const { failing, fails, letters, sent, settled, unknown } = preview;
-  const row = (number: number, text: string) =>
-    number > 0 &&
-    html`<tr>
-      <th scope="row" data-label="Letters" class="number">${number}</th>
-      <td data-label="Result">${text}</td>
-    </tr>`;
-  return html`<table>
-    <caption>
-      What a redrive would achieve now${letters < count && `, of the first ${letters}`}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col" class="number">Letters</th>
-        <th scope="col">Result</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${row(sent, "would be sent")}
-      ${row(settled, "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event")}
-      ${row(fails, "would fail again")}
-      ${failing.slice(0, 20).map((group) => row(group.letters, `of them: ${faultOf(group)} (${group.reason})`))}
-      ${(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).map((why) => row(unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`))}
-    </tbody>
-  </table>`;
+  const results: readonly (readonly [number, string])[] = [
+    [sent, "would be sent"],
+    [
+      settled,
+      "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event",
+    ],
+    [fails, "would fail again"],
+    ...failing
+      .slice(0, 20)
+      .map((group) => [group.letters, `of them: ${faultOf(group)} (${group.reason})`] as const),
+    ...(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).map(
+      (why) => [unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`] as const,
+    ),
+  ];
+  return table({
+    caption: `What a redrive would achieve now${letters < count ? `, of the first ${letters}` : ""}`,
+    rows: results.filter(([number]) => number > 0),
+    columns: [
+      { heading: "Letters", isNumber: true, cell: ([number]) => number },
+      { heading: "Result", cell: ([, text]) => text },
+    ],
+  });
 }

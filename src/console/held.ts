@@ -15,6 +15,7 @@ import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
+import { table, type Column } from "./table.ts";
 
 /** Held terminations that one click decides: the oldest first. */
 const MOST = 1000;
@@ -53,7 +54,7 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
       total === 0
         ? html`<p class="good">No termination is held.</p>`
         : html`${explanation(ports, total)}${allActs(sessionOf(request), total, newest)}
-          ${table(rows, sessionOf(request))}${pager(PATH, {}, number, Math.ceil(total / ROWS))}`,
+          ${heldTable(rows, sessionOf(request))}${pager(PATH, {}, number, Math.ceil(total / ROWS))}`,
     );
     return sendPage(request, reply, ports, { title: "Held terminations", tab: "held", main });
   });
@@ -134,44 +135,36 @@ function allActs({ role }: Session, total: number, newest: number): Html | strin
   </p>`;
 }
 
-const table = (rows: readonly HeldTermination[], session: Session): Html =>
-  html`<table>
-    <caption>
-      Oldest first
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">crmCode</th>
-        <th scope="col">Record</th>
-        <th scope="col">Held since</th>
-        <th scope="col">Happened</th>
-        <th scope="col">Source</th>
-        ${session.role === "act" && html`<th scope="col">Decide</th>`}
-      </tr>
-    </thead>
-    <tbody>
-      ${rows.map((one) => row(one, session))}
-    </tbody>
-  </table>`;
+const heldTable = (rows: readonly HeldTermination[], { role }: Session): Html =>
+  table({
+    caption: "Oldest first",
+    rows,
+    columns: [
+      { heading: "crmCode", cell: ({ crmCode }) => html`<code>${crmCode}</code>` },
+      {
+        heading: "Record",
+        cell(one) {
+          const { type, subject } = originOf(one);
+          return html`${type} ${subject}`;
+        },
+      },
+      { heading: "Held since", cell: ({ heldAt }) => moment(heldAt) },
+      { heading: "Happened", cell: ({ time }) => moment(time) },
+      { heading: "Source", cell: (one) => originOf(one).source },
+      ...(role === "act" ? [DECIDE] : []),
+    ],
+  });
 
-function row(one: HeldTermination, { role }: Session): Html {
-  const { type, subject, source } = originOf(one);
-  const link = (act: ActName) => {
-    const { verb } = ACTS[act];
-    const path = pathTo(CONFIRM, { act, code: one.crmCode, at: one.heldAt });
-    return html`<a href="${path}" aria-label="${verb} ${one.crmCode}…">${verb}…</a>`;
-  };
-  return html`<tr>
-    <th scope="row" data-label="crmCode"><code>${one.crmCode}</code></th>
-    <td data-label="Record">${type} ${subject}</td>
-    <td data-label="Held since">${moment(one.heldAt)}</td>
-    <td data-label="Happened">${moment(one.time)}</td>
-    <td data-label="Source">${source}</td>
-    ${
-      role === "act" &&
-      html`<td data-label="Decide" class="acts">${link("release")} ${link("drop")}</td>`
-    }
-  </tr>`;
+const DECIDE: Column<HeldTermination> = {
+  heading: "Decide",
+  hasActs: true,
+  cell: (one) => html`${linkTo("release", one)} ${linkTo("drop", one)}`,
+};
+
+function linkTo(act: ActName, { crmCode, heldAt }: HeldTermination): Html {
+  const { verb } = ACTS[act];
+  const path = pathTo(CONFIRM, { act, code: crmCode, at: heldAt });
+  return html`<a href="${path}" aria-label="${verb} ${crmCode}…">${verb}…</a>`;
 }
 
 function confirmation(session: Session, choice: Choice, found: readonly HeldTermination[]): Html {

@@ -4,7 +4,7 @@ import { printable } from "../ops/printable.ts";
 
 export type Html = Exclude<ReturnType<typeof escaped>, Promise<unknown>>;
 
-type Value = string | number | false | undefined | Html | readonly Value[];
+export type Value = string | number | false | undefined | Html | readonly Value[];
 
 /** What must come back unchanged from a form goes into an address instead (`pathTo`). */
 export const html = (strings: TemplateStringsArray, ...values: readonly Value[]): Html =>

@@ -15,6 +15,7 @@ import type { ConsolePorts } from "./ports.ts";
 import { remedyView } from "./remedies.ts";
 import { quotaFigure } from "./quota-figure.ts";
 import { sendPage } from "./send-page.ts";
+import { table, type Column } from "./table.ts";
 
 export function serveNow(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(tabPath("now"), async (request, reply) => {
@@ -74,22 +75,11 @@ function findings({ findings }: Status): Html {
 function backlog(readings: Readings, status: Status): Html {
   const { inbox, toFetch, retrying } = status.backlog;
   const { held } = status.terminations;
-  return html`<table>
-      <caption>
-        Changes that are not on the service yet
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Lane</th>
-          <th scope="col" class="number">Records</th>
-          <th scope="col">Oldest change</th>
-          <th scope="col">Sent by</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${LANES.map((lane) => laneRow(readings, status, lane))}
-      </tbody>
-    </table>
+  return html`${table({
+      caption: "Changes that are not on the service yet",
+      rows: LANES,
+      columns: laneColumns(readings, status),
+    })}
     <dl>
       <dt>Events in the inbox</dt>
       <dd>${inbox}</dd>
@@ -106,19 +96,26 @@ function backlog(readings: Readings, status: Status): Html {
     </dl>`;
 }
 
-function laneRow(readings: Readings, status: Status, lane: Lane): Html {
-  const { records, oldestAgeSeconds } = status.backlog[lane];
-  const oldest = readings.oldest[lane];
-  return html`<tr>
-    <th scope="row" data-label="Lane">${lane}</th>
-    <td data-label="Records" class="number">${records}</td>
-    <td data-label="Oldest change">
-      ${oldest === undefined ? "none" : html`${moment(oldest)}, ${duration(oldestAgeSeconds * 1000)} ago`}
-    </td>
-    <td data-label="Sent by">
-      ${records === 0 ? "–" : moment(laneEnd(readings, status, lane), "not known while it is stopped")}
-    </td>
-  </tr>`;
+function laneColumns(readings: Readings, status: Status): Column<Lane>[] {
+  return [
+    { heading: "Lane", cell: (lane) => lane },
+    { heading: "Records", isNumber: true, cell: (lane) => status.backlog[lane].records },
+    {
+      heading: "Oldest change",
+      cell(lane) {
+        const oldest = readings.oldest[lane];
+        const ago = duration(status.backlog[lane].oldestAgeSeconds * 1000);
+        return oldest === undefined ? "none" : html`${moment(oldest)}, ${ago} ago`;
+      },
+    },
+    {
+      heading: "Sent by",
+      cell: (lane) =>
+        status.backlog[lane].records === 0
+          ? "–"
+          : moment(laneEnd(readings, status, lane), "not known while it is stopped"),
+    },
+  ];
 }
 
 /** Live changes are sent before bulk work. */
@@ -169,26 +166,15 @@ function service(status: Status): Html {
 function lastHour({ outcomesOfLastHour }: Status): Html {
   const rows = Object.entries(outcomesOfLastHour).filter(([, count]) => count > 0);
   if (rows.length === 0) return html`<p>No change has ended in the last hour.</p>`;
-  return html`<table class="narrow">
-    <caption>
-      How changes ended
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">Outcome</th>
-        <th scope="col" class="number">Changes</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${rows.map(
-        ([outcome, count]) =>
-          html`<tr>
-            <th scope="row" data-label="Outcome">${outcome.replaceAll("_", " ")}</th>
-            <td data-label="Changes" class="number">${count}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  return table({
+    caption: "How changes ended",
+    isNarrow: true,
+    rows,
+    columns: [
+      { heading: "Outcome", cell: ([outcome]) => outcome.replaceAll("_", " ") },
+      { heading: "Changes", isNumber: true, cell: ([, count]) => count },
+    ],
+  });
 }
 
 function processes(status: Status): Html {
@@ -198,28 +184,14 @@ function processes(status: Status): Html {
       ? html`<p>Not known while Redis rejects writes: no process can send its heartbeat.</p>`
       : html`<p class="bad">No process is running.</p>`;
   }
-  return html`<table>
-    <caption>
-      Processes that send heartbeats
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">Process</th>
-        <th scope="col">Roles</th>
-        <th scope="col">Version</th>
-        <th scope="col">Running since</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${processes.map(
-        ({ id, roles, version, startedAt }) =>
-          html`<tr>
-            <th scope="row" data-label="Process"><code>${id}</code></th>
-            <td data-label="Roles">${roles.join(", ")}</td>
-            <td data-label="Version">${version}</td>
-            <td data-label="Running since">${momentOf(startedAt)}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  return table({
+    caption: "Processes that send heartbeats",
+    rows: processes,
+    columns: [
+      { heading: "Process", cell: ({ id }) => html`<code>${id}</code>` },
+      { heading: "Roles", cell: ({ roles }) => roles.join(", ") },
+      { heading: "Version", cell: ({ version }) => version },
+      { heading: "Running since", cell: ({ startedAt }) => momentOf(startedAt) },
+    ],
+  });
 }

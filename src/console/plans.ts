@@ -17,6 +17,7 @@ import { tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, sendPage } from "./send-page.ts";
+import { table, type Column } from "./table.ts";
 
 const BULK = tabPath("bulk");
 const PATH = `${BULK}/plan`;
@@ -40,52 +41,39 @@ const back = (): Html => html`<p><a href="${BULK}">Bulk and reconcile</a></p>`;
 /** Newest first. */
 export function plansView(past: readonly PastComparison[]): Html {
   if (past.length === 0) return html`<p>No comparison is remembered.</p>`;
-  return html`<table>
-    <caption>
-      What comparisons found, and what became of their plans; the newest first
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">Compared</th>
-        <th scope="col">Begun by</th>
-        <th scope="col">Differences found</th>
-        <th scope="col">Plan</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${past.map(planRow)}
-    </tbody>
-  </table>`;
+  return table({
+    caption: "What comparisons found, and what became of their plans; the newest first",
+    rows: past,
+    columns: [
+      { heading: "Compared", cell: ({ at }) => moment(at) },
+      { heading: "Begun by", cell: sourceText },
+      { heading: "Differences found", cell: foundText },
+      { heading: "Plan", cell: planCell },
+    ],
+  });
 }
 
-function planRow(one: PastComparison): Html {
+function planCell(one: PastComparison): Html {
   const { at, plan, progress } = one;
   const isUnfinished = progress?.state === "running" || progress?.state === "cancelled";
-  return html`<tr>
-    <th scope="row" data-label="Compared">${moment(at)}</th>
-    <td data-label="Begun by">${sourceText(one)}</td>
-    <td data-label="Differences found">${foundText(one)}</td>
-    <td data-label="Plan">
-      ${endingView(one)}${
-        plan !== undefined &&
-        html`${
-            isUnfinished &&
-            html` <progress
-              value="${progress.done}"
-              max="${Math.max(1, plan.entries)}"
-              aria-label="Entries carried out"
-            ></progress>`
-          }
-          <div>
-            <a
-              href="${pathTo(PATH, { id: plan.id })}"
-              aria-label="Its differences: the plan of ${new Date(at).toISOString()}"
-              >Its differences</a
-            >
-          </div>`
+  return html`${endingView(one)}${
+    plan !== undefined &&
+    html`${
+        isUnfinished &&
+        html` <progress
+          value="${progress.done}"
+          max="${Math.max(1, plan.entries)}"
+          aria-label="Entries carried out"
+        ></progress>`
       }
-    </td>
-  </tr>`;
+      <div>
+        <a
+          href="${pathTo(PATH, { id: plan.id })}"
+          aria-label="Its differences: the plan of ${new Date(at).toISOString()}"
+          >Its differences</a
+        >
+      </div>`
+  }`;
 }
 
 const TONES = { good: "good", waits: "warning", bad: "bad" } as const;
@@ -139,30 +127,22 @@ async function differences(
       removed after 180 days, those beside exports after 30.
     </p>`;
   }
-  return html`<table>
-      <caption>
-        ${counted(entries, "entry", "entries")}, in the order of the snapshot; the names of fields
-        that differ, never their values
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">crmCode</th>
-          <th scope="col">Kind</th>
-          <th scope="col">Fields</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${page.map(entryRow)}
-      </tbody>
-    </table>
-    ${pager(PATH, { id }, number, Math.ceil(entries / ROWS))}`;
+  return html`${table({
+    caption: `${counted(entries, "entry", "entries")}, in the order of the snapshot; the names of fields that differ, never their values`,
+    rows: page,
+    columns: ENTRY_COLUMNS,
+  })}
+  ${pager(PATH, { id }, number, Math.ceil(entries / ROWS))}`;
 }
 
-const entryRow = ({ code, fields, kind }: PlanEntry): Html =>
-  html`<tr>
-    <th scope="row" data-label="crmCode">
-      <a href="${pathTo(tabPath("records"), { name: code })}">${code}</a>
-    </th>
-    <td data-label="Kind">${kind}</td>
-    <td data-label="Fields">${kind === "missing" ? "all" : fields.join(", ")}</td>
-  </tr>`;
+const ENTRY_COLUMNS: readonly Column<PlanEntry>[] = [
+  {
+    heading: "crmCode",
+    cell: ({ code }) => html`<a href="${pathTo(tabPath("records"), { name: code })}">${code}</a>`,
+  },
+  { heading: "Kind", cell: ({ kind }) => kind },
+  {
+    heading: "Fields",
+    cell: ({ fields, kind }) => (kind === "missing" ? "all" : fields.join(", ")),
+  },
+];

@@ -10,6 +10,7 @@ import { live, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { sendPage } from "./send-page.ts";
+import { table } from "./table.ts";
 
 /** Sources that are shown: those heard last. */
 const MOST = 500;
@@ -29,41 +30,31 @@ function heard(readings: Readings): Html {
   const all = Object.entries(readings.sources).sort(([, a], [, b]) => b - a);
   if (all.length === 0) return html`<p>No event has been received yet.</p>`;
   const hidden = all.length - MOST;
-  return html`<table>
-      <caption>
-        Sources of events, the last heard first
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Source</th>
-          <th scope="col">Last event</th>
-          <th scope="col">State</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${all.slice(0, MOST).map(([source, at]) => sourceRow(readings, source, at))}
-      </tbody>
-    </table>
-    ${hidden > 0 && html`<p>${hidden} more are not shown.</p>`}`;
+  return html`${table({
+    caption: "Sources of events, the last heard first",
+    rows: all.slice(0, MOST),
+    columns: [
+      { heading: "Source", cell: ([source]) => source },
+      {
+        heading: "Last event",
+        cell: ([, at]) => html`${moment(at)}, ${duration(Math.max(0, readings.now - at))} ago`,
+      },
+      { heading: "State", cell: ([source, at]) => stateOf(readings, source, at) },
+    ],
+  })}
+  ${hidden > 0 && html`<p>${hidden} more are not shown.</p>`}`;
 }
 
-function sourceRow({ now, clocksAhead }: Readings, source: string, at: number): Html {
+function stateOf({ now, clocksAhead }: Readings, source: string, at: number): Html | Html[] {
   const seen = clocksAhead[source];
   const aheadMs = seen === undefined ? 0 : clockAheadNow(now, seen);
-  const ago = `${duration(Math.max(0, now - at))} ago`;
   const states = [
     ...(isSilent(now, at) ? [html`<span class="bad">silent for more than a day</span>`] : []),
     ...(aheadMs > 0
       ? [html`<span class="bad">its clock is ${duration(aheadMs)} ahead</span>`]
       : []),
   ];
-  return html`<tr>
-    <th scope="row" data-label="Source">${source}</th>
-    <td data-label="Last event">${moment(at)}, ${ago}</td>
-    <td data-label="State">
-      ${states.length === 0 ? html`<span class="good">heard</span>` : states}
-    </td>
-  </tr>`;
+  return states.length === 0 ? html`<span class="good">heard</span>` : states;
 }
 
 function refused(requests: readonly RefusedRequests[]): Html {
@@ -76,26 +67,13 @@ function refused(requests: readonly RefusedRequests[]): Html {
       The events of these requests are not here. Senders that keep them send them again once the
       cause is removed: see docs/runbook.md#crmsyncsendererrors.
     </p>
-    <table>
-      <caption>
-        Requests of senders that were not accepted in the last hour
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Address</th>
-          <th scope="col">Why</th>
-          <th scope="col" class="number">Requests</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${requests.map(
-          ({ address, why, count }) =>
-            html`<tr>
-              <th scope="row" data-label="Address"><code>${address}</code></th>
-              <td data-label="Why">${why}</td>
-              <td data-label="Requests" class="number">${count}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>`;
+    ${table({
+      caption: "Requests of senders that were not accepted in the last hour",
+      rows: requests,
+      columns: [
+        { heading: "Address", cell: ({ address }) => html`<code>${address}</code>` },
+        { heading: "Why", cell: ({ why }) => why },
+        { heading: "Requests", isNumber: true, cell: ({ count }) => count },
+      ],
+    })}`;
 }
