@@ -107,31 +107,6 @@ test("one fault is one group, which redrive selects; it says beforehand what wou
   });
 });
 
-test.for([
-  ["--in-group", "g:12", /It must be the id of a group, such as g:0123456789/],
-  ["--reason", "unmapable", /must be one of bad_event, .*; did you mean unmappable\?/],
-  ["--field", "birthdate", /must be one of .*phoneNumber.*; did you mean birthDate\?/],
-] as const)("%s %s is wrong usage", async ([option, value, says]) => {
-  const result = await crmsync("{unused}", "list", option, value);
-  expect(result).toMatchObject({ code: 2, out: "" });
-  expect(result.err).toMatch(says);
-});
-
-test.for(["redrive", "drop"])("%s without a selection is wrong usage", async (what) => {
-  const result = await crmsync("{unused}", what, "--apply");
-  expect(result).toMatchObject({ code: 2, out: "" });
-  expect(result.err).toMatch(/^error: select dead letters: by their names, .*--all$/m);
-});
-
-test("a filter beside a name is wrong usage: it would be left out", async () => {
-  const prefix = uniquePrefix();
-  await fill(prefix);
-  const result = await crmsync(prefix, "drop", "contact/7", "--source", "/crm/b", "--apply");
-  expect(result).toMatchObject({ code: 2, out: "" });
-  expect(result.err).toMatch(/^error: select by names, or by --all and filters, not both$/m);
-  expect((await crmsync(prefix, "list")).out).toMatch(/4 dead letters$/);
-});
-
 test("a letter that somebody has damaged hides no other one, and can be dropped", async () => {
   const prefix = uniquePrefix();
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
