@@ -5,7 +5,7 @@ import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { inSlices } from "../ops/in-slices.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
-import { MAX_PROBLEMS } from "../sync/problem.ts";
+import { MAX_PROBLEMS, type Problem } from "../sync/problem.ts";
 import { hasToken, sendUnauthorised } from "./bearer.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
 import type { IntakeGuard } from "./intake-guard.ts";
@@ -32,12 +32,9 @@ export interface EventsPorts extends IntakePorts {
   readonly open: boolean;
 }
 
-interface EventProblem {
+interface EventProblem extends Problem {
   /** Position in the batch, from 0; absent when the body was a single event. */
   readonly index?: number;
-  readonly field: string;
-  readonly rule: string;
-  readonly kind: string;
 }
 
 export function serveEvents(app: FastifyInstance, guard: IntakeGuard, ports: EventsPorts): void {

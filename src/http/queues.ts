@@ -29,9 +29,13 @@ export interface QueuesPorts {
   /** The queues shown; `describe` returns what may be shown of a job's data. */
   readonly queues: readonly {
     readonly queue: Parameters<typeof createBoard>[1][number];
-    readonly describe: (data: unknown) => Readonly<Record<string, unknown>>;
+    readonly describe: Describe;
   }[];
 }
+
+type Fields = Readonly<Record<string, unknown>>;
+type Describe = (data: unknown) => Fields;
+type Describers = ReadonlyMap<string, Describe>;
 
 /** @param app checks who may look. */
 export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Promise<void> {
@@ -60,9 +64,6 @@ export async function serveQueues(app: FastifyInstance, ports: QueuesPorts): Pro
   });
 }
 
-type Describers = ReadonlyMap<string, (data: unknown) => Readonly<Record<string, unknown>>>;
-type Fields = Readonly<Record<string, unknown>>;
-
 /** Removes from a response of the API everything about jobs that must not be shown. */
 function cleanBody(body: unknown, queue: string | undefined, describers: Describers): unknown {
   if (typeof body !== "object" || body === null) return body;
@@ -79,7 +80,7 @@ function cleanBody(body: unknown, queue: string | undefined, describers: Describ
   return { ...body, job: cleanJob(job as Fields, describers.get(queue ?? "")) };
 }
 
-function cleanJob(job: Fields, describe: ((data: unknown) => Fields) | undefined): Fields {
+function cleanJob(job: Fields, describe: Describe | undefined): Fields {
   const number = (name: string) => (typeof job[name] === "number" ? job[name] : undefined);
   const id = String(job["id"]);
   const failed = job["isFailed"] === true;

@@ -104,14 +104,23 @@ function checkField(
   file: MappingFile,
 ): Mistake[] {
   const mistakes: Mistake[] = [];
-  const mistake = (message: string, key?: string) =>
-    mistakes.push({ path: key === undefined ? path : [...path, key], message });
-  const { form } = traitsOf(name);
-
   if (variants.length > 0 && variants.every((variant) => ruleOf(name, variant) === undefined)) {
     const [variant] = variants;
-    mistake(`only ${variant === "Person" ? "companies" : "persons"} have this field`);
+    const message = `only ${variant === "Person" ? "companies" : "persons"} have this field`;
+    mistakes.push({ path, message });
   }
+  return [
+    ...mistakes,
+    ...checkSources(name, field, path),
+    ...checkForm(name, field, path),
+    ...checkConstants(name, field, path, variants, file),
+  ];
+}
+
+/** Where the value comes from. */
+function checkSources(name: string, field: FieldRule, path: Path): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const mistake = (message: string) => mistakes.push({ path, message });
   // A field that the CRM does not have may be left to others altogether.
   if (field.from === undefined && field.value === undefined && field.owned !== false) {
     mistake("needs `from` (an expression) or `value` (a constant)");
@@ -123,35 +132,39 @@ function checkField(
     const text = field[key];
     if (text === undefined) continue;
     mistakes.push(...checkExpression(text, [...path, key]));
-    const meant = traitsOf(name).values?.find((value) => value === text);
-    if (meant !== undefined) {
+    if (traitsOf(name).values?.includes(text)) {
       mistake(
         `${text} is read as the name of a CRM field; for the constant write { value: ${text} }`,
       );
     }
   }
-  if (field.as !== undefined && field.as !== form && field.as !== "text") {
-    if (form !== "text" || field.as === "list") {
-      mistake(`this field takes ${form === "list" ? "a list" : `a ${form}`}: remove \`as\``, "as");
-    }
+  return mistakes;
+}
+
+/** How the value is converted. */
+function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const mistake = (key: string, message: string) =>
+    mistakes.push({ path: [...path, key], message });
+  const { as, country, format, separator } = field;
+  const { form } = traitsOf(name);
+  if (as !== undefined && as !== form && as !== "text" && (form !== "text" || as === "list")) {
+    mistake("as", `this field takes ${form === "list" ? "a list" : `a ${form}`}: remove \`as\``);
   }
-  if (field.separator !== undefined && form !== "list") {
-    mistake("only fields that are lists have a separator", "separator");
+  if (separator !== undefined && form !== "list") {
+    mistake("separator", "only fields that are lists have a separator");
   }
-  if (field.format !== undefined && (field.as ?? form) !== "date")
-    mistake("only dates have a format", "format");
-  if (field.format !== undefined && !DATE_FORMAT.test(field.format)) {
-    mistake("must consist of YYYY, MM and DD, for example DD/MM/YYYY", "format");
+  if (format !== undefined && (as ?? form) !== "date") {
+    mistake("format", "only dates have a format");
   }
-  if (field.country !== undefined && (form !== "phone" || !isCountryCode(field.country))) {
-    mistake(
-      form === "phone"
-        ? "must be a country code such as LU"
-        : "only telephone numbers have a country",
-      "country",
-    );
+  if (format !== undefined && !DATE_FORMAT.test(format)) {
+    mistake("format", "must consist of YYYY, MM and DD, for example DD/MM/YYYY");
   }
-  mistakes.push(...checkConstants(name, field, path, variants, file));
+  if (country !== undefined && form !== "phone") {
+    mistake("country", "only telephone numbers have a country");
+  } else if (country !== undefined && !isCountryCode(country)) {
+    mistake("country", "must be a country code such as LU");
+  }
   return mistakes;
 }
 
@@ -183,17 +196,18 @@ function checkConstants(
   };
   if (field.value !== undefined) check(field.value, [...path, "value"]);
   if (field.default !== undefined) check(field.default, [...path, "default"]);
-  if (typeof field.table === "string" && file.tables?.[field.table] === undefined) {
-    const near = nearest(field.table, Object.keys(file.tables ?? {}));
+  const { table } = field;
+  const isNamed = typeof table === "string";
+  const entries = isNamed ? file.tables?.[table] : table;
+  if (isNamed && entries === undefined) {
+    const near = nearest(table, Object.keys(file.tables ?? {}));
     mistakes.push({
       path: [...path, "table"],
-      message: `there is no table ${field.table}${near === undefined ? " under `tables`" : `; did you mean ${near}?`}`,
+      message: `there is no table ${table}${near === undefined ? " under `tables`" : `; did you mean ${near}?`}`,
     });
   }
-  const isNamed = typeof field.table === "string";
-  const table = isNamed ? file.tables?.[field.table as string] : field.table;
-  const base: Path = isNamed ? ["tables", field.table as string] : [...path, "table"];
-  for (const [key, value] of Object.entries((table ?? {}) as Record<string, unknown>)) {
+  const base: Path = isNamed ? ["tables", table] : [...path, "table"];
+  for (const [key, value] of Object.entries(entries ?? {})) {
     if (value !== null) check(value, [...base, key]);
   }
   return mistakes;
