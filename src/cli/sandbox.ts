@@ -1,12 +1,9 @@
 import { Command, InvalidArgumentError } from "commander";
-import { parseNetwork } from "../sandbox/addresses.ts";
-import type { Network } from "../sandbox/addresses.ts";
+import { parseNetwork, type Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
-import { POLICIES } from "../sandbox/quota.ts";
-import type { Policy } from "../sandbox/quota.ts";
+import { POLICIES, type Policy } from "../sandbox/quota.ts";
 import type { RetryAfterFormat } from "../sandbox/responses.ts";
-import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox } from "../sandbox/serve.ts";
-import type { Sandbox } from "../sandbox/serve.ts";
+import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox, type Sandbox } from "../sandbox/serve.ts";
 import type { UnknownFields } from "../sandbox/validate-relation.ts";
 import { addAllowCommands } from "./sandbox/allow.ts";
 import { addExportCommand } from "./sandbox/export.ts";

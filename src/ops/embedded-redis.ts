@@ -3,11 +3,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "./log.ts";
 import { diskText, lockDataDir, makePrivateDir, readIfThere } from "./data-dir.ts";
 import { findRedisServer } from "./find-redis-server.ts";
-import { chooseAddress, readAddress, redisUrl, writeConf } from "./redis-conf.ts";
-import type { RedisAddress } from "./redis-conf.ts";
+import {
+  chooseAddress,
+  readAddress,
+  redisUrl,
+  writeConf,
+  type RedisAddress,
+} from "./redis-conf.ts";
 import { endOrphan, serves } from "./redis-orphan.ts";
-import { LOG_FILE, spawnRedis } from "./redis-process.ts";
-import type { RedisProcess } from "./redis-process.ts";
+import { LOG_FILE, spawnRedis, type RedisProcess } from "./redis-process.ts";
 import { UserError } from "./user-error.ts";
 
 /** Redis reads its AOF at about 200 MB per second. */

@@ -2,10 +2,9 @@
  * Carries out one entry of a plan, if it is still true: the record goes through intake's own path, and
  * is compared with the ledger right before it is staged.
  */
-import type { CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
-import { splitSubject } from "../event/crm-event.ts";
+import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import { acceptEvent, type Accepted } from "../sync/accept-event.ts";

@@ -3,8 +3,7 @@ import type { TenantField } from "../service-spec/value-lists.ts";
 import { formatNetwork, parseNetwork } from "./addresses.ts";
 import { AdministrationError } from "./administration-error.ts";
 import { transaction } from "./database.ts";
-import { readRules } from "./directory.ts";
-import type { Environment } from "./directory.ts";
+import { readRules, type Environment } from "./directory.ts";
 import { makeToken } from "./tokens.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 

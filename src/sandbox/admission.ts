@@ -1,11 +1,15 @@
 import type { IncomingMessage } from "node:http";
-import { AddressSet, callerAddress } from "./addresses.ts";
-import type { Network } from "./addresses.ts";
+import { AddressSet, callerAddress, type Network } from "./addresses.ts";
 import type { Client, Directory } from "./directory.ts";
-import { createMeter } from "./quota.ts";
-import type { CountResult, Limits, Meter, Policy, QuotaState } from "./quota.ts";
-import { forbidden, unauthorised } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import {
+  createMeter,
+  type CountResult,
+  type Limits,
+  type Meter,
+  type Policy,
+  type QuotaState,
+} from "./quota.ts";
+import { forbidden, unauthorised, type ServiceResponse } from "./responses.ts";
 
 export interface QuotaOptions {
   readonly policy: Policy;
@@ -55,8 +59,10 @@ export class Admission {
     return forbidden(this.#callerAddress(request) ?? "unknown", new Date());
   }
 
-  /** Counts one request if the client's quota allows it. */
-  /** @param nowMs by the machine's clock, as the times of the result; a step of it changes no count. */
+  /**
+   * Counts one request if the client's quota allows it.
+   * @param nowMs by the machine's clock, as the times of the result; a step of it changes no count.
+   */
   count(client: Client, nowMs: number): CountResult {
     const counted = this.#meter(client).count(performance.now());
     const resetAtMs = onWall(counted.resetAtMs, nowMs);

@@ -3,11 +3,9 @@ import type { Cursors } from "./cursors.ts";
 import type { Client } from "./directory.ts";
 import { parseListParameters } from "./list-parameters.ts";
 import type { RelationStore } from "./relation-store.ts";
-import { error, json, problems } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import { error, json, problems, type ServiceResponse } from "./responses.ts";
 import { schemaConfig } from "./tenant-values.ts";
-import { validateRelation } from "./validate-relation.ts";
-import type { UnknownFields } from "./validate-relation.ts";
+import { validateRelation, type UnknownFields } from "./validate-relation.ts";
 
 interface BusinessRelationsDependencies {
   readonly store: RelationStore;

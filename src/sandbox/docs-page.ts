@@ -1,7 +1,12 @@
 import type { OpenApiDocument, OpenApiOperation } from "./openapi.ts";
 import { html, pageDocument, type Html } from "./page-document.ts";
-import { COMPANY, PERSON } from "./relation-schema.ts";
-import type { FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";
+import {
+  COMPANY,
+  PERSON,
+  type FieldSchema,
+  type StringSchema,
+  type VariantSchema,
+} from "./relation-schema.ts";
 
 /** The OpenAPI document as a page. */
 export function docsPage(document: OpenApiDocument): string {

@@ -1,10 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { faultSchema } from "./faults.ts";
-import type { Faults } from "./faults.ts";
+import { faultSchema, type Faults } from "./faults.ts";
 import { createHttpServer } from "./http-server.ts";
-import { error, json } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import { error, json, type ServiceResponse } from "./responses.ts";
 import type { RequestLog } from "./request-log.ts";
 import { send } from "./service.ts";
 

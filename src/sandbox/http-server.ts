@@ -1,8 +1,7 @@
 import Fastify from "fastify";
 import type { FastifyError, FastifyInstance } from "fastify";
 import type { Socket } from "node:net";
-import { BODY_MAX_BYTES, bodyTooLarge, error } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import { BODY_MAX_BYTES, bodyTooLarge, error, type ServiceResponse } from "./responses.ts";
 import { rewriteUrl, send } from "./service.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;

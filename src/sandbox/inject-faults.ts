@@ -1,8 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Admission } from "./admission.ts";
 import type { FaultOf, Faults, Strike } from "./faults.ts";
-import { error, quotaHeaders, retryAfter, unauthorised } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import {
+  error,
+  quotaHeaders,
+  retryAfter,
+  unauthorised,
+  type ServiceResponse,
+} from "./responses.ts";
 import { pathOf, send } from "./service.ts";
 
 type ActiveFault = NonNullable<Strike["fault"]>;

@@ -1,8 +1,11 @@
 import { API_PREFIX } from "../service-spec/limits.ts";
 import { LIST_PARAMETERS } from "./list-parameters.ts";
 import { openApiSchemas, ref } from "./openapi-schemas.ts";
-import { NAMED_ENDPOINTS, SPECIFIED_ENDPOINTS } from "./operations.ts";
-import type { BusinessRelationsOperation } from "./operations.ts";
+import {
+  NAMED_ENDPOINTS,
+  SPECIFIED_ENDPOINTS,
+  type BusinessRelationsOperation,
+} from "./operations.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
 export interface OpenApiDocument {

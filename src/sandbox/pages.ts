@@ -9,8 +9,7 @@ import { RELATIONS_PAGE } from "./page-document.ts";
 import type { Policy } from "./quota.ts";
 import type { RelationView } from "./relation-view.ts";
 import type { RequestLog } from "./request-log.ts";
-import { error, json } from "./responses.ts";
-import type { ServiceResponse } from "./responses.ts";
+import { error, json, type ServiceResponse } from "./responses.ts";
 import { queryOf, send } from "./service.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 

@@ -9,8 +9,8 @@ import {
   RELATION_STATUSES,
   RELATIONSHIP_STATUSES,
   WEALTH_SOURCES,
+  type TenantField,
 } from "../service-spec/value-lists.ts";
-import type { TenantField } from "../service-spec/value-lists.ts";
 import {
   CRM_CODE_MAX_LENGTH,
   DMS_LINK_URL_MAX_LENGTH,

@@ -2,11 +2,22 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Admission } from "./admission.ts";
 import type { BusinessRelations } from "./business-relations.ts";
 import type { Client } from "./directory.ts";
-import { findTarget, isServicePath } from "./operations.ts";
-import type { BusinessRelationsOperation, Target } from "./operations.ts";
+import {
+  findTarget,
+  isServicePath,
+  type BusinessRelationsOperation,
+  type Target,
+} from "./operations.ts";
 import type { RequestLog } from "./request-log.ts";
-import { BODY_MAX_BYTES, bodyTooLarge, error, quotaHeaders, tooManyRequests } from "./responses.ts";
-import type { RetryAfterFormat, ServiceResponse } from "./responses.ts";
+import {
+  BODY_MAX_BYTES,
+  bodyTooLarge,
+  error,
+  quotaHeaders,
+  tooManyRequests,
+  type RetryAfterFormat,
+  type ServiceResponse,
+} from "./responses.ts";
 
 /** One route for all addresses of the service: `findTarget` reads the path as it was sent. */
 const SERVICE_ROUTE = "/service";

@@ -1,5 +1,4 @@
-import { DEFAULT_TENANT_VALUES } from "../service-spec/value-lists.ts";
-import type { TenantField } from "../service-spec/value-lists.ts";
+import { DEFAULT_TENANT_VALUES, type TenantField } from "../service-spec/value-lists.ts";
 import { AdministrationError } from "./administration-error.ts";
 import { COMPANY } from "./relation-schema.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";

@@ -1,6 +1,10 @@
 import type { RelationStore } from "./relation-store.ts";
-import { validateRelation } from "./validate-relation.ts";
-import type { BusinessRelation, TenantRules, Validation } from "./validate-relation.ts";
+import {
+  validateRelation,
+  type BusinessRelation,
+  type TenantRules,
+  type Validation,
+} from "./validate-relation.ts";
 
 export interface InvalidLine {
   /** From 1. */

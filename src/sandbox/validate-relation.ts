@@ -1,8 +1,14 @@
-import type { TenantField } from "../service-spec/value-lists.ts";
-import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE, type TenantField } from "../service-spec/value-lists.ts";
 import { FORMATS } from "./formats.ts";
-import { COMPANY, PERSON, variantOf } from "./relation-schema.ts";
-import type { ArraySchema, FieldSchema, StringSchema, VariantSchema } from "./relation-schema.ts";
+import {
+  COMPANY,
+  PERSON,
+  variantOf,
+  type ArraySchema,
+  type FieldSchema,
+  type StringSchema,
+  type VariantSchema,
+} from "./relation-schema.ts";
 
 /** What a tenant configured for one field. Spec: BusinessRelationSchemaField. */
 export interface TenantFieldRule {

@@ -3,8 +3,7 @@ import { describeAuthentication, describeEndpoints } from "./endpoints.ts";
 import { describeFields } from "./fields.ts";
 import { describeLimits } from "./limits.ts";
 import { describeListing } from "./listing.ts";
-import { isSandbox, openService } from "./service.ts";
-import type { Service } from "./service.ts";
+import { isSandbox, openService, type Service } from "./service.ts";
 
 // One file and so one process: all requests to an external service share one quota.
 let service: Service;

@@ -1,14 +1,13 @@
 import { describe, expect, test } from "vitest";
-import type { Service } from "./service.ts";
-import { isSandbox } from "./service.ts";
+import { isSandbox, type Service } from "./service.ts";
 import {
   COMPANY_ROWS,
   COMPANY_TYPES,
   DEFAULT_CLIENT_LISTS,
   FORMAT_EXAMPLES,
   PERSON_ROWS,
+  type Row,
 } from "./spec-tables.ts";
-import type { Row } from "./spec-tables.ts";
 
 type Fields = Record<string, unknown>;
 

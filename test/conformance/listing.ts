@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isSandbox } from "./service.ts";
-import type { HttpResponse, Service } from "./service.ts";
+import { isSandbox, type HttpResponse, type Service } from "./service.ts";
 
 const PATH = "/business-relations";
 

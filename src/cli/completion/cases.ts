@@ -1,6 +1,5 @@
 /** What the scripts decide by: the command so far and a word, as one text. */
-import type { CompletedCommand, Operand } from "./command-tree.ts";
-import { join } from "./command-tree.ts";
+import { join, type CompletedCommand, type Operand } from "./command-tree.ts";
 
 /** Words that lead from one command to the next. */
 export const stepsOf = (commands: readonly CompletedCommand[]): string[] =>

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { printableLines } from "../../ops/printable.ts";
-import { Administration, DEFAULT_TENANT } from "../../sandbox/administration.ts";
-import type { TenantName } from "../../sandbox/administration.ts";
+import { Administration, DEFAULT_TENANT, type TenantName } from "../../sandbox/administration.ts";
 import { openDatabase } from "../../sandbox/database.ts";
 import type { Environment } from "../../sandbox/directory.ts";
 import { RelationStore } from "../../sandbox/relation-store.ts";

@@ -6,8 +6,7 @@ import type { Command } from "commander";
 import { UserError } from "../../ops/user-error.ts";
 import { exportRelations } from "../../sandbox/transfer.ts";
 import { WrongUsage } from "../wrong-usage.ts";
-import { administer } from "./administration.ts";
-import type { Work } from "./administration.ts";
+import { administer, type Work } from "./administration.ts";
 
 /** `crmsync sandbox export` */
 export function addExportCommand(sandbox: Command): void {

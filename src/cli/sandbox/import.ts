@@ -2,8 +2,7 @@ import type { Command } from "commander";
 import { printable } from "../../ops/printable.ts";
 import { importRelations } from "../../sandbox/transfer.ts";
 import { linesOf, openTextFile } from "../text-lines.ts";
-import { administer } from "./administration.ts";
-import type { Work } from "./administration.ts";
+import { administer, type Work } from "./administration.ts";
 
 /** `crmsync sandbox import` */
 export function addImportCommand(sandbox: Command): void {

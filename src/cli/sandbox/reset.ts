@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { counted } from "../../ops/counted.ts";
-import { administer } from "./administration.ts";
-import type { Work } from "./administration.ts";
+import { administer, type Work } from "./administration.ts";
 
 /** `crmsync sandbox reset` */
 export function addResetCommand(sandbox: Command): void {

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import type { TenantLimits, TenantName } from "../../sandbox/administration.ts";
 import { counted } from "../../ops/counted.ts";
-import { administer } from "./administration.ts";
-import type { Session, Work } from "./administration.ts";
+import { administer, type Session, type Work } from "./administration.ts";
 import { wholeNumber } from "../whole-number.ts";
 
 /** `crmsync sandbox tenant …` */

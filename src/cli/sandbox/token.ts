@@ -1,6 +1,5 @@
 import type { Command } from "commander";
-import { administer } from "./administration.ts";
-import type { Work } from "./administration.ts";
+import { administer, type Work } from "./administration.ts";
 
 /** `crmsync sandbox token …` */
 export function addTokenCommands(sandbox: Command): void {

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { textOfUtf8 } from "../../ops/utf8-text.ts";
 import { parseTenantValues, schemaConfig } from "../../sandbox/tenant-values.ts";
-import { administer } from "./administration.ts";
-import type { Work } from "./administration.ts";
+import { administer, type Work } from "./administration.ts";
 
 /** `crmsync sandbox values …` */
 export function addValuesCommands(sandbox: Command): void {

@@ -6,8 +6,11 @@ import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
-import type { EmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import {
+  findEmbeddedRedis,
+  startEmbeddedRedis,
+  type EmbeddedRedis,
+} from "../../../src/ops/embedded-redis.ts";
 import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
 import { UserError } from "../../../src/ops/user-error.ts";
 import { spawnNode } from "../../support/process.ts";

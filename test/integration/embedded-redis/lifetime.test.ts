@@ -8,8 +8,8 @@ import {
   spawnDaemon,
   untilNothingRuns,
   urlOf,
+  type Task,
 } from "./support.ts";
-import type { Task } from "./support.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 test.for<[string, Task, NodeJS.Signals?]>([

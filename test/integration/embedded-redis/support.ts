@@ -3,8 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { onTestFinished } from "vitest";
-import { spawnNode } from "../../support/process.ts";
-import type { TestProcess } from "../../support/process.ts";
+import { spawnNode, type TestProcess } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

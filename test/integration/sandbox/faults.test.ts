@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { person, RELATIONS, runSandbox, send } from "./running-sandbox.ts";
-import type { RunningSandbox } from "./running-sandbox.ts";
+import { person, RELATIONS, runSandbox, send, type RunningSandbox } from "./running-sandbox.ts";
 
 const CREATE = { body: person("f") };
 const runWithFaults = () => runSandbox({ faults: true });

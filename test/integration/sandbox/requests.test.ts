@@ -1,8 +1,14 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { person, RELATIONS, runSandbox } from "./running-sandbox.ts";
-import type { HttpResponse, RequestOptions, RunningSandbox } from "./running-sandbox.ts";
+import {
+  person,
+  RELATIONS,
+  runSandbox,
+  type HttpResponse,
+  type RequestOptions,
+  type RunningSandbox,
+} from "./running-sandbox.ts";
 
 let running: RunningSandbox;
 beforeAll(async () => {

@@ -1,8 +1,6 @@
-import { request as httpRequest } from "node:http";
-import type { IncomingHttpHeaders } from "node:http";
+import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { text } from "node:stream/consumers";
-import { startSandbox } from "../../../src/sandbox/serve.ts";
-import type { Sandbox, SandboxOptions } from "../../../src/sandbox/serve.ts";
+import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/serve.ts";
 
 export interface HttpResponse {
   readonly status: number;

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { Faults, faultSchema } from "../../../src/sandbox/faults.ts";
-import type { Strike } from "../../../src/sandbox/faults.ts";
+import { Faults, faultSchema, type Strike } from "../../../src/sandbox/faults.ts";
 
 const PATH = "/v1.1/business-relations";
 const fault = (given: object) => faultSchema.parse(given);

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FORMATS } from "../../../src/sandbox/formats.ts";
-import type { FormatName } from "../../../src/sandbox/formats.ts";
+import { FORMATS, type FormatName } from "../../../src/sandbox/formats.ts";
 import { COUNTRY_CODES, LANGUAGE_CODES } from "../../../src/sandbox/iso-codes.ts";
 
 const LONGEST = `https://example.com/${"a".repeat(100_000)}`;

@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createMeter } from "../../../src/sandbox/quota.ts";
-import type { Limits, Policy } from "../../../src/sandbox/quota.ts";
+import { createMeter, type Limits, type Policy } from "../../../src/sandbox/quota.ts";
 
 const LIMITS: Limits = { perHour: 10, hourMs: 1000, burst: 4, burstMs: 50 };
 

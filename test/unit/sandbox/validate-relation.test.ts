@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { problems } from "../../../src/sandbox/responses.ts";
 import { defaultRules } from "../../../src/sandbox/tenant-values.ts";
-import { validateRelation } from "../../../src/sandbox/validate-relation.ts";
-import type { TenantFieldRule } from "../../../src/sandbox/validate-relation.ts";
+import { validateRelation, type TenantFieldRule } from "../../../src/sandbox/validate-relation.ts";
 
 const PERSON = { type: "Person", crmCode: "p-1", firstName: "Ada", lastName: "Muster" };
 const RULES = { tenant: defaultRules, unknownFields: "reject" } as const;
