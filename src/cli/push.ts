@@ -88,7 +88,6 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     );
   } finally {
     await stores.close();
-    redis.disconnect();
   }
   const { accepted, duplicates, invalid } = totals;
   process.stdout.write(

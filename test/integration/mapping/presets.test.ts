@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { loadMapping, presetNames } from "../../../src/mapping/load-mapping.ts";
+import { checkDeletions } from "../../../src/mapping/check-deletions.ts";
+import { loadMapping, mappingFileOf, presetNames } from "../../../src/mapping/load-mapping.ts";
+import { examineMappingFile, mappingText } from "../../../src/mapping/read-mapping-file.ts";
 import type { CrmRecord, Mapping } from "../../../src/mapping/mapping.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
@@ -214,4 +216,11 @@ test("there is a preset for each CRM, and a generic one", () => {
   expect(presetNames().toSorted()).toEqual(
     ["dynamics", "espocrm", "generic", "hubspot", "pipedrive", "salesforce", "twenty"].toSorted(),
   );
+});
+
+test.for(presetNames())("`mapping check` finds nothing in %s", async (name) => {
+  const text = mappingText(mappingFileOf(name));
+  const { file, problems } = examineMappingFile(text, name);
+  expect(problems).toEqual([]);
+  expect(file && (await checkDeletions(file))).toEqual([]);
 });
