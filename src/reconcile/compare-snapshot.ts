@@ -118,22 +118,9 @@ export async function compareSnapshot(
       ? await planFor(session, snapshot, { ...options, ...made }, outlook.requests, work)
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
-    // The same time in both places: notifications match the two by it.
-    const at = session.stores.clock.now();
-    if (stop === undefined || stop.why === "terminations") {
-      await keep(session, { summary, plan, at, tookMs: performance.now() - startedAt });
-    }
-    await note(session, {
-      at,
-      summary,
-      plan,
-      stop,
-      snapshot,
-      tookMs: performance.now() - startedAt,
-      source: options.source,
-      object: options.object,
-      ...made,
-    });
+    const tookMs = Math.round(performance.now() - startedAt);
+    const { source, object } = options;
+    await remember(session, { summary, plan, stop, snapshot, tookMs, source, object, ...made });
     // Of two exports by standard input it is not known whether they are of one kind.
     const isOfKind = stop === undefined && snapshot.path !== undefined;
     if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
@@ -171,51 +158,40 @@ const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
     records === 0 ? [name] : [],
   );
 
-async function keep(
-  { stores }: Session,
-  { at, plan, summary, tookMs }: Pick<Ended, "at" | "plan" | "summary" | "tookMs">,
-): Promise<void> {
-  const { counts, records } = summary;
-  await stores.reconciliations.keep({
-    at,
-    ...(plan !== undefined && { planId: plan.header.id }),
-    tookMs: Math.round(tookMs),
-    records,
-    equal: counts.equal,
-    drift: Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, counts[kind]])) as Record<
-      (typeof DRIFT_KINDS)[number],
-      number
-    >,
-  });
-}
-
 interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
   readonly object: string | undefined;
   readonly snapshot: OpenSnapshot;
   readonly kind: string;
   readonly asOf: number;
-  /** By the clock of Redis, ms. */
-  readonly at: number;
   readonly tookMs: number;
 }
 
-/** For the list of the last comparisons. */
-async function note({ stores }: Session, ended: Ended): Promise<void> {
-  const { asOf, at, kind, plan, snapshot, source, stop, summary, tookMs } = ended;
+/** For the status, and for the list of the last comparisons. */
+async function remember({ stores }: Session, ended: Ended): Promise<void> {
+  const { asOf, kind, object, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
-  const object = ended.object === undefined ? {} : { object: ended.object };
-  const differs = DRIFT_KINDS.filter((kind) => counts[kind] > 0);
+  // Notifications match the two by the time.
+  const both = { at: stores.clock.now(), tookMs, records, equal: counts.equal };
+  if (stop === undefined || stop.why === "terminations") {
+    const drift = Object.fromEntries(DRIFT_KINDS.map((name) => [name, counts[name]]));
+    await stores.reconciliations.keep({
+      ...both,
+      ...(plan !== undefined && { planId: plan.header.id }),
+      drift: drift as Record<(typeof DRIFT_KINDS)[number], number>,
+    });
+  }
+  const differs = DRIFT_KINDS.filter((name) => counts[name] > 0);
   await stores.comparisons.note({
-    at,
-    tookMs: Math.round(tookMs),
+    ...both,
     source,
-    ...(snapshot.listing !== undefined && { crm: snapshot.listing.crm, ...object }),
+    ...(snapshot.listing !== undefined && {
+      crm: snapshot.listing.crm,
+      ...(object !== undefined && { object }),
+    }),
     kind,
     asOf,
-    records,
-    equal: counts.equal,
-    drift: Object.fromEntries(differs.map((kind) => [kind, counts[kind]])),
+    drift: Object.fromEntries(differs.map((name) => [name, counts[name]])),
     ...(stop !== undefined && { stop: stop.why }),
     ...(plan !== undefined && { plan: notedPlan(plan) }),
   });
