@@ -104,7 +104,7 @@ export async function fetchRecord(
 }
 
 export function startFetch(runtime: Runtime): Fetch {
-  const { config, log, metrics, throttle } = runtime;
+  const { config, metrics, rarely } = runtime;
   startFetchesAtZero(runtime);
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
@@ -136,9 +136,7 @@ export function startFetch(runtime: Runtime): Fetch {
     },
   });
   worker.on("error", (error) => {
-    throttle("fetch.error", (suppressed) =>
-      log.warn({ err: error, suppressed }, "fetch.worker_error"),
-    );
+    rarely.warn({ err: error }, "fetch.worker_error");
   });
   worker.on("stalled", () => metrics.stalled.inc());
   const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);
@@ -180,9 +178,9 @@ class TryLater extends Error {
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
   const { runtime, pausedUntil, silent } = fetching;
   runtime.rest.wake();
-  const { inbox, log, metrics, recordName, thinEvents, throttle } = runtime;
+  const { inbox, log, metrics, rarely, recordName, thinEvents } = runtime;
   if (!isThinPointer(job.data)) {
-    throttle("fetch.foreign", (suppressed) => log.warn({ suppressed }, "fetch.foreign_job"));
+    rarely.warn({}, "fetch.foreign_job");
     return;
   }
   const { crm } = job.data;
@@ -324,11 +322,9 @@ async function retryOrGiveUp(
   taken: TakenThinEvent,
   { kind, pauseMs, why }: Failure,
 ): Promise<void> {
-  const { config, log, metrics, thinEvents, throttle } = runtime;
+  const { config, metrics, rarely, thinEvents } = runtime;
   const { crm } = job.data;
-  throttle(`fetch.${crm}`, (suppressed) =>
-    log.warn({ crm, outcome: kind, why, suppressed }, "fetch.failed"),
-  );
+  rarely.warn({ crm, outcome: kind, why }, "fetch.failed", crm);
   if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);
   }

@@ -39,7 +39,7 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
   serveCrmWebhooks(app, runtime, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, keyring, log, rest, throttle }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, keyring, rarely, rest }: Runtime): IntakePorts {
   return {
     now: () => clock.now(),
     async push(events) {
@@ -51,10 +51,7 @@ function intakePorts({ clock, intakeClient, keyring, log, rest, throttle }: Runt
     seen: (keys) => intakeClient.seen(keys),
     isRemembered: (request) => intakeClient.isRemembered(request),
     remember: (request, forSeconds) => intakeClient.remember(request, forSeconds),
-    unavailable: (error) =>
-      throttle("intake", (suppressed) =>
-        log.warn({ err: error, suppressed }, "intake.unavailable"),
-      ),
+    unavailable: (error) => rarely.warn({ err: error }, "intake.unavailable"),
   };
 }
 
@@ -64,7 +61,7 @@ function serveCrmWebhooks(
   guard: IntakeGuard,
   ports: IntakePorts,
 ): void {
-  const { config, log, mapping, metrics, throttle } = runtime;
+  const { config, log, mapping, metrics, rarely } = runtime;
   const endpoints = [...CONNECTORS, ...mapping.webhooks.map(jsonEndpoint)];
   for (const { name: webhook } of endpoints) {
     for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
@@ -81,9 +78,7 @@ function serveCrmWebhooks(
     ended(webhook, outcome, why) {
       metrics.webhooks.inc({ webhook, outcome });
       if (outcome === "stored") return;
-      throttle(`webhook.${webhook}.${outcome}`, (suppressed) =>
-        log.warn({ webhook, outcome, why, suppressed }, "webhook.failed"),
-      );
+      rarely.warn({ webhook, outcome, why }, "webhook.failed", `${webhook} ${outcome}`);
     },
     changesLost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);

@@ -11,12 +11,12 @@ export interface HttpServer {
 }
 
 export function createServer(
-  { config, log, metrics, throttle }: Runtime,
+  { config, log, metrics, rarely }: Runtime,
   defect: (error: unknown) => void = (error) => log.error({ err: error }, "http.defect"),
 ): HttpServer {
   const refused = (reason: Overload) => {
     metrics.httpRefused.inc({ reason });
-    throttle(`http.${reason}`, (suppressed) => log.warn({ reason, suppressed }, "http.refused"));
+    rarely.warn({ reason }, "http.refused", reason);
   };
   const app = createHttpServer({
     defect,

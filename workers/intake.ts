@@ -59,7 +59,7 @@ export interface Intake {
 }
 
 export function startIntake(runtime: Runtime): Intake {
-  const { log, metrics, throttle, tracing } = runtime;
+  const { log, metrics, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
   const producers = openGiveWay(runtime.inbox);
   let inFlight = 0;
@@ -90,9 +90,7 @@ export function startIntake(runtime: Runtime): Intake {
         return;
       }
       if (error instanceof UnknownKey) runtime.resealing.markDue();
-      throttle("intake", (suppressed) =>
-        log.warn({ err: error, suppressed }, "event.retry_scheduled"),
-      );
+      rarely.warn({ err: error }, "event.retry_scheduled");
       await wait(job, RETRY_MS, token);
       throw new DelayedError();
     } finally {
@@ -141,9 +139,7 @@ export function startIntake(runtime: Runtime): Intake {
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   worker.on("error", (error) => {
-    throttle("intake.error", (suppressed) =>
-      log.warn({ err: error, suppressed }, "intake.worker_error"),
-    );
+    rarely.warn({ err: error }, "intake.worker_error");
   });
   worker.on("stalled", () => metrics.stalled.inc());
   const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);

@@ -47,7 +47,7 @@ async function connected(redis: Redis): Promise<void> {
 }
 
 function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>): Polling {
-  const { config, keys, log, statusRedis, throttle } = runtime;
+  const { config, keys, rarely, statusRedis } = runtime;
   // It fails in time: a lost Redis is notified too.
   const notifications = new Notifications<Message>(statusRedis, keys, config.QUOTA_HOUR_MS);
   const everyMs = Math.max(LEAST_MS, Math.round(config.QUOTA_HOUR_MS * EVERY_HOURS));
@@ -83,8 +83,7 @@ function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>)
         await watch.deliver(signal);
       }
     },
-    onError: (error) =>
-      throttle("notify", (suppressed) => log.warn({ err: error, suppressed }, "notify.error")),
+    onError: (error) => rarely.warn({ err: error }, "notify.error"),
   });
   return {
     async close() {

@@ -17,7 +17,7 @@ export function startProbing(
   access: ServiceAccess,
   hasNewToken: boolean,
 ): Polling {
-  const { denial, throttle, log } = runtime;
+  const { denial, rarely } = runtime;
   let token = hasNewToken ? undefined : access.token();
   return startPolling({
     everyMs: CHECK_MS,
@@ -29,8 +29,7 @@ export function startProbing(
       if (!(await (denied ? denial.claimProbe(changed) : denial.claimAskedProbe()))) return;
       await probe(runtime, access, await access.quota.acquire("live", signal));
     },
-    onError: (error) =>
-      throttle("probe", (suppressed) => log.warn({ err: error, suppressed }, "probe.failed")),
+    onError: (error) => rarely.warn({ err: error }, "probe.failed"),
   });
 }
 

@@ -40,7 +40,7 @@ export function startReconciling(
   redisUrl: string,
   service: ServiceAddress,
 ): Reconciling | undefined {
-  const { config, log, reconcileRuns, throttle } = runtime;
+  const { config, log, rarely, reconcileRuns } = runtime;
   const dir = config.RECONCILE_DIR;
   if (config.RECONCILE_CRON === undefined) {
     setTimeout(() => void endSchedule(runtime).catch(() => {}), END_SCHEDULE_MS).unref();
@@ -60,9 +60,7 @@ export function startReconciling(
       view = await folder.look(performance.now());
     } catch (error) {
       trouble = `${folder.dir} cannot be used (${codeOf(error)})`;
-      throttle("reconcile.folder", (suppressed) =>
-        log.warn({ err: error, suppressed }, "reconcile.folder_unusable"),
-      );
+      rarely.warn({ err: error }, "reconcile.folder_unusable");
     }
     const { waiting, failed } = view;
     await reconcileRuns.noteFolder(hostname(), { waiting, failed, trouble }, Date.now());
@@ -109,10 +107,7 @@ export function startReconciling(
         await removeOld(folder.dir, Date.now());
       }
     },
-    onError: (error) =>
-      throttle("reconcile", (suppressed) =>
-        log.warn({ err: error, suppressed }, "reconcile.look_failed"),
-      ),
+    onError: (error) => rarely.warn({ err: error }, "reconcile.look_failed"),
   });
   return {
     async close() {

@@ -14,7 +14,7 @@ export function reportRetry(
   reason: string,
   status: number | undefined,
 ): void {
-  const { log, metrics, recordName, retried, throttle, throttleRetries } = runtime;
+  const { log, metrics, rarely, recordName, retried, retryLog } = runtime;
   metrics.countRetry(reason);
   if (!NO_TRY.has(reason)) {
     const why = status === undefined ? reason : `${status} (${reason})`;
@@ -22,12 +22,8 @@ export function reportRetry(
   }
   const line = { record: recordName(crmCode), outcome: "unavailable", reason, lane, tries, status };
   if (reason === "forbidden") {
-    throttle("change.forbidden", (suppressed) =>
-      log.warn({ ...line, suppressed }, "change.forbidden"),
-    );
+    rarely.warn(line, "change.forbidden");
   }
   log.debug(line, "change.retry_scheduled");
-  throttleRetries(reason, (suppressed) =>
-    log.info({ ...line, suppressed }, "change.retry_scheduled"),
-  );
+  retryLog.info(line, "change.retry_scheduled", reason);
 }

@@ -12,7 +12,7 @@ const AGAIN_MS = 5000;
 const LONGEST_PAUSE_MS = 600_000;
 
 export function keepSealed(runtime: Runtime): Polling {
-  const { inbox, log, resealing, throttle } = runtime;
+  const { inbox, log, rarely, resealing } = runtime;
   const owner = randomUUID();
   let foundBefore = Number.POSITIVE_INFINITY;
   let pauseMs = AGAIN_MS;
@@ -35,9 +35,6 @@ export function keepSealed(runtime: Runtime): Polling {
       foundBefore = pass.found;
       nextAt = performance.now() + pauseMs;
     },
-    onError: (error) =>
-      throttle("reseal", (suppressed) =>
-        log.warn({ err: error, suppressed }, "state.sealing_failed"),
-      ),
+    onError: (error) => rarely.warn({ err: error }, "state.sealing_failed"),
   });
 }

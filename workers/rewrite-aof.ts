@@ -18,7 +18,7 @@ const REWRITES_PER_HOUR = 12;
 const LATEST_HOURS = 24;
 
 export function rewriteAof(runtime: Runtime): Polling | undefined {
-  const { config, inbox, keys, log, redis, throttle } = runtime;
+  const { config, inbox, keys, log, rarely, redis } = runtime;
   if (config.REDIS_URL !== undefined) return undefined;
   let rewrittenAt = performance.now();
   let isFirst = true;
@@ -56,7 +56,6 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
       isFirst = false;
       log.debug({}, "redis.file_rewritten");
     },
-    onError: (error) =>
-      throttle("aof", (suppressed) => log.warn({ err: error, suppressed }, "redis.rewrite_failed")),
+    onError: (error) => rarely.warn({ err: error }, "redis.rewrite_failed"),
   });
 }

@@ -40,7 +40,6 @@ export async function runRelation(
   access: ServiceAccess,
   early?: EarlyTake,
 ): Promise<Next | undefined> {
-  const { log, throttle } = runtime;
   try {
     if (!isPointer(job.data)) return await endForeign(runtime, job, token);
     return await runState(job, runtime, access, { token, permit, early }).catch(
@@ -51,9 +50,7 @@ export async function runRelation(
     );
   } catch (error) {
     // The record is held and its job locked until both expire; then it is run again.
-    throttle("sync.run", (suppressed) =>
-      log.error({ err: error, suppressed }, "change.interrupted"),
-    );
+    runtime.rarely.error({ err: error }, "change.interrupted");
     return undefined;
   } finally {
     // Has no effect on a permit that was used.
@@ -86,9 +83,7 @@ async function runState(
 
 /** Somebody has added a job of another kind to the queue: it names no record, so nothing is lost. */
 async function endForeign(runtime: Runtime, job: Job, token: string): Promise<Next> {
-  runtime.throttle("sync.foreign", (suppressed) =>
-    runtime.log.warn({ suppressed }, "sync.foreign_job"),
-  );
+  runtime.rarely.warn({}, "sync.foreign_job");
   await job.moveToCompleted("", token, false);
   return { kind: "complete" };
 }
@@ -100,12 +95,10 @@ async function waitForKey(
   token: string,
   error: UnknownKey | DamagedValue,
 ): Promise<Next> {
-  const { log, recordName, retried, throttle } = runtime;
+  const { rarely, recordName, retried } = runtime;
   const { crmCode } = job.data;
   const record = recordName(crmCode);
-  throttle("sync.sealed", (suppressed) =>
-    log.error({ record, err: error, suppressed }, "change.not_opened"),
-  );
+  rarely.error({ record, err: error }, "change.not_opened");
   const reason = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
   await retried.failed(crmCode, { reason, record: hashOf(crmCode) });
   const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;

@@ -4,7 +4,7 @@ import type { AuditTrail } from "../src/audit/trail.ts";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
-import { createThrottle, type Logger } from "../src/ops/log.ts";
+import { createRareLog, type Logger, type RareLog } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
@@ -31,8 +31,10 @@ export interface Runtime extends Stores {
   /** The text of GET /metrics. */
   readonly scrape: ReturnType<typeof createScrape>;
   readonly tracing: Tracing;
-  readonly throttle: ReturnType<typeof createThrottle>;
-  readonly throttleRetries: ReturnType<typeof createThrottle>;
+  /** Of lines that may come very often, one of each event in ten seconds. */
+  readonly rarely: RareLog;
+  /** Of retries, one line for each reason in a minute. */
+  readonly retryLog: RareLog;
   readonly mapping: Mapping;
   readonly intakeClient: IntakeClient;
   /** Where this process records changes; undefined without AUDIT_LOG. */
@@ -59,9 +61,8 @@ export interface RuntimeOptions {
 export function createRuntime(options: RuntimeOptions): Runtime {
   const { config, redisUrl, version, log, mapping, tracing = NO_TRACING } = options;
   const target = redisTarget(config, redisUrl);
-  const throttle = createThrottle(LOG_EVERY_MS);
-  const onError = (error: Error) =>
-    throttle("redis", (suppressed) => log.warn({ err: error, suppressed }, "redis.unreachable"));
+  const rarely = createRareLog(log, LOG_EVERY_MS);
+  const onError = (error: Error) => rarely.warn({ err: error }, "redis.unreachable");
   const subscriber = connect(target, onError);
   const stores = openStores(config, connect(target, onError), tracing);
   const { keys, sealing } = stores;
@@ -73,22 +74,19 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     sealing,
     tracing,
     onError,
-    onReplicaLate: () =>
-      throttle("replica", (suppressed) => log.warn({ suppressed }, "redis.replica_late")),
+    onReplicaLate: () => rarely.warn({}, "redis.replica_late"),
   });
   return {
     ...stores,
     version,
     log,
-    throttle,
-    throttleRetries: createThrottle(LOG_RETRIES_EVERY_MS),
+    rarely,
+    retryLog: createRareLog(log, LOG_RETRIES_EVERY_MS),
     tracing,
     metrics,
     scrape: createScrape(metrics, version, () =>
       readingsInTime(stores, statusRedis, (error) =>
-        throttle("readings", (suppressed) =>
-          log.warn({ err: error, suppressed }, "status.unreadable"),
-        ),
+        rarely.warn({ err: error }, "status.unreadable"),
       ),
     ),
     mapping,

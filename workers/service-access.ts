@@ -128,7 +128,7 @@ function openObservedService(
   address: ServiceAddress,
   requests: WeakMap<Permit, NotedRequest>,
 ): OpenService {
-  const { config, log, metrics, redis, throttle } = runtime;
+  const { config, log, metrics, rarely, redis } = runtime;
   return openService(config, redis, address, {
     setsLimits: true,
     onExchange({ permit, operation, method, status, durationMs }) {
@@ -141,8 +141,7 @@ function openObservedService(
     log: {
       info: (fields, event) => log.info(fields, event),
       // While Redis is away or full, each connection would log it each second.
-      warn: (fields, event) =>
-        throttle(event, (suppressed) => log.warn({ ...fields, suppressed }, event)),
+      warn: (fields, event) => rarely.warn(fields, event),
     },
   });
 }

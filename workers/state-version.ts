@@ -8,13 +8,13 @@ import type { Runtime } from "./runtime.ts";
  * Resolves once the state has this program's version; while Redis is away, or rejects writes, it waits.
  * @throws StateVersionError
  */
-export async function takeOverState({ log, stateVersion, throttle }: Runtime): Promise<void> {
+export async function takeOverState({ log, rarely, stateVersion }: Runtime): Promise<void> {
   for (;;) {
     try {
       return await stateVersion.takeOver((step) => log.info(step, "state.migrated"));
     } catch (error) {
       if (error instanceof StateVersionError) throw error;
-      throttle("redis", (suppressed) => log.warn({ err: error, suppressed }, "redis.unreachable"));
+      rarely.warn({ err: error }, "redis.unreachable");
       await sleep(CHECK_EVERY_MS);
     }
   }

@@ -32,7 +32,7 @@ const CHUNK = 250;
 const RECORDS_AT_ONCE = 5000;
 
 export function startSweep(runtime: Runtime): Polling {
-  const { keys, log, redis, rest, throttle } = runtime;
+  const { keys, rarely, redis, rest } = runtime;
   const write = redisWrite(redis);
   return startPolling({
     everyMs: EVERY_MS,
@@ -42,8 +42,7 @@ export function startSweep(runtime: Runtime): Polling {
       const claim = await write("SET", keys.sweeping, "1", "PX", CLAIM_MS, "NX");
       if (claim === "OK") await sweep(runtime);
     },
-    onError: (error) =>
-      throttle("sweep", (suppressed) => log.error({ err: error, suppressed }, "sweep.failed")),
+    onError: (error) => rarely.error({ err: error }, "sweep.failed"),
   });
 }
 
@@ -78,9 +77,9 @@ async function sweep(runtime: Runtime): Promise<void> {
 }
 
 /** BullMQ fails on each of these again and again. A record of which it was the job has none then. */
-async function removeUnreadablePointers({ log, pointers, throttle }: Runtime): Promise<void> {
+async function removeUnreadablePointers({ pointers, rarely }: Runtime): Promise<void> {
   if ((await pointers.removeUnreadable()) === 0) return;
-  throttle("sync.foreign", (suppressed) => log.warn({ suppressed }, "sync.foreign_job"));
+  rarely.warn({}, "sync.foreign_job");
 }
 
 /**
@@ -144,11 +143,11 @@ async function keepPausedJobs({ inbox, thinEvents }: Runtime): Promise<void> {
 
 /** Thin events whose workers died again and again, and what another client has added that no worker can read. */
 async function rejectFailedFetches(runtime: Runtime): Promise<void> {
-  const { log, thinEvents, throttle } = runtime;
+  const { rarely, thinEvents } = runtime;
   for (const { id, data, failedReason } of await thinEvents.stuck()) {
     const pointer = thinPointerOf(data);
     if (pointer === undefined) {
-      throttle("fetch.foreign", (suppressed) => log.warn({ suppressed }, "fetch.foreign_job"));
+      rarely.warn({}, "fetch.foreign_job");
     } else {
       const taken = await thinEvents.take(pointer);
       // A newer event of the record may have asked for another fetch.

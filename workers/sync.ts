@@ -84,7 +84,7 @@ export class SyncLoop {
   }
 
   async #loop(): Promise<void> {
-    const { jobNotifier, log, rest, throttle } = this.#runtime;
+    const { jobNotifier, rarely, rest } = this.#runtime;
     await this.#worker.waitUntilReady();
     const unlisten = rest.onExpected(() => {
       if (this.#isIdle) this.#spare.expect();
@@ -93,9 +93,7 @@ export class SyncLoop {
       try {
         await this.#step();
       } catch (error) {
-        throttle("sync.loop", (suppressed) =>
-          log.warn({ err: error, suppressed }, "sync.loop_error"),
-        );
+        rarely.warn({ err: error }, "sync.loop_error");
         await jobNotifier.wait(STOPPED_CHECK_MS, this.#stop.signal);
       }
     }
@@ -317,7 +315,7 @@ export class SyncLoop {
 const laneOf = ({ live, bulk }: Readonly<Record<Lane, number>>): Lane | undefined =>
   live > 0 ? "live" : bulk > 0 ? "bulk" : undefined;
 
-function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worker<Pointer> {
+function createWorker({ config, metrics, rarely, redis }: Runtime): Worker<Pointer> {
   const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
     connection: redis,
     prefix: config.QUEUE_PREFIX,
@@ -331,9 +329,7 @@ function createWorker({ config, log, metrics, redis, throttle }: Runtime): Worke
     removeOnFail: { count: 0 },
   });
   worker.on("error", (error) => {
-    throttle("sync.error", (suppressed) =>
-      log.warn({ err: error, suppressed }, "sync.worker_error"),
-    );
+    rarely.warn({ err: error }, "sync.worker_error");
   });
   worker.on("stalled", () => metrics.stalled.inc());
   return worker;

@@ -38,7 +38,7 @@ export function keepTenantLists(
   runtime: Runtime,
   access: ServiceAccess | undefined,
 ): TenantListsKeeper {
-  const { tenantLists, log, throttle } = runtime;
+  const { tenantLists, log, rarely } = runtime;
   const known = Promise.withResolvers<void>();
   const late = setTimeout(() => {
     log.warn({}, "value_lists.unknown");
@@ -63,10 +63,7 @@ export function keepTenantLists(
       clearTimeout(late);
       known.resolve();
     },
-    onError: (error) =>
-      throttle("lists", (suppressed) =>
-        log.warn({ err: error, suppressed }, "value_lists.check_failed"),
-      ),
+    onError: (error) => rarely.warn({ err: error }, "value_lists.check_failed"),
   });
   return {
     known: known.promise,
@@ -83,7 +80,7 @@ async function isDue({ clock, tenantLists }: Runtime): Promise<boolean> {
 }
 
 async function requestLists(
-  { clock, log, tenantLists, throttle }: Runtime,
+  { clock, log, rarely, tenantLists }: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -97,8 +94,6 @@ async function requestLists(
     return true;
   }
   if (reply.kind === "denied") await access.denied(reply);
-  throttle("lists", (suppressed) =>
-    log.warn({ reply: reply.kind, suppressed }, "value_lists.fetch_failed"),
-  );
+  rarely.warn({ reply: reply.kind }, "value_lists.fetch_failed");
   return false;
 }

@@ -46,7 +46,7 @@ export function keepTenantKnown(
   access: ServiceAccess,
   { token }: ServiceAddress,
 ): Polling {
-  const { knownService, log, tenant, throttle } = runtime;
+  const { knownService, log, rarely, tenant } = runtime;
   let checked = "";
   let checks = 0;
   let pauseMs = FIRST_PAUSE_MS;
@@ -88,10 +88,7 @@ export function keepTenantKnown(
       checks += 1;
       await check(own, [...known.slice(from), ...known.slice(0, from)], signal);
     },
-    onError: (error) =>
-      throttle("tenant", (suppressed) =>
-        log.warn({ err: error, suppressed }, "service.tenant_unchecked"),
-      ),
+    onError: (error) => rarely.warn({ err: error }, "service.tenant_unchecked"),
   });
   return {
     async close() {

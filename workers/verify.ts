@@ -26,15 +26,13 @@ const GIVE_UP_AFTER_HOURS = 24;
 const TRY_FREE_AFTER_MS = 10_000;
 
 export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {
-  const { log, throttle } = runtime;
   return startPolling({
     everyMs: CHECK_MS,
     rest: runtime.rest,
     async step(signal) {
       while (await verifyNext(runtime, access, signal));
     },
-    onError: (error) =>
-      throttle("verify", (suppressed) => log.warn({ err: error, suppressed }, "verify.failed")),
+    onError: (error) => runtime.rarely.warn({ err: error }, "verify.failed"),
   });
 }
 

@@ -23,7 +23,7 @@ const OUTAGE_PART = 1 / 12;
 const CHECK_MS = 500;
 
 export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling {
-  const { config, ledger, log, throttle } = runtime;
+  const { config, ledger, rarely } = runtime;
   const owner = randomUUID();
   let failures = 0;
   return startPolling({
@@ -35,7 +35,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
       await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
-      if (warmUp.lost) throttle("lost", (suppressed) => log.error({ suppressed }, "ledger.lost"));
+      if (warmUp.lost) rarely.error({}, "ledger.lost");
       // A permit may be an hour away: no other process lists meanwhile.
       const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);
@@ -45,10 +45,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       failures = result === "failed" ? failures + 1 : 0;
       if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
     },
-    onError: (error) =>
-      throttle("warm-up", (suppressed) =>
-        log.warn({ err: error, suppressed }, "ledger.warm_up_interrupted"),
-      ),
+    onError: (error) => rarely.warn({ err: error }, "ledger.warm_up_interrupted"),
   });
 }
 

@@ -87,21 +87,28 @@ function messageOf(error: Error): string {
   return error.message.replace(/,? with args.*$/s, "");
 }
 
+/** @param about tells lines of one event apart: each counts by itself. */
+type WriteRarely = (fields: LogFields, event: LogEvent, about?: string) => void;
+
+export type RareLog = Readonly<Record<"info" | "warn" | "error", WriteRarely>>;
+
 /**
- * Writes at most one line per `everyMs` for each key, so that a lost connection cannot fill a disk.
- * The next line gets the number of those that were suppressed.
+ * Writes at most one line per `everyMs` of each event, so that a lost connection cannot fill a disk.
+ * The next line says how many were left out (`suppressed`).
  */
-export function createThrottle(everyMs: number, now: () => number = Date.now) {
+export function createRareLog(log: Logger, everyMs: number): RareLog {
   const last = new Map<string, { at: number; suppressed: number }>();
-  return (key: string, write: (suppressed: number) => void): void => {
-    const entry = last.get(key) ?? { at: Number.NEGATIVE_INFINITY, suppressed: 0 };
-    if (now() - entry.at < everyMs) {
-      entry.suppressed += 1;
-    } else {
-      write(entry.suppressed);
-      entry.at = now();
-      entry.suppressed = 0;
-    }
-    last.set(key, entry);
-  };
+  const rarely =
+    (level: keyof RareLog): WriteRarely =>
+    (fields, event, about = "") => {
+      const key = `${event} ${about}`;
+      const { at, suppressed } = last.get(key) ?? { at: Number.NEGATIVE_INFINITY, suppressed: 0 };
+      const now = Date.now();
+      if (now - at < everyMs) last.set(key, { at, suppressed: suppressed + 1 });
+      else {
+        log[level]({ ...fields, suppressed }, event);
+        last.set(key, { at: now, suppressed: 0 });
+      }
+    };
+  return { info: rarely("info"), warn: rarely("warn"), error: rarely("error") };
 }
