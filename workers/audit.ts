@@ -75,8 +75,6 @@ function writeActs({ auditActs, rest }: Runtime, trail: AuditTrail): Polling {
         await auditActs.written(act);
       }
     },
-    // An unreachable Redis is logged by its connections.
-    onError() {},
   });
 }
 
@@ -89,7 +87,7 @@ function logHead(log: Logger, trail: AuditTrail): Polling {
     logged = head;
     log.info({ head: headText(head) }, "audit.head");
   };
-  const polling = startPolling({ everyMs: HEAD_EVERY_MS, step, onError() {} });
+  const polling = startPolling({ everyMs: HEAD_EVERY_MS, step });
   return {
     async close() {
       await polling.close();

@@ -52,8 +52,6 @@ export function keepClock(runtime: Runtime): Polling {
       log.warn({ step_ms: Math.round(stepMs) }, "redis.clock_stepped");
       if (stepMs < 0) await shortenLocks(runtime, -stepMs);
     },
-    // An unreachable Redis is logged by its connections.
-    onError() {},
   });
   return rest.guard(measuring);
 }

@@ -25,8 +25,8 @@ export function startHeartbeat(
   roles: ReadonlySet<string>,
   service: ServiceAddress | undefined,
 ): Heartbeat {
-  const { clock, config, heartbeats, keyring, log, metrics, redis, tenant, trail, version } =
-    runtime;
+  const { clock, config, heartbeats, keyring, log, metrics } = runtime;
+  const { redis, rest, tenant, trail, version } = runtime;
   const id = `${hostname()}:${process.pid}`;
   const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
@@ -63,9 +63,7 @@ export function startHeartbeat(
     await addCounts();
   }
 
-  // An unreachable Redis is logged by its connections.
-  const { rest } = runtime;
-  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat, onError() {} });
+  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat });
   // Nothing is sent then: `crmsync status` must not say for 5 s that all is well.
   const beatNow = () => void beating.look(0).catch(() => {});
   const unlisten = [trail?.onFailureChange(beatNow), tenant.onChange(beatNow)];

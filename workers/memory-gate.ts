@@ -51,7 +51,5 @@ export function holdIntakeBack(
       if (held) await worker.pause(true);
       else await worker.resume();
     },
-    // An unreachable Redis is logged by its connections.
-    onError() {},
   });
 }

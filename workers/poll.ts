@@ -29,12 +29,13 @@ export interface PollingOptions {
   readonly restMs?: number;
   /** @param nextMs how long after this step the next one begins, at the latest. */
   readonly step: (signal: AbortSignal, nextMs: number) => Promise<void>;
-  readonly onError: (error: unknown) => void;
+  /** Default: nothing is told. An unreachable Redis is logged by its connections. */
+  readonly onError?: (error: unknown) => void;
 }
 
 /**
- * Runs a step again and again, `everyMs` after the last one ended, until it is closed. An error is
- * reported and does not end the polling. No two steps run at once.
+ * Runs a step again and again, `everyMs` after the last one ended, until it is closed. An error
+ * does not end the polling. No two steps run at once.
  */
 export function startPolling(options: PollingOptions): Looking {
   const { everyMs, rest, restMs = REST_EVERY_MS } = options;
@@ -51,7 +52,7 @@ export function startPolling(options: PollingOptions): Looking {
       await options.step(signal, everyMs + extraMs);
       lookedAt = startedAt;
     } catch (error) {
-      if (!signal.aborted) options.onError(error);
+      if (!signal.aborted) options.onError?.(error);
       throw error;
     }
   }

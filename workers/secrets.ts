@@ -53,6 +53,5 @@ export function watchSecrets({ auditActs, config, log }: Runtime): Polling {
         last.set(name, value);
       }
     },
-    onError() {},
   });
 }

@@ -32,8 +32,7 @@ export function watchStateAge(
     log.error({ rows, removed }, "redis.went_backwards");
   }
 
-  // An unreachable Redis is logged by its connections.
-  const checking = startPolling({ everyMs: CHECK_MS, rest, step: check, onError() {} });
+  const checking = startPolling({ everyMs: CHECK_MS, rest, step: check });
   const onReady = () => void checking.look(0).catch(() => {});
   redis.on("ready", onReady);
   rest.guard(checking);

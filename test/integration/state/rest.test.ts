@@ -84,7 +84,6 @@ describe("the rest of a process", () => {
       async step() {
         looks += 1;
       },
-      onError() {},
     });
     rest.guard(guard);
     onTestFinished(() => guard.close());
@@ -106,9 +105,8 @@ describe("the rest of a process", () => {
       rest,
       restMs: DAY_MS,
       step: async () => void (rests += 1),
-      onError() {},
     });
-    const other = startPolling({ everyMs: 1, step: async () => void (usual += 1), onError() {} });
+    const other = startPolling({ everyMs: 1, step: async () => void (usual += 1) });
     onTestFinished(async () => {
       await Promise.all([resting.close(), other.close()]);
     });
@@ -133,7 +131,6 @@ describe("what is looked at before anything is staged or sent after a rest", () 
         looks += 1;
         if (error !== undefined) throw error;
       },
-      onError() {},
     });
     onTestFinished(() => looking.close());
     rest.guard(looking);
