@@ -1,8 +1,8 @@
 /** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
-import { hostname } from "node:os";
 import { basename } from "node:path";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import { serviceName } from "../src/state/known-service.ts";
+import { thisProcess } from "./audit-trail.ts";
 import { hashOfFile } from "./audited-settings.ts";
 import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
 import { isDuration } from "../src/ops/duration-buckets.ts";
@@ -27,7 +27,6 @@ export function startHeartbeat(
 ): Heartbeat {
   const { clock, config, heartbeats, keyring, log, metrics } = runtime;
   const { redis, rest, tenant, trail, version } = runtime;
-  const id = `${hostname()}:${process.pid}`;
   const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
@@ -44,7 +43,7 @@ export function startHeartbeat(
     const lacksKey = await keyring.missingKey();
     const unusable = unusableSecrets(config);
     await heartbeats.beat({
-      id,
+      id: thisProcess,
       version,
       stateVersion: STATE_VERSION,
       roles: [...roles],
@@ -75,7 +74,7 @@ export function startHeartbeat(
       if (redis.status !== "ready") return;
       const left = closed
         .then(() => beat())
-        .then(() => heartbeats.leave(id))
+        .then(() => heartbeats.leave(thisProcess))
         .catch(() => {});
       const late = new Promise((resolve) => {
         setTimeout(resolve, LEAVE_MS).unref();
