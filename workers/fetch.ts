@@ -2,7 +2,7 @@
  * Completes thin events: requests the record from the CRM and puts the whole event into the inbox.
  * It has a queue of its own, so that a slow CRM delays nothing else.
  */
-import { Worker, type Job } from "bullmq";
+import type { Job } from "bullmq";
 import { settingOf, type Config } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
@@ -17,8 +17,8 @@ import {
 } from "../src/state/thin-events.ts";
 import { notedEvent } from "../src/sync/noted.ts";
 import type { Problem } from "../src/sync/problem.ts";
-import { checkStalled } from "./check-stalled.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
+import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -32,7 +32,6 @@ const LOCK_MS = 60_000;
 /** A fetch that fails after so long had no answer, and held its place for nothing, ms. */
 const SILENCE_MS = 5000;
 
-/** How often jobs of dead workers are looked for, ms. */
 const STALLED_CHECK_MS = 30_000;
 
 /**
@@ -50,7 +49,6 @@ const OLDER_TRIES = 3;
 const DAMAGED_RULE =
   "was not fetched: somebody has changed its event in Redis; a redrive fetches the record";
 
-const MAX_STALLED = 5;
 const HOUR_MS = 3_600_000;
 
 const OUTCOMES = [
@@ -104,7 +102,7 @@ export async function fetchRecord(
 }
 
 export function startFetch(runtime: Runtime): Fetch {
-  const { config, metrics, rarely } = runtime;
+  const { config } = runtime;
   startFetchesAtZero(runtime);
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
@@ -115,17 +113,14 @@ export function startFetch(runtime: Runtime): Fetch {
     },
   });
   const fetching: Fetching = { runtime, api, pausedUntil: new Map(), silent: new Map() };
-  const worker = new Worker<ThinPointer>(FETCH_QUEUE, (job) => handle(fetching, job), {
+  const handleJob = (job: Job<ThinPointer>) => handle(fetching, job);
+  const { worker, checks } = openQueueWorker(runtime, FETCH_QUEUE, handleJob, {
+    errorEvent: "fetch.worker_error",
     ...runtime.tracing.bullmq,
-    connection: runtime.redis,
-    prefix: config.QUEUE_PREFIX,
     concurrency: CONCURRENCY,
     limiter: LIMITER,
     lockDuration: LOCK_MS,
-    maxStalledCount: MAX_STALLED,
-    removeOnComplete: { count: 0 },
     stalledInterval: STALLED_CHECK_MS,
-    skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
     settings: {
       backoffStrategy: (tries, _type, error) =>
@@ -135,11 +130,6 @@ export function startFetch(runtime: Runtime): Fetch {
         ),
     },
   });
-  worker.on("error", (error) => {
-    rarely.warn({ err: error }, "fetch.worker_error");
-  });
-  worker.on("stalled", () => metrics.stalled.inc());
-  const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);
   return {
     async close() {
       await checks.close();

@@ -1,5 +1,5 @@
 /** Takes events from the inbox and stages the newest state of each record. */
-import { DelayedError, Worker, type Job, type JobsOptions } from "bullmq";
+import { DelayedError, type Job, type JobsOptions } from "bullmq";
 import { MAX_DEPTH } from "../src/event/crm-event.ts";
 import { isDeeperThan } from "../src/event/depth.ts";
 import { parseExactly } from "../src/event/exact-json.ts";
@@ -11,8 +11,8 @@ import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
-import { checkStalled } from "./check-stalled.ts";
 import { openGiveWay } from "./give-way.ts";
+import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { rejectEvent } from "./reject-event.ts";
@@ -27,9 +27,6 @@ const MANY_IN_FLIGHT = CONCURRENCY / 2;
 
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;
-
-/** How often BullMQ takes back a job whose worker died before it gives the job up. */
-const MAX_STALLED = 5;
 
 /** An event is locked this long, renewed at half of it; after that its worker counts as dead. */
 const LOCK_MS = 10_000;
@@ -59,7 +56,7 @@ export interface Intake {
 }
 
 export function startIntake(runtime: Runtime): Intake {
-  const { log, metrics, rarely, tracing } = runtime;
+  const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
   const producers = openGiveWay(runtime.inbox);
   let inFlight = 0;
@@ -121,28 +118,19 @@ export function startIntake(runtime: Runtime): Intake {
 
   // BullMQ's spans know nothing of jobs that are taken along.
   const takesAlong = tracing.bullmq.telemetry === undefined;
-  const worker = new Worker(INBOX_QUEUE, handle, {
+  const { worker, checks } = openQueueWorker(runtime, INBOX_QUEUE, handle, {
+    errorEvent: "intake.worker_error",
     ...tracing.bullmq,
-    connection: runtime.redis,
-    prefix: runtime.config.QUEUE_PREFIX,
     concurrency: takesAlong ? PLACES : CONCURRENCY,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
-    skipStalledCheck: true,
     drainDelay: DRAIN_DELAY_S,
-    maxStalledCount: MAX_STALLED,
-    removeOnComplete: { count: 0 },
     removeOnFail: { count: 10_000 },
   });
   // The options of another client must not keep the job, let it fail in a way of its own, or remove it
   // when it has failed. BullMQ fails one whose workers died too often without handing it out.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
-  worker.on("error", (error) => {
-    rarely.warn({ err: error }, "intake.worker_error");
-  });
-  worker.on("stalled", () => metrics.stalled.inc());
-  const checks = checkStalled(runtime, worker, STALLED_CHECK_MS);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {

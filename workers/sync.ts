@@ -4,12 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Worker, type Job } from "bullmq";
+import type { Job } from "bullmq";
 import { SYNC_QUEUE, isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
-import { REST_EVERY_MS, type Polling } from "./poll.ts";
-import { checkStalled } from "./check-stalled.ts";
+import { REST_EVERY_MS } from "./poll.ts";
+import { openQueueWorker, type QueueWorker } from "./queue-worker.ts";
 import { runRelation, takeEarly } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import { retryNow, type ServiceAccess } from "./service-access.ts";
@@ -33,28 +33,22 @@ const UNFIT_MS = 1000;
 /** What was looked at before a permit is looked at again after it, if it took longer, ms. */
 const LONG_WAIT_MS = 50;
 
-const MAX_STALLED = 5;
-
-/** How often jobs of dead workers are looked for, ms; one found twice in a row is taken back. */
 const STALLED_CHECK_MS = 5000;
 
 /** A job is locked this much longer than its request may take. */
 const LOCK_MARGIN_MS = 15_000;
 
-export function startSync(runtime: Runtime, access: ServiceAccess): SyncLoop {
-  const loop = new SyncLoop(runtime, access);
-  loop.start();
-  return loop;
-}
+export const startSync = (runtime: Runtime, access: ServiceAccess): SyncLoop =>
+  new SyncLoop(runtime, access);
 
-export class SyncLoop {
+class SyncLoop {
   readonly #runtime: Runtime;
   readonly #access: ServiceAccess;
-  readonly #worker: Worker<Pointer>;
+  readonly #worker: QueueWorker<Pointer>["worker"];
+  readonly #checks: QueueWorker<Pointer>["checks"];
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  #looping: Promise<void> = Promise.resolve();
-  #checks: Polling | undefined;
+  readonly #looping: Promise<void>;
   readonly #spare = new SparePermit((signal) => this.#acquire("live", signal));
   /** Whether the loop waits because there is no job. */
   #isIdle = false;
@@ -64,11 +58,9 @@ export class SyncLoop {
   constructor(runtime: Runtime, access: ServiceAccess) {
     this.#runtime = runtime;
     this.#access = access;
-    this.#worker = createWorker(runtime);
-  }
-
-  start(): void {
-    this.#checks = checkStalled(this.#runtime, this.#worker, STALLED_CHECK_MS);
+    const { checks, worker } = openWorker(runtime);
+    this.#checks = checks;
+    this.#worker = worker;
     this.#looping = this.#loop();
   }
 
@@ -79,7 +71,7 @@ export class SyncLoop {
     await this.#looping;
     this.#spare.drop();
     await Promise.allSettled(this.#running);
-    await this.#checks?.close();
+    await this.#checks.close();
     await this.#worker.close();
   }
 
@@ -315,22 +307,12 @@ export class SyncLoop {
 const laneOf = ({ live, bulk }: Readonly<Record<Lane, number>>): Lane | undefined =>
   live > 0 ? "live" : bulk > 0 ? "bulk" : undefined;
 
-function createWorker({ config, metrics, rarely, redis }: Runtime): Worker<Pointer> {
-  const worker = new Worker<Pointer>(SYNC_QUEUE, null, {
-    connection: redis,
-    prefix: config.QUEUE_PREFIX,
+const openWorker = (runtime: Runtime): QueueWorker<Pointer> =>
+  openQueueWorker<Pointer>(runtime, SYNC_QUEUE, null, {
+    errorEvent: "sync.worker_error",
     autorun: false,
-    lockDuration: config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
+    lockDuration: runtime.config.SERVICE_TIMEOUT_MS + LOCK_MARGIN_MS,
     skipLockRenewal: true,
     stalledInterval: STALLED_CHECK_MS,
-    skipStalledCheck: true,
-    maxStalledCount: MAX_STALLED,
-    removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
   });
-  worker.on("error", (error) => {
-    rarely.warn({ err: error }, "sync.worker_error");
-  });
-  worker.on("stalled", () => metrics.stalled.inc());
-  return worker;
-}

@@ -1,7 +1,7 @@
 /** The jobs of a process that died are taken by another one, also after a rest. */
 import { Worker } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
-import { checkStalled } from "../../../workers/check-stalled.ts";
+import { checkStalled } from "../../../workers/queue-worker.ts";
 import { Rest } from "../../../workers/rest.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
