@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { headText, type Head } from "../src/audit/line.ts";
 import type { AuditTrail } from "../src/audit/trail.ts";
 import type { Logger } from "../src/ops/log.ts";
+import type { Part } from "../src/ops/shutdown.ts";
 import { thisProcess, timeNow } from "./audit-trail.ts";
 import { hashOfFile, settingsOf } from "./audited-settings.ts";
 import { startPolling, type Polling } from "./poll.ts";
@@ -18,11 +19,7 @@ const ACTS_EVERY_MS = 1000;
 /** How often the newest line is logged, ms. */
 const HEAD_EVERY_MS = 3_600_000;
 
-export interface Auditing {
-  close(): Promise<void>;
-}
-
-export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Auditing {
+export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Part {
   const { auditActs, config, mapping, version } = runtime;
   const trail = roles.has("sync") ? runtime.trail : undefined;
   const details = {

@@ -8,6 +8,7 @@ import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
 import { isReadable, type FetchedRecord, type RecordReader } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
+import type { Part } from "../src/ops/shutdown.ts";
 import {
   FETCH_QUEUE,
   fetchPauseMs,
@@ -62,10 +63,6 @@ const OUTCOMES = [
   "given_up",
 ] as const;
 
-export interface Fetch {
-  close(): Promise<void>;
-}
-
 /** Whether records of a CRM can be fetched with the present configuration. */
 export function canFetch(config: Config, crm: string): boolean {
   const reader = readerOf(crm);
@@ -101,7 +98,7 @@ export async function fetchRecord(
   return undefined;
 }
 
-export function startFetch(runtime: Runtime): Fetch {
+export function startFetch(runtime: Runtime): Part {
   const { config } = runtime;
   startFetchesAtZero(runtime);
   const api = createCrmApi({

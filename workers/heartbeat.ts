@@ -1,5 +1,6 @@
 /** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
 import { basename } from "node:path";
+import type { Part } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import { serviceName } from "../src/state/known-service.ts";
 import { thisProcess } from "./audit-trail.ts";
@@ -15,16 +16,12 @@ import type { Runtime } from "./runtime.ts";
 /** The end of the process does not wait longer for Redis, ms. */
 const LEAVE_MS = 500;
 
-export interface Heartbeat {
-  close(): Promise<void>;
-}
-
 /** @param service that a process with the role sync sends to. */
 export function startHeartbeat(
   runtime: Runtime,
   roles: ReadonlySet<string>,
   service: ServiceAddress | undefined,
-): Heartbeat {
+): Part {
   const { clock, config, heartbeats, keyring, log, metrics } = runtime;
   const { redis, rest, tenant, trail, version } = runtime;
   const settings = sharedSettings(runtime, roles, service);

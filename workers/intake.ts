@@ -6,6 +6,7 @@ import { parseExactly } from "../src/event/exact-json.ts";
 import { hasRounded } from "../src/event/ill-formed.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
+import type { Part } from "../src/ops/shutdown.ts";
 import { growYoungGeneration } from "../src/ops/v8-memory.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
@@ -51,11 +52,7 @@ const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, 
  */
 class NotYet extends Error {}
 
-export interface Intake {
-  close(): Promise<void>;
-}
-
-export function startIntake(runtime: Runtime): Intake {
+export function startIntake(runtime: Runtime): Part {
   const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
   const producers = openGiveWay(runtime.inbox);

@@ -31,7 +31,7 @@ import { takeOverState, watchStateVersion } from "./state-version.ts";
 import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantKnown, meetTenant } from "./tenant.ts";
-import { keepTenantLists, type TenantListsKeeper } from "./tenant-lists.ts";
+import { keepTenantLists } from "./tenant-lists.ts";
 import { startVerifying } from "./verify.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
 
@@ -49,16 +49,13 @@ export interface DaemonOptions extends RuntimeOptions {
 export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses> {
   const { config, redisUrl, roles, log, shutdown } = options;
   await meetRedis(redisTarget(config, redisUrl), REDIS_WAIT_MS);
-  const runtime = createRuntime(options);
-  shutdown.add("redis", () => runtime.close());
+  const runtime = shutdown.closes("redis", createRuntime(options));
   // Nothing works on a state of another version. While Redis is away, only HTTP answers.
   const takenOver = takeOverState(runtime);
   // A start without Redis is notified, too.
-  const notifying = startNotifying(runtime, takenOver);
-  shutdown.add("notifications", () => notifying.close());
+  shutdown.closes("notifications", startNotifying(runtime, takenOver));
   await Promise.race([takenOver, sleep(REDIS_WAIT_MS)]);
-  const clock = keepClock(runtime);
-  shutdown.add("clock", () => clock.close());
+  shutdown.closes("clock", keepClock(runtime));
   // Before any work begins: a port that is in use ends the start without having sent anything.
   const http = await serveHttp(runtime, roles, {
     deadlineMs: REDIS_WAIT_MS,
@@ -69,44 +66,33 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   await openKeyring(runtime);
   if (roles.has("intake")) await adoptKeptFields(runtime);
   await runtime.clock.known;
-  const stateVersion = watchStateVersion(runtime, (error) => void endWith(error, options));
-  shutdown.add("state version", () => stateVersion.close());
-  const rest = keepRest(runtime);
-  shutdown.add("rest", () => rest.close());
-  const sweep = startSweep(runtime);
-  shutdown.add("sweep", () => sweep.close());
+  shutdown.closes(
+    "state version",
+    watchStateVersion(runtime, (error) => void endWith(error, options)),
+  );
+  shutdown.closes("rest", keepRest(runtime));
+  shutdown.closes("sweep", startSweep(runtime));
   // Ends late: a slow CRM must not keep requests to the service from being settled.
-  if (roles.has("intake")) {
-    const fetch = startFetch(runtime);
-    shutdown.add("fetch", () => fetch.close());
-  }
+  if (roles.has("intake")) shutdown.closes("fetch", startFetch(runtime));
   const service = roles.has("sync") ? options.service : undefined;
-  const heartbeat = startHeartbeat(runtime, roles, service);
-  shutdown.add("heartbeat", () => heartbeat.close());
-  const rewriting = rewriteAof(runtime);
-  shutdown.add("redis file", () => rewriting?.close());
-  const sealed = keepSealed(runtime);
-  shutdown.add("sealing", () => sealed.close());
-  const reconcileFiles = expireReconcileFiles(runtime);
-  shutdown.add("files of reconcile", () => reconcileFiles.close());
-  const stateAge = watchStateAge(runtime, roles, service);
-  shutdown.add("state age", () => stateAge.close());
-
-  const auditing = startAuditing(runtime, roles);
-  shutdown.add("audit trail", () => auditing.close());
-
+  shutdown.closes("heartbeat", startHeartbeat(runtime, roles, service));
+  shutdown.closes("redis file", rewriteAof(runtime));
+  shutdown.closes("sealing", keepSealed(runtime));
+  shutdown.closes("files of reconcile", expireReconcileFiles(runtime));
+  shutdown.closes("state age", watchStateAge(runtime, roles, service));
+  shutdown.closes("audit trail", startAuditing(runtime, roles));
   const access = service && (await openKnownService(runtime, service, shutdown));
-  const lists = keepTenantLists(runtime, access);
-  shutdown.add("value lists", () => lists.close());
+  const lists = shutdown.closes("value lists", keepTenantLists(runtime, access));
   if (service !== undefined && access !== undefined) {
-    const sync = startSync(runtime, access);
-    shutdown.add("sync", () => sync.close());
+    shutdown.closes("sync", startSync(runtime, access));
     // A line that cannot be written must not keep sync from ending.
     shutdown.add("audit retries", () => runtime.trail?.giveUp());
-    const reconciling = startReconciling(runtime, redisUrl, service);
-    shutdown.add("reconcile", () => reconciling?.close());
+    shutdown.closes("reconcile", startReconciling(runtime, redisUrl, service));
   }
-  if (roles.has("intake")) startIntakeRole(runtime, lists, shutdown);
+  if (roles.has("intake")) {
+    const intake = lists.known.then(() => startIntake(runtime));
+    shutdown.add("intake", async () => (await intake).close());
+  }
   // Closes the port first. Requests under way are answered while the other parts end.
   shutdown.add("http", () => void http.close(shutdown.isPatient).catch(() => {}));
   const { url, opsUrl } = http;
@@ -133,20 +119,10 @@ async function openKnownService(
   // Asked first: a token that needs no check is taken over by the next line.
   const isKnown = await runtime.knownService.hasToken(tokenName(service.token()));
   await meetTenant(runtime, service.token());
-  const access = openServiceAccess(runtime, service);
-  shutdown.add("service", () => access.close());
-  const tenant = keepTenantKnown(runtime, access, service);
-  shutdown.add("tenant", () => tenant.close());
-  const probing = startProbing(runtime, access, isKnown !== true);
-  shutdown.add("probe", () => probing.close());
-  const warming = keepLedgerWarm(runtime, access);
-  shutdown.add("warm-up", () => warming.close());
-  const verifying = startVerifying(runtime, access);
-  shutdown.add("verify", () => verifying.close());
+  const access = shutdown.closes("service", openServiceAccess(runtime, service));
+  shutdown.closes("tenant", keepTenantKnown(runtime, access, service));
+  shutdown.closes("probe", startProbing(runtime, access, isKnown !== true));
+  shutdown.closes("warm-up", keepLedgerWarm(runtime, access));
+  shutdown.closes("verify", startVerifying(runtime, access));
   return access;
-}
-
-function startIntakeRole(runtime: Runtime, lists: TenantListsKeeper, shutdown: Shutdown): void {
-  const intake = lists.known.then(() => startIntake(runtime));
-  shutdown.add("intake", async () => (await intake).close());
 }

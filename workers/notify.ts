@@ -28,15 +28,13 @@ const LEAST_MS = 50;
 /** Longest wait for the first connection to Redis, ms. */
 const CONNECT_MS = 2000;
 
-const NOTHING: Polling = { async close() {} };
-
 /**
  * @param workable resolves when this process may work on the state in Redis; until then it only says
  *   whether Redis can be used.
  */
-export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling {
+export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling | undefined {
   const sender = openSender(runtime.config);
-  return sender === undefined ? NOTHING : startWith(sender, runtime, workable);
+  return sender && startWith(sender, runtime, workable);
 }
 
 /** The first connection takes a moment; a Redis that is away is noticed all the same. */

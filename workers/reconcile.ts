@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
+import type { Part } from "../src/ops/shutdown.ts";
 import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
 import { removeOld } from "../src/reconcile/drop/remove-old.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
@@ -30,16 +31,12 @@ const END_SCHEDULE_MS = 60_000;
 
 const REMOVE_EVERY_MS = 3_600_000;
 
-export interface Reconciling {
-  close(): Promise<void>;
-}
-
 /** @returns undefined when nothing is to be reconciled by itself. */
 export function startReconciling(
   runtime: Runtime,
   redisUrl: string,
   service: ServiceAddress,
-): Reconciling | undefined {
+): Part | undefined {
   const { config, log, rarely, reconcileRuns } = runtime;
   const dir = config.RECONCILE_DIR;
   if (config.RECONCILE_CRON === undefined) {

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Job } from "bullmq";
+import type { Part } from "../src/ops/shutdown.ts";
 import { SYNC_QUEUE, isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
 import type { Lane } from "../src/sync/lane.ts";
 import type { Next } from "../src/sync/run-end.ts";
@@ -38,10 +39,10 @@ const STALLED_CHECK_MS = 5000;
 /** A job is locked this much longer than its request may take. */
 const LOCK_MARGIN_MS = 15_000;
 
-export const startSync = (runtime: Runtime, access: ServiceAccess): SyncLoop =>
+export const startSync = (runtime: Runtime, access: ServiceAccess): Part =>
   new SyncLoop(runtime, access);
 
-class SyncLoop {
+class SyncLoop implements Part {
   readonly #runtime: Runtime;
   readonly #access: ServiceAccess;
   readonly #worker: QueueWorker<Pointer>["worker"];

@@ -4,6 +4,7 @@
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
  * by a changed list are redriven.
  */
+import type { Part } from "../src/ops/shutdown.ts";
 import { startPolling } from "./poll.ts";
 import { redriveAllowed } from "./redrive.ts";
 import type { Runtime } from "./runtime.ts";
@@ -27,10 +28,9 @@ const PAUSES_MS = {
 /** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
 const FIRST_WAIT_MS = 3000;
 
-export interface TenantListsKeeper {
+export interface TenantListsKeeper extends Part {
   /** Resolves once the lists are known, or after FIRST_WAIT_MS. */
   readonly known: Promise<void>;
-  close(): Promise<void>;
 }
 
 /** @param access undefined in a process without the role sync: it only reads. */

@@ -6,6 +6,11 @@ import type { Logger } from "./log.ts";
 /** A process has ended this long after its parts began to end, even if something still hangs, ms. */
 const DEADLINE_MS = 4500;
 
+/** Something that runs until it is closed. */
+export interface Part {
+  close(): Promise<void>;
+}
+
 export class Shutdown {
   readonly #steps: { name: string; end: () => Promise<void> | void }[] = [];
   readonly #log: Pick<Logger, "info" | "warn">;
@@ -30,6 +35,12 @@ export class Shutdown {
 
   add(name: string, end: () => Promise<void> | void): void {
     this.#steps.push({ name, end });
+  }
+
+  /** @param part undefined where there is none to close. @returns it */
+  closes<P extends Part | undefined>(name: string, part: P): P {
+    this.add(name, () => part?.close());
+    return part;
   }
 
   /** True after SIGTERM: the shutdown waits for senders. After SIGINT it does not: a person waits. */

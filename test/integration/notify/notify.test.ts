@@ -49,7 +49,7 @@ async function start(env: Readonly<Record<string, string>> = {}, processes = 1) 
   });
   for (const one of runtimes) {
     const notifying = startNotifying(one, Promise.resolve());
-    onTestFinished(() => notifying.close());
+    onTestFinished(() => notifying?.close());
   }
   return { runtime, runtimes, receiver };
 }

@@ -35,7 +35,7 @@ function runtimeOn({ url }: OwnRedis, receiver: NotifyReceiver): Runtime {
 
 function notifyBy(runtime: Runtime, workable: Promise<unknown>): void {
   const notifying = startNotifying(runtime, workable);
-  onTestFinished(() => notifying.close());
+  onTestFinished(() => notifying?.close());
 }
 
 /** As "began x". */
