@@ -4,6 +4,7 @@
  */
 import { keepStreamShort } from "../src/event/add-all.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
+import { pairsOf } from "../src/state/scan.ts";
 import { thinPointerOf } from "../src/state/thin-events.ts";
 import { LANES, type Lane } from "../src/sync/lane.ts";
 import { expireDeadLetters } from "./expire-dead-letters.ts";
@@ -124,11 +125,6 @@ async function restoreSome(
   // Its process died before it moved the job; while bulk is paused, it would wait for the end.
   if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
   return restored;
-}
-
-/** Member and score of each entry of a scanned sorted set. */
-function pairsOf(flat: readonly string[]): [string, string][] {
-  return flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] ?? "0"]] : []));
 }
 
 /** A BullMQ client of a sender makes the stream of its queue longer. */

@@ -2,6 +2,7 @@
 import { redriveOf } from "../event/inbox.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobs } from "../event/read-jobs.ts";
+import { scanHash, scanSorted } from "../state/scan.ts";
 import { DamagedValue } from "../state/sealing.ts";
 import { isThinPointer } from "../state/thin-events.ts";
 import type { Stores } from "../status/stores.ts";
@@ -9,6 +10,9 @@ import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../sync/lane.ts";
 import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
 import type { Named } from "./person.ts";
+
+/** So few at once, because their events may be large. */
+const PAGE = 10;
 
 /** A job that waits has its thin event beside it. */
 const FETCH_STATES = ["active", "failed"] as const;
@@ -76,7 +80,7 @@ const nameOfLetter = (id: string): Named =>
 
 /** A thin event and its job have the same name: the CRM, a bar, the subject. */
 async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator<Piece> {
-  for await (const fields of scan((cursor) => redis.hscan(keys.thinEvents, cursor))) {
+  for await (const fields of scanHash(redis, keys.thinEvents, PAGE)) {
     for (const [field] of fields) {
       yield { place: "fetch", id: field, subject: field.slice(field.indexOf("|") + 1) };
     }
@@ -90,7 +94,7 @@ async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator
 async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piece> {
   const lists = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations];
   for (const list of lists) {
-    for await (const waiting of scan((cursor) => redis.zscan(list, cursor))) {
+    for await (const waiting of scanSorted(redis, list, PAGE)) {
       const codes = waiting.map(([crmCode]) => crmCode);
       const events = await Promise.all(
         codes.map((crmCode) => unlessDamaged(staged.events([crmCode]), [])),
@@ -105,7 +109,7 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
 }
 
 async function* readProofs({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
-  for await (const fields of scan((cursor) => redis.hscan(keys.verifyProofs, cursor))) {
+  for await (const fields of scanHash(redis, keys.verifyProofs, PAGE)) {
     for (const [crmCode, proof] of fields) {
       const { wanted } = JSON.parse(proof) as { wanted: string };
       const text = await unlessDamaged(sealing.open(wanted, crmCode), '{"event":""}');
@@ -122,18 +126,4 @@ async function* readDeadLetters({ deadLetters }: Stores, names: EventNames): Asy
     const own = crmCode === undefined ? named : { ...named, crmCode };
     yield { place: "dead", id, ...own };
   }
-}
-
-/** Pages of names and values, of a hash or a sorted set. */
-async function* scan(
-  page: (cursor: string) => Promise<[cursor: string, flat: string[]]>,
-): AsyncGenerator<[string, string][]> {
-  let cursor = "0";
-  do {
-    const [next, flat] = await page(cursor);
-    cursor = next;
-    yield flat.flatMap((name, index): [string, string][] =>
-      index % 2 === 0 ? [[name, flat[index + 1] ?? ""]] : [],
-    );
-  } while (cursor !== "0");
 }

@@ -2,6 +2,7 @@
 import { eventKey } from "../event/event-key.ts";
 import { quotaKeys } from "../quota/quota-keys.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import { scanHash } from "../state/scan.ts";
 import { timeOfOrder, wholeOrder } from "../state/short-order.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
@@ -176,12 +177,9 @@ async function findLetter(
 }
 
 async function findFetch({ keys, redis }: Stores, subject: string): Promise<string | undefined> {
-  let cursor = "0";
-  do {
-    const [next, flat] = await redis.hscan(keys.thinEvents, cursor, "COUNT", 500);
-    cursor = next;
-    const found = flat.find((field, index) => index % 2 === 0 && field.endsWith(`|${subject}`));
+  for await (const page of scanHash(redis, keys.thinEvents, 500)) {
+    const [found] = page.find(([field]) => field.endsWith(`|${subject}`)) ?? [];
     if (found !== undefined) return found.slice(0, -subject.length - 1).replace(/ deletion$/, "");
-  } while (cursor !== "0");
+  }
   return undefined;
 }

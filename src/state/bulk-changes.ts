@@ -4,6 +4,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
+import { scanSorted } from "./scan.ts";
 import { seenKeys } from "./seen-keys.ts";
 
 /** Records that are read in one round trip. */
@@ -38,14 +39,9 @@ export class BulkChanges {
 
   /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
   async *waiting(): AsyncGenerator<string[]> {
-    let cursor = "0";
-    do {
-      const key = this.#keys.unsynced("bulk");
-      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", PAGE);
-      cursor = next;
-      const crmCodes = flat.filter((_, index) => index % 2 === 0);
-      if (crmCodes.length > 0) yield crmCodes;
-    } while (cursor !== "0");
+    for await (const page of scanSorted(this.#redis, this.#keys.unsynced("bulk"), PAGE)) {
+      yield page.map(([crmCode]) => crmCode);
+    }
   }
 
   /**

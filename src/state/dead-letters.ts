@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
+import { scanHash } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
@@ -166,12 +167,9 @@ export class DeadLetters {
 
   /** All dead letters, in no order, a page at a time; in place of a damaged event a text. */
   async *all(): AsyncGenerator<StoredDeadLetter> {
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.hscan(this.#keys.deadLetters, cursor, "COUNT", 200);
-      cursor = next;
-      for (let i = 1; i < flat.length; i += 2) yield await this.#read(flat[i] ?? "");
-    } while (cursor !== "0");
+    for await (const page of scanHash(this.#redis, this.#keys.deadLetters, 200)) {
+      for (const [, text] of page) yield await this.#read(text);
+    }
   }
 
   async drop(id: string): Promise<boolean> {

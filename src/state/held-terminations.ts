@@ -9,6 +9,7 @@ import { LANES, type Lane } from "../sync/lane.ts";
 import type { ActText } from "./audit-acts.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
+import { scanSorted } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { timeOfOrder, wholeOrder } from "./short-order.ts";
 import { VERIFY_AFTER_MS } from "./staged-state.ts";
@@ -91,13 +92,9 @@ export class HeldTerminations {
 
   /** Those of all of them, a page at a time, in no order. */
   async *crmCodes(): AsyncGenerator<string[]> {
-    let cursor = "0";
-    do {
-      const key = this.#keys.heldTerminations;
-      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", PAGE);
-      cursor = next;
-      yield flat.filter((_, index) => index % 2 === 0);
-    } while (cursor !== "0");
+    for await (const page of scanSorted(this.#redis, this.#keys.heldTerminations, PAGE)) {
+      yield page.map(([crmCode]) => crmCode);
+    }
   }
 
   /** Those from this position on, oldest first; fewer when one was decided meanwhile. */

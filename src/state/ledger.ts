@@ -7,6 +7,7 @@ import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
+import { scanHash } from "./scan.ts";
 
 /**
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
@@ -36,7 +37,8 @@ export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 /** Rows in one script that heals or doubts: Redis does nothing else meanwhile. */
 const HEAL_BATCH = 1000;
 
-/** So many pages of 500 rows are searched for relations that exist. */
+/** Rows that are read in one round trip, and how many such pages are searched for relations that exist. */
+const PAGE = 500;
 const PAGES_SEARCHED = 20;
 
 export class Ledger {
@@ -177,12 +179,9 @@ export class Ledger {
   async keepWatermarks(): Promise<void> {
     const { ledger, ledgerForgotten } = this.#keys;
     if ((await this.#redis.exists(ledgerForgotten)) === 0) return;
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.hscan(ledgerForgotten, cursor, "COUNT", 500);
-      cursor = next;
-      if (flat.length > 0) await this.#keepWatermarks([ledger, ledgerForgotten], flat);
-    } while (cursor !== "0");
+    for await (const page of scanHash(this.#redis, ledgerForgotten, PAGE)) {
+      await this.#keepWatermarks([ledger, ledgerForgotten], page.flat());
+    }
   }
 
   /** Forgets one row; its next change costs a request. @returns false when it must stay */
@@ -192,30 +191,25 @@ export class Ledger {
 
   /** All rows, a page at a time. */
   async *rows(): AsyncGenerator<LedgerRow> {
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
-      cursor = next;
-      for (let i = 1; i < flat.length; i += 2) yield readRow(flat[i] ?? "");
-    } while (cursor !== "0");
+    for await (const page of this.#pages()) {
+      for (const [, text] of page) yield readRow(text);
+    }
   }
 
   /** Some relations that the service was last proven to have, among the first rows. */
   async someExisting(most: number): Promise<string[]> {
     const found: string[] = [];
-    let cursor = "0";
-    for (let page = 0; page < PAGES_SEARCHED && found.length < most; page += 1) {
-      const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
-      for (let i = 0; i + 1 < flat.length && found.length < most; i += 2) {
-        const crmCode = flat[i] ?? "";
-        const { exists, uncertain } = readRow(flat[i + 1] ?? "");
+    let pages = 0;
+    for await (const page of this.#pages()) {
+      for (const [crmCode, text] of page) {
+        const { exists, uncertain } = readRow(text);
         const canBeAskedFor = crmCodeProblem(crmCode) === undefined;
         if (exists === true && !uncertain && canBeAskedFor) found.push(crmCode);
       }
-      cursor = next;
-      if (cursor === "0") break;
+      pages += 1;
+      if (pages === PAGES_SEARCHED || found.length >= most) break;
     }
-    return found;
+    return found.slice(0, most);
   }
 
   /** Starts the listing again, because the service no longer accepts the cursor. */
@@ -238,18 +232,17 @@ export class Ledger {
    */
   async forgetAbsent(before: number): Promise<number> {
     let forgotten = 0;
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.hscan(this.#keys.ledger, cursor, "COUNT", 500);
-      cursor = next;
-      const old: string[] = [];
-      for (let i = 0; i + 1 < flat.length; i += 2) {
-        const text = flat[i + 1] ?? "";
+    for await (const page of this.#pages()) {
+      const old = page.filter(([, text]) => {
         const { exists, uncertain, provedAt } = readRow(text);
-        if (exists === false && !uncertain && provedAt < before) old.push(flat[i] ?? "", text);
-      }
-      if (old.length > 0) forgotten += await this.#forget([this.#keys.ledger], old);
-    } while (cursor !== "0");
+        return exists === false && !uncertain && provedAt < before;
+      });
+      if (old.length > 0) forgotten += await this.#forget([this.#keys.ledger], old.flat());
+    }
     return forgotten;
+  }
+
+  #pages(): AsyncGenerator<[crmCode: string, row: string][]> {
+    return scanHash(this.#redis, this.#keys.ledger, PAGE);
   }
 }

@@ -6,6 +6,7 @@
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
+import { pairsOf } from "./scan.ts";
 
 /** Counts of one slice of time, by name (see `sharedCounts` in src/ops/metrics.ts). */
 export interface Slice {
@@ -55,9 +56,6 @@ export class SlicedCounts {
     );
   }
 }
-
-const pairsOf = <T>(flat: readonly T[]): [T, T][] =>
-  flat.flatMap((one, index) => (index % 2 === 0 ? [[one, flat[index + 1] as T]] : []));
 
 /** Name → count over all slices. */
 export function sumOf(slices: readonly Slice[]): Record<string, number> {

@@ -11,6 +11,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import { scanHash, scanSorted } from "./scan.ts";
 import { isBytes, UnknownKey, type Sealing } from "./sealing.ts";
 import { readStagedFields } from "./staged-values.ts";
 
@@ -101,17 +102,17 @@ export class Resealing {
     this.#found = 0;
     this.#missing = new Map();
     for (const lane of LANES) {
-      for await (const crmCodes of this.#members(this.#keys.unsynced(lane))) {
-        await Promise.all(crmCodes.map((crmCode) => this.#resealStaged(crmCode)));
+      for await (const page of scanSorted(this.#redis, this.#keys.unsynced(lane), CHUNK)) {
+        await Promise.all(page.map(([crmCode]) => this.#resealStaged(crmCode)));
         await onProgress();
       }
     }
-    for await (const crmCodes of this.#members(this.#keys.heldTerminations)) {
-      for (const crmCode of crmCodes) await this.#resealStaged(crmCode);
+    for await (const page of scanSorted(this.#redis, this.#keys.heldTerminations, CHUNK)) {
+      for (const [crmCode] of page) await this.#resealStaged(crmCode);
       await onProgress();
     }
     for (const place of this.#places()) {
-      for await (const fields of this.#fields(place.key)) {
+      for await (const fields of scanHash(this.#redis, place.key, CHUNK)) {
         await Promise.all(fields.map(([field, value]) => this.#resealField(place, field, value)));
         await onProgress();
       }
@@ -183,26 +184,6 @@ export class Resealing {
       }
       return undefined;
     }
-  }
-
-  async *#members(key: string): AsyncGenerator<string[]> {
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.zscan(key, cursor, "COUNT", CHUNK);
-      cursor = next;
-      yield flat.filter((_, index) => index % 2 === 0);
-    } while (cursor !== "0");
-  }
-
-  async *#fields(key: string): AsyncGenerator<[string, string][]> {
-    let cursor = "0";
-    do {
-      const [next, flat] = await this.#redis.hscan(key, cursor, "COUNT", CHUNK);
-      cursor = next;
-      yield flat.flatMap((field, index): [string, string][] =>
-        index % 2 === 0 ? [[field, flat[index + 1] ?? ""]] : [],
-      );
-    } while (cursor !== "0");
   }
 
   /**

@@ -213,6 +213,7 @@ const RULES: Rules = {
       "src/mapping",
       "src/ops/redis-script.ts",
       "src/quota/quota-keys.ts",
+      "src/state/scan.ts",
       "src/state/sealing.ts",
       "src/state/thin-events.ts",
       "src/status/stores.ts",

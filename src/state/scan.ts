@@ -1,0 +1,27 @@
+/** Reads a large hash or sorted set a page at a time, so that Redis serves others in between. */
+import type { Redis } from "ioredis";
+
+type Pairs = [name: string, value: string][];
+
+/** Fields and values of a hash; one that is written meanwhile may come twice. @param count about so many in a page */
+export const scanHash = (redis: Redis, key: string, count: number): AsyncGenerator<Pairs> =>
+  pages((cursor) => redis.hscan(key, cursor, "COUNT", count));
+
+/** Members and scores of a sorted set, as `scanHash`. */
+export const scanSorted = (redis: Redis, key: string, count: number): AsyncGenerator<Pairs> =>
+  pages((cursor) => redis.zscan(key, cursor, "COUNT", count));
+
+async function* pages(
+  read: (cursor: string) => Promise<[cursor: string, flat: string[]]>,
+): AsyncGenerator<Pairs> {
+  let cursor = "0";
+  do {
+    const [next, flat] = await read(cursor);
+    cursor = next;
+    if (flat.length > 0) yield pairsOf(flat);
+  } while (cursor !== "0");
+}
+
+/** Of what Redis returns as name, value, name, value, … */
+export const pairsOf = <T>(flat: readonly T[]): [T, T][] =>
+  flat.flatMap((one, index) => (index % 2 === 0 ? [[one, flat[index + 1] as T]] : []));
