@@ -5,7 +5,7 @@ import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
 import { gather } from "../src/ops/gather.ts";
-import type { TenantLists } from "../src/service-spec/tenant-lists.ts";
+import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { AcceptPorts } from "../src/sync/accept-event.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
@@ -13,8 +13,6 @@ import type { Mapped } from "../src/sync/mapped.ts";
 import { fetchRecord } from "./fetch.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
 import type { Runtime } from "./runtime.ts";
-
-const NO_LISTS: TenantLists = new Map();
 
 /** Warnings about values that the tenant's lists do not allow. */
 const BY_LISTS: ReadonlySet<string> = new Set<WarningReason>(["not_in_tenant_list", "too_many"]);
@@ -38,7 +36,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     objects: () => mapping.objects,
     withOwnIds,
     fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
-    lists: () => (tenantLists.areKnown() ? tenantLists.current() : undefined),
+    lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     isSeen: async (key) => (await staged.seen([key])).has(key),
     stage: (state) =>
@@ -76,7 +74,7 @@ async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Pr
   const context = { type: event.type, source: event.source, subject, object, recordId };
   // The record is the event's own: a record that was merged into it comes without one.
   const record = subject === event.subject ? event.data?.record : undefined;
-  const lists = tenantLists.areKnown() ? tenantLists.current() : NO_LISTS;
+  const lists = tenantLists.known() ?? NO_LISTS;
   const mapped = await mapEventRecord(mapping, context, record, lists);
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;

@@ -178,7 +178,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
     },
     now: Date.now,
-    lists: () => (runtime.tenantLists.areKnown() ? runtime.tenantLists.current() : undefined),
+    lists: () => runtime.tenantLists.known(),
     fingerprintsWithout,
     retry: {
       baseMs: config.RETRY_BASE_MS,

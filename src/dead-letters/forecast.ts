@@ -5,7 +5,7 @@
 import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
@@ -80,8 +80,6 @@ const ORDER: readonly Forecast["kind"][] = ["fails", "unknown", "sent", "settled
 const BY_SERVICE: ReadonlySet<DeadReason> = new Set(["service_rejected", "contradiction"]);
 
 const SETTLED: Forecast = { kind: "settled" };
-
-const NO_LISTS: TenantLists = new Map();
 
 /** @param letters some that are in memory at the same time. @returns their forecasts, in their order. */
 export async function forecastsOf(

@@ -39,6 +39,9 @@ export const DEFAULT_TENANT_LISTS: TenantLists = new Map(
   ]),
 );
 
+/** In force where no value is to be refused: the tenant's lists are not known yet. */
+export const NO_LISTS: TenantLists = new Map();
+
 /** Reads a schema-config response. An absent or empty list of values allows any value. */
 export function tenantListsOf(response: z.output<typeof tenantSchemaResponse>): TenantLists {
   return new Map(

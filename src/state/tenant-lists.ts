@@ -55,9 +55,9 @@ export class StoredTenantLists {
     return this.#current;
   }
 
-  /** Whether this process knows the tenant's own lists. */
-  areKnown(): boolean {
-    return this.#known !== "";
+  /** The tenant's own lists; undefined until this process knows them. */
+  known(): TenantLists | undefined {
+    return this.#known === "" ? undefined : this.#current;
   }
 
   /** Reads the lists that a process has stored. @returns whether the tenant's own lists are known. */

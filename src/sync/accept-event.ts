@@ -5,7 +5,7 @@
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import {
   createDeadLetter,
   type DeadLetter,
@@ -27,8 +27,6 @@ import { notedEvent, notedProblems, notedText } from "./noted.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
 import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
-
-const NO_LISTS: TenantLists = new Map();
 
 export interface AcceptPorts {
   readonly fingerprintOf: FingerprintOf;
