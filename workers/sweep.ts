@@ -2,7 +2,7 @@
  * Repairs what a crash left half done and deletes what is old. The sync loop may wait an hour for a
  * permit, so it is no part of it. One process sweeps at a time; two sweeps at once do no harm.
  */
-import { keepStreamShort } from "../src/event/add-all.ts";
+import { keepStreamShort } from "../src/event/open-queue.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
 import { pairsOf } from "../src/state/scan.ts";
 import { thinPointerOf } from "../src/state/thin-events.ts";

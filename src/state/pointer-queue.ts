@@ -5,9 +5,9 @@
  * The queue holds the jobs of the records that come next (pointer-job.ts). Other records wait in `unsynced`
  * alone. One of them gets its job when few are left, or when the order of service chooses it.
  */
-import { ErrorCode, Queue, type Job, type QueueOptions } from "bullmq";
+import { ErrorCode, type Job, type Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { SHORT_STREAMS } from "../event/add-all.ts";
+import { openQueue } from "../event/open-queue.ts";
 import { removeJob, stuckJobs } from "../event/stuck-jobs.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
@@ -85,14 +85,7 @@ export class PointerQueue {
     this.#redis = redis;
     this.#keys = keys;
     this.#liveOrder = liveOrder;
-    this.queue = new Queue(SYNC_QUEUE, {
-      ...tracing,
-      connection: redis,
-      prefix,
-      streams: SHORT_STREAMS,
-    });
-    // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
-    this.queue.on("error", () => {});
+    this.queue = openQueue(SYNC_QUEUE, redis, { ...tracing, prefix });
     this.#misplaced = redisScript(redis, new URL("./lua/misplaced-jobs.lua", import.meta.url));
     this.#first = redisScript(redis, new URL("./lua/first-job.lua", import.meta.url));
     this.#due = redisScript(redis, new URL("./lua/due.lua", import.meta.url));

@@ -2,9 +2,9 @@
  * Thin events: their records must be fetched from a CRM. A job carries only the CRM and the
  * subject; the newest event lies beside it, so ten events of one record cost one fetch.
  */
-import { Queue, type QueueOptions } from "bullmq";
+import type { Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { SHORT_STREAMS } from "../event/add-all.ts";
+import { openQueue } from "../event/open-queue.ts";
 import { pausedJobsKeeper } from "../event/paused-jobs.ts";
 import { removeJob, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
@@ -82,11 +82,9 @@ export class ThinEvents {
     this.#redis = redis;
     this.#key = keys.thinEvents;
     this.#sealing = sealing;
-    this.queue = new Queue(FETCH_QUEUE, {
+    this.queue = openQueue(FETCH_QUEUE, redis, {
       ...tracing,
-      connection: redis,
       prefix,
-      streams: SHORT_STREAMS,
       defaultJobOptions: {
         removeOnComplete: true,
         // A job fails only when its workers died again and again: the sweep then stores its event.
@@ -96,8 +94,6 @@ export class ThinEvents {
         backoff: { type: "custom" },
       },
     });
-    // Without a listener a lost connection would be an uncaught error; the client's owner logs it.
-    this.queue.on("error", () => {});
     this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
     this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
     this.keepPaused = pausedJobsKeeper(redis, this.queue);

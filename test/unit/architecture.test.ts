@@ -61,7 +61,7 @@ const RULES: Rules = {
     "src/state": [
       SPEC,
       ...SYNC_TYPES,
-      "src/event/add-all.ts",
+      "src/event/open-queue.ts",
       "src/event/job-states.ts",
       "src/event/paused-jobs.ts",
       "src/event/read-jobs.ts",
