@@ -422,6 +422,13 @@ function variableNames(env: Env, named: ReadonlyMap<string, Secret>) {
   };
 }
 
+/** The proxy for requests to others, and where they go directly. */
+export const proxyOf = ({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config) => ({
+  httpProxy: HTTP_PROXY,
+  httpsProxy: HTTPS_PROXY,
+  noProxy: NO_PROXY,
+});
+
 /** A variable by its name, plain or secret; for connectors, which name their own variables. */
 export function settingOf(config: Config, name: string): (() => string) | undefined {
   const secret = (config.secrets as Readonly<Record<string, Secret | undefined>>)[name];

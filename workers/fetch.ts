@@ -3,7 +3,7 @@
  * It has a queue of its own, so that a slow CRM delays nothing else.
  */
 import type { Job } from "bullmq";
-import { settingOf, type Config } from "../src/config.ts";
+import { proxyOf, settingOf, type Config } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
 import { isReadable, type FetchedRecord, type RecordReader } from "../src/crm/record-reader.ts";
@@ -103,11 +103,7 @@ export function startFetch(runtime: Runtime): Part {
   startFetchesAtZero(runtime);
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
-    proxy: {
-      httpProxy: config.HTTP_PROXY,
-      httpsProxy: config.HTTPS_PROXY,
-      noProxy: config.NO_PROXY,
-    },
+    proxy: proxyOf(config),
   });
   const fetching: Fetching = { runtime, api, pausedUntil: new Map(), silent: new Map() };
   const handleJob = (job: Job<ThinPointer>) => handle(fetching, job);

@@ -1,7 +1,7 @@
 /** Checks the way to the service: name, connection, certificate. Costs no request. */
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import type { Config } from "../config.ts";
+import { proxyOf, type Config } from "../config.ts";
 import { patienceMs, TooLate } from "../ops/deadline.ts";
 import { isLoopback } from "../ops/loopback.ts";
 import { proxyFor, withoutBrackets } from "../ops/proxy-for.ts";
@@ -20,8 +20,7 @@ export interface NetworkChecks {
 
 export async function checkNetwork(config: Config, baseUrl: string): Promise<NetworkChecks> {
   const service = new URL(baseUrl);
-  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = config;
-  const proxy = proxyFor(service, { httpProxy, httpsProxy, noProxy });
+  const proxy = proxyFor(service, proxyOf(config));
   const target = proxy ?? service;
   const what = proxy === undefined ? "service" : "proxy";
   const checks: Check[] = [];

@@ -1,6 +1,6 @@
 /** Sends one notification, and says what came of it without naming the address: it may be a secret. */
 import { createAgent } from "../ops/undici.ts";
-import type { Config } from "../config.ts";
+import { proxyOf, type Config } from "../config.ts";
 import { printable } from "../ops/printable.ts";
 import { secretsOf } from "../ops/secrets.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
@@ -43,9 +43,8 @@ const MOST_CHARACTERS = 200;
 export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | undefined {
   const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
   if (url === undefined) return undefined;
-  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = config;
   const agent = createAgent({
-    proxy: { httpProxy, httpsProxy, noProxy },
+    proxy: proxyOf(config),
     connections: 1,
     connectTimeout: timeoutMs / 2,
   });

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { settingOf, type Config } from "../config.ts";
+import { proxyOf, settingOf, type Config } from "../config.ts";
 import { createCrmApi } from "../crm/api-client.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
 import type { RecordLister } from "../crm/record-lister.ts";
@@ -105,11 +105,7 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_BYTES,
-    proxy: {
-      httpProxy: config.HTTP_PROXY,
-      httpsProxy: config.HTTPS_PROXY,
-      noProxy: config.NO_PROXY,
-    },
+    proxy: proxyOf(config),
     ...(options.signal !== undefined && { signal: options.signal }),
   });
   let requests = file.requests();

@@ -1,6 +1,6 @@
 /** The one assembly of quota and client: everything that sends requests to the service uses it. */
 import type { Redis } from "ioredis";
-import type { Config } from "../config.ts";
+import { proxyOf, type Config } from "../config.ts";
 import { createQuota, type Quota, type QuotaOptions } from "../quota/quota.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientOptions } from "./client.ts";
 
@@ -53,11 +53,7 @@ export function openService(
     timeoutMs: config.SERVICE_TIMEOUT_MS,
     // A permit that waits for a connection gets too old to be spent.
     connections: config.SYNC_CONCURRENCY + OTHER_CONNECTIONS,
-    proxy: {
-      httpProxy: config.HTTP_PROXY,
-      httpsProxy: config.HTTPS_PROXY,
-      noProxy: config.NO_PROXY,
-    },
+    proxy: proxyOf(config),
     ...(onExchange && { onExchange }),
   });
   return {
