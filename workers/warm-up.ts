@@ -92,7 +92,7 @@ async function listFrom(
     return permit;
   };
   let page = cursor;
-  for await (const reply of access.client.list(acquire, cursor === undefined ? {} : { cursor })) {
+  for await (const reply of access.client.list(acquire, cursor)) {
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
     const rows = reply.relations.map(
       (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,

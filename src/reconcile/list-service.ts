@@ -68,7 +68,7 @@ export async function listService(
     const askedAt = service.now();
     const { cursor } = progress;
     const permit = await service.acquire();
-    const reply = await service.client.listPage(permit, cursor === undefined ? {} : { cursor });
+    const reply = await service.client.listPage(permit, cursor);
     progress = { ...progress, requests: progress.requests + 1 };
     if (reply.kind === "page") {
       failures = 0;

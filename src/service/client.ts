@@ -12,7 +12,6 @@ import {
   type GetReply,
   type ListReply,
   type Operation,
-  type Page,
   type Relation,
   type SchemaReply,
   type UpdateReply,
@@ -35,24 +34,17 @@ export interface ServiceClientOptions extends ExchangeOptions {
   }) => void;
 }
 
-export interface ListOptions {
-  /** Where an earlier run stopped; absent for the first page. */
-  readonly cursor?: string;
-  readonly pageSize?: number;
-  readonly includeTerminated?: boolean;
-}
-
 export interface ServiceClient {
   create(permit: Permit, payload: Relation): Promise<CreateReply>;
   update(permit: Permit, crmCode: string, payload: Relation): Promise<UpdateReply>;
   get(permit: Permit, crmCode: string): Promise<GetReply>;
-  listPage(permit: Permit, options?: ListOptions): Promise<ListReply>;
+  /** @param cursor of the page; undefined for the first one. */
+  listPage(permit: Permit, cursor: string | undefined): Promise<ListReply>;
   /**
-   * All pages from `options.cursor` on; `acquire` provides a permit for each. Ends after the last
-   * page, or after the first reply that is no page: the caller may then continue from the last
-   * `nextCursor`.
+   * All pages from this cursor on; `acquire` provides a permit for each. Ends after the last page, or
+   * after the first reply that is no page: the caller may then continue from the last `nextCursor`.
    */
-  list(acquire: () => Promise<Permit>, options?: ListOptions): AsyncGenerator<ListReply, void>;
+  list(acquire: () => Promise<Permit>, cursor: string | undefined): AsyncGenerator<ListReply, void>;
   schemaConfig(permit: Permit): Promise<SchemaReply>;
   /** Closes all connections; requests under way end as `unavailable`. */
   close(): Promise<void>;
@@ -108,12 +100,12 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     });
   }
 
-  async function listPage(permit: Permit, options: ListOptions = {}): Promise<ListReply> {
+  async function listPage(permit: Permit, cursor: string | undefined): Promise<ListReply> {
     const query = new URLSearchParams({
-      pageSize: String(options.pageSize ?? PAGE_SIZE_MAX),
-      includeTerminated: String(options.includeTerminated ?? true),
+      pageSize: String(PAGE_SIZE_MAX),
+      includeTerminated: "true",
+      ...(cursor !== undefined && { cursor }),
     });
-    if (options.cursor !== undefined) query.set("cursor", options.cursor);
     const request = { method: "GET", path: `${RELATIONS}?${query.toString()}` } as const;
     return (await call(permit, "list", request)) as ListReply;
   }
@@ -137,20 +129,18 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
 
     listPage,
 
-    async *list(acquire, options = {}) {
+    async *list(acquire, from) {
       const loop = new PageLoop();
-      let { cursor } = options;
+      let cursor = from;
       do {
-        const page: ListReply = await listPage(
-          await acquire(),
-          cursor === undefined ? options : { ...options, cursor },
-        );
+        const page = await listPage(await acquire(), cursor);
         yield page;
-        cursor = nextOf(page);
-        if (page.kind === "page" && loop.isSeen(page)) {
+        if (page.kind !== "page") return;
+        if (loop.isSeen(page)) {
           yield { kind: "unavailable", reason: "unexpected_body", ambiguous: false };
           return;
         }
+        cursor = page.nextCursor;
       } while (cursor !== undefined);
     },
 
@@ -189,8 +179,4 @@ interface CallRequest {
 function clockOf(date: string | string[] | undefined): number | undefined {
   const at = typeof date === "string" ? Date.parse(date) : Number.NaN;
   return Number.isNaN(at) ? undefined : at;
-}
-
-function nextOf(reply: ListReply): Page["nextCursor"] {
-  return reply.kind === "page" ? reply.nextCursor : undefined;
 }

@@ -44,8 +44,8 @@ function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; ask
   const asked: unknown[] = [];
   const service: ServiceToList = {
     client: {
-      listPage: async (_permit, options) => {
-        asked.push(options?.cursor);
+      listPage: async (_permit, cursor) => {
+        asked.push(cursor);
         return left.shift() ?? UNAVAILABLE;
       },
     },
