@@ -26,13 +26,11 @@ export interface RunRequest {
 }
 
 type Exchange = Parameters<NonNullable<ServiceObserver["onExchange"]>>[0];
-type Pause = Parameters<NonNullable<ServiceObserver["onPause"]>>[0];
 
 /** What the daemon hears; `ended` is the last of it. */
 export type RunMessage =
   | { readonly kind: "exchange"; readonly exchange: Exchange }
-  | { readonly kind: "pause"; readonly reason: Pause }
-  | { readonly kind: "applied" }
+  | { readonly kind: "throttled" | "applied" }
   | { readonly kind: "ended"; readonly result: RunResult };
 
 const tell = (message: RunMessage): void => void process.send?.(message);
@@ -50,7 +48,7 @@ async function run(request: RunRequest): Promise<RunResult> {
       address: { baseUrl: service.baseUrl, token: () => service.token },
       observer: {
         onExchange: (exchange) => tell({ kind: "exchange", exchange }),
-        onPause: (reason) => tell({ kind: "pause", reason }),
+        onThrottled: () => tell({ kind: "throttled" }),
       },
     });
     try {

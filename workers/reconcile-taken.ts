@@ -90,8 +90,8 @@ export function countIn({ metrics }: Pick<Runtime, "metrics">, onApplied = () =>
         metrics.requestDuration.observe({ method }, durationMs / 1000);
         return;
       }
-      case "pause":
-        metrics.pauses.inc({ reason: message.reason });
+      case "throttled":
+        metrics.pauses.inc({ reason: "throttled" });
         return;
       case "applied":
         onApplied();

@@ -137,7 +137,7 @@ function openObservedService(
       metrics.requestDuration.observe({ method }, durationMs / 1000);
       metrics.timeReply(operation, status, durationMs);
     },
-    onPause: (reason) => metrics.pauses.inc({ reason }),
+    onThrottled: () => metrics.pauses.inc({ reason: "throttled" }),
     log: {
       info: (fields, event) => log.info(fields, event),
       // While Redis is away or full, each connection would log it each second.

@@ -29,7 +29,7 @@ export interface FeedbackOptions {
   /** Key that is set while one process corrects the count. */
   readonly correcting: string;
   readonly log: QuotaLog;
-  readonly onPause: ((reason: "throttled") => void) | undefined;
+  readonly onThrottled: (() => void) | undefined;
   readonly onError: (error: unknown) => void;
 }
 
@@ -58,7 +58,7 @@ export function createFeedback(options: FeedbackOptions) {
     const spentElsewhere = remainingOf(headers) === 0 && (askedMs ?? 0) > options.refillMs;
     const unexplained = !spentElsewhere && turn.snapshot.remaining > 0;
     const { until, switched, stopped } = await pacer.throttled(permitId, askedMs, unexplained);
-    if (stopped) options.onPause?.("throttled");
+    if (stopped) options.onThrottled?.();
     const wait = { until: new Date(until).toISOString(), wait_asked_ms: askedMs };
     log.warn({ ...wait, unexplained }, "quota.throttled");
     if (switched) log.warn({ pacing: "steady", for_hours: 24 }, "quota.pacing_changed");

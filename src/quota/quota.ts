@@ -37,8 +37,8 @@ export interface QuotaOptions extends QuotaLimits {
   /** Whether its limits are to hold for all processes; else those do that a process has set before. */
   readonly setsLimits: boolean;
   readonly log?: QuotaLog;
-  /** Called when a reply to this process stops all processes. */
-  readonly onPause?: (reason: "throttled") => void;
+  /** Called when a 429 to this process stops all processes. */
+  readonly onThrottled?: () => void;
 }
 
 export interface Quota {
@@ -75,7 +75,7 @@ export function createQuota(options: QuotaOptions): Quota {
     refillMs: (options.burst * hourMs) / options.perHour,
     correcting: keys.correcting,
     log,
-    onPause: options.onPause,
+    onThrottled: options.onThrottled,
     onError,
   });
   const waiters = createWaiters();

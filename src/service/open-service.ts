@@ -21,7 +21,7 @@ export interface ServiceAddress {
 /** Observes requests and pauses, for metrics and the log. */
 export interface ServiceObserver {
   readonly onExchange?: ServiceClientOptions["onExchange"];
-  readonly onPause?: QuotaOptions["onPause"];
+  readonly onThrottled?: QuotaOptions["onThrottled"];
   readonly log?: QuotaOptions["log"];
 }
 
@@ -38,14 +38,14 @@ export function openService(
   config: Config,
   redis: Redis,
   { baseUrl, token }: ServiceAddress,
-  { setsLimits, onExchange, onPause, log }: ServiceOptions = {},
+  { setsLimits, onExchange, onThrottled, log }: ServiceOptions = {},
 ): OpenService {
   const quota = createQuota({
     ...quotaLimits(config),
     redis,
     setsLimits: setsLimits === true,
     ...(log && { log }),
-    ...(onPause && { onPause }),
+    ...(onThrottled && { onThrottled }),
   });
   const client = createServiceClient({
     baseUrl,

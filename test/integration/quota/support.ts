@@ -53,7 +53,7 @@ export async function openQuota(
     prefix,
     redis,
     log: { info: say, warn: say },
-    onPause: (reason) => void pauses.push(reason),
+    onThrottled: () => void pauses.push("throttled"),
   });
   onTestFinished(async () => quota.disconnect());
   await quota.ready;
