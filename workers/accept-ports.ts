@@ -10,8 +10,8 @@ import type { AcceptPorts } from "../src/sync/accept-event.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
-import { fetchRecord } from "./fetch.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
+import { requestFetch } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Warnings about values that the tenant's lists do not allow. */
@@ -35,7 +35,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
     withOwnIds,
-    fetch: (event, crm, order) => fetchRecord(runtime, event, crm, order),
+    fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
     lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     isSeen: async (key) => (await staged.seen([key])).has(key),

@@ -3,10 +3,10 @@
  * It has a queue of its own, so that a slow CRM delays nothing else.
  */
 import type { Job } from "bullmq";
-import { proxyOf, settingOf, type Config } from "../src/config.ts";
+import { proxyOf, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
-import { isReadable, type FetchedRecord, type RecordReader } from "../src/crm/record-reader.ts";
+import type { FetchedRecord } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import {
@@ -17,10 +17,11 @@ import {
   type ThinPointer,
 } from "../src/state/thin-events.ts";
 import { notedEvent } from "../src/sync/noted.ts";
-import type { Problem } from "../src/sync/problem.ts";
+import { confirmedDeletion, isDeletion, isOlder, timeOf, wholeEvent } from "./fetched-event.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
+import { missingSettings, readerOf } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
@@ -41,9 +42,6 @@ const STALLED_CHECK_MS = 30_000;
  */
 const NOT_SHOWN_YET_MS = 60_000;
 
-/** A record that is older than its event by more than this comes from such a copy, ms. */
-const OLDER_MS = 5000;
-
 /** So often it is fetched again for one event: some changes do not touch the record's time. */
 const OLDER_TRIES = 3;
 
@@ -62,41 +60,6 @@ const OUTCOMES = [
   "unavailable",
   "given_up",
 ] as const;
-
-/** Whether records of a CRM can be fetched with the present configuration. */
-export function canFetch(config: Config, crm: string): boolean {
-  const reader = readerOf(crm);
-  return reader !== undefined && missingSettings(config, reader).length === 0;
-}
-
-/** Requests an event's record. @returns why it cannot be fetched. */
-export async function fetchRecord(
-  runtime: Runtime,
-  event: CrmEvent,
-  crm: string,
-  order: string,
-): Promise<Problem | undefined> {
-  const reader = readerOf(crm);
-  const kind = "an event without its record";
-  if (reader === undefined) {
-    const known = CONNECTORS.filter((one) => one.reader !== undefined).map(({ name }) => name);
-    return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
-  }
-  const { object, recordId } = splitSubject(event.subject);
-  if (!isReadable(object) || !isReadable(recordId)) {
-    const rule = `must be <object>/<recordId> of letters, digits, _ and -, to be fetched from ${crm}`;
-    return { field: "subject", rule, kind: "another text" };
-  }
-  const missing = missingSettings(runtime.config, reader);
-  if (missing.length > 0) {
-    const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
-    return { field: "data.record", rule, kind };
-  }
-  const { subject } = event;
-  const pointer = { crm, subject, ...(isDeletion(event) && { deletion: true as const }) };
-  await runtime.thinEvents.put(pointer, order, JSON.stringify(event), event.lane);
-  return undefined;
-}
 
 export function startFetch(runtime: Runtime): Part {
   const { config } = runtime;
@@ -188,7 +151,11 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
   metrics.fetches.inc({ crm, outcome: fetched.kind });
   switch (fetched.kind) {
     case "found":
-      if (isOlder(event, taken, crm, fetched) && (await countOlder(job, taken)) <= OLDER_TRIES) {
+      if (
+        readerOf(crm)?.hasOneClock === true &&
+        isOlder(event, taken, crm, fetched) &&
+        (await countOlder(job, taken)) <= OLDER_TRIES
+      ) {
         throw new TryLater("the record is older than its event");
       }
       await inbox.push([wholeEvent(event, taken, fetched)]);
@@ -232,22 +199,6 @@ function noteMissing({ history }: Runtime, event: CrmEvent): void {
 
 const pauseReason = (ms: number): string =>
   `it asks for a pause, for ${Math.ceil(ms / 1000)} s more`;
-
-/** When the change was, by its event; "" if that is not known. */
-const timeOf = ({ order }: Pick<TakenThinEvent, "order">): string => order.split("\t")[0] ?? "";
-
-/** Whether the record is from before its event. Only comparable where the CRM itself has sent the event. */
-function isOlder(
-  { source, type }: CrmEvent,
-  taken: TakenThinEvent,
-  crm: string,
-  { modifiedAt = "" }: Extract<FetchedRecord, { kind: "found" }>,
-): boolean {
-  if (readerOf(crm)?.hasOneClock !== true || !source.startsWith(`/${crm}/`)) return false;
-  // What is restored is as it was.
-  if (type === "crm.record.restored") return false;
-  return Date.parse(timeOf(taken)) - Date.parse(modifiedAt) > OLDER_MS;
-}
 
 /** @returns how often that was so for this event: tries that failed otherwise do not count. */
 async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Promise<number> {
@@ -316,51 +267,3 @@ async function retryOrGiveUp(
   metrics.fetches.inc({ crm, outcome: "given_up" });
   await thinEvents.finish(job.data, taken);
 }
-
-/** Its sender may be wrong about a deletion: a copy of an earlier request may come at any time. */
-const isDeletion = ({ type }: CrmEvent): boolean => type === "crm.record.deleted";
-
-/** The deletion of a record that the CRM does not have any more. */
-function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
-  const { fetch: _, ...data } = event.data ?? {};
-  const time = timeOf({ order });
-  return { ...event, id: fetchedId(event), ...(time !== "" && { time }), data };
-}
-
-/**
- * The event as if the CRM had sent the record. Its time is the later of the event's own and the
- * record's last change: a fetched record is at least as new as the event that asked for it. The records
- * that it merged were ended when it came: one of them may exist again.
- */
-function wholeEvent(
-  event: CrmEvent,
-  taken: TakenThinEvent,
-  fetched: Extract<FetchedRecord, { kind: "found" }>,
-) {
-  const { fetch: _, merged: __, ...data } = event.data ?? {};
-  const time = [timeOf(taken), fetched.modifiedAt]
-    .filter((at) => at !== undefined && at !== "")
-    .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
-    .at(-1);
-  return {
-    ...event,
-    // A record that the CRM still has was not deleted, or exists again.
-    ...((isDeletion(event) || event.type === "crm.record.merged") && {
-      type: "crm.record.updated" as const,
-    }),
-    ...(taken.isLive && { lane: "live" as const }),
-    id: fetchedId(event),
-    ...(time !== undefined && { time }),
-    data: { ...data, record: fetched.record },
-  };
-}
-
-const fetchedId = ({ id }: CrmEvent): string =>
-  `${id}+record-${Date.now().toString(36)}`.slice(-512);
-
-const readerOf = (crm: string): RecordReader | undefined =>
-  CONNECTORS.find(({ name }) => name === crm)?.reader;
-
-/** Variables that reading from this CRM needs and that have no value. */
-const missingSettings = (config: Config, reader: RecordReader): string[] =>
-  reader.needs.filter((name) => settingOf(config, name) === undefined);

@@ -7,8 +7,8 @@ import { serveOpenApi } from "../src/http/openapi.ts";
 import { createIntakeGuard, type IntakeGuard } from "../src/http/intake-guard.ts";
 import type { IntakePorts } from "../src/http/store-events.ts";
 import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/http/webhooks.ts";
-import { canFetch } from "./fetch.ts";
 import type { HttpServer } from "./http-server.ts";
+import { canFetch } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 type App = HttpServer["app"];

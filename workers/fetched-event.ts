@@ -1,0 +1,63 @@
+/** What a thin event becomes once the CRM has answered the fetch of its record. */
+import type { FetchedRecord } from "../src/crm/record-reader.ts";
+import type { CrmEvent } from "../src/event/crm-event.ts";
+import type { TakenThinEvent } from "../src/state/thin-events.ts";
+
+/** A record that is older than its event by more than this comes from a copy that lags behind, ms. */
+const OLDER_MS = 5000;
+
+type Found = Extract<FetchedRecord, { kind: "found" }>;
+
+/** Whether an event says that its record was deleted: fetched all the same, for it may be a late copy. */
+export const isDeletion = ({ type }: CrmEvent): boolean => type === "crm.record.deleted";
+
+/** When the change was, by its event; "" if that is not known. */
+export const timeOf = ({ order }: Pick<TakenThinEvent, "order">): string =>
+  order.split("\t")[0] ?? "";
+
+/** Whether the record is from before its event. Comparable only where the CRM itself has sent the event. */
+export function isOlder(
+  { source, type }: CrmEvent,
+  taken: TakenThinEvent,
+  crm: string,
+  { modifiedAt = "" }: Found,
+): boolean {
+  if (!source.startsWith(`/${crm}/`)) return false;
+  // What is restored is as it was.
+  if (type === "crm.record.restored") return false;
+  return Date.parse(timeOf(taken)) - Date.parse(modifiedAt) > OLDER_MS;
+}
+
+/** The deletion of a record that the CRM does not have any more. */
+export function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
+  const { fetch: _, ...data } = event.data ?? {};
+  const time = timeOf({ order });
+  return { ...event, id: fetchedId(event), ...(time !== "" && { time }), data };
+}
+
+/**
+ * The event as if the CRM had sent the record. Its time is the later of the event's own and the
+ * record's last change: a fetched record is at least as new as the event that asked for it. The records
+ * that it merged were ended when it came: one of them may exist again.
+ */
+export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Found) {
+  const { fetch: _, merged: __, ...data } = event.data ?? {};
+  const time = [timeOf(taken), fetched.modifiedAt]
+    .filter((at) => at !== undefined && at !== "")
+    .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
+    .at(-1);
+  return {
+    ...event,
+    // A record that the CRM still has was not deleted, or exists again.
+    ...((isDeletion(event) || event.type === "crm.record.merged") && {
+      type: "crm.record.updated" as const,
+    }),
+    ...(taken.isLive && { lane: "live" as const }),
+    id: fetchedId(event),
+    ...(time !== undefined && { time }),
+    data: { ...data, record: fetched.record },
+  };
+}
+
+const fetchedId = ({ id }: CrmEvent): string =>
+  `${id}+record-${Date.now().toString(36)}`.slice(-512);
