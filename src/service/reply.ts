@@ -6,7 +6,7 @@
  */
 import { isIP } from "node:net";
 import type { DenialCause } from "../sync/outcomes.ts";
-import type { UnavailableReason } from "../sync/service-reply.ts";
+import type { ServiceReply, UnavailableReason } from "../sync/service-reply.ts";
 import { scrub } from "./scrub.ts";
 
 export type Relation = Readonly<Record<string, unknown>>;
@@ -24,31 +24,16 @@ export interface Denied {
   readonly ip?: string;
 }
 
-/**
- * The response, or its absence, does not show what happened to the request.
- * `ambiguous`: the request may have been applied, or may yet be.
- */
-export interface Unavailable {
-  readonly kind: "unavailable";
-  readonly reason: UnavailableReason;
-  readonly ambiguous: boolean;
-  readonly status?: number;
-  /** Of `forbidden`: the service's error text, as in Rejected. */
-  readonly error?: string;
-}
+/** The response, or its absence, does not show what happened to the request. */
+export type Unavailable = Extract<ServiceReply, { kind: "unavailable" }>;
 
 /** A success whose response does not prove it: the relation must be read before it is believed. */
 export interface Accepted {
   readonly kind: "accepted";
 }
 
-/** Rejected by the service; the same request would be rejected again. */
-export interface Rejected {
-  readonly kind: "rejected";
-  readonly status: number;
-  /** The service's error text, shortened and without values of the payload (see scrub.ts). */
-  readonly error: string;
-}
+/** Rejected by the service; the same request would be rejected again. Its error text is scrubbed (scrub.ts). */
+export type Rejected = Extract<ServiceReply, { kind: "rejected" }>;
 
 /** The quota already pauses all processes: `permit.done` reported the 429. */
 export interface Throttled {
