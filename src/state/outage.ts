@@ -50,6 +50,15 @@ export interface OutageView {
   readonly nextTryAt: number;
 }
 
+export interface OutageOptions {
+  /** How many processes send requests at present. */
+  readonly runningProcesses?: () => Promise<number>;
+  /** A request takes no longer, ms. */
+  readonly tryMs?: number;
+  /** A clock that never steps, ms. */
+  readonly now?: () => number;
+}
+
 export class Outage {
   readonly #redis: Redis;
   readonly #key: string;
@@ -72,14 +81,8 @@ export class Outage {
   #isTrying = false;
   readonly #tryMs: number;
 
-  /** @param runningProcesses how many processes send requests at present. @param tryMs a request takes no longer. */
-  constructor(
-    redis: Redis,
-    keys: Keys,
-    runningProcesses: () => Promise<number> = async () => 1,
-    tryMs = 0,
-    now: () => number = () => performance.now(),
-  ) {
+  constructor(redis: Redis, keys: Keys, options: OutageOptions = {}) {
+    const { runningProcesses = async () => 1, tryMs = 0, now = () => performance.now() } = options;
     this.#tryMs = tryMs;
     this.#redis = redis;
     this.#hereKey = keys.outageHere;

@@ -147,15 +147,13 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     deadLetters: new DeadLetters(redis, keys, sealing),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
-    outage: new Outage(
-      redis,
-      keys,
-      async () => {
+    outage: new Outage(redis, keys, {
+      tryMs: config.SERVICE_TIMEOUT_MS,
+      async runningProcesses() {
         const running = await heartbeats.running();
         return running.filter(({ roles }) => roles.includes("sync")).length;
       },
-      config.SERVICE_TIMEOUT_MS,
-    ),
+    }),
     sources: new Sources(redis, keys),
     clock: new RedisClock(redis, keys),
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),

@@ -33,7 +33,7 @@ it("lets one process try, once per pause", async () => {
 });
 
 it("makes no try while another one is under way", async () => {
-  const outage = () => new Outage(redis, keys, async () => 1, 30_000);
+  const outage = () => new Outage(redis, keys, { tryMs: 30_000 });
   const [first, second] = [outage(), outage()];
   await begin(first);
   await endPause();
@@ -104,8 +104,8 @@ it.each(["stale_permit", "slept", "closed", "forbidden", "unconfirmed"])(
 it.each(["dns", "proxy"])("%s of one process pauses that process alone", async (reason) => {
   const now = { ms: 0 };
   const two = async () => 2;
-  const failing = new Outage(redis, keys, two, 0, () => now.ms);
-  const healthy = new Outage(redis, keys, two);
+  const failing = new Outage(redis, keys, { runningProcesses: two, now: () => now.ms });
+  const healthy = new Outage(redis, keys, { runningProcesses: two });
   for (let n = 1; n <= 6; n += 1) {
     expect(await failing.waitMs()).toBe(0);
     await failing.failed(reason, "r");
@@ -148,7 +148,10 @@ it("without a connection, one record is enough", async () => {
 
 it("the same trouble of every process is an outage, so that status names it", async () => {
   const two = async () => 2;
-  const [first, second] = [new Outage(redis, keys, two), new Outage(redis, keys, two)];
+  const [first, second] = [
+    new Outage(redis, keys, { runningProcesses: two }),
+    new Outage(redis, keys, { runningProcesses: two }),
+  ];
   await first.failed("dns", "r");
   for (let failure = 1; failure <= 5; failure += 1) {
     expect(await second.failed("dns", "r")).toBe(failure === 5);
