@@ -31,7 +31,7 @@ const CONCURRENCY = 4;
 const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
 
-/** A fetch that fails after so long had no answer, and held its place for nothing, ms. */
+/** A fetch that fails after this long had no answer: its CRM does not answer at present, ms. */
 const SILENCE_MS = 5000;
 
 const STALLED_CHECK_MS = 30_000;
@@ -200,7 +200,7 @@ function noteMissing({ history }: Runtime, event: CrmEvent): void {
 const pauseReason = (ms: number): string =>
   `it asks for a pause, for ${Math.ceil(ms / 1000)} s more`;
 
-/** @returns how often that was so for this event: tries that failed otherwise do not count. */
+/** @returns how often the record was older than this event: tries that failed otherwise do not count. */
 async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Promise<number> {
   const { older } = job.data;
   const times = older?.order === order ? older.times + 1 : 1;
@@ -208,7 +208,7 @@ async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Pro
   return times;
 }
 
-/** Of a CRM that does not answer one fetch at a time waits: the other places are for the other CRMs. */
+/** While a CRM does not answer, only one fetch waits for it: the other places are for the other CRMs. */
 async function readAndTime(
   fetching: Fetching,
   event: CrmEvent,

@@ -17,8 +17,8 @@ interface LockManager {
 
 /**
  * @param handle as the worker's own: a job for which it throws is not ended.
- * @returns handles what waits now, and tells how many jobs that were. @throws when some of it cannot be taken, handled or ended: then BullMQ
- *   takes it back once its lock has expired.
+ * @returns handles what waits now, and tells how many jobs that were. It throws when some of it cannot be
+ *   taken, handled or ended: then BullMQ takes it back once its lock has expired.
  */
 export function openAlong(
   { inbox, redis }: Pick<Runtime, "inbox" | "redis">,

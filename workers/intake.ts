@@ -215,7 +215,7 @@ function numberIn(id = ""): number | undefined {
   return /^[1-9]\d{0,14}$/.test(id) ? Number(id) : undefined;
 }
 
-/** Redis errors pass; anything else that is thrown here is a fault of the code. */
+/** Whether the code is at fault. Other errors are those of Redis, which pass. */
 function isDefect(error: unknown): boolean {
   return (
     error instanceof TypeError ||

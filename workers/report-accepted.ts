@@ -18,7 +18,7 @@ export async function addPointers(
   await expediteStaged(stores, records);
 }
 
-/** Lets the jobs of these come before those of the bulk lane, and before the retry of an older state. */
+/** Lets the jobs of live changes go before those of the lane bulk, and end the wait for an older state's retry. */
 export async function expediteStaged(
   { pointers }: Pick<Runtime, "pointers">,
   records: readonly Accepted[],

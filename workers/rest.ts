@@ -12,7 +12,7 @@ import type { Looking, Polling } from "./poll.ts";
 /** After this long without an event or a job a process may rest, ms. */
 const REST_AFTER_MS = 60_000;
 
-/** What is looked at before sending may be so old, ms: its own pace is one look a second. */
+/** How old a look may be that a change is sent by, ms: guards look once a second while nobody rests. */
 const CHECKED_FOR_MS = 3000;
 
 export class Rest {

@@ -23,12 +23,12 @@ import { retryAfterSuccess, type ServiceAccess } from "./service-access.ts";
  */
 const HOLD_MARGIN_MS = 10_000;
 
-/** A process that needed longer than this between taking a record and sending gives it back, ms. */
+/** A process that stood still for longer than this between taking a record and sending gives the record back, ms. */
 const STALE_AFTER_MS = 5000;
 
 const HOUR_MS = 3_600_000;
 
-/** How long a state waits that this process cannot open, ms. */
+/** How long a state that this process cannot open waits before the next try, ms. */
 const KEY_WAIT_MS = 10_000;
 
 /** @returns what the job does next; undefined when the run was cut short. */
@@ -81,7 +81,7 @@ async function runState(
   return end.next;
 }
 
-/** Somebody has added a job of another kind to the queue: it names no record, so nothing is lost. */
+/** Ends a job of another kind, which somebody has added to the queue: it names no record, so nothing is lost. */
 async function endForeign(runtime: Runtime, job: Job, token: string): Promise<Next> {
   runtime.rarely.warn({}, "sync.foreign_job");
   await job.moveToCompleted("", token, false);
@@ -197,7 +197,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
   };
 }
 
-/** With the order of its own event: whatever is newer stays newer. */
+/** The state to stage again, with the order of its own event: whatever is newer stays newer. */
 const onceMore = (state: TakenState): StateToStage => ({
   ...state,
   eventKey: "",

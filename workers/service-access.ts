@@ -20,11 +20,11 @@ export interface ServiceAccess extends OpenService {
    * audit trail can be written.
    */
   isReady(): Promise<boolean>;
-  /** Whether one may be sent now: ready, and no outage, or this is the outage's one try. */
+  /** Whether one change may be sent now: it is ready, and there is no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
-  /** Whether one may be sent now, and no failure of the service is known. It claims no try. */
+  /** Whether one change may be sent now, and no failure of the service is known. It claims no try of an outage. */
   isUntroubled(): Promise<boolean>;
-  /** The records that should not be that one try. */
+  /** The records that should not be an outage's one try. */
   unfitForTry(): Promise<ReadonlySet<string>>;
   /** What was sent with this permit; undefined when nothing was. */
   requestOf(permit: Permit): NotedRequest | undefined;
@@ -106,7 +106,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
  */
 const RETRIED_AFTER_SUCCESS = 4;
 
-/** A record that failed before has been accepted: so may others that wait for a retry. */
+/** To be called when a record that failed before was accepted: others that wait for a retry may be, too. */
 export async function retryAfterSuccess(runtime: Runtime): Promise<void> {
   await retryNow(runtime, await runtime.pointers.lastRetries(RETRIED_AFTER_SUCCESS));
 }
@@ -171,7 +171,7 @@ function trackDenials({ denial, log, metrics }: Runtime) {
   };
 }
 
-/** No request can name it, now or later. Intake refuses such a crmCode; a relation of the service may have it. */
+/** No request can name this crmCode, now or later. Intake refuses such codes; a relation of the service may have one. */
 function refusedCode(error: unknown): Extract<ServiceReply, { kind: "rejected" }> {
   if (!(error instanceof CrmCodeError)) throw error;
   const says = `no request can be about this relation, because its ${error.message}: change it at the service`;

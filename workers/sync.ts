@@ -25,13 +25,13 @@ const IDLE_CHECK_MS = 1000;
 /** How often a process that may not send checks whether it may again, ms. */
 const STOPPED_CHECK_MS = 1000;
 
-/** Records of the order that one permit asks for; those that run or are gone leave it for a while. */
+/** So many records one permit looks at, in their order: each that runs, or is gone, leaves the order for a while. */
 const HIGHEST_TRIES = 20;
 
 /** A record that is unfit for a try is not asked for again before this, ms. */
 const UNFIT_MS = 1000;
 
-/** What was looked at before a permit is looked at again after it, if it took longer, ms. */
+/** After a longer wait for a permit, what was checked before the wait is checked again, ms. */
 const LONG_WAIT_MS = 50;
 
 const STALLED_CHECK_MS = 5000;
@@ -178,8 +178,8 @@ class SyncLoop implements Part {
   }
 
   /**
-   * Undefined when waiting is no longer useful: when the signal is aborted; of a bulk permit, when live
-   * work came or the lane was paused.
+   * Waits for a permit. @returns undefined when the wait is no longer useful: the signal was aborted, or,
+   * for a bulk permit, live work came or the lane was paused.
    */
   async #acquire(lane: Lane, signal: AbortSignal): Promise<GrantedPermit | undefined> {
     const { jobNotifier, metrics } = this.#runtime;
@@ -206,7 +206,7 @@ class SyncLoop implements Part {
     }
   }
 
-  /** Resolves when a live change may be sent: nothing is heard of a retry that becomes due. */
+  /** Resolves when a live change may be sent. It looks again and again: no message tells that a retry is due. */
   async #liveIsDue(signal: AbortSignal): Promise<void> {
     const { jobNotifier, pointers } = this.#runtime;
     let live = 0;
@@ -304,7 +304,7 @@ class SyncLoop implements Part {
   }
 }
 
-/** Whose job is next; undefined when none may run now. */
+/** The lane of the next job; undefined when none may run now. */
 const laneOf = ({ live, bulk }: Readonly<Record<Lane, number>>): Lane | undefined =>
   live > 0 ? "live" : bulk > 0 ? "bulk" : undefined;
 

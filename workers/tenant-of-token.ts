@@ -11,7 +11,7 @@ export class TenantOfToken {
     return token === this.#token;
   }
 
-  /** What keeps the token in force from being sent with; undefined also before its check has ended. */
+  /** Why nothing may be sent with the token in force; undefined if it is known, and before its check has ended. */
   get doubt(): TokenDoubt | undefined {
     return this.#doubt;
   }
