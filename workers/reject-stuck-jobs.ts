@@ -8,7 +8,7 @@ import type { Runtime } from "./runtime.ts";
 
 /** Events whose workers died again and again, and jobs that another client has written wrongly. */
 export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
-  for (const job of await runtime.inbox.stuck()) {
+  for await (const job of runtime.inbox.stuck()) {
     const { id, timestamp, fault, failedReason } = job;
     const value = await eventIn(job, runtime);
     const { source, key } = identityOf(value, `job-${id}`);

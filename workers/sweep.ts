@@ -140,7 +140,7 @@ async function keepPausedJobs({ inbox, thinEvents }: Runtime): Promise<void> {
 /** Thin events whose workers died again and again, and what another client has added that no worker can read. */
 async function rejectFailedFetches(runtime: Runtime): Promise<void> {
   const { rarely, thinEvents } = runtime;
-  for (const { id, data, failedReason } of await thinEvents.stuck()) {
+  for await (const { id, data, failedReason } of thinEvents.stuck()) {
     const pointer = thinPointerOf(data);
     if (pointer === undefined) {
       rarely.warn({}, "fetch.foreign_job");

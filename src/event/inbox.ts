@@ -144,7 +144,7 @@ export class Inbox {
   }
 
   /** Jobs that no worker will end, so that the sweep must. */
-  stuck(): Promise<StuckJob[]> {
+  stuck(): AsyncIterable<StuckJob> {
     return stuckJobs(this.#redis, this.queue);
   }
 

@@ -21,7 +21,8 @@ export interface StuckJob {
   readonly failedReason: string;
 }
 
-export async function stuckJobs(redis: Redis, queue: Queue): Promise<StuckJob[]> {
+/** One after the other: each may hold megabytes. */
+export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<StuckJob> {
   const [active, failed] = await Promise.all([
     redis.lrange(queue.toKey("active"), 0, CHUNK - 1),
     redis.zrange(queue.toKey("failed"), "0", String(CHUNK - 1)),
@@ -33,8 +34,11 @@ export async function stuckJobs(redis: Redis, queue: Queue): Promise<StuckJob[]>
     const { data = "{}", failedReason = "no reason given" } = job;
     return { id, data, timestamp: Number(job["timestamp"]), fault: unreadable(job), failedReason };
   };
-  const broken = (await Promise.all(active.map(read))).filter(({ fault }) => fault !== undefined);
-  return [...broken, ...(await Promise.all(failed.map(read)))];
+  for (const id of active) {
+    const job = await read(id);
+    if (job.fault !== undefined) yield job;
+  }
+  for (const id of failed) yield await read(id);
 }
 
 export async function removeJob(redis: Redis, queue: Queue, id: string): Promise<void> {

@@ -343,10 +343,13 @@ export class PointerQueue {
 
   /** Removes jobs that no worker can read, once one has taken them. @returns how many. */
   async removeUnreadable(): Promise<number> {
-    const stuck = await stuckJobs(this.#redis, this.queue);
-    const broken = stuck.filter(({ fault }) => fault !== undefined);
-    for (const { id } of broken) await removeJob(this.#redis, this.queue, id);
-    return broken.length;
+    let removed = 0;
+    for await (const { id, fault } of stuckJobs(this.#redis, this.queue)) {
+      if (fault === undefined) continue;
+      await removeJob(this.#redis, this.queue, id);
+      removed += 1;
+    }
+    return removed;
   }
 
   async close(): Promise<void> {

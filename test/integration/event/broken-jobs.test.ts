@@ -7,6 +7,7 @@ import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
 import { rejectStuckJobs } from "../../../workers/reject-stuck-jobs.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
+import { watchCommands } from "../../support/watch-commands.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** What a field of a job can hold that BullMQ reads as a number, as JSON or as the name of a job. */
@@ -120,6 +121,26 @@ it("what its sender wants to have removed is a dead letter too when its workers 
   for await (const letter of deadLetters.all()) letters.push(letter);
   expect(letters.map(({ reason }) => reason)).toEqual(removals.map(() => "defect"));
   for (const { arrival } of letters) expect(arrival?.at).toBeLessThanOrEqual(Date.now());
+});
+
+it("those whose workers died are read one after the other: each may hold megabytes", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, inbox, redis } = runtime;
+  for (const id of ["f0", "f1", "f2"]) {
+    const data = JSON.stringify(personEvent(id));
+    await redis.hset(inbox.queue.toKey(id), { name: "event", opts: "{}", data });
+    await redis.zadd(inbox.queue.toKey("failed"), Date.now(), id);
+  }
+  const seen: string[] = [];
+  using _ = await watchCommands(redis, ({ name, text }) => {
+    const [, id] = /:(f\d)"/.exec(text) ?? [];
+    if (name === "hgetall" && id !== undefined) seen.push(`read ${id}`);
+    if (name === "hget" && text.endsWith('"deid"')) seen.push(`ended ${id}`);
+  });
+  await rejectStuckJobs(runtime);
+  expect(await deadLetters.count()).toBe(3);
+  await waitFor(() => seen.length === 6, { what: "all commands are seen" });
+  expect(seen).toEqual(["f0", "f1", "f2"].flatMap((id) => [`read ${id}`, `ended ${id}`]));
 });
 
 it("a number with more digits than JavaScript's keeps all of them", async () => {
