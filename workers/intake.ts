@@ -17,6 +17,7 @@ import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { expediteStaged, reportAccepted } from "./report-accepted.ts";
 import { rejectEvent } from "./reject-event.ts";
+import { openLargeEvents } from "./large-events.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import { MOST_ALONG, openAlong } from "./handle-along.ts";
 import { DRAIN_DELAY_S } from "./keep-rest.ts";
@@ -56,6 +57,7 @@ export function startIntake(runtime: Runtime): Part {
   const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
   const producers = openGiveWay(runtime.inbox);
+  const large = openLargeEvents();
   let inFlight = 0;
   /** More events wait than can be taken along. */
   let isFlood = false;
@@ -70,7 +72,7 @@ export function startIntake(runtime: Runtime): Part {
   async function handleOne(job: Job, token: string | undefined): Promise<void> {
     inFlight += 1;
     try {
-      await accept(runtime, ports, job);
+      await large.handle(job.data, () => accept(runtime, ports, job));
     } catch (error) {
       if (error instanceof NotYet) {
         const others = await runtime.inbox.queue.getDelayedCount();
@@ -95,7 +97,8 @@ export function startIntake(runtime: Runtime): Part {
   async function handle(job: Job, token: string | undefined): Promise<void> {
     if (isFlood) await producers.wait().catch(() => {});
     // While all other places are taken, more events wait.
-    const others = takesAlong && inFlight >= PLACES - 1 ? handleAlong() : undefined;
+    const isAlone = inFlight < PLACES - 1 || large.areInWork;
+    const others = takesAlong && !isAlone ? handleAlong() : undefined;
     if (others === undefined) isFlood = false;
     others?.then(
       (taken) => {

@@ -20,7 +20,7 @@ type Taken = [
 export interface AlongLimits {
   readonly lockMs: number;
   readonly jobs: number;
-  /** No more are taken once their data has so many bytes. */
+  /** What their data may have together; a larger one is taken alone. */
   readonly bytes: number;
 }
 

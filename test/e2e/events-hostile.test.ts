@@ -195,3 +195,20 @@ objects:
   );
   expect((await sandbox.relations()).get("good1")).toMatchObject({ city: "Remich" });
 });
+
+test("large events do not end a process with a small heap", async () => {
+  await using sandbox = await startSandbox();
+  const env = { ...envFor(sandbox), NODE_OPTIONS: "--max-old-space-size=128" };
+  await using daemon = await startDaemon(env);
+  const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
+  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
+  const notes = "x".repeat(10_000_000);
+  const codes = Array.from({ length: 8 }, (_, n) => `large${n}`);
+  await queue.pause();
+  for (const code of codes) await queue.add("event", personEvent(code, { notes }));
+  await queue.resume();
+  await waitUntilSettled(daemon);
+  expect([...(await sandbox.relations()).keys()].toSorted()).toEqual(codes.toSorted());
+  await queue.close();
+  connection.disconnect();
+});

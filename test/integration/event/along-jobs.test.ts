@@ -100,6 +100,15 @@ test("so many are taken as asked for, and no more than fit", async () => {
   expect(await along.take("me", LIMITS)).toHaveLength(2);
 });
 
+test("one that is larger than what fits is taken alone, in its turn", async () => {
+  const { along, queue } = newInbox();
+  for (const code of ["a", "b"]) await queue.add("event", personEvent(code));
+  await queue.add("event", personEvent("large", { firstName: "x".repeat(LIMITS.bytes) }));
+  await queue.add("event", personEvent("c"));
+  const take = async () => subjectsOf(await along.take("me", LIMITS));
+  expect([await take(), await take(), await take()]).toEqual([["a", "b"], ["large"], ["c"]]);
+});
+
 test("a job that another client wants to follow, by deduplication, is followed", async () => {
   const { along, queue } = newInbox();
   const deduplication = { id: "one", keepLastIfActive: true };

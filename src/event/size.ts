@@ -1,0 +1,22 @@
+/** What a number, a bracket or the like counts, in characters. */
+const EACH = 8;
+
+/**
+ * Whether a value of JSON has more than so many characters, about. One that is nested deeper than `levels`
+ * counts as larger. Looks no further than it must.
+ */
+export function isLargerThan(characters: number, levels: number, value: unknown): boolean {
+  let left = characters;
+  function goesBeyond(one: unknown, levelsLeft: number): boolean {
+    left -= typeof one === "string" ? one.length : EACH;
+    if (left < 0) return true;
+    if (typeof one !== "object" || one === null) return false;
+    if (levelsLeft === 0) return true;
+    for (const key in one) {
+      left -= key.length;
+      if (goesBeyond((one as Record<string, unknown>)[key], levelsLeft - 1)) return true;
+    }
+    return false;
+  }
+  return goesBeyond(value, levels);
+}
