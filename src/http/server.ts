@@ -3,6 +3,7 @@ import type { Overload } from "../ops/overload.ts";
 import { limitConnections } from "./connections.ts";
 import * as limits from "./limits.ts";
 import { Refusal } from "./refusal.ts";
+import { refuseUnreadable } from "./unreadable.ts";
 
 export interface HttpServerOptions {
   readonly defect: (error: unknown) => void;
@@ -36,6 +37,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     },
     // An address that cannot be decoded; Fastify's own answer quotes it.
     frameworkErrors: refuseAddress,
+    clientErrorHandler: (error, socket) => refuseUnreadable(error, socket, SECURITY_HEADERS),
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     http: {
       connectionsCheckingInterval: limits.LATE_CHECK_MS,

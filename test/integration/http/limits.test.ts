@@ -322,3 +322,25 @@ test("bytes that are not UTF-8 are refused, at /events and by webhooks", async (
     expect(await response.json()).toEqual({ error: "the body is not valid UTF-8" });
   }
 });
+
+test("a request that cannot be read is answered with what is wrong with it", async () => {
+  await using server = await startIntakeServer(inject("redisUrl"), { INGEST_AUTH: "none" });
+  const type = { "Content-Type": "application/json" };
+  const cases = [
+    ["GET /livez HTTP/1.1\r\nx: " + "a".repeat(20_000), "431", "larger than 16 KiB"],
+    ["\u0016\u0003\u0001 a TLS handshake\r\n\r\n", "400", "for HTTPS, a proxy"],
+    [head("/events", { ...type, "Content-Length": "-1" }), "400", "not valid HTTP/1.1"],
+    [head("/events", { ...type, "Content-Length": 20 }) + "{", "408", "within 10 s"],
+  ] as const;
+  await Promise.all(
+    cases.map(async ([request, status, error]) => {
+      const { socket, received } = await open(server.url);
+      socket.write(request, "latin1");
+      await once(socket, "close");
+      const [answer = "", body = ""] = received().split("\r\n\r\n");
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      expect(answer).toContain("\r\ncache-control: no-store\r\n");
+      expect((JSON.parse(body) as { error: string }).error).toContain(error);
+    }),
+  );
+});
