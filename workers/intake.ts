@@ -57,7 +57,7 @@ export function startIntake(runtime: Runtime): Part {
   const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
   const producers = openGiveWay(runtime.inbox);
-  const large = openLargeEvents();
+  const large = openLargeEvents(runtime.deadLetters);
   let inFlight = 0;
   /** More events wait than can be taken along. */
   let isFlood = false;
@@ -72,7 +72,7 @@ export function startIntake(runtime: Runtime): Part {
   async function handleOne(job: Job, token: string | undefined): Promise<void> {
     inFlight += 1;
     try {
-      await large.handle(job.data, () => accept(runtime, ports, job));
+      await large.handle(job, () => accept(runtime, ports, job));
     } catch (error) {
       if (error instanceof NotYet) {
         const others = await runtime.inbox.queue.getDelayedCount();

@@ -130,6 +130,11 @@ export class DeadLetters {
     return true;
   }
 
+  /** How many bytes it has in Redis; 0: it is gone. */
+  lengthOf(id: string): Promise<number> {
+    return this.#redis.hstrlen(this.#keys.deadLetters, id);
+  }
+
   /** In place of a damaged event a text. @throws UnknownKey */
   async find(id: string): Promise<StoredDeadLetter | undefined> {
     const text = await this.#redis.hget(this.#keys.deadLetters, id);
