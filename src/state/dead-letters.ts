@@ -44,8 +44,8 @@ const DETAILS_BYTES = 131_072;
 const FEWEST = 4;
 const MOST = 500;
 
-/** Letters that are read with their events in one command. */
-const READ_BATCH = 20;
+/** Letters that are read with their events in one command: each may hold megabytes. */
+const READ_BATCH = 5;
 
 export class DeadLetters {
   readonly #redis: Redis;
@@ -170,11 +170,11 @@ export class DeadLetters {
     } while (cursor !== "0");
   }
 
-  /** All dead letters, in no order, a page at a time; in place of a damaged event a text. */
+  /** All dead letters, in no order, a few at a time; in place of a damaged event a text. */
   async *all(): AsyncGenerator<StoredDeadLetter> {
-    for await (const page of scanHash(this.#redis, this.#keys.deadLetters, 200)) {
-      for (const [, text] of page) yield await this.#read(text);
-    }
+    const ids: string[] = [];
+    for await (const { id } of this.details()) ids.push(id);
+    yield* this.read(ids);
   }
 
   async drop(id: string): Promise<boolean> {
