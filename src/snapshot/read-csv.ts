@@ -49,7 +49,8 @@ type Columns = readonly string[];
 function columnsOf(file: string, cells: readonly string[]): Columns {
   const names = cells.map((cell) => cell.trim());
   const named = names.filter((name) => name !== "");
-  const twice = named.find((name, index) => named.indexOf(name) !== index);
+  const known = new Set<string>();
+  const twice = named.find((name) => known.size === known.add(name).size);
   if (named.length === 0) throw new UserError(`${file}: the first row must name the columns`);
   if (twice !== undefined) {
     throw new UserError(`${file} has two columns with the name ${twice}: rename one of them`);
@@ -90,8 +91,12 @@ const MISTAKES: readonly (readonly [codes: readonly string[], what: string])[] =
     "does not have as many columns as the first row: the file is cut off, or its columns are shifted",
   ],
   [
-    ["CSV_QUOTE_NOT_CLOSED", "CSV_MAX_RECORD_SIZE"],
+    ["CSV_QUOTE_NOT_CLOSED"],
     "has a quoted value that does not end: the file is cut off, or a quote inside a value is not doubled",
+  ],
+  [
+    ["CSV_MAX_RECORD_SIZE"],
+    `is in a row of more than ${MAX_ROW} characters: a quote inside a value is not doubled, or a value is too long; leave out columns that the mapping does not need`,
   ],
 ];
 

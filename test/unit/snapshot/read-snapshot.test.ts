@@ -100,6 +100,7 @@ test.for([
   ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /line 3 .*columns/],
   ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /line 2 .*columns/],
   ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
+  ["a value that is too long", `id,name\n1,"${"x".repeat(1_000_001)}"\n`, /value is too long/],
   ["a quote in a value without quotes", 'id,name\n1,Ada "A" M\n', /line 2 is not CSV .*doubled/],
   ["a value under no name", "id,name,\n1,Ada,Bonn\n", /no name: the columns are shifted/],
   ["two columns of one name", "id,name,name\n1,Ada,Bob\n", /two columns .* name/],
