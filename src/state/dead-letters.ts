@@ -3,7 +3,6 @@ import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
-import { scanHash } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
