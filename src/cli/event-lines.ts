@@ -64,7 +64,10 @@ function problemOf(
   } catch {
     return "is not JSON";
   }
-  if (lane !== undefined && typeof value === "object" && value !== null) value = { lane, ...value };
+  if (lane !== undefined && typeof value === "object" && value !== null) {
+    const own = "lane" in value ? value.lane : undefined;
+    value = { ...value, lane: own ?? lane };
+  }
   const parsed = parseEvent(value, now());
   if (parsed.ok) return take({ event: parsed.event, value: value as LineEvent["value"] });
   return parsed.problems

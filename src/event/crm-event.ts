@@ -100,14 +100,23 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
     const rule = "must be well-formed text: it has half of a surrogate pair";
     return { ok: false, problems: [{ field: illFormed, rule, kind: "ill-formed text" }] };
   }
-  const parsed = crmEventSchema.safeParse(value);
-  if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, value) };
+  const given = withoutNulls(value);
+  const parsed = crmEventSchema.safeParse(given);
+  if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, given) };
   const event = parsed.data;
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
     const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
+}
+
+/** A producer may write an attribute that it does not set as null (CloudEvents, JSON format, 2.2). */
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const entries = Object.entries(value);
+  if (entries.every(([, attribute]) => attribute !== null)) return value;
+  return Object.fromEntries(entries.filter(([, attribute]) => attribute !== null));
 }
 
 /** Splits `subject`: `contact/4711` is object `contact`, record `4711`. */

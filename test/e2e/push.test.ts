@@ -1,3 +1,4 @@
+import { Queue } from "bullmq";
 import { expect, inject, test } from "vitest";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -40,6 +41,23 @@ test("push prints its totals as a sentence", async () => {
     code: 0,
     out: "1 accepted, 0 already known, 0 invalid",
   });
+});
+
+test("push --lane is for every event without a lane, also if its lane is null", async () => {
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
+  const lanes = [undefined, null, "live"];
+  const events = lanes.map((lane, i) => JSON.stringify({ ...personEvent(String(i)), lane }));
+  await using child = spawnCrmsync(["push", "-", "--lane", "bulk"], {
+    env,
+    input: events.join("\n"),
+  });
+  expect(await child.ended).toMatchObject({ code: 0 });
+  const connection = { url: env.REDIS_URL };
+  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
+  const jobs = await queue.getWaiting();
+  await queue.close();
+  const laneOf = ({ data }: { data: { lane: string } }) => data.lane;
+  expect(jobs.map(laneOf).toSorted()).toEqual(["bulk", "bulk", "live"]);
 });
 
 test("push reports twenty invalid lines one by one", async () => {

@@ -44,6 +44,15 @@ describe("parseEvent", () => {
     expect(problemFields({ ...event, ...change })).toEqual([field]);
   });
 
+  it("reads an attribute that is null as absent", () => {
+    const nulls = { sequence: null, lane: null, time: null, traceparent: null };
+    const parsed = parseEvent({ ...event, ...nulls }, NOW);
+    expect(parsed).toEqual(parseEvent({ ...event, time: undefined }, NOW));
+    expect(parsed).toMatchObject({ ok: true, event: { lane: "live" } });
+    expect(problemFields({ ...event, type: "crm.record.deleted", data: null })).toEqual([]);
+    expect(problemFields({ ...event, id: null })).toEqual(["id"]);
+  });
+
   it("says in words of the event what is wrong", () => {
     const rulesOf = (data: unknown) => {
       const parsed = parseEvent({ ...event, type: "crm.record.merged", data }, NOW);
