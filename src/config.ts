@@ -308,10 +308,20 @@ export const readStateConfig = (env?: Env): Config => readConfig(env, ["STATE_KE
  * @param needed the secrets to read; the others are undefined.
  * @throws ConfigError that names every wrong variable.
  */
-export function readConfig(
+export function readConfig(env?: Env, needed?: readonly SecretName[]): Config {
+  const { config, problems } = examineConfig(env, needed);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return config;
+}
+
+/**
+ * For a caller that has problems of its own to name with those of the variables.
+ * @returns with problems, a configuration in which wrong variables count as not given.
+ */
+export function examineConfig(
   env: Env = process.env,
   needed: readonly SecretName[] = SECRETS,
-): Config {
+): { readonly config: Config; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(variables)) {
@@ -364,9 +374,9 @@ export function readConfig(
       "QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk changes are never sent",
     );
   }
-  if (problems.length > 0) throw new ConfigError(problems);
   const named = new Map<string, Secret>();
-  return {
+  const config: Config = {
+    ...notGiven(),
     ...known,
     secrets,
     stateKeys: stateKeys.filter(isKey),
@@ -379,7 +389,13 @@ export function readConfig(
       ),
     variableNames: () => variableNames(env, named),
   };
+  return { config, problems };
 }
+
+const notGiven = (): Values =>
+  Object.fromEntries(
+    Object.entries(variables).map(([name, schema]) => [name, schema.parse(undefined)]),
+  ) as Values;
 
 const isGiven = (env: Env, name: string): boolean => Boolean(env[name]?.trim());
 

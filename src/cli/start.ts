@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { ConfigError, readConfig, settingOf, type Config } from "../config.ts";
+import { ConfigError, examineConfig, settingOf, type Config } from "../config.ts";
 import { mistypedVariables, startProblems } from "../start-problems.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
@@ -47,10 +47,11 @@ export function startCommand(): Command {
 }
 
 async function start(options: StartOptions): Promise<void> {
-  const config = readConfig();
+  const { config, problems } = examineConfig();
   const { roles } = options;
   refuse([
-    ...serviceProblems(config, roles, options.sandbox === true),
+    ...problems,
+    ...(options.sandbox || !roles.has("sync") ? [] : serviceProblems(config, problems)),
     ...stdoutProblems(config, options),
     ...(await startProblems(config, roles)),
   ]);
@@ -165,15 +166,17 @@ const stdoutProblems = ({ AUDIT_LOG }: Config, { json }: StartOptions): string[]
     : [];
 
 /** `start` never falls back to the sandbox by itself: that would look like success. */
-function serviceProblems(config: Config, roles: ReadonlySet<Role>, isSandbox: boolean): string[] {
-  if (isSandbox || !roles.has("sync")) return [];
+function serviceProblems(config: Config, known: readonly string[]): string[] {
+  const isMissing = (name: string, value: unknown): boolean =>
+    value === undefined &&
+    !known.some((problem) => problem.startsWith(`${name} `) || problem.startsWith(`${name}_FILE `));
   const problems: string[] = [];
-  if (config.SERVICE_BASE_URL === undefined) {
+  if (isMissing("SERVICE_BASE_URL", config.SERVICE_BASE_URL)) {
     problems.push(
       "SERVICE_BASE_URL is missing: the address of the service without /v1.1 (or give --sandbox)",
     );
   }
-  if (config.secrets.SERVICE_TOKEN === undefined) {
+  if (isMissing("SERVICE_TOKEN", config.secrets.SERVICE_TOKEN)) {
     problems.push(
       "SERVICE_TOKEN or SERVICE_TOKEN_FILE is missing: the bearer token of the service",
     );

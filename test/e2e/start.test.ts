@@ -185,3 +185,24 @@ test("everything that is missing or wrong is said at once", async () => {
     "  - INGEST_AUTH is none and HTTP",
   ]);
 });
+
+test("a wrong variable is said together with what is missing, and neither twice", async () => {
+  const saidOf = async (env: Record<string, string>) => {
+    await using refused = spawnCrmsync(["start"], { env });
+    expect(await refused.ended).toMatchObject({ code: 78 });
+    return refused.stderr.slice(1).map((line) => line.slice(4, 32));
+  };
+  const open = { INGEST_AUTH: "none", HTTP_HOST: "0.0.0.0" };
+  expect(await saidOf({ ...open, HTTP_PORT: "abc", SERVICE_TOKEN_ISSUED_AT: "soon" })).toEqual([
+    "SERVICE_TOKEN_ISSUED_AT must",
+    "HTTP_PORT must be a whole nu",
+    "SERVICE_BASE_URL is missing:",
+    "SERVICE_TOKEN or SERVICE_TOK",
+    "INGEST_AUTH is none and HTTP",
+  ]);
+  const wrong = { SERVICE_BASE_URL: "ftp://x", SERVICE_TOKEN_FILE: "/nowhere" };
+  expect(await saidOf(wrong)).toEqual([
+    "SERVICE_BASE_URL must be an ",
+    "SERVICE_TOKEN_FILE names /no",
+  ]);
+});
