@@ -258,6 +258,7 @@ class SyncLoop implements Part {
         const next = await runRelation(job, token, permit, this.#runtime, this.#access, early);
         void this.#runtime.stateAge.count().catch(() => {});
         await this.#keepPlace(job, await taken, next).catch(() => {});
+        if (next?.kind === "again") jobNotifier.wake(permit.lane);
       })
       .finally(() => {
         this.#running.delete(run);

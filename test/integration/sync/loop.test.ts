@@ -81,6 +81,19 @@ it("an event that arrives after its record was settled and before its job ended 
   expect(nameSent(await service.nth(2))).toBe("version 2");
 });
 
+it("a change that is sent again at once wakes the idle loop", async () => {
+  const runtime = newRuntime();
+  const { jobNotifier } = runtime;
+  const wait = jobNotifier.wait.bind(jobNotifier);
+  vi.spyOn(jobNotifier, "wait").mockImplementation((_ms, ...rest) => wait(3_600_000, ...rest));
+  const service = new ScriptedService();
+  startLoop(runtime, service);
+  await stage(runtime, "exists", "version 1");
+  await addPointer(runtime, "exists");
+  (await service.nth(1)).reply({ kind: "exists" });
+  expect((await service.nth(2)).decision.kind).toBe("update");
+});
+
 it("a change that was under way when Redis went back is sent once more, not an older one alone", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
   const { keys, redis, staged, stateAge } = runtime;
