@@ -369,6 +369,10 @@ export function examineConfig(
   const zone =
     env === process.env && isGiven(env, "RECONCILE_CRON") ? zoneProblem(env["TZ"]) : undefined;
   if (zone !== undefined) problems.push(zone);
+  if (!isGiven(env, "QUOTA_LIVE_RESERVE") && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
+    // The default would leave nothing to bulk changes.
+    values["QUOTA_LIVE_RESERVE"] = Math.floor(known.QUOTA_PER_HOUR / 10);
+  }
   if (known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
     problems.push(
       "QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR, or bulk changes are never sent",

@@ -103,6 +103,19 @@ test.for([
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
 });
 
+test.each([
+  [{}, 100],
+  [{ QUOTA_PER_HOUR: "101" }, 100],
+  [{ QUOTA_PER_HOUR: "100" }, 10],
+  [{ QUOTA_PER_HOUR: "5" }, 0],
+  [{ QUOTA_PER_HOUR: "60", QUOTA_LIVE_RESERVE: "59" }, 59],
+])(
+  "a small quota needs no QUOTA_LIVE_RESERVE: %o leave live changes %i requests",
+  (env, reserve) => {
+    expect(readConfig(env).QUOTA_LIVE_RESERVE).toBe(reserve);
+  },
+);
+
 test("blanks around a variable do not count, nor do Windows' line ends", () => {
   const env = { DATA_DIR: "/data\r", LOG_LEVEL: "warn\r\n", HTTP_PORT: " 8081 ", MAPPING: " " };
   const read = {
