@@ -59,7 +59,7 @@ Lines without a valid event are reported and left out, and the exit code is 1.`;
 async function run(name: string, options: SimulateOptions): Promise<void> {
   // main.ts keeps the heap of a daemon small. Here that would take as long as everything else.
   letHeapGrow();
-  const settings = settingsOf(readConfig(), options);
+  const settings = settingsOf(readConfig(environmentOf(options)), options);
   const { load, invalid } = await readLoad(name);
   const report = reportOf(load, invalid, simulate(load.changes, settings), settings);
   const text = options.json ? JSON.stringify(report) : reportLines(report).join("\n");
@@ -94,23 +94,24 @@ async function readLoad(name: string): Promise<{ load: Load; invalid: number }> 
   return { load: events.load(), invalid };
 }
 
-function settingsOf(config: Config, options: SimulateOptions): Settings {
-  const perHour = options.perHour ?? config.QUOTA_PER_HOUR;
-  const liveReserve = config.QUOTA_LIVE_RESERVE;
-  if (liveReserve >= perHour) {
-    throw new UserError(
-      `QUOTA_LIVE_RESERVE (${liveReserve}) must be less than the ${perHour} requests of an hour, or bulk changes are never sent`,
-    );
-  }
+/** The daemon's variables, of which the options replace some. */
+function environmentOf({ burst, pacing, perHour }: SimulateOptions): NodeJS.ProcessEnv {
   return {
-    perHour,
-    hourMs: config.QUOTA_HOUR_MS,
-    burst: options.burst ?? config.QUOTA_BURST,
-    burstMs: config.QUOTA_BURST_MS,
-    liveReserve,
-    steady: (options.pacing ?? config.QUOTA_PACING) === "steady",
-    latencyMs: options.latency,
-    concurrency: config.SYNC_CONCURRENCY,
-    readsFirst: options.keptFields === true,
+    ...process.env,
+    ...(perHour !== undefined && { QUOTA_PER_HOUR: String(perHour) }),
+    ...(burst !== undefined && { QUOTA_BURST: String(burst) }),
+    ...(pacing !== undefined && { QUOTA_PACING: pacing }),
   };
 }
+
+const settingsOf = (config: Config, { keptFields, latency }: SimulateOptions): Settings => ({
+  perHour: config.QUOTA_PER_HOUR,
+  hourMs: config.QUOTA_HOUR_MS,
+  burst: config.QUOTA_BURST,
+  burstMs: config.QUOTA_BURST_MS,
+  liveReserve: config.QUOTA_LIVE_RESERVE,
+  steady: config.QUOTA_PACING === "steady",
+  latencyMs: latency,
+  concurrency: config.SYNC_CONCURRENCY,
+  readsFirst: keptFields === true,
+});

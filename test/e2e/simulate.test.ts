@@ -78,11 +78,13 @@ test("simulate names each bad line with its remedy, and simulates the others", a
 });
 
 test("simulate refuses a quota that the reserve takes up, and a file that is not there", async () => {
-  const [reserve, missing] = await Promise.all([
+  const [reserve, byDefault, missing] = await Promise.all([
+    simulate([EXAMPLE, "--per-hour", "100"], "", { QUOTA_LIVE_RESERVE: "100" }),
     simulate([EXAMPLE, "--per-hour", "100"]),
     simulate(["no-such-file"]),
   ]);
-  expect(reserve).toMatchObject({ code: 1, out: "" });
-  expect(reserve.err).toContain("QUOTA_LIVE_RESERVE (100) must be less than the 100 requests");
+  expect(reserve).toMatchObject({ code: 78, out: "" });
+  expect(reserve.err).toContain("QUOTA_LIVE_RESERVE must be less than QUOTA_PER_HOUR");
+  expect(byDefault.code).toBe(0);
   expect(missing.err).toContain("no-such-file cannot be read (ENOENT)");
 });
