@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { ConfigError, examineConfig, settingOf, type Config } from "../config.ts";
-import { mistypedVariables, startProblems } from "../start-problems.ts";
+import { mistypedVariables, startProblems, type Mistyped } from "../start-problems.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
@@ -49,12 +49,13 @@ export function startCommand(): Command {
 async function start(options: StartOptions): Promise<void> {
   const { config, problems } = examineConfig();
   const { roles } = options;
-  refuse([
+  const all = [
     ...problems,
     ...(options.sandbox || !roles.has("sync") ? [] : serviceProblems(config, problems)),
     ...stdoutProblems(config, options),
     ...(await startProblems(config, roles)),
-  ]);
+  ];
+  if (all.length > 0) refuse([...all, ...mistypedVariables(config).map(mistypedText)]);
   const mapping = await loadMapping(config.MAPPING);
   // Otherwise only the senders would notice, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
@@ -164,6 +165,9 @@ const stdoutProblems = ({ AUDIT_LOG }: Config, { json }: StartOptions): string[]
   AUDIT_LOG === "stdout" && json !== undefined
     ? ["AUDIT_LOG=stdout needs stdout for itself: leave out --json"]
     : [];
+
+const mistypedText = ({ variable, meant }: Mistyped): string =>
+  `${variable} is set, and crmsync does not read it: was ${meant} meant?`;
 
 /** `start` never falls back to the sandbox by itself: that would look like success. */
 function serviceProblems(config: Config, known: readonly string[]): string[] {

@@ -200,6 +200,10 @@ test("a wrong variable is said together with what is missing, and neither twice"
     "SERVICE_TOKEN or SERVICE_TOK",
     "INGEST_AUTH is none and HTTP",
   ]);
+  expect(await saidOf({ SERVICE_BASEURL: "https://x.example", SERVICE_TOKEN: "t" })).toEqual([
+    "SERVICE_BASE_URL is missing:",
+    "SERVICE_BASEURL is set, and ",
+  ]);
   const wrong = { SERVICE_BASE_URL: "ftp://x", SERVICE_TOKEN_FILE: "/nowhere" };
   expect(await saidOf(wrong)).toEqual([
     "SERVICE_BASE_URL must be an ",
