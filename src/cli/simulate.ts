@@ -1,6 +1,6 @@
 /** `crmsync simulate`: is the quota enough? Answered with past events, in virtual time. */
 import { Command } from "commander";
-import { readConfig, type Config } from "../config.ts";
+import { readConfigWith, type Config } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
 import { letHeapGrow } from "../ops/v8-memory.ts";
 import { EventLoad, type Load } from "../simulate/event-load.ts";
@@ -59,7 +59,7 @@ Lines without a valid event are reported and left out, and the exit code is 1.`;
 async function run(name: string, options: SimulateOptions): Promise<void> {
   // main.ts keeps the heap of a daemon small. Here that would take as long as everything else.
   letHeapGrow();
-  const settings = settingsOf(readConfig(environmentOf(options)), options);
+  const settings = settingsOf(readConfigWith(variablesOf(options)), options);
   const { load, invalid } = await readLoad(name);
   const report = reportOf(load, invalid, simulate(load.changes, settings), settings);
   const text = options.json ? JSON.stringify(report) : reportLines(report).join("\n");
@@ -94,15 +94,11 @@ async function readLoad(name: string): Promise<{ load: Load; invalid: number }> 
   return { load: events.load(), invalid };
 }
 
-/** The daemon's variables, of which the options replace some. */
-function environmentOf({ burst, pacing, perHour }: SimulateOptions): NodeJS.ProcessEnv {
-  return {
-    ...process.env,
-    ...(perHour !== undefined && { QUOTA_PER_HOUR: String(perHour) }),
-    ...(burst !== undefined && { QUOTA_BURST: String(burst) }),
-    ...(pacing !== undefined && { QUOTA_PACING: pacing }),
-  };
-}
+const variablesOf = ({ burst, pacing, perHour }: SimulateOptions) => ({
+  ...(perHour !== undefined && { QUOTA_PER_HOUR: String(perHour) }),
+  ...(burst !== undefined && { QUOTA_BURST: String(burst) }),
+  ...(pacing !== undefined && { QUOTA_PACING: pacing }),
+});
 
 const settingsOf = (config: Config, { keptFields, latency }: SimulateOptions): Settings => ({
   perHour: config.QUOTA_PER_HOUR,
