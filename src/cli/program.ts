@@ -47,28 +47,12 @@ Configuration comes from environment variables: docs/configuration.md lists them
   for (const name of loaded.length > 0 ? loaded : NAMES) {
     program.addCommand(await COMMANDS[name]());
   }
-  refineErrors(program);
+  showHelpHint(program);
   return program;
 }
 
 /** Commander does not hand this down to the commands below. */
-function refineErrors(command: Command): void {
+function showHelpHint(command: Command): void {
   command.showHelpAfterError("(--help lists the commands and options)");
-  refuseRepeated(command);
-  for (const inner of command.commands) refineErrors(inner);
-}
-
-/** Options that collect their values. */
-const COLLECTING: ReadonlySet<string> = new Set(["--head", "--header", "--trust-proxy"]);
-
-/** Of an option that is given twice, Commander would take the last value, without a word. */
-function refuseRepeated(command: Command): void {
-  for (const { flags, long = "", optional, required } of command.options) {
-    if ((!required && !optional) || COLLECTING.has(long)) continue;
-    let isGiven = false;
-    command.on(`option:${long.slice(2)}`, () => {
-      if (isGiven) command.error(`error: option '${flags}' is given twice: give it once`);
-      isGiven = true;
-    });
-  }
+  for (const inner of command.commands) showHelpHint(inner);
 }

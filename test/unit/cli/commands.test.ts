@@ -72,21 +72,6 @@ test("every option with a closed set of values suggests the nearest one", () => 
   }
 });
 
-test.for([
-  [["bulk", "pause", "--reason", "a", "--reason", "b"], "'--reason <text>'"],
-  [["push", "--lane=live", "--lane=bulk", "f"], "'--lane <lane>'"],
-  [["reconcile", "--apply", "--apply", "plan"], "'--apply [plan]'"],
-  [["sandbox", "tenant", "create", "--per-hour", "1", "--per-hour", "2"], "'--per-hour <n>'"],
-] as const)("crmsync %s takes no option twice", async ([args, flags]) => {
-  const fresh = await createProgram(args[0]);
-  let error = "";
-  for (const [, command] of allOf(fresh)) {
-    command.exitOverride().configureOutput({ writeErr: (text) => void (error += text) });
-  }
-  await expect(fresh.parseAsync(args, { from: "user" })).rejects.toThrow();
-  expect(error).toContain(`option ${flags} is given twice: give it once`);
-});
-
 test("the README lists every command", () => {
   const readme = readFileSync(join(ROOT, "README.md"), "utf8");
   const missing = program.commands
