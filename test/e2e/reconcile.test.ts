@@ -27,6 +27,18 @@ import { waitFor } from "../support/wait-for.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
+/** Waits until 300 of a plan's 400 entries wait: as many as may, while nothing sends them. */
+async function waitUntilFed(env: ReturnType<typeof envFor>): Promise<void> {
+  using redis = new DisposableStack();
+  const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
+  const waiting = keysOf(env.QUEUE_PREFIX).unsynced("bulk");
+  await waitFor(async () => (await client.zcard(waiting)) === 300, { what: "300 entries wait" });
+  // Each look starts a process.
+  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
+    what: "the plan is noted as far",
+  });
+}
+
 test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 requests", async () => {
   await using dir = await tempDir();
   const all = Array.from({ length: 3000 }, (_, n) => person(n));
@@ -224,9 +236,7 @@ test("a plan is not begun if one of an older snapshot went on after it was made"
   // Nothing sends its changes.
   const args = [first, "--as-of", "2026-01-01T08:00:00Z", "--apply", "--yes"];
   await using feeding = spawnCrmsync(["reconcile", ...args], { env });
-  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
-    what: "as many are fed as may wait",
-  });
+  await waitUntilFed(env);
   const { out } = await reconcile(env, [later, ...asOf, "--json"]);
   const { counts, plan } = JSON.parse(out) as { counts: Fields; plan: { file: string } };
   expect(counts).toMatchObject({ waiting: 300, different: 99, equal: 1 });
@@ -262,9 +272,7 @@ test("a plan that was interrupted ends when a later one of its kind replaces it"
       ["reconcile", first, "--as-of", "2026-01-01T08:00:00Z", ...options],
       { env },
     );
-    await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
-      what: "as many are fed as may wait",
-    });
+    await waitUntilFed(env);
     command.kill("SIGKILL");
     await command.ended;
   }
@@ -297,9 +305,7 @@ test("the same command goes on with a plan of its own name, and says so", async 
   {
     // Nothing sends its changes.
     await using command = spawnCrmsync(["reconcile", ...args], { env });
-    await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
-      what: "as many are fed as may wait",
-    });
+    await waitUntilFed(env);
     command.kill("SIGKILL");
     await command.ended;
   }
@@ -358,10 +364,7 @@ test("a command that was frozen carries out no plan that another one has taken o
   };
   // Nothing sends their changes.
   await using frozen = await begin("first", "Trier");
-  const fed = () => reconcile(env, ["--list"]);
-  await waitFor(async () => (await fed()).out.includes("300 of 400"), {
-    what: "as many are fed as may wait",
-  });
+  await waitUntilFed(env);
   using redis = new DisposableStack();
   const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
   const ownerNow = () => client.get(keysOf(env.QUEUE_PREFIX).planOwner);
