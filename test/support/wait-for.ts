@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 
 /** Between two looks, ms: the longer the wait, the longer the pause. Looks cost the processor time that tests share. */
 const POLL_MS = 20;
-const LONGEST_POLL_MS = 200;
+const LONGEST_POLL_MS = 100;
 const POLL_SHARE = 0.05;
 
 /**
@@ -30,4 +30,14 @@ export async function waitFor<T>(
     const share = POLL_SHARE * (Date.now() - started);
     await delay(Math.min(LONGEST_POLL_MS, Math.max(POLL_MS, share)));
   }
+}
+
+/** A condition for `waitFor`: the number is larger than it was one look before. */
+export function grows(read: () => Promise<number>): () => Promise<boolean> {
+  let last = Number.POSITIVE_INFINITY;
+  return async () => {
+    const before = last;
+    last = await read();
+    return last > before;
+  };
 }

@@ -9,7 +9,7 @@ import { startIntake } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { people, personEvent } from "../../support/person-event.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
-import { waitFor } from "../../support/wait-for.ts";
+import { grows, waitFor } from "../../support/wait-for.ts";
 
 const LIMITS = { lockMs: 10_000, jobs: 100, bytes: 1e6 };
 
@@ -179,8 +179,7 @@ test("a flood is taken along, and its locks are renewed while its mapping is slo
   // The newest one was taken along.
   const [id = ""] = await redis.lrange(queue.toKey("active"), 0, 0);
   const ttl = () => redis.pttl(`${queue.toKey(id)}:lock`);
-  const before = await ttl();
-  await waitFor(async () => (await ttl()) > before, { deadlineMs: lockMs, what: "it is renewed" });
+  await waitFor(grows(ttl), { deadlineMs: lockMs, what: "it is renewed" });
   release();
   await waitFor(async () => (await redis.zcard(keys.unsynced("live"))) === 60, { what: "staged" });
   await waitFor(async () => (await queue.getJobCountByTypes()) === 0, { what: "all have ended" });

@@ -21,12 +21,12 @@ async function saysFailing(runtime: Runtime): Promise<boolean> {
 test("status tells that an event fails again and again, and nothing once it has passed", async () => {
   const runtime = newRuntime();
   const { keys, redis } = runtime;
-  await redis.set(keys.ledger, "written by somebody");
+  await redis.set(keys.staged("4711"), "written by somebody");
   const intake = startIntake(runtime);
   onTestFinished(() => intake.close());
   await runtime.inbox.push([personEvent("4711")]);
   await waitFor(() => saysFailing(runtime), { what: "a finding" });
-  await redis.del(keys.ledger);
+  await redis.del(keys.staged("4711"));
   await waitFor(async () => (await redis.exists(keys.staged("4711"))) === 1, { what: "staged" });
   expect(await saysFailing(runtime)).toBe(false);
 });
