@@ -293,7 +293,7 @@ export type Config = Values & {
   ) => Secret | undefined;
   /** Every secret that was read, and those that the mapping file names. */
   readonly allSecrets: () => readonly (readonly [name: string, secret: Secret])[];
-  /** The variables that are set and not read, also not for the mapping file; and those that could be set and are not. */
+  /** Variables that are set and that neither crmsync nor the mapping file reads; variables of crmsync that are not set. */
   readonly variableNames: () => { readonly unread: string[]; readonly unset: string[] };
 };
 
@@ -376,7 +376,7 @@ export function examineConfig(
     env === process.env && isGiven(env, "RECONCILE_CRON") ? zoneProblem(env["TZ"]) : undefined;
   if (zone !== undefined) problems.push(zone);
   if (!isGiven(env, "QUOTA_LIVE_RESERVE") && known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
-    // The default would leave nothing to bulk changes.
+    // With the default, bulk changes would get no request at all.
     values["QUOTA_LIVE_RESERVE"] = Math.floor(known.QUOTA_PER_HOUR / 10);
   }
   if (known.QUOTA_LIVE_RESERVE >= known.QUOTA_PER_HOUR) {
@@ -437,7 +437,7 @@ function variableNames(env: Env, named: ReadonlyMap<string, Secret>) {
   const formsOf = (name: string) => (mayBeFiles.has(name) ? [name, `${name}_FILE`] : [name]);
   const own = new Set([...Object.keys(variables), ...SECRETS]);
   const read = new Set([...own, ...named.keys()].flatMap(formsOf));
-  // As givenValue reads them.
+  // A proxy's variable may also be written in small letters (givenValue).
   const isRead = (name: string) =>
     read.has(name) || (name.endsWith("_proxy") && read.has(name.toUpperCase()));
   return {

@@ -43,10 +43,10 @@ export interface Mistyped {
   readonly meant: string;
 }
 
-/** Of so many letters of a name one may differ. */
+/** A mistyped name may differ in one letter of every five. */
 const LETTERS_PER_MISTAKE = 5;
 
-/** Those of other programs: systemd's, and all that are read for traces on a machine. */
+/** Variables of other programs: systemd, and whatever else on the machine sends traces with OpenTelemetry. */
 const OF_OTHERS = /^(?:NOTIFY_SOCKET$|OTEL_)/i;
 
 /**
@@ -65,7 +65,7 @@ export function mistypedVariables({ variableNames }: Config): Mistyped[] {
 function meantBy(variable: string, names: readonly string[]): string | undefined {
   const alike = (text: string) =>
     nearest(text, names, Math.floor(text.length / LETTERS_PER_MISTAKE));
-  // Only secrets may be in files.
+  // Only secrets have a second form that ends in _FILE.
   const found = alike(variable) ?? alike(variable.replace(/_FILE$/, ""));
   if (found !== undefined) return found;
   const [end] = /_[^_]+_[^_]+$/.exec(variable) ?? [];

@@ -1,5 +1,5 @@
 /**
- * Handles large events one after the other: while one is handled, it takes several times its size of memory.
+ * Handles large events one after the other: to handle one needs several times its size in memory.
  * HTTP intake accepts 1 MiB at most; other clients of BullMQ may add any.
  */
 import type { Job } from "bullmq";
@@ -8,11 +8,11 @@ import { redriveOf } from "../src/event/inbox.ts";
 import { isLargerThan } from "../src/event/size.ts";
 import type { DeadLetters } from "../src/state/dead-letters.ts";
 
-/** Characters of an event that is large. */
+/** An event that has more characters than this is large. */
 const LARGE = 256 * 1024;
 
 export interface LargeEvents {
-  /** Whether one is handled or waits for its turn. */
+  /** Whether a large event is being handled or waits for its turn. */
   readonly areInWork: boolean;
   /** Handles the event of a job, a large one in its turn. */
   handle(job: Job, handle: () => Promise<void>): Promise<void>;

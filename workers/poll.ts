@@ -29,7 +29,7 @@ export interface PollingOptions {
   readonly restMs?: number;
   /** @param nextMs how long after this step the next one begins, at the latest. */
   readonly step: (signal: AbortSignal, nextMs: number) => Promise<void>;
-  /** Default: nothing is told. An unreachable Redis is logged by its connections. */
+  /** Gets each error of a step. Without it, nobody reports these errors; Redis clients log a lost connection themselves. */
   readonly onError?: (error: unknown) => void;
 }
 

@@ -48,10 +48,10 @@ export function openQueueWorker<Data>(
 }
 
 /**
- * Looks for jobs of workers whose processes died, so that others take them: every `everyMs`, until it is
- * closed. Not BullMQ's own timer, which cannot rest: its interval is also for how long a check keeps all
- * processes from the next one, so a longer one would outlast the rest, and a process that died in it. The
- * worker is made with `skipStalledCheck`, and with `everyMs` as its interval.
+ * Looks for jobs of workers whose processes have died, and lets others take them: every `everyMs`, until it is
+ * closed. BullMQ's own timer cannot do this, because it cannot rest. After each check, no process may check again
+ * for that timer's interval. With an interval that is long enough for a rest, nobody would check for long after the
+ * rest has ended. The worker is made with `skipStalledCheck`, and with `everyMs` as its interval.
  */
 export function checkStalled(
   { redis, rest }: Pick<Runtime, "redis" | "rest">,

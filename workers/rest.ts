@@ -12,7 +12,7 @@ import type { Looking, Polling } from "./poll.ts";
 /** After this long without an event or a job a process may rest, ms. */
 const REST_AFTER_MS = 60_000;
 
-/** How old a look may be that a change is sent by, ms: guards look once a second while nobody rests. */
+/** Before a change is sent, each guard must have looked within this time, ms. While no process rests, guards look once a second. */
 const CHECKED_FOR_MS = 3000;
 
 export class Rest {

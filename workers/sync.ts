@@ -151,9 +151,10 @@ class SyncLoop implements Part {
   }
 
   /**
-   * Lets the job of the highest demand come first. In an outage half of the tries take the last one, the others
-   * one by chance, without those that are unfit. Records with which the service has a fault wait longest, and
-   * stand first; many new ones may stand last. Bulk changes have one order; in an outage one by chance comes first.
+   * Puts the job of the record with the highest demand first. In an outage, the one try must find a record that the
+   * service accepts. Many records that it cannot handle may be the oldest ones, or the newest. So half of the tries
+   * take the newest fit record and the others take any fit record by chance. In the lane bulk, where jobs keep their
+   * order otherwise, each try of an outage takes any fit record by chance.
    * @returns that job, if it is known; undefined when no request may be sent.
    */
   async #prepare(

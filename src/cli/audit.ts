@@ -113,7 +113,7 @@ async function knownHeads(
   }
 }
 
-/** Chains of which no line is known from elsewhere. */
+/** Chains whose end nothing outside these files confirms. */
 function endsUnknown(chains: Verified["chains"], known: readonly KnownHead[]): Fault[] {
   return chains.flatMap(({ head: { chain } }) => {
     if (known.some(({ head }) => head.chain === chain)) return [];

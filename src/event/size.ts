@@ -1,9 +1,9 @@
-/** What a number, a bracket or the like counts, in characters. */
+/** A value that is no text counts as so many characters. */
 const EACH = 8;
 
 /**
- * Whether a value of JSON has more than so many characters, about. One that is nested deeper than `levels`
- * counts as larger. Looks no further than it must.
+ * Whether a JSON value has more than about so many characters. A value that is nested deeper than `levels`
+ * counts as larger. The search ends as soon as the answer is known.
  */
 export function isLargerThan(characters: number, levels: number, value: unknown): boolean {
   let left = characters;

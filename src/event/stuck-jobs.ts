@@ -21,7 +21,7 @@ export interface StuckJob {
   readonly failedReason: string;
 }
 
-/** One after the other: each may hold megabytes. */
+/** Reads stuck jobs one at a time, because each may hold megabytes. */
 export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<StuckJob> {
   const [active, failed] = await Promise.all([
     redis.lrange(queue.toKey("active"), 0, CHUNK - 1),

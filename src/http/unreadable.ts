@@ -4,7 +4,7 @@ import { HEADERS, REQUEST_MS } from "./limits.ts";
 
 type Answer = readonly [status: string, error: string];
 
-/** By the code of Node's error. */
+/** The answer to each kind of unreadable request. The key is the code of Node's error. */
 const ANSWERS: ReadonlyMap<string | undefined, Answer> = new Map([
   [
     "ERR_HTTP_REQUEST_TIMEOUT",
@@ -26,7 +26,7 @@ const NOT_HTTP: Answer = [
   "the request is not valid HTTP/1.1; for HTTPS, a proxy must stand in front (docs/http.md)",
 ];
 
-/** As Node itself, it closes the connection, on which nothing more can be understood. */
+/** Answers, and closes the connection as Node itself does: nothing more that comes on it can be understood. */
 export function refuseUnreadable(
   error: NodeJS.ErrnoException,
   socket: Socket,

@@ -67,7 +67,7 @@ export async function readTogether<R extends Readings>(
   return Object.fromEntries(entries) as Meanings<R>;
 }
 
-/** Redis does not say which key it is that has another type. A script may make names from its keys. */
+/** Redis' error WRONGTYPE does not name the key, so the keys of the command are added to it. A script may use further keys. */
 function withKeys(error: Error, [name, ...args]: Command): Error {
   if (!error.message.startsWith("WRONGTYPE")) return error;
   const key =

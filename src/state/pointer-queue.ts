@@ -38,7 +38,7 @@ const SCORE_PER_MS = 4096;
 /** Redis carries out so many commands of one connection before it serves the others. */
 const REMOVED_AT_ONCE = 50;
 
-/** Records of the lane bulk among which one is looked for that is fit for an outage's try. */
+/** In an outage, a fit record is looked for among so many records of the lane bulk. */
 const BULK_LOOKS = 100;
 
 /** A record that runs is not asked for again before this, ms. */
@@ -217,7 +217,7 @@ export class PointerQueue {
     const prioritized = this.queue.toKey("prioritized");
     for (const crmCode of some.filter((code) => !unfit.has(code))) {
       await this.#missing.add([crmCode], 1, Number.MAX_SAFE_INTEGER);
-      // LT: a live change may have come meanwhile, whose job stays where it is.
+      // LT leaves the job of a live change where it is: such a change may have come meanwhile.
       const job = [FIRST_BULK_SCORE, pointerId(crmCode)] as const;
       if ((await this.#redis.zadd(prioritized, "XX", "LT", "CH", ...job)) === 1) return;
     }

@@ -92,7 +92,7 @@ function detailsOf({ fields, reasons }: Summary): string[] {
   ];
 }
 
-/** Of a few records no guard can say that the export is wrong. */
+/** The guards judge no export that has only a few records, so a line warns of it. */
 function unusableLines({ counts, records }: Summary): string[] {
   if (records === 0 || counts.invalid + counts.unmappable < records) return [];
   return [
