@@ -3,12 +3,12 @@
  * one has the hash over all lines before it.
  */
 import { createHash, type Hash } from "node:crypto";
-import { createReadStream, createWriteStream, renameSync } from "node:fs";
+import { createReadStream } from "node:fs";
 import { once } from "node:events";
-import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { UserError } from "../ops/user-error.ts";
 import { linesOfUtf8 } from "../ops/utf8-text.ts";
+import { writeWhole } from "../ops/write-whole.ts";
 import { TryLater } from "./try-later.ts";
 
 const FORMAT = 1;
@@ -71,7 +71,6 @@ export async function writePlan(
   header: PlanHeader,
   entries: Iterable<PlanEntry>,
 ): Promise<OpenPlan> {
-  const part = `${file}.part`;
   const hash = createHash("sha256");
   const lineOf = (value: unknown) => {
     const line = `${JSON.stringify(value)}\n`;
@@ -88,8 +87,7 @@ export async function writePlan(
     yield `${JSON.stringify({ entries: count, sha256: hash.digest("hex") })}\n`;
   }
   try {
-    await pipeline(lines(), createWriteStream(part, { mode: 0o600 }));
-    renameSync(part, file);
+    await writeWhole(file, lines());
     return { file, header, entries: count };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -145,6 +145,7 @@ const RULES: Rules = {
       "src/ops/redis-reading.ts",
       "src/ops/user-error.ts",
       "src/ops/utf8-text.ts",
+      "src/ops/write-whole.ts",
       "src/preview/read-records.ts",
       "src/quota/permit.ts",
       "src/service",

@@ -1,9 +1,9 @@
-import { createWriteStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { UserError } from "../../ops/user-error.ts";
+import { writeWhole } from "../../ops/write-whole.ts";
 import { exportRelations } from "../../sandbox/transfer.ts";
 import { WrongUsage } from "../wrong-usage.ts";
 import { administer, type Work } from "./administration.ts";
@@ -25,13 +25,13 @@ const exportAll: Work = async (session, [file = STDOUT]) => {
   const { administration, tenant, store } = session;
   const tenantId = administration.tenantId(tenant);
   const lines = exportRelations(store, tenantId);
-  const target = file === STDOUT ? process.stdout : createWriteStream(file, { mode: 0o600 });
+  if (file === STDOUT) return pipeline(Readable.from(lines), process.stdout, { end: false });
   try {
-    await pipeline(Readable.from(lines), target, { end: target !== process.stdout });
+    await writeWhole(file, lines);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (file === STDOUT || code === undefined) throw error;
-    throw new UserError(`${file} cannot be written (${code}): it does not have all relations`);
+    if (code === undefined) throw error;
+    throw new UserError(`the export to ${file} failed (${code}); an older file is as it was`);
   }
 };
 
