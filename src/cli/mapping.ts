@@ -1,5 +1,3 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { EXIT_CONFIG } from "../config.ts";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
@@ -11,6 +9,8 @@ import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts
 import { MODULE } from "../mapping/read-whens.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
+import { mappingTemplate } from "./mapping-template.ts";
+import { writeNew } from "./write-new.ts";
 
 export function mappingCommand(): Command {
   const mapping = new Command("mapping").description("write and check mapping files");
@@ -36,23 +36,13 @@ a crmCode that cannot be made for a deletion without its record. Exit code: 78 i
 }
 
 function init(file: string, options: { from: string }): void {
-  const preset = mappingFileOf(options.from);
-  const schema = fileURLToPath(new URL("mapping.schema.json", `file://${preset}`));
-  // Editors use the schema, which lies beside the presets, so the file needs its full path.
-  const text = readFileSync(preset, "utf8").replace("./mapping.schema.json", schema);
+  const text = mappingTemplate(options.from);
   if (file === "-") {
     process.stdout.write(text);
     return;
   }
-  if (existsSync(file)) throw new UserError(`${file} already exists; choose another file name`);
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    // A part of it would be in the way of the next try.
-    rmSync(file, { force: true });
-    const { code = "" } = error as NodeJS.ErrnoException;
-    throw new UserError(`${file} cannot be written (${code})`);
-  }
+  if (!writeNew(file, text))
+    throw new UserError(`${file} already exists; choose another file name`);
   process.stdout.write(
     `${file} was written. Adapt it to your CRM, then run:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
   );

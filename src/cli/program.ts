@@ -4,6 +4,7 @@ import { VERSION } from "../ops/version.ts";
 
 /** One file per command, loaded only when it is called. */
 const COMMANDS = {
+  init: async () => (await import("./init.ts")).initCommand(),
   start: async () => (await import("./start.ts")).startCommand(),
   push: async () => (await import("./push.ts")).pushCommand(),
   preview: async () => (await import("./preview.ts")).previewCommand(),
