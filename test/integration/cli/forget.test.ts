@@ -186,6 +186,15 @@ describe("crmsync forget", () => {
     expect(await redis.exists(stores.keys.erased("ada-1"))).toBe(0);
   });
 
+  it("believes what a later list says of the relation, and still lets no older event follow", async () => {
+    await fill("ada-1");
+    await forget("ada-1", "--apply");
+    const { ledger, staged } = stores;
+    await ledger.writePage([["ada-1", { ...PROVEN, fingerprint: "f7", watermark: "" }]], undefined);
+    expect((await staged.stage(stateOf("ada-1", "4"))).result).toBe("superseded");
+    expect((await staged.stage(stateOf("ada-1", "7"))).result).toBe("unchanged");
+  });
+
   it("keeps no dead letter of an older event, and one of a newer event", async () => {
     await fill("ada-1");
     await forget("ada-1", "--apply");
