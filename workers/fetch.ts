@@ -31,18 +31,18 @@ const CONCURRENCY = 4;
 const TIMEOUT_MS = 15_000;
 const LOCK_MS = 60_000;
 
-/** A fetch that fails after this long had no answer: its CRM does not answer at present, ms. */
+/** When a failed fetch took longer than this, ms, its CRM does not answer at present. */
 const SILENCE_MS = 5000;
 
 const STALLED_CHECK_MS = 30_000;
 
 /**
- * So soon after a change, a record that the CRM does not have may be one that it does not show yet, ms: the
- * transaction may be open, and an API may read from a copy.
+ * Within this time after a change, ms, the CRM may have a record that its API does not show yet: the transaction
+ * may be open, and an API may read from a copy.
  */
 const NOT_SHOWN_YET_MS = 60_000;
 
-/** So often it is fetched again for one event: some changes do not touch the record's time. */
+/** A record older than its event is fetched again so often, not more: some changes do not touch a record's time. */
 const OLDER_TRIES = 3;
 
 const DAMAGED_RULE =
@@ -175,7 +175,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       return;
     case "throttled": {
       const { retryAfterMs } = fetched;
-      // Of this CRM alone: the others have quotas of their own.
+      // Only this CRM pauses: the others have quotas of their own.
       const until = performance.now() + retryAfterMs;
       pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
       const { kind } = fetched;

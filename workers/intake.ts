@@ -30,7 +30,7 @@ const MANY_IN_FLIGHT = CONCURRENCY / 2;
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;
 
-/** An event is locked this long, renewed at half of it; after that its worker counts as dead. */
+/** How long an event is locked, ms; the lock is renewed at half of it. When it ends, its worker counts as dead. */
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5000;
 
@@ -38,8 +38,8 @@ const STALLED_CHECK_MS = 5000;
 const RETRY_MS = 5000;
 
 /**
- * How long an event waits for the tenant's value lists before it is tried again: longer when many
- * wait, so that their tries leave room for the other events, ms.
+ * How long an event waits for the tenant's value lists before it is tried again, ms: longer when many
+ * wait, so that their tries leave room for the other events.
  */
 const LISTS_WAIT_MS = 4000;
 const LISTS_WAIT_PER_EVENT_MS = 5;
@@ -48,8 +48,8 @@ const LISTS_WAIT_PER_EVENT_MS = 5;
 const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, attempts: 1 };
 
 /**
- * An event cannot be accepted before the tenant's value lists are known, and none is redriven while
- * another worker accepts it.
+ * The event must wait: the tenant's value lists are not known yet, or another worker accepts the event that is
+ * to be redriven.
  */
 class NotYet extends Error {}
 
@@ -59,10 +59,10 @@ export function startIntake(runtime: Runtime): Part {
   const producers = openGiveWay(runtime.inbox);
   const large = openLargeEvents(runtime.deadLetters);
   let inFlight = 0;
-  /** More events wait than can be taken along. */
+  /** Whether more events wait than can be taken along. */
   let isFlood = false;
 
-  /** A job that waits must not lie in Redis as another client has added it. */
+  /** Delays a job. Another client may have added its event unsealed, and it must not lie in Redis like that. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
     await runtime.inbox.sealJob(job);
     await job.moveToDelayed(Date.now() + waitMs, token);
@@ -96,14 +96,14 @@ export function startIntake(runtime: Runtime): Part {
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
     if (isFlood) await producers.wait().catch(() => {});
-    // While all other places are taken, more events wait.
+    // Only while all other places are taken, others wait to be taken along.
     const isAlone = inFlight < PLACES - 1 || large.areInWork;
     const others = takesAlong && !isAlone ? handleAlong() : undefined;
     if (others === undefined) isFlood = false;
     others?.then(
       (taken) => {
         isFlood = taken === MOST_ALONG;
-        // Jobs that are not plain are BullMQ's alone: then it hands out more of them at once.
+        // Jobs that are not plain cannot be taken along: BullMQ hands out more at once when there are such.
         worker.concurrency = taken > 0 ? PLACES : CONCURRENCY;
       },
       (error: unknown) => worker.emit("error", error as Error),
@@ -127,8 +127,8 @@ export function startIntake(runtime: Runtime): Part {
     drainDelay: DRAIN_DELAY_S,
     removeOnFail: { count: 10_000 },
   });
-  // The options of another client must not keep the job, let it fail in a way of its own, or remove it
-  // when it has failed. BullMQ fails one whose workers died too often without handing it out.
+  // The options of another client must not keep the job, let it fail in a way of its own, or remove it when it
+  // has failed. Set here, because BullMQ fails a job whose workers died too often without calling `handle`.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   const holding = holdIntakeBack(runtime, worker);
@@ -185,7 +185,7 @@ async function eventIn(job: Job, { inbox, redis }: Runtime): Promise<unknown> {
   }
 }
 
-/** Only Redis' clock is believed; it is asked for the events whose own time cannot stand alone. */
+/** Believes Redis' clock alone, and asks Redis only for an event whose own time does not suffice. */
 async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Arrival> {
   const { clock } = runtime;
   const countKey = runtime.inbox.queue.toKey("id");
@@ -193,14 +193,14 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
   if (time === undefined) {
-    // What is taken late without a number of its own would count as sent after all before it.
+    // An event that is late and has no number of its own would count as sent after all that were added before now.
     const sentAt =
       counted === undefined && isLate(job)
         ? Math.min(job.timestamp, clock.now())
         : await clock.arrival(number, countKey, job.timestamp);
     return { at: Math.max(sentAt, clock.now()), sentAt, number };
   }
-  // A time ahead of the clock was limited to the arrival, for newer events: so it is for one that is late.
+  // A time ahead of the clock is limited to the arrival. An event that is late must not arrive after newer ones.
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
   const at = isPast && !isLate(job) ? clock.now() : await clock.arrival(number, countKey);
   return { at, sentAt: job.timestamp, number };

@@ -18,8 +18,8 @@ import type { Runtime } from "./runtime.ts";
 import { retryAfterSuccess, type ServiceAccess } from "./service-access.ts";
 
 /**
- * A record stays held this much longer than its request may take, so that a process that stood
- * still in between cannot meet another one's request.
+ * A record stays held this much longer than its request may take, ms. So the request of a process that stood
+ * still in between cannot meet that of another process.
  */
 const HOLD_MARGIN_MS = 10_000;
 
@@ -118,7 +118,7 @@ export interface EarlyTake {
 /** The job must have been asked for on the same connection: Redis answers in this order. */
 export function takeEarly({ config, staged }: Runtime, job: FirstJob, token: string): EarlyTake {
   const taken = staged.takeWithJob(job, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
-  // Without the job, its error concerns no run.
+  // If this process does not get the job, an error here concerns no run.
   taken.catch(() => {});
   return { crmCode: job.crmCode, at: performance.now(), taken };
 }
@@ -163,7 +163,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       // What was rejected is not on the service: an older state may still be sent.
       const isThere = how.finished && how.row !== "before";
       if (isThere && result !== "lost") settledLately.note(state);
-      // Redis has forgotten the change while it was sent: an older state of it may be sent after it.
+      // Redis went back and lost the change while it was sent: an older state of the record may be sent after it.
       if (
         result === "lost" &&
         (await runtime.stateAge.wentBackWithin(config.SERVICE_TIMEOUT_MS * 2))
@@ -187,7 +187,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       random: Math.random,
     },
     async retryShareMs() {
-      // Without the number its own delay is what it always was. What was sent must be settled.
+      // If this fails, the retry has its own delay: what was sent must be settled all the same.
       const waiting = await runtime.pointers.retries().catch(() => 0);
       return retryShareMs(waiting, {
         perHour: config.QUOTA_PER_HOUR,
@@ -203,7 +203,7 @@ const onceMore = (state: TakenState): StateToStage => ({
   eventKey: "",
   fingerprint: undefined,
   fieldsOrder: state.earlierFields?.order,
-  // Not to be dropped with an import, and not behind it.
+  // Nobody may drop it with an import, and it must not wait behind one.
   lane: "live",
   time: state.firstTime,
 });
@@ -238,7 +238,7 @@ async function endJob(
   }
 }
 
-/** @param status of the service's reply, if it gave none that is usable. */
+/** @param status HTTP status of a reply that was `unavailable`. */
 function report(
   runtime: Runtime,
   state: TakenState,

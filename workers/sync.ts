@@ -25,10 +25,10 @@ const IDLE_CHECK_MS = 1000;
 /** How often a process that may not send checks whether it may again, ms. */
 const STOPPED_CHECK_MS = 1000;
 
-/** So many records one permit looks at, in their order: each that runs, or is gone, leaves the order for a while. */
+/** Most records that one permit looks at, in their order: a record that cannot run now leaves it for a while. */
 const HIGHEST_TRIES = 20;
 
-/** A record that is unfit for a try is not asked for again before this, ms. */
+/** A record that is unfit for an outage's try is not looked at again before this, ms. */
 const UNFIT_MS = 1000;
 
 /** After a longer wait for a permit, what was checked before the wait is checked again, ms. */
@@ -36,7 +36,7 @@ const LONG_WAIT_MS = 50;
 
 const STALLED_CHECK_MS = 5000;
 
-/** A job is locked this much longer than its request may take. */
+/** A job is locked this much longer than its request may take, ms. */
 const LOCK_MARGIN_MS = 15_000;
 
 export const startSync = (runtime: Runtime, access: ServiceAccess): Part =>
@@ -224,22 +224,22 @@ class SyncLoop implements Part {
   ): Promise<void> {
     const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
-    // A worker that has met a limit asks no more until it would have ended, also when somebody has removed it.
+    // After a rate limit, BullMQ's worker asks for no job until the limit would have ended, even if it was removed.
     (this.#worker as unknown as { limitUntil: number }).limitUntil = 0;
     const getting = this.#worker.getNextJob(token, { block: false });
     getting.catch(() => {}); // awaited below
-    // By then BullMQ has asked for the job.
+    // After this, BullMQ has sent its request for the job: `takeEarly` must come behind it.
     await nextTurn();
     const early = first && takeEarly(this.#runtime, first, token);
     const job = (await getting) as Job<Pointer> | undefined;
     if (job === undefined) {
       permit.cancel();
       await this.#runtime.outage.notTried();
-      // Else the loop would ask for permits without a pause, for as long as the queue is held back.
+      // While somebody holds the queue back, the loop would ask for one permit after the other.
       if (await pointers.isHeldBack()) await jobNotifier.pause(STOPPED_CHECK_MS, this.#stop.signal);
       return;
     }
-    // Another process has taken the live job: what is left to live changes is not spent on bulk.
+    // Another process has taken the live job. A permit for live changes is not spent on a bulk change.
     if (permit.lane === "live" && pointers.isBulk(job)) {
       permit.cancel();
       await pointers.park(job, token);
@@ -247,7 +247,7 @@ class SyncLoop implements Part {
       return;
     }
     const { metadata: carried } = job.opts.telemetry ?? {};
-    // The record itself waited only since its job was added.
+    // The record has waited for a permit only since its job was added.
     const startedAt = Math.min(grantedAt, Math.max(requestedAt, job.timestamp));
     // The sweep gives a place to a record that loses its own to an error of Redis.
     const taken = isPointer(job.data)
@@ -266,7 +266,7 @@ class SyncLoop implements Part {
         this.#onFree?.();
       });
     this.#running.add(run);
-    // The next record is chosen without this one.
+    // This record must have left the order before the next one is chosen.
     await taken;
   }
 
@@ -279,7 +279,10 @@ class SyncLoop implements Part {
     if (next.kind === "later") await pointers.retryBeforeBulk(job.data.crmCode);
   }
 
-  /** Serves a record first (demand.ts, and #prepare). @returns its job, if it was first. */
+  /**
+   * Puts the job of the record that is to be served first (demand.ts; in an outage, see #prepare).
+   * @returns that job, if it was the first one already
+   */
   async #bringForward(unfit: ReadonlySet<string>): Promise<FirstJob | undefined> {
     const { demand, pointers } = this.#runtime;
     for (let tries = 0; tries < HIGHEST_TRIES; tries += 1) {

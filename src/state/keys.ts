@@ -9,12 +9,13 @@ import { digestOf, digestOfRecord } from "./digest.ts";
 export interface Keys {
   /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
   staged(crmCode: string): string;
-  /** Sorted set crmCode → when its proof is verified, ms: an earlier request may still take effect. */
+  /** Sorted set crmCode → when its proof is to be verified, ms: an earlier request may still take effect. */
   readonly verify: string;
   /** Hash crmCode → what is verified then (fields: verifications.ts). */
   readonly verifyProofs: string;
   /** Counter: one number for every staged state, never used twice. */
   readonly versions: string;
+  /** Name of the service that the ledger is about (known-service.ts). */
   readonly service: string;
   /** Set: names of the tokens that are known to be of the ledger's tenant. */
   readonly serviceTokens: string;
@@ -29,13 +30,13 @@ export interface Keys {
   /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
   readonly clock: string;
   /**
-   * Hash with name, with number, which all processes count up, and with the number that each process has met
-   * last. A number that is lower than it was tells a loss (state-age.ts).
+   * Hash: `name`; `number`, which all processes count up; and for each process the number that it has met last.
+   * A lower number than before means that Redis has lost writes (state-age.ts).
    */
   readonly age: string;
   /** Hash version, target: which programs may work on all of this (state-version.ts). */
   readonly stateVersion: string;
-  /** Set while one process migrates it. */
+  /** Set while one process migrates the state. */
   readonly stateMigration: string;
   /** When Redis was found to have gone backwards, ms; expires. */
   readonly wentBackwards: string;
@@ -53,14 +54,15 @@ export interface Keys {
   readonly terminations: string;
   /** Sorted set crmCode → since when its termination is held for a person, ms. */
   readonly heldTerminations: string;
-  /** Before a bucket's number: set of the events seen in one week since the epoch; expires (lua/seen-place.lua). */
+  /** Prefix of one week's buckets (weeks since the epoch): sets of the events seen; expire (lua/seen-place.lua). */
   seen(week: number): string;
   /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
   /** Hash reason → number of dead letters; the scripts make this name from that of `deadLetters`. */
   readonly deadReasons: string;
-  /** Sorted set id → age of the dead letter; and the time that counts (lua/expire-dead-letters.lua). */
+  /** Sorted set id → what `deadTime` had counted when the letter was stored, ms. */
   readonly deadAges: string;
+  /** Hash: the time by which dead letters expire, as far as it was counted (lua/expire-dead-letters.lua). */
   readonly deadTime: string;
   /** Hash with one field: cause of the denial → since when, and when the next probe is due. */
   readonly denial: string;
@@ -78,7 +80,7 @@ export interface Keys {
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
   readonly schemaConfig: string;
-  /** Set while one process fetches them. */
+  /** Set while one process fetches the value lists. */
   readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
   readonly sources: string;
@@ -90,9 +92,9 @@ export interface Keys {
   readonly arrivals: string;
   /** Hash process id → its last heartbeat, as JSON. */
   readonly heartbeats: string;
-  /** Before a slice's number. Hash name → count in a sixtieth of an hour, all processes; expires. */
+  /** Prefix; a slice's number follows. Hash name → count of all processes in a sixtieth of an hour; expires. */
   readonly outcomes: string;
-  /** Before a slice's number. Hash bucket → replies of the service in an hour; expires. */
+  /** Prefix; a slice's number follows. Hash bucket → replies of the service in an hour; expires. */
   readonly durations: string;
   /** Sorted set crmCode → how often its record was tried without success. */
   readonly retried: string;
@@ -106,13 +108,13 @@ export interface Keys {
   readonly keyring: string;
   /** The mapping's kept fields by variant, as JSON: what fingerprints leave out (kept-fields.ts). */
   readonly keptFields: string;
-  /** Set while one process seals everything with the present key. */
+  /** Set while one process seals everything again with the present key. */
   readonly resealing: string;
-  /** What its last pass found, as JSON; absent when there was nothing left. */
+  /** What the last pass of sealing again found, as JSON; absent when nothing was left to seal. */
   readonly resealed: string;
   /** List of acts that have no line in an audit trail yet: `<ms> <JSON>`. */
   readonly auditActs: string;
-  /** Set while one process writes their lines. */
+  /** Set while one process writes the lines of these acts. */
   readonly auditOwner: string;
   /** Hash chain of an audit trail → its newest line, as JSON. */
   readonly auditHeads: string;
@@ -128,7 +130,7 @@ export interface Keys {
   readonly unfinishedPlans: string;
   /** Set while one process carries out a plan. */
   readonly planOwner: string;
-  /** Set while the cookie of a session of the console would be valid that was ended by logging out. */
+  /** Set after somebody has logged out of the console, for as long as the session's cookie would be valid. */
   endedSession(id: string): string;
   /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
   readonly bulkPause: string;
@@ -155,7 +157,7 @@ export interface Keys {
   readonly notify: string;
   /** List: notifications that wait, as JSON; the oldest first. */
   readonly notifyQueue: string;
-  /** Hash: the tries of the oldest one (fields: lua/take-message.lua). */
+  /** Hash: the tries of the oldest notification (fields: lua/take-message.lua). */
   readonly notifyTry: string;
   /** Set after one process has looked for what is to be notified. */
   readonly notifyLook: string;
@@ -249,8 +251,8 @@ export function keysOf(prefix: string): Keys {
   };
 }
 
-/** 132 bits. */
+/** 22 characters of base64url are 132 bits: no two names get the same key. */
 const cut = (digest: string): string => digest.slice(0, 22);
 
-/** Tenants of one hash tag share one clock, because their scripts know no more than their keys. */
+/** Tenants with the same hash tag share one clock: scripts find it by the hash tag of their first key (now.lua). */
 const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

@@ -11,7 +11,7 @@ import { scanHash } from "./scan.ts";
 
 /**
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
- * keeps failing, and changes are sent without it until it succeeds.
+ * keeps failing, and changes are sent without a warm ledger until listing succeeds.
  */
 export interface WarmUp {
   readonly state: "new" | "running" | "done" | "cold";
@@ -22,7 +22,7 @@ export interface WarmUp {
   readonly listedAt: number | undefined;
   /** More than half of the rows were gone when a change was staged or taken: deleted by somebody, or evicted. */
   readonly lost: boolean;
-  /** Since when changes are sent without it, ms. */
+  /** Since when changes are sent without a warm ledger, ms. */
   readonly coldSince: number | undefined;
   /** Why the last listing failed, as the client names it; undefined when it did not fail. */
   readonly failure: string | undefined;
@@ -100,8 +100,9 @@ export class Ledger {
   }
 
   /**
-   * Doubts what was assumed of these relations, which the service has, after an empty list.
-   * @returns those whose deletion was left out for that reason
+   * After an empty list, relations were assumed to be absent. The service has these ones: their rows say "unknown"
+   * from here on.
+   * @returns those whose deletion was left out because of the empty list
    */
   async doubtAssumed(crmCodes: readonly string[]): Promise<string[]> {
     const leftOut: string[] = [];
@@ -128,12 +129,12 @@ export class Ledger {
     }));
   }
 
-  /** How many records it has a row of. */
+  /** How many rows the ledger has. */
   sizeReading(): Reading<number> {
     return reading(["hlen", this.#keys.ledger], Number);
   }
 
-  /** Whether this process may warm the ledger now, or go on; one process may at a time. */
+  /** Whether this process may begin or continue the warm-up: one process may at a time. */
   claimWarmUp(owner: string): Promise<boolean> {
     return this.#lease.claim(owner);
   }
@@ -175,7 +176,10 @@ export class Ledger {
     return rows;
   }
 
-  /** Ends what a crash of `forgetAll` left; costs one command when there is nothing. */
+  /**
+   * Takes the watermarks of forgotten rows over, also those that a crash of `forgetAll` has left. Costs one
+   * command when there are none.
+   */
   async keepWatermarks(): Promise<void> {
     const { ledger, ledgerForgotten } = this.#keys;
     if ((await this.#redis.exists(ledgerForgotten)) === 0) return;
@@ -184,7 +188,10 @@ export class Ledger {
     }
   }
 
-  /** Forgets one row; its next change costs a request. @returns false when it must stay */
+  /**
+   * Forgets one row, except its watermark; the next change of the record costs a request.
+   * @returns false when there is no row, or a request is under way
+   */
   async forgetRow(crmCode: string): Promise<boolean> {
     return (await this.#forgetRow([this.#keys.ledger], [crmCode])) === 1;
   }
@@ -226,8 +233,8 @@ export class Ledger {
   }
 
   /**
-   * Forgets rows of relations that the service does not have, proven before this time (ms). Rows of
-   * relations that it has stay: without one, a deletion would find nothing to terminate.
+   * Forgets rows of relations that the service does not have, proven before this time (ms). Rows of relations
+   * that the service has must stay: without its row, a deletion would find nothing to terminate.
    * @returns how many rows were forgotten.
    */
   async forgetAbsent(before: number): Promise<number> {

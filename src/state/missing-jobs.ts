@@ -1,6 +1,6 @@
 /**
- * Adds pointer jobs that records lack which wait: the queue holds those of the records that come next, and a crash
- * may have lost one (docs/adr/0033).
+ * Adds the pointer jobs of records that wait without one: the queue holds only the jobs of the records that come
+ * next, and a crash may have lost a job (docs/adr/0033).
  */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
@@ -9,15 +9,15 @@ import { LANES, type Lane } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import { FEW_JOBS, FIRST_BULK_SCORE, JOBS_AHEAD, stepOf, type PointerStep } from "./pointer-job.ts";
 
-/** So many at once. */
+/** Most jobs that one refill adds. */
 const REFILLED = 100;
 
-/** Records that are looked at for that, in the order in which they are served. */
+/** Most records that one refill looks at, in the order in which they are served. */
 const REFILL_LOOKS = 10_000;
 
 /**
- * After a look that found none, the next one follows so much later, ms: what is staged while few jobs wait has its
- * own at once.
+ * After a refill that added nothing, the next one may follow so much later, ms: a change that is staged while few
+ * jobs wait gets its job at once.
  */
 const REFILL_PAUSE_MS = 5000;
 
@@ -32,7 +32,7 @@ export class MissingJobs {
   /** Sorted sets of the records of a lane, in the order in which they are served. */
   readonly #orders: Readonly<Record<Lane, string>>;
   readonly #script: RedisScript<number>;
-  /** From when, and from which record on, the next look follows. */
+  /** From when (by performance.now()), and from which place in the order, the next refill looks. */
   readonly #refillFrom: Record<Lane, number> = { live: 0, bulk: 0 };
   readonly #lookFrom: Record<Lane, number> = { live: 0, bulk: 0 };
 
@@ -56,7 +56,7 @@ export class MissingJobs {
     return { live: JOBS_AHEAD - live, bulk: FEW_JOBS - bulk };
   }
 
-  /** Adds those that these live records lack, while few jobs wait. @returns how many were added */
+  /** Adds the jobs that these live records lack, while few jobs wait. @returns how many were added */
   async addIfFew(crmCodes: readonly string[]): Promise<number> {
     if (crmCodes.length === 0) return 0;
     const { live } = await this.room();
@@ -64,8 +64,8 @@ export class MissingJobs {
   }
 
   /**
-   * Adds those that these records lack.
-   * @param mostBulk a bulk record gets none while so many wait: those before it come first
+   * Adds the jobs that these records lack.
+   * @param mostBulk while so many bulk records wait, none gets a job here: the records before it come first
    * @returns how many were added, at most `most`.
    */
   async add(crmCodes: readonly string[], most: number, mostBulk = FEW_JOBS): Promise<number> {
@@ -99,10 +99,11 @@ export class MissingJobs {
   }
 
   /**
-   * Adds those of the records that are served next, while few jobs wait in a lane. Before these records lie
-   * those that have a job: it waits, runs or is delayed.
-   * @param jobs of this lane that wait @param records of this lane that wait
-   * @returns how many were added
+   * Adds the jobs of the records that are served next, while few jobs wait in a lane. The first records of the
+   * order have jobs, which wait, run or are delayed: so it looks at as many records more.
+   * @param jobs how many jobs of this lane wait
+   * @param records how many records of this lane wait
+   * @returns how many jobs were added
    */
   async refill(lane: Lane, jobs: number, records: number): Promise<number> {
     if (jobs >= FEW_JOBS || records <= jobs) return 0;
@@ -119,7 +120,7 @@ export class MissingJobs {
       String(from + looks - 1),
     );
     const added = await this.add(next, REFILLED, Number.MAX_SAFE_INTEGER);
-    // Behind more delayed records than one look reaches, the next one goes on.
+    // More records have delayed jobs than one refill looks at: the next refill goes on behind these.
     this.#lookFrom[lane] = added === 0 && next.length === REFILL_LOOKS ? from + REFILL_LOOKS : 0;
     if (added === 0) this.#refillFrom[lane] = performance.now() + REFILL_PAUSE_MS;
     return added;

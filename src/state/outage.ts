@@ -1,6 +1,6 @@
 /**
- * A service that is unavailable for every record. Shared, so that all processes together try it
- * once per pause instead of spending the quota on it.
+ * A service that is unavailable for every record. All processes share what they know of it in Redis, and together
+ * try the service once per pause, instead of spending the quota on it.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -18,7 +18,7 @@ const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([
   "unconfirmed",
 ]);
 
-/** The way from here to the service: another process may have another one. */
+/** Failures on the way from this process to the service: another process may have another way. */
 const FAILURES_HERE: ReadonlySet<string> = new Set<UnavailableReason>(["dns", "proxy"]);
 
 /** For how long such a failure of one process counts, ms. */
@@ -53,7 +53,7 @@ export interface OutageView {
 export interface OutageOptions {
   /** How many processes send requests at present. */
   readonly runningProcesses?: () => Promise<number>;
-  /** A request takes no longer, ms. */
+  /** The longest that a request may take, ms. */
   readonly tryMs?: number;
   /** A clock that never steps, ms. */
   readonly now?: () => number;
@@ -98,8 +98,8 @@ export class Outage {
   }
 
   /**
-   * Counts an unavailable reply. One about the way from this process pauses this process; it counts
-   * for all only when every process has such failures.
+   * Counts an unavailable reply. A failure on the way from this process pauses this process alone; it counts for
+   * all processes only when each of them has such failures.
    * @param reason as the client names it.
    * @param crmCode of the record whose request it was.
    * @returns whether an outage begins with this failure.
@@ -115,7 +115,7 @@ export class Outage {
     return (await this.#failed(this.#keys, args)) === 1;
   }
 
-  /** The try of this process, if it is the one, was not made, or says nothing. */
+  /** If this process has an outage's one try: no request was made, or it says nothing about the service. */
   async notTried(): Promise<false> {
     if (this.#isTrying) await this.#notTried([this.#key]);
     this.#isTrying = false;
@@ -127,7 +127,7 @@ export class Outage {
    * @returns the records to be tried again now, when an outage ends with it; undefined when none does.
    */
   async succeeded(): Promise<readonly string[] | undefined> {
-    // One deletion per recovery of a process, not one per request.
+    // Redis is written once per recovery of this process, not at each reply.
     if (!this.#failing) return undefined;
     this.#isTrying = false;
     const again = await this.#ended(this.#keys, [SUSPECT_MS]);
@@ -150,7 +150,7 @@ export class Outage {
     return has === 0 ? NO_RECORDS : new Set([...failed, ...old]);
   }
 
-  /** Whether an outage's pause is over: then the next retry need not wait until it is due. It claims no try. */
+  /** Whether an outage's pause is over: the next retry need not wait until it is due then. Claims no try. */
   async isTryDue(now: number): Promise<boolean> {
     if (!this.#failing) return false;
     const outage = await this.current();
@@ -164,14 +164,14 @@ export class Outage {
     const wait = await this.#try([this.#key], [this.#tryMs]);
     if (wait >= 0) return wait;
     this.#isTrying = true;
-    // The failures may all be of other processes, which may have ended since.
+    // All failures may be those of other processes that have ended since: the reply to this try must end the outage.
     this.#failing = true;
     return 0;
   }
 
   /** Pauses this process, and tells whether all processes have such failures. */
   async #failsEverywhere(): Promise<boolean> {
-    // What fails during a pause was in flight when it began: it makes the next one no longer.
+    // A request that fails during a pause was in flight when the pause began: it makes the next pause no longer.
     if (this.#pausedUntil <= this.#now()) {
       this.#failuresHere += 1;
       const tooMany = this.#failuresHere - FAILURES;

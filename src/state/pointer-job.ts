@@ -4,8 +4,8 @@ import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /**
- * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, each look
- * for one among a million takes a tenth of a second.
+ * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, to find one job
+ * among a million takes a tenth of a second.
  */
 export const LIVE_PRIORITY = 1;
 export const BULK_PRIORITY = 10;
@@ -15,21 +15,21 @@ export const BULK_RETRY_PRIORITY = 5;
 const SCORE_PER_PRIORITY = 2 ** 32;
 export const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
 
-/** Of a record, in the id of its job: 54 bits. */
+/** Characters of a record's hash that are in the id of its job: 54 bits. */
 const HASH_LENGTH = 9;
 
 /**
- * So many jobs wait in the lane live, as many as an hour of the quota has requests. The other records get theirs
- * when their turn is near.
+ * Most jobs that wait in the lane live: as many as an hour of the quota has requests. The other records get their
+ * jobs when their turn is near.
  */
 export const JOBS_AHEAD = 1000;
 
 /** While fewer jobs than this wait in a lane, records that wait without one get theirs, in their order. */
 export const FEW_JOBS = 100;
 
-/** What the scripts need that add pointer jobs. */
+/** What a script needs to add pointer jobs. */
 export interface PointerStep {
-  /** Of BullMQ's script addPrioritizedJob. */
+  /** The keys of BullMQ's script addPrioritizedJob. */
   readonly keys: readonly string[];
   readonly prefix: string;
   readonly livePriority: number;
@@ -57,9 +57,9 @@ export const stepOf = (queue: Pick<Queue, "toKey">, keys: Keys): PointerStep => 
 });
 
 /**
- * The id of a record's job: BullMQ adds no second job of an id. It takes neither numbers nor colons, so it is
- * a letter and a hash. Should two crmCodes share one (less than once in 30,000 backlogs of a million), the
- * sweep gives the second record its job when that of the first has ended.
+ * The id of a record's job: BullMQ adds no second job with the same id. An id must be neither a number nor contain
+ * a colon, so it is a letter and a hash. If two crmCodes share an id (less than once in 30,000 backlogs of a
+ * million), the sweep gives the second record its job when that of the first has ended.
  */
 export function pointerId(crmCode: string): string {
   return `r${digestOfRecord(crmCode).slice(0, HASH_LENGTH)}`;

@@ -26,28 +26,28 @@ import {
 export const SYNC_QUEUE = "sync";
 
 /**
- * Redis keeps the hash of a job in a third of the room while no value is longer than 64 bytes, and BullMQ
- * writes the options as JSON. `attempts: undefined` leaves out its default, 0; the sync worker removes
- * every job that has ended.
+ * A job's hash needs a third of the memory while no value is longer than 64 bytes, and BullMQ writes the options
+ * as one value of JSON. So `attempts: undefined` leaves out BullMQ's default, 0, and no option says that a job
+ * that has ended is removed: the sync worker removes it.
  */
 const SHORT_OPTIONS = { attempts: undefined } as object;
 
 /** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
 const SCORE_PER_MS = 4096;
 
-/** Redis carries out so many commands of one connection before it serves the others. */
+/** Jobs that are removed at once: Redis carries out these commands before it serves other connections. */
 const REMOVED_AT_ONCE = 50;
 
 /** In an outage, a fit record is looked for among so many records of the lane bulk. */
 const BULK_LOOKS = 100;
 
-/** A record that runs is not asked for again before this, ms. */
+/** A record that runs is not looked at again before this, ms. */
 const RUNNING_MS = 1000;
 
 /** What became of the job that should come first. */
 export type Brought =
   | { readonly kind: "first" }
-  /** It runs now, or its retry is not due. */
+  /** The job runs now, or its retry is not due. */
   | { readonly kind: "later"; readonly afterMs: number }
   | { readonly kind: "gone" };
 
@@ -55,13 +55,13 @@ export interface Pointer {
   readonly crmCode: string;
 }
 
-/** A job that waits, and the key that holds the token of its worker once one has it. */
+/** A job that waits, and the key of its lock: the worker that gets the job has its token there. */
 export interface FirstJob extends Pointer {
   readonly lockKey: string;
 }
 
 interface PointerQueueOptions extends Pick<QueueOptions, "telemetry"> {
-  /** Sorted set of live records in the order in which they are served; by default, since when they wait. */
+  /** Sorted set of live records in the order in which they are served; by default, the order of their arrival. */
   readonly liveOrder?: string;
 }
 
@@ -98,8 +98,8 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the jobs of what was not staged in one step with its job, as far as there is room. A record that
-   * has one gets no second one; when that one runs, `restore` adds the next at its end.
+   * Adds the jobs of records that were staged without their jobs, as far as there is room. A record that has a
+   * job gets no second one; if that job runs, `restore` adds the next one when it ends.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     const room = await this.#missing.room();
@@ -126,16 +126,16 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the job of a live record that waits and has none, also where there is no room: it is served now, or a
-   * state that was staged while its job ran has found that job there. That of a bulk record, while few wait.
-   * @returns whether it was added
+   * Adds the job of a record that waits without one. A live record gets its job also where there is no room: it is
+   * served now, or its state was staged while an older job ran. A bulk record gets one only while few wait.
+   * @returns whether a job was added
    */
   async restore(crmCode: string): Promise<boolean> {
     return (await this.#missing.add([crmCode], 1)) === 1;
   }
 
   /**
-   * Adds the jobs that these live records lack, while few wait: else theirs follow by themselves.
+   * Adds the jobs that these live records lack, while few jobs wait. While many wait, `due` adds these jobs later.
    * @returns how many were added
    */
   restoreLost(crmCodes: readonly string[]): Promise<number> {
@@ -148,7 +148,7 @@ export class PointerQueue {
    */
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);
-    // One without a job has its place in the order of service, and gets its job by it.
+    // A record without a job has a place in the order of service, and gets its job when its turn is near.
     if (job !== undefined && this.isBulk(job)) {
       await job.changePriority({ priority: LIVE_PRIORITY }).catch(ignoreGone);
     }
@@ -169,14 +169,14 @@ export class PointerQueue {
     return this.#delayed(0, 0);
   }
 
-  /** The records whose retries are due last, at most so many. Those that come first may wait for a late request. */
+  /** At most `count` records, those whose retries are due last: the first ones may still wait for a late request. */
   lastRetries(count: number): Promise<readonly string[]> {
     return this.#delayed(-count, -1);
   }
 
   async #delayed(from: number, to: number): Promise<readonly string[]> {
     const jobs = await this.queue.getDelayed(from, to);
-    // Another client may have added some, and one may have been removed meanwhile.
+    // Another client may have added jobs of another kind, and a job may have been removed meanwhile.
     return jobs.flatMap((job) => (isPointer(job?.data) ? [job.data.crmCode] : []));
   }
 
@@ -223,7 +223,7 @@ export class PointerQueue {
     }
   }
 
-  /** The job that is the next one; undefined when none waits in the live lane, or when another client has added it. */
+  /** The job that BullMQ hands out next; undefined when none waits in the lane live, or another client added it. */
   async first(): Promise<FirstJob | undefined> {
     const found = await this.#first(
       [this.queue.toKey("wait"), this.queue.toKey("prioritized")],
@@ -242,7 +242,7 @@ export class PointerQueue {
     return { dueAt: (await this.#dueAt(job)) || undefined };
   }
 
-  /** How many bulk jobs go before that of a record; undefined when it is no bulk record that waits. */
+  /** How many bulk changes go before that of a record; undefined when the record has no bulk change that waits. */
   async bulkAhead(crmCode: string): Promise<number | undefined> {
     const key = this.queue.toKey("prioritized");
     const score = await this.#redis.zscore(key, pointerId(crmCode));
@@ -326,8 +326,8 @@ export class PointerQueue {
   }
 
   /**
-   * Jobs that may run now, by lane, retries that are due among them; adds those of the records that come next
-   * while few wait.
+   * Counts the jobs that may run now, by lane, with the retries that are due. While few wait, adds the jobs of
+   * the records that come next.
    */
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));
@@ -357,7 +357,7 @@ export class PointerQueue {
   }
 }
 
-/** Whether it is the data of a pointer job, not that of a job that another client has added. */
+/** Whether `data` is that of a pointer job: another client may have added jobs of another kind. */
 export function isPointer(data: unknown): data is Pointer {
   const { crmCode } = (data ?? {}) as Readonly<Record<string, unknown>>;
   return typeof crmCode === "string";

@@ -38,7 +38,7 @@ const SEEN_BATCH = 500;
 /** After how long a proof is verified when an earlier request may still take effect, ms. */
 export const VERIFY_AFTER_MS = 300_000;
 
-/** What waits of a record. */
+/** The state of one record that waits to be sent, as far as it decides whether another one is newer. */
 export interface WaitingOrder {
   readonly order: string;
   /** Order of the newest event that brought fields; "" when none did. */
@@ -51,13 +51,13 @@ export interface StagedStatesOptions {
   /** Without it, the caller adds pointer jobs and counts the demand. */
   readonly sameStep?: SameStep;
   readonly verifyAfterMs?: number;
-  /** Without one, no steps are noted. */
+  /** Without it, no steps are noted. */
   readonly history?: History;
 }
 
 const NO_DAYS = 0;
 
-/** The field of a staged hash that counts each of them. */
+/** The fields of a staged hash that hold these counts. */
 const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
   tries: "n",
   heals: "h",
@@ -67,11 +67,11 @@ const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
 };
 
 /**
- * Values of kept fields are read again before they are sent if they are older than this, ms: somebody
- * may have edited them since. Once: when permits are rarer than that, the change must still end.
+ * Values of kept fields that are older than this, ms, are read again before they are sent: somebody may have
+ * edited them since. No change reads them more often than MOST_READS: it must also end when permits are rare.
  */
 const KEPT_FOR_MS = 60_000;
-const READS = 2;
+const MOST_READS = 2;
 
 export class StagedStates {
   readonly #redis: Redis;
@@ -119,7 +119,7 @@ export class StagedStates {
     return this.#staging.stage(states);
   }
 
-  /** Which of these event keys were seen within the last seven days, or a little longer ago. */
+  /** Which of these event keys were seen within the last seven days; some are known for up to fourteen. */
   async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
     const weeks = seenKeys(this.#keys);
     const found = new Set<string>();
@@ -131,7 +131,7 @@ export class StagedStates {
     return found;
   }
 
-  /** What waits of each of these records, in their order; undefined where nothing does. */
+  /** The waiting state of each of these records, in the order given; undefined where nothing waits. */
   async waiting(crmCodes: readonly string[]): Promise<(WaitingOrder | undefined)[]> {
     const pipeline = this.#redis.pipeline();
     for (const crmCode of crmCodes)
@@ -150,7 +150,7 @@ export class StagedStates {
     });
   }
 
-  /** The events of what waits of each of these records, serialised; none where nothing does. */
+  /** The serialised events of each record's waiting state, in the order given; an empty list where nothing waits. */
   events(crmCodes: readonly string[]): Promise<string[][]> {
     return Promise.all(
       crmCodes.map(async (crmCode) => {
@@ -220,7 +220,7 @@ export class StagedStates {
       const read = await this.#readFields(crmCode, fields);
       return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...read } };
     } catch (error) {
-      // It cannot be opened: another process may have the key.
+      // This process cannot open the state. Another one may have the key.
       await this.#giveBack(crmCode, token, fields.get("d"));
       throw error;
     }
@@ -228,13 +228,13 @@ export class StagedStates {
 
   /**
    * Gives a taken state back.
-   * @param step what its history says of the run.
+   * @param step what the record's history is to say of this run.
    * @returns `more` when a newer state waits, `lost` when another worker has taken the record over.
    */
   async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
     const noted = this.#history.ofRun(taken.crmCode, step);
     const { payload = "" } = how;
-    // The event of the fields stays, also when the service's own are sent.
+    // Also when the service's own fields are sent, the event that brought the record's fields stays.
     const fetched = { payload, event: payload !== "" && bringsFields(taken) ? taken.event : "" };
     const { p } = await sealTexts(fetched, taken.crmCode, this.#sealing);
     return this.#settle(this.#settleKeys(taken.crmCode, noted.keys), [
@@ -256,7 +256,7 @@ export class StagedStates {
     ]);
   }
 
-  /** As if it had not been taken. @param doubt what an earlier reply left open. */
+  /** Gives a state back as if it had not been taken. @param doubt what an earlier reply left open. */
   async #giveBack(crmCode: string, token: string, doubt?: Buffer): Promise<void> {
     const { keys, args } = this.#history.ofRun(crmCode, undefined);
     const nothing = ["", "", this.#verifyAfterMs, "", "", "", "", ...args];
@@ -301,7 +301,7 @@ export class StagedStates {
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
-      // Without `oe` the newest event counts: it has a record, or an older program has staged it.
+      // Without `oe`, the newest event is the one that counts: it has a record, or an older program has staged it.
       event: field["oe"] === undefined ? (laterEvent ?? texts.event) : texts.event,
       eventOrder: field["oe"] ?? order,
       newestEvent: laterEvent ?? texts.event,
@@ -317,7 +317,7 @@ export class StagedStates {
   }
 }
 
-/** Which dead letter goes because the service has proven that it has this state, and its fields (settle.lua). */
+/** `dead letter` and `fields` of settle.lua: the letter that goes once the service is proven to have this state. */
 function letterArguments(
   state: TakenState,
   { dead, finished, row }: Settlement,
@@ -335,10 +335,10 @@ function fieldsIn(flat: readonly Buffer[]): Map<string, Buffer> {
   return fields;
 }
 
-/** What was read of the service, sealed; "": nothing, or too long ago. */
+/** The sealed values of the kept fields as read from the service; "" when none were read, or too long ago. */
 function keptOf({ kv = "", kt, g }: Record<string, string>): string {
   const isOld = Date.now() - Number(kt ?? 0) > KEPT_FOR_MS;
-  return isOld && Number(g ?? 0) < READS ? "" : kv;
+  return isOld && Number(g ?? 0) < MOST_READS ? "" : kv;
 }
 
 function rowArgument(row: Settlement["row"]): string {

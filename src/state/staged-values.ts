@@ -1,4 +1,4 @@
-/** The payload and the event of a staged hash: packed together, sealed, and read in either form. */
+/** The payload and the event of a staged hash: packed together and sealed. Also reads what older releases wrote. */
 import type { Redis } from "ioredis";
 import { pack, unpack, type PackedTexts } from "./packing.ts";
 import { isBytes, type Sealing } from "./sealing.ts";
@@ -73,7 +73,7 @@ export async function openTexts(
     : { payload, event, laterEvent: second?.event };
 }
 
-/** @param name what a value is that an older release has written: one text. */
+/** @param name what the value is if an older release has written it: one text, not both. */
 async function openValue(
   value: Buffer,
   name: keyof PackedTexts,

@@ -23,7 +23,7 @@ type Reply =
   | [result: StageResult["result"], coalesced: number, expedite: number]
   | [result: "error", why: string];
 
-/** What is done in the same step of Redis for each state that was staged. */
+/** What the script also does for each state that it stages: it adds the pointer job and counts the change. */
 export interface SameStep {
   readonly pointers: PointerStep;
   /** Of src/quota/demand.ts. */
@@ -35,7 +35,7 @@ export interface SameStep {
   };
 }
 
-/** Keys and arguments of the same step, where nothing is done in it. */
+/** How many keys, and which arguments, stand in the place of a same step that is not done. */
 const KEYS_OF_STEP = 13;
 const NO_ARGS = ["", 0, 0, "", 0, 0, 0, 0];
 
@@ -70,9 +70,9 @@ export class Staging {
 
   /**
    * Stages each of these, or settles it without a request, and deletes its record's older dead letter.
-   * What was staged is counted as demand and has its pointer job, unless Staging was made without.
-   * @returns for each, in their order: its result, or why it was not staged. One of which Redis gave no answer may be
-   *   staged all the same.
+   * What was staged is counted as demand and has its pointer job, unless Staging was made without `sameStep`.
+   * @returns for each, in their order: its result, or why it was not staged. When Redis gave no answer, the state
+   *   may be staged all the same.
    */
   async stage(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
     const calls = await Promise.all(
@@ -106,7 +106,7 @@ export class Staging {
         keys.heldTerminations,
         keys.keptFields,
         ...seenKeys(keys),
-        // Of a Redis Cluster, all keys of a call must be in one slot.
+        // In a Redis Cluster all keys of a call must be in one hash slot, also those that nothing uses.
         ...(same === undefined
           ? Array.from({ length: KEYS_OF_STEP }, () => keys.ledger)
           : [...same.pointers.keys, ...same.demand.keys]),
@@ -158,6 +158,7 @@ export class Staging {
   }
 }
 
+/** Argument 12 of a state in stage.lua. */
 function fieldsArgument({ fieldsOrder, hasUnusedRecord, payload }: StateToStage): string {
   if (payload === undefined) return hasUnusedRecord === true ? "+" : "";
   return fieldsOrder === "" ? "-" : (fieldsOrder ?? "");

@@ -1,7 +1,7 @@
--- Learns from a reply (not a 429) while bursts are unproven. The bucket is counted by replies, so
--- it holds less than the service's own bucket by at most what flows in while a request is under
--- way. A request that is accepted although even that is spent, by more than the margin, proves
--- that bursts are allowed.
+-- Learns from a reply (not a 429) while bursts are unproven. Our bucket is counted by replies, so
+-- it holds less than the service's own one, by at most what flows in while a request is under way.
+-- A request that is accepted although even with that our bucket is empty, by more than the margin,
+-- proves that bursts are allowed.
 --
 -- KEYS  1 pace  2 in-flight
 -- ARGV  1 permitId  2 steadyMs  3 burst  4 margin, tokens  5 for how long a proof counts, ms

@@ -1,12 +1,12 @@
--- Finds the live record to serve next, or last, or one by chance. Records whose retry is due are in
--- the order again.
+-- Finds the live record that is served next, or the one that is served last, or one by chance.
+-- Before that, puts records whose retry is due back into the order.
 --
 -- KEYS  as in count-changes.lua
 -- ARGV  1 next, last or any
 -- Returns { crmCode, rank }, or {} when none waits.
 --- @include "../../ops/lua/now.lua"
 --- @include "postponed.lua"
--- At most some of them at once: more are moved by the next calls.
+-- At most 100 at once: the next calls move the others.
 for _, crmCode in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do
   local rank = better(endWait(crmCode), redis.call('ZSCORE', KEYS[1], crmCode))
   redis.call('ZADD', KEYS[1], rank or now, crmCode)

@@ -2,7 +2,7 @@
 --
 -- KEYS  as in count-changes.lua
 -- ARGV  1 crmCode  2 rank; '' keeps the one it has
---       3 delayMs: it counts again after that; 0 or less: at once
+--       3 delayMs: for so long it stays out of the order; 0 or less: it is in it at once
 -- Returns 0.
 local crmCode, delayMs = ARGV[1], tonumber(ARGV[3])
 --- @include "../../ops/lua/now.lua"

@@ -1,5 +1,5 @@
 -- Include: the counts of changes in slices of time. They are a ring of words in the table of
--- gaps.lua: the slice's number and its count, each modulo or at most 2^16.
+-- gaps.lua: the slice's number, modulo 2^16, and its count, below 2^16.
 local SLICE_NUMBERS = 2 ^ 16
 
 local function slotOfSlice(slice) return '#' .. (8004 + slice % 16) end

@@ -11,7 +11,7 @@ local hourMs, hourHoldMs, parts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber
 local log = redis.call('HMGET', KEYS[2], 'maxConcurrent', 'running', 'done')
 local running, done = tonumber(log[2]) or 0, tonumber(log[3]) or 0
 
--- A lease of slots that another program has spent may be of several.
+-- A lease holds one slot, except that of requests which another program has sent.
 local ofOne = running == redis.call('ZCARD', KEYS[3])
 local function slotsOf(from, till)
   if ofOne then return redis.call('ZCOUNT', KEYS[3], from, till) end
@@ -22,7 +22,7 @@ local function slotsOf(from, till)
   return slots
 end
 
--- Bottleneck ends these when it looks next, which no process may do for long.
+-- Bottleneck removes leases that have ended when it looks next; while nothing is sent, it does not.
 local ended = slotsOf('-inf', '(' .. now)
 local returns, edge = {}, now
 for part = 1, parts do

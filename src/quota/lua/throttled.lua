@@ -7,8 +7,9 @@
 --       4 steadyMs  5 depth of the steady bucket  6 for how long pacing is steady, ms
 --       7 first wait, ms, and 8 longest, ms, when the reply asks for none: it doubles with each
 --       failure, and half of it is random  9 random number, 0 to 1
---       10 so many stops in a row are as long as the replies ask; then they are no shorter than
---       without  11 for how long after its end a request without a reply may be counted, ms
+--       10 so many stops in a row are as long as the replies ask; later ones in this row are no
+--       shorter than if the reply asked for none
+--       11 for how long after its end a request without a reply may be counted, ms
 -- Returns { stopped until, pacing became steady 0 | 1, the stop is new 0 | 1 }.
 --- @include "../../ops/lua/now.lua"
 --- @include "pace.lua"

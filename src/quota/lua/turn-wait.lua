@@ -1,4 +1,4 @@
--- Looks how long the next turn is away: a change that came meanwhile may take it earlier.
+-- Tells how long it is until the next turn: a change that has come meanwhile may take it earlier.
 --
 -- KEYS  1 pace  2 priorities
 -- ARGV  1 intervalMs  2 early

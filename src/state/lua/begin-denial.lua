@@ -1,8 +1,8 @@
 -- Notes that the service denies access. Only one cause is known at a time: that of the newest
 -- reply. A probe that is denied again changes neither the start nor the time of the next probe.
 --
--- One that begins soon after another one has ended is that one going on: a probe does not ask for
--- all that changes need. So its probes become as rare.
+-- A denial that begins soon after another one has ended is the same denial, which goes on: a probe
+-- may be served where changes are not. So its probes are as rare as the last ones were.
 --
 -- KEYS  1 denial: hash cause -> JSON { since, address, next, probes }, times in ms
 --       2 denial:ended

@@ -1,6 +1,6 @@
 -- Puts the pointer job of a record before all others, unless it runs or its retry is not due. Looks
--- through no list that grows with the backlog: jobs wait in `prioritized`; `wait` has only those
--- that were put forward or go on, and what an older release has added.
+-- through no list that grows with the backlog: jobs wait in `prioritized`; in `wait` are only jobs
+-- that were put forward or run again at once, and what an older release has added.
 --
 -- KEYS  1 the job  2 wait  3 prioritized  4 delayed  5 active
 -- ARGV  1 id of the job

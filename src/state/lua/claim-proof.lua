@@ -1,7 +1,7 @@
--- Gives one due proof to the caller. A record that is staged waits: it is settled again, and its
--- proof is kept anew then. The ledger is not asked: it may have been listed since, with what the
--- late request has left. Of the mark of a late request alone nothing can be verified: its row says
--- "uncertain" from here on.
+-- Gives one due proof to the caller. The proof of a record that is staged waits: the record will be
+-- settled again, and its proof kept anew. The ledger is not asked: it may have been listed since,
+-- with what the late request has left. A mark without a proof says only that a request was late:
+-- nothing can be verified, and the row is uncertain from here on.
 --
 -- KEYS  1 verify  2 verify:proofs  3 ledger
 -- ARGV  1 leaseMs  2 prefix of the staged keys

@@ -1,5 +1,5 @@
--- Counts the pointer jobs that may run now, and the records that may need one: of the lane bulk
--- none while an operator has paused it.
+-- Counts the pointer jobs that may run now, and the records that may need one. The lane bulk has
+-- none of either while an operator has paused it.
 --
 -- KEYS  1 wait  2 prioritized  3 delayed  4 bulk:pause  5 priorities  6 unsynced:bulk
 -- ARGV  1 highest score of a delayed job that is due  2 lowest score of a bulk job that waits
@@ -8,7 +8,7 @@
 local LOOKED_AT = 100
 local live = redis.call('LLEN', KEYS[1]) + redis.call('ZCOUNT', KEYS[3], 0, ARGV[1])
   + redis.call('ZCOUNT', KEYS[2], '-inf', '(' .. ARGV[2])
--- A retry has the lane of its record. Of very many, the others count as live until they are seen.
+-- A retry has the lane of its record. Only some are looked at: the others count as live.
 local bulk = 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], 0, ARGV[1], 'LIMIT', 0, LOOKED_AT)) do
   local priority = tonumber(redis.call('HGET', ARGV[3] .. id, 'priority') or 0)

@@ -1,4 +1,5 @@
--- A plan is not fed any more: another one that was begun and not finished is shown.
+-- Include: notes that a plan is not fed any more. If it is the one that is shown, another plan that
+-- was begun and is not finished is shown in its place.
 local function endPlan(feedingKey, unfinishedKey, id, ttlS)
   redis.call('HDEL', unfinishedKey, id)
   if redis.call('HGET', feedingKey, 'plan') ~= id then return end

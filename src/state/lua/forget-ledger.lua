@@ -5,7 +5,7 @@
 -- KEYS  1 ledger  2 warm-up  3 ledger:forgotten
 -- Returns how many rows were put aside.
 --- @include "../../ops/lua/now.lua"
--- Where there was nothing, nothing was asked either.
+-- Redis knows nothing of the service: there is nothing to forget.
 if redis.call('EXISTS', unpack(KEYS)) == 0 then return 0 end
 redis.call('DEL', KEYS[2])
 redis.call('HSET', KEYS[2], 'forgotten', now)

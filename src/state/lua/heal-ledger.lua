@@ -11,7 +11,7 @@ for i = 2, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   local row = known and cjson.decode(known)
   local seen = cjson.decode(ARGV[i + 1])
-  -- A relation that no row is about and that the service does not have needs none.
+  -- A relation that has no row, and that the service does not have, needs no row.
   local isNew = not row and seen.e == 1
   local mayHeal = row and not row.u and row.s < tonumber(ARGV[1])
   local differs = row and

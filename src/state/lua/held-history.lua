@@ -1,5 +1,5 @@
--- Include: the history of a record that has one step only, that of the event which waits, lies in
--- the staged hash (hold-step.lua), in pieces: Redis keeps it there in the room of its text.
+-- Include: a history of one step only, that of the event which waits, lies in pieces in the staged
+-- hash (hold-step.lua): a key of its own would need more memory than the text.
 local HISTORY_FIELDS = { 'hi', 'hi1', 'hi2', 'hi3' }
 
 local function heldHistory(staged)

@@ -1,4 +1,5 @@
--- Include: leaves of a state that was dropped what the next state of its record must know of.
+-- Include: when a state was dropped, keeps what the next state of its record must know: that a
+-- request may still arrive, and until when no worker may take the record.
 local function leaveLate(key, verify, verifyMs, crmCode, dropped)
   -- A request that timed out may still arrive: no worker may take the record before that.
   if dropped.tu and tonumber(dropped.tu) > now then

@@ -1,5 +1,5 @@
 -- Notes a comparison, and forgets old ones: the newest are kept, and the newest of each kind of
--- export. One that a guard has stopped says nothing of its export.
+-- export. A comparison that a guard has stopped says nothing of its export.
 --
 -- KEYS  1 reconciliation:comparisons
 -- ARGV  1 when it ended, ms  2 the comparison, as JSON  3 how many are kept, of whatever kind

@@ -1,8 +1,8 @@
--- Notes how far a plan was carried out, when, and which of its differences are repaired by now.
--- Those that the last comparison has found become fewer only if it has made this plan.
+-- Notes how far a plan was carried out, when, and which of its differences are repaired by now. The
+-- differences that the last comparison has found become fewer only if it has made this plan.
 --
--- The plan that was begun last is shown. Another one that it came before is shown again once this
--- one is done: it may have been interrupted.
+-- The plan that was begun last is shown. Once it is done, another unfinished plan is shown again:
+-- it may have been interrupted.
 --
 -- KEYS  1 reconciliation:plan:<id>  2 reconciliation  3 reconciliation:feeding
 --       4 reconciliation:unfinished: hash id -> JSON { entries, done, requests }

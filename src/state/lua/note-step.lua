@@ -4,8 +4,8 @@
 -- Nothing here may fail: a change never waits for its history. Needs `now`.
 local HISTORY_STEPS, HISTORY_BYTES = 20, 850
 
--- Cuts steps off that are too many, too long together or older than `oldest`; the newest stays. The
--- origin of the first one that is left stays with it.
+-- Cuts the first steps off while there are too many, they are too long together, or they are older
+-- than `oldest`. The newest step stays, and the first one that is left keeps its origin.
 local function cutFront(text, steps, oldest)
   local from, origin = 1, ''
   while true do

@@ -2,9 +2,8 @@
 --
 -- KEYS  as in outage-failed.lua
 -- ARGV  1 for how long a suspect is one, ms
--- Returns the records to be tried again now, when an outage ends with it: those that failed in it,
--- but for suspects. Now they are suspects themselves, until their change has ended. nil when none
--- ends.
+-- Returns nil when no outage ends; else the records to be tried again now: those that failed in the
+-- outage, except suspects. From here on they are suspects, until their changes have ended.
 --- @include "../../ops/lua/now.lua"
 local isOutage = redis.call('HEXISTS', KEYS[1], 'until') == 1
 local records = isOutage and redis.call('HKEYS', KEYS[2]) or {}

@@ -13,13 +13,13 @@
 -- began also fail, twenty at once: counted, they would turn a blip of a second into a pause of a
 -- minute.
 --
--- A suspect has failed in an outage that has ended, and is tried still. It makes no other one: the
--- service may have a fault with that record alone.
+-- A suspect is a record that failed in an outage which has ended, and whose change still waits. Its
+-- failures begin no other outage: the service may have a fault with that record alone.
 --
 -- KEYS  1 outage  2 outage:records: crmCode -> failures since the last usable reply
 --       3 outage:suspects: sorted set crmCode -> when it failed last
 -- ARGV  1 failures that make an outage  2 of which one record may have this many  3 firstPauseMs
---       4 longestPauseMs  5 reason  6 crmCode  7 1 when it may be the fault of this record alone
+--       4 longestPauseMs  5 reason  6 crmCode  7 1 when the failure may concern this record alone
 --       8 for how long a suspect is one, ms
 -- Returns 1 when the outage begins with this failure, else 0.
 local threshold = tonumber(ARGV[1])

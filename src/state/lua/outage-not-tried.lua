@@ -1,4 +1,5 @@
--- The one try of an outage was not made, or says nothing: another one may be made after the pause.
+-- The one try of an outage was not made, or its reply says nothing: the next try may be made after
+-- the pause.
 --
 -- KEYS  1 outage (fields: see outage-failed.lua)
 -- Returns 0.

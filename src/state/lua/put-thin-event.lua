@@ -7,7 +7,7 @@
 --- @include "older.lua"
 local text = redis.call('HGET', KEYS[1], ARGV[1])
 local ok, known = pcall(cjson.decode, text or 'null')
--- Somebody has changed it: the newer event takes its place.
+-- Somebody has changed the stored value: the new event takes its place.
 if not ok or type(known) ~= 'table' or type(known.order) ~= 'string' then known = nil end
 local kept = not known or not older(ARGV[2], known.order)
 local isLive = ARGV[4] == 'live' or (known and known.isLive) or nil

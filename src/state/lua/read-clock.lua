@@ -1,5 +1,5 @@
--- Reads the shared clock. After a step of Redis' own clock it approaches that one again, so slowly
--- that no lease of the quota ends early by more than its margin.
+-- Reads the shared clock. After a step of Redis' own clock, the shared clock approaches it again,
+-- so slowly that no lease of the quota ends early by more than its margin.
 --
 -- KEYS  1 clock: hash, all by Redis' own clock, ms
 --         offset     shared clock minus Redis' own; absent: 0

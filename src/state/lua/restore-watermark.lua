@@ -30,7 +30,7 @@ leaveLate(KEYS[2], KEYS[6], ARGV[5], crmCode, s)
 if s.tv or s.lt then
   row.u = 1
   redis.call('HSET', KEYS[1], crmCode, cjson.encode(row))
-  -- What it says is older than what was settled.
+  -- A proof that waits to be verified is older than what was settled.
   redis.call('HDEL', KEYS[7], crmCode)
 end
 redis.call('ZREM', KEYS[3], crmCode)

@@ -3,7 +3,7 @@
 -- KEYS  1 notify:queue  2 notify:try
 -- ARGV  1 the message's id  2 why it failed ('': it was sent)  3 pause before the next try, ms
 --       4 after how long it is given up, ms  5 how long the failure is remembered, ms
---       6 '1': it goes behind the others that wait, which the receiver may take
+--       6 '1': it goes behind the others that wait, because the receiver may accept these
 -- Returns 'sent' | 'failed' | 'given_up' | 'gone': another process has ended it.
 --- @include "../../ops/lua/now.lua"
 local head = redis.call('LINDEX', KEYS[1], 0)

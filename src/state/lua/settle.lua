@@ -48,7 +48,7 @@ end
 
 local newer = s.v ~= s.tv
 local late = s.lt or ARGV[9] == '1'
--- A relation that is known not to be terminated does not count, whatever was tried.
+-- A relation that is known not to be terminated does not count for the guard, whatever was tried.
 if not late and redis.call('ZSCORE', KEYS[7], crmCode) then
   local known = redis.call('HGET', KEYS[2], crmCode)
   known = known and cjson.decode(known) or { u = 1 }
@@ -57,8 +57,8 @@ end
 if finished and not newer then
   if late then
     redis.call('ZADD', KEYS[5], now + ARGV[11], crmCode)
-    -- Without a proof the mark is kept, for the next state of the record, and an earlier proof: the
-    -- service shall still have what that says.
+    -- Without a proof, the mark in `verify` is kept for the next state of the record. An earlier
+    -- proof is kept too: the service should still have what it says.
     if ARGV[10] ~= '' then redis.call('HSET', KEYS[6], crmCode, ARGV[10]) end
   end
   local letter = ARGV[14] ~= '' and redis.call('HGET', KEYS[9], ARGV[14])
@@ -107,7 +107,7 @@ if ARGV[6] ~= '' and (s.p == '' or not newer) then
   addPieces(fields, 'p', ARGV[6])
   redis.call('HSET', KEYS[1], unpack(fields))
 end
--- They are the service's, so a newer state needs the same.
+-- The kept values are the service's, so a newer state needs the same ones.
 if ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'kv', ARGV[13], 'kt', now) end
 for field in string.gmatch(ARGV[7], '.') do
   redis.call('HINCRBY', KEYS[1], field, 1)

@@ -12,7 +12,7 @@
 --       3 prefix of the keys of the queue of pointer jobs ('': no job is added, nothing counted)
 --       4 priority of a live job  5 of a bulk job  6 channel that tells of new jobs
 --       7 sliceMs  8 hourMs  9 most live jobs that wait
---       10 so many bulk records have their jobs at once
+--       10 while fewer bulk records wait, each has its job at once
 --       11 the mapping's kept fields, written if Redis does not know any ('': not)
 --       and for each state:
 --       1 crmCode  2 eventKey ('': not remembered)  3 order  4 payload ('': none)  5 fingerprint
@@ -21,7 +21,8 @@
 --       12 order of the event that the payload is from ('': this one; '-': none, it was fetched);
 --          without a payload '+' if the event brought a record, which was not usable
 --       13 order of `event` ('': this one)
---       14 for how long history is kept, ms ('': not)  15 origin, and 16 rest of its step
+--       14 for how long history is kept, ms ('': not)
+--       15 origin, and 16 rest of the body of its step (note-step.lua)
 --       17 id of the record's job ('': it is added later)
 --       18 slot of the record  19 trace of its job ('': none)
 -- Returns for each state { result, coalesced 0 | 1, expedite 0 | 1, needsJob 0 | 1 | 2, lane }, or
@@ -58,11 +59,11 @@ local RESULT_CODES = {
 local room = ARGV[3] ~= '' and roomForJobs(KEYS[14], KEYS[5], tonumber(ARGV[4]), tonumber(ARGV[9]),
   tonumber(ARGV[10])) or {}
 
--- The worker that takes a state must know what to keep, also after Redis has lost everything.
+-- The worker that takes a state needs the kept fields, also after Redis has lost everything.
 if ARGV[11] ~= '' then redis.call('SET', KEYS[8], ARGV[11], 'NX') end
 
 -- What all states share is read once: calling a command from Lua costs more than most commands do.
--- Nothing below makes a dead letter, warms the ledger or forgets it.
+-- Nothing below makes a dead letter, warms the ledger or forgets it: what was read stays true.
 local stateCount = (#ARGV - SHARED_ARGS) / ARGS_EACH
 local isWarm = readWarmUp(KEYS[1], KEYS[2]) == 'done'
 local hasLetters = redis.call('EXISTS', KEYS[6]) == 1
@@ -124,15 +125,15 @@ local function stage(KEYS, ARGV)
     (ownFields ~= '' or s.p == '')
   local isOlder = older(order, newest)
   if not hasFields and (isOlder or (order == newest and payload ~= '')) then
-    -- An erased record that is still erased afterwards keeps no history.
+    -- A record that stays erased gets no history.
     return erased and { 'superseded', 0, 0 } or finish('superseded')
   end
   if payload ~= '' and not hasFields then
-    -- Only its status is the newest. The event lies in the payload.
+    -- Of this event only the status is the newest. The event is packed in `payload`.
     payload, event, fingerprint, variant = '', payload, '', ''
   end
   if isOlder then
-    -- The newest event brought no record: the fields of this one are the newest, its status is not.
+    -- The newest event brought no record: this event's fields are the newest, its status is not.
     fingerprint = ''
     if s.o == newest then
       order, status, time = s.o, s.st, s.t
@@ -157,18 +158,19 @@ local function stage(KEYS, ARGV)
     deadLetter = nil
   end
   if dead then
-    -- The newest event, which the dead letter is of, decides the status: not an older one.
+    -- The dead letter is of a newer event, and that event decides the status.
     if payload ~= '' and dead.st and older(order, dead.order) then
       order, status, fingerprint = dead.order, dead.st, ''
     end
-    -- A newer one describes what is wrong with the record now, and one with newer fields has the
-    -- only copy of them: keep it. (One without `of`, of an older release, goes with any event.)
+    -- Keep a newer letter: it tells what is wrong with the record now. Keep a letter with newer
+    -- fields: it has the only copy of them. (A letter without `of`, of an older release, counts as
+    -- one without fields.)
     local fields = dead.of or ''
     if not older(order, dead.order) then
       if not older(ownFields, fields) or older(fields, newestFields) then
         dropLetter()
       elseif dead.eo and dead.st ~= status and older(dead.order, order) then
-        -- Its status is that of an older event now.
+        -- This event has a newer status than the letter, which keeps its fields alone.
         dead.order, dead.eo, dead.st = dead.of, nil, nil
         redis.call('HSET', KEYS[7], ARGV[11], cjson.encode(dead))
       end
@@ -182,7 +184,7 @@ local function stage(KEYS, ARGV)
   local taken = s.tv ~= nil
   local pending = s.v ~= nil and s.v ~= s.tv
   local held = payload
-  -- Fields that wait are older than those of a redriven event, which are not usable.
+  -- The fields that wait stay; but not with a redriven event whose fields are newer and not usable.
   if held == '' and s.v and not (ARGV[12] == '+' and ARGV[13] ~= '') then
     held = s.p
     -- The event that brought these fields stays with them, in p, unless the newer one has a record.
@@ -191,11 +193,12 @@ local function stage(KEYS, ARGV)
     end
   end
 
-  -- A state that the ledger proves needs no request, however long the quota is exhausted.
+  -- When the ledger proves that no request is needed, the state is settled here, also while the
+  -- quota is exhausted.
   local absent = (row and row.e == 0) or (not row and isWarm)
   local known = (row and row.e ~= -1 and not row.u) or (not row and absent)
   -- While a request is under way (tv), or an earlier one may still take effect (lt, or the mark of
-  -- an earlier state), what is proven must be verified later: take.
+  -- an earlier state), what is proven must be verified later: a worker must take the state.
   local certain = known and not s.lt and not s.tv and not redis.call('ZSCORE', KEYS[12], crmCode)
   local settled = nil
   if certain then
@@ -211,11 +214,12 @@ local function stage(KEYS, ARGV)
     end
   end
   if settled then
-    -- The record has ended: what was wrong with its fields does not matter now.
+    -- The record has ended: what was wrong with its fields no longer matters.
     if settled == 'nothing_to_terminate' and deadLetter and not older(order, dead.order) then
       dropLetter()
     end
-    -- An empty list is weak evidence: the deletion is made up for if the next one has the relation.
+    -- An empty list is weak evidence. `a` marks the row: if the next list has the relation, the
+    -- deletion is made up for (doubt-assumed.lua).
     if not row then
       local listed, cursor = unpack(redis.call('HMGET', KEYS[3], 'relations', 'cursor'))
       row = { e = 0, a = (listed == '0' or cursor) and 1 or nil }
@@ -223,7 +227,8 @@ local function stage(KEYS, ARGV)
     row.w = order
     row.wf, row.ws = nil, nil
     if fieldsOrder ~= order then row.wf, row.ws = fieldsOrder, status end
-    -- Nothing was asked of the service. A row of an absent relation is kept for its watermark.
+    -- The service was not asked, so `s` stays. An absent relation's row gets a new time all the
+    -- same: old ones are deleted, and its watermark must stay.
     if row.e == 0 or not row.s then row.s = now end
     redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
     moveHistory(KEYS[1], history, ARGV[14])
@@ -234,7 +239,7 @@ local function stage(KEYS, ARGV)
     return finish(settled, pending)
   end
 
-  -- What `crmsync bulk cancel` lets be sent again, if it drops this state.
+  -- The events that may be sent again once `crmsync bulk cancel` has dropped this state.
   local eventKeys = eventKey
   if s.v and s.ek and payload == '' and s.p ~= '' then
     eventKeys = string.match(s.ek, '%S*') .. ' ' .. eventKey
@@ -248,7 +253,7 @@ local function stage(KEYS, ARGV)
   local fields = { 'v', number, 'fp', fingerprint, 'k', variant ~= '' and variant or (s.k or ''),
     'o', shortOrder(order), 't', time }
   local gone = { 'n', 'n0', 'h', 'b', 'c', 'd' }
-  -- A field without a value says what is understood: it goes.
+  -- Sets a field, or removes it: without a value, the field's absence says the same.
   local function put(name, value)
     if value then
       fields[#fields + 1] = name
@@ -281,12 +286,12 @@ local function stage(KEYS, ARGV)
   local isNoted = not isKnown and
     addHeldStep(fields, history, ARGV[14], ARGV[15], RESULT_CODES.staged .. ARGV[16])
   redis.call('HSET', KEYS[1], unpack(fields))
-  -- Of a record for which nothing was there, nothing is to be removed.
+  -- Where no hash was there, nothing is to be removed.
   if isKnown then
     redis.call('HDEL', KEYS[1], unpack(gone))
     redis.call('PERSIST', KEYS[1])
   end
-  -- A termination that replaces another one is held, or approved, as that was.
+  -- A termination that replaces another one is held, or approved, as the replaced one was.
   if s.ok and status ~= 'terminated' then redis.call('HDEL', KEYS[1], 'ok') end
   if forPerson and status == 'terminated' then
     redis.call('HSET', KEYS[1], 'hv', number)
@@ -294,7 +299,7 @@ local function stage(KEYS, ARGV)
   end
   if s.hv then redis.call('HDEL', KEYS[1], 'hv') end
   if isKnown then redis.call('ZREM', heldList, crmCode) end
-  -- A change waits from its arrival: its time may lie years back, or be that of a wrong clock.
+  -- The wait counts from the arrival: the event's time may lie years back, or be a wrong clock's.
   local since = isKnown and
     (redis.call('ZSCORE', KEYS[5], crmCode) or redis.call('ZSCORE', KEYS[6], crmCode))
   if promoted then redis.call('ZREM', KEYS[6], crmCode) end
@@ -334,7 +339,8 @@ for n = 1, stateCount do
   end
 end
 
--- A change is counted before its job is there: a fast worker must find the place that it gives up.
+-- A change is counted before its job is added: the worker that gets the job takes the record out of
+-- the order of service, so the record must be in it by then.
 local queue = ARGV[3]
 if queue ~= '' then
   local jobs, changes, waits, urgent = {}, { ARGV[7], ARGV[8] }, false, false
@@ -356,7 +362,7 @@ if queue ~= '' then
     end
   end
   if #changes > 2 then countChanges({ unpack(KEYS, 20, 23) }, changes) end
-  -- What no longer waits gives up its place: a look for records without a job goes by their order.
+  -- A record that no longer waits leaves the order of service: missing jobs are looked for in it.
   for crmCode in pairs(ended) do
     redis.call('ZREM', KEYS[20], crmCode)
     redis.call('ZREM', KEYS[21], crmCode)

@@ -42,9 +42,10 @@
 -- take.lua and settle.lua write lt; a newer state keeps it.
 -- A hash with tt and tu alone, and an expiry, holds a record for which nothing is staged.
 --
--- Redis keeps a hash in a third of the room while no value is longer than 64 bytes. So p and ev lie
--- in pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them. hi to hi3 are as
--- they are: hold-step.lua writes them, move-history.lua moves them to the history's own key.
+-- A hash needs a third of the memory while no value is longer than 64 bytes. So p and ev lie in
+-- pieces: p, p1, p2, ...; in `s` they are whole. staged-pieces.lua writes them. hi lies in pieces
+-- too, hi to hi3, also in `s`: hold-step.lua writes them, move-history.lua moves them to the
+-- history's own key.
 --- @include "whole-order.lua"
 local s = {}
 local flat = redis.call('HGETALL', KEYS[1])

@@ -1,4 +1,5 @@
--- Include, after staged-fields.lua: writes p and ev in pieces. A long one lies in one piece.
+-- Include, after staged-fields.lua: writes p and ev in pieces. A value that would need more than
+-- MOST_PIECES lies in one piece.
 local PIECE_BYTES, MOST_PIECES = 63, 32
 local pieceCount = { p = 0, ev = 0 }
 for i = 1, #flat, 2 do
@@ -6,8 +7,8 @@ for i = 1, #flat, 2 do
   if pieceCount[name] then pieceCount[name] = pieceCount[name] + 1 end
 end
 
--- Appends the pieces of a new value of p or ev to a list of fields to set, and deletes those that
--- were more. '': the field goes.
+-- Appends the pieces of a new value of p or ev to a list of fields to set, and deletes the pieces
+-- of the old value beyond these. '' deletes the value.
 local function addPieces(fields, name, value)
   local size = #value > PIECE_BYTES * MOST_PIECES and #value or PIECE_BYTES
   local count = math.ceil(#value / size)

@@ -1,6 +1,6 @@
--- Stores a dead letter, unless what is known of its record is newer, or the record has ended after
--- it: it would mislead then. It becomes one with the letter that the record has: the newest status,
--- and the event with the newest fields.
+-- Stores a dead letter, unless something newer of its record is known, or the record has ended
+-- since: the letter would mislead then. A record has one letter: the new one and an earlier one are
+-- merged, with the newest status, and the event that brought the newest fields.
 --
 -- A stored letter, as JSON:
 --   details  the rest of the letter, JSON        event  encrypted
@@ -9,7 +9,7 @@
 --   of       order of the newest event that brought fields, which is `event`; '': it brought none;
 --            absent: unknown
 --   st       status that the newest event demands: terminated | active; absent: that of the fields
---   first    when one was stored first, ms        times  how often
+--   first    when a letter of this id was first stored, ms        times  how often one was stored
 --
 -- KEYS  1 dead-letters  2 ledger  3 staged  4 erased  5 ledger:forgotten
 -- ARGV  1 id  2 crmCode  3 order of the newest event ('': unknown)  4 at, ms  5 details, JSON
@@ -41,7 +41,7 @@ if order ~= '' then
   local function orderIn(short) return short and wholeOrder(short) or nil end
   local s = { v = f[1], tv = f[2], o = orderIn(f[3]), of = orderIn(f[4]), oe = orderIn(f[5]) }
 --- @include "known-orders.lua"
-  -- Another state waits that has its status and its fields, or newer ones.
+  -- A state waits that has the status and the fields of this letter, or newer ones.
   if s.v and s.v ~= s.tv and not older(s.o, order) then
     local waiting = s.of or s.o
     local bringsThem = (s.oe or s.o) == waiting and redis.call('HEXISTS', KEYS[3], 'p') == 1
@@ -56,7 +56,7 @@ if order ~= '' then
     local isEnded = row and row.w == newest and row.ws == 'terminated' and not row.u and
       (row.e == 0 or row.x)
     if isEnded then return 'superseded' end
-    -- Its fields are the newest, its status is not.
+    -- The letter's fields are the newest, its status is not.
     order, isForced = eventOrder, false
   elseif order == newest and fields ~= '' and not hasFields then
     return 'superseded'

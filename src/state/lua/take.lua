@@ -45,7 +45,7 @@ row.wf, row.ws = nil, nil
 if s.of then row.wf, row.ws = s.of, s.st end
 redis.call('HSET', KEYS[2], crmCode, cjson.encode(row))
 redis.call('HSET', KEYS[1], 'tv', s.v, 'tt', token, 'tu', now + ARGV[3], 'lr', restored)
--- What was read of the service is for this run alone: another one must not send it again later.
+-- The kept values (kv) are for this run alone: a later run must read them again.
 redis.call('HDEL', KEYS[1], 't1', 'a1', 'kv', 'kt')
 local reply = { 'taken', known, warm, redis.call('GET', KEYS[5]) or '' }
 for name, value in pairs(s) do

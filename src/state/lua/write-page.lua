@@ -14,7 +14,7 @@ local rows = {}
 for i = 5, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   rows[i] = known and cjson.decode(known)
-  -- Its deletion was left out after the caller has looked for such rows (doubt-assumed.lua).
+  -- The deletion was left out after the caller had looked for such rows (doubt-assumed.lua).
   if rows[i] and rows[i].a and rows[i].e == 0 and not cjson.decode(ARGV[i + 1]).x then return 0 end
 end
 for i = 5, #ARGV, 2 do
