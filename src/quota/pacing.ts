@@ -2,10 +2,11 @@
  * How fast to spend the rest of the hour. Pure: `src/simulate/` runs this code in virtual time;
  * docs/adr/0026 lists the alternatives.
  *
- * Bursts are right while the hour has more requests than the flow of changes will need: without a flow,
- * or with one that fits. Else requests have turns at an even pace. A record may take its turn early, by as much as its lead (rank.ts). So rare changes go at once and hot ones wait, and
- * the more turns have been taken early, the larger a lead must be: the price of a request follows
- * from what was spent, and nothing has to forecast it.
+ * Bursts are right while the hour has more requests than the flow of changes will need: without a flow, or
+ * with one that fits. Otherwise requests have turns at an even pace. A record may take its turn early, by a
+ * part of its lead (rank.ts). So rare changes go at once and hot ones wait, and the more turns have been
+ * taken early, the larger a lead must be: the price of a request follows from what was spent, and nothing has
+ * to forecast it.
  */
 import { SLICES_KEPT, sliceMs } from "./slices.ts";
 import type { Lane } from "../sync/lane.ts";
@@ -46,8 +47,8 @@ const AT_ONCE = { intervalMs: 0, early: 0 };
 /**
  * While fewer records wait than this part of the limit, pacing leaves the spare part unspent, less
  * what returns within the first part of the hour: a slightly longer wait costs little then, and the
- * changes that coalesce meanwhile save requests. Slots that return all the time replace it; kept for
- * hours, it would take that part off each of them.
+ * changes that coalesce meanwhile save requests. Where slots return all the time, these take the place of the
+ * spare part: kept for hours, it would take that part off each of them.
  */
 const FEW_WAITING = 0.1;
 const SPARE = 0.03;
@@ -56,8 +57,8 @@ const SPARE = 0.03;
 const EARLY = 3 / 4;
 
 /**
- * Live requests are planned from this part of the hour on: slots that return sooner seldom bind, and turns
- * that wait for them cost more than a short lack of slots.
+ * The pace of live requests is planned for the time until the end of this part of the hour, and of each
+ * later one. Earlier parts seldom limit it; to wait for their slots costs more than a short lack of slots.
  */
 const PLANNED_FROM = 4;
 
@@ -113,8 +114,8 @@ const partEnd = ({ hourMs }: PacingView, part: number): number =>
   ((part + 1) * hourMs) / HOUR_PARTS;
 
 /**
- * Slices in a row with changes that make a flow. A storm of seconds may lie in two, and counts as one until
- * half of the next is over: the leads of its new records let them go at once all the same.
+ * So many slices in a row with changes make a flow. A storm of seconds may lie in two slices: it counts as a
+ * flow until half of the next slice is over, but the leads of its new records let them go at once.
  */
 const FLOW_FROM = 2;
 

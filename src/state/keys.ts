@@ -9,7 +9,7 @@ import { digestOf, digestOfRecord } from "./digest.ts";
 export interface Keys {
   /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
   staged(crmCode: string): string;
-  /** Sorted set crmCode → when its proof is to be verified, ms: an earlier request may still take effect. */
+  /** Sorted set crmCode → when its proof is to be verified, ms: a late request may still take effect. */
   readonly verify: string;
   /** Hash crmCode → what is verified then (fields: verifications.ts). */
   readonly verifyProofs: string;
@@ -30,8 +30,8 @@ export interface Keys {
   /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
   readonly clock: string;
   /**
-   * Hash: `name`; `number`, which all processes count up; and for each process the number that it has met last.
-   * A lower number than before means that Redis has lost writes (state-age.ts).
+   * Hash: `name`; `number`, which all processes count up; and for each process the number that it has met
+   * last. A lower number than before means that Redis has lost writes (state-age.ts).
    */
   readonly age: string;
   /** Hash version, target: which programs may work on all of this (state-version.ts). */
@@ -54,7 +54,7 @@ export interface Keys {
   readonly terminations: string;
   /** Sorted set crmCode → since when its termination is held for a person, ms. */
   readonly heldTerminations: string;
-  /** Prefix of one week's buckets (weeks since the epoch): sets of the events seen; expire (lua/seen-place.lua). */
+  /** Prefix of a week's buckets (weeks since the epoch): sets of events seen; expire (lua/seen-place.lua). */
   seen(week: number): string;
   /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
@@ -92,7 +92,7 @@ export interface Keys {
   readonly arrivals: string;
   /** Hash process id → its last heartbeat, as JSON. */
   readonly heartbeats: string;
-  /** Prefix; a slice's number follows. Hash name → count of all processes in a sixtieth of an hour; expires. */
+  /** Prefix; a slice's number follows. Hash name → count of all processes in 1/60 of an hour; expires. */
   readonly outcomes: string;
   /** Prefix; a slice's number follows. Hash bucket → replies of the service in an hour; expires. */
   readonly durations: string;
@@ -163,7 +163,10 @@ export interface Keys {
   readonly notifyLook: string;
   /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
   readonly bulkCancelled: string;
-  /** Channel: the lane of each batch of pointer jobs that was added; `paused` when bulk was paused. */
+  /**
+   * Channel: the lane of each batch of pointer jobs that was added; `paused` when the lane bulk was paused;
+   * `look` when every process is to look now (job-notifier.ts).
+   */
   readonly jobsAdded: string;
 }
 
@@ -254,5 +257,5 @@ export function keysOf(prefix: string): Keys {
 /** 22 characters of base64url are 132 bits: no two names get the same key. */
 const cut = (digest: string): string => digest.slice(0, 22);
 
-/** Tenants with the same hash tag share one clock: scripts find it by the hash tag of their first key (now.lua). */
+/** Tenants with the same hash tag share one clock: now.lua finds it by the tag of a script's first key. */
 const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

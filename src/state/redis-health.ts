@@ -9,7 +9,7 @@ export interface RedisHealth {
   readonly role: string;
   /** Replicas that receive what is written now. */
   readonly replicas: number;
-  /** Whether it has as many replicas as `min-replicas-to-write` demands; it rejects writes without. */
+  /** False when `min-replicas-to-write` demands replicas and it has none: it rejects writes then. */
   readonly hasEnoughReplicas: boolean;
   readonly appendOnly: boolean;
   /** Whether the last write of the append-only file succeeded. */
@@ -29,7 +29,7 @@ export const healthReading: Reading<RedisHealth> = reading(["info"], (info: stri
     version: field("redis_version"),
     role: field("role"),
     replicas: onlineReplicas(info),
-    // Only told where some are demanded.
+    // INFO has this field only where replicas are demanded.
     hasEnoughReplicas: field("min_slaves_good_slaves") !== "0",
     appendOnly: field("aof_enabled") === "1",
     writesSucceed: field("aof_last_write_status") !== "err",

@@ -187,8 +187,8 @@ export class Resealing {
   }
 
   /**
-   * Jobs that end meanwhile make room for later ones, which then are of a writer with the present key. An active
-   * one counts: it waits again if its worker has died.
+   * When jobs end meanwhile, later ones move to places that were read before: the next pass finds these.
+   * Active jobs are read too: such a job waits again if its worker dies.
    */
   async *#jobsOf(queue: Queue): AsyncGenerator<Job[]> {
     for (const state of JOB_STATES) {

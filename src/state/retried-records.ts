@@ -13,9 +13,9 @@ const MIN_TRIES = 2;
 
 /** What one try of a record ended with. */
 export interface FailedTry {
-  /** As the client names it, with the status if there was one: `server_error, 500`. */
+  /** As the client names it, behind the status if there was one: `500 (server_error)`. */
   readonly reason: string;
-  /** The hash of its crmCode, also where the log names it by that: everybody may see the status. */
+  /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
   readonly record: string;
 }
 

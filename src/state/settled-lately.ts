@@ -11,7 +11,7 @@ import type { TakenState } from "../sync/staged-state.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 
-/** A replica lacks seconds, at most minutes: as many records are sent in ten hours at the most. */
+/** A replica lacks seconds, at most minutes: to send this many records takes ten hours. */
 const MAX_RECORDS = 10_000;
 
 /** Records restored in one round trip. */
@@ -50,7 +50,10 @@ export class SettledLately {
     if (this.#settled.size > MAX_RECORDS && oldest !== undefined) this.#settled.delete(oldest);
   }
 
-  /** Tells Redis again, and drops older states that wait there. @returns how many were dropped. */
+  /**
+   * Tells Redis again what was settled, and drops older states that wait there.
+   * @returns how many were dropped.
+   */
   async restore(): Promise<number> {
     const all = [...this.#settled];
     let dropped = 0;

@@ -12,10 +12,10 @@ const RETRIES = 0.1;
 /** … once more of them wait than this part of an hour's requests: a few may be tried more often. */
 const FEW = 0.01;
 
-/** Each record is tried once a day, however many fail, ms. */
+/** Each record is tried at least once a day, however many fail, ms. */
 const LONGEST_SHARE_MS = 24 * 3_600_000;
 
-/** What a delay loses to its random half, on average. */
+/** What the random half leaves of a delay, on average. */
 const MEAN = 0.75;
 
 /**

@@ -22,7 +22,7 @@ local function slotsOf(from, till)
   return slots
 end
 
--- Bottleneck removes leases that have ended when it looks next; while nothing is sent, it does not.
+-- These leases are over. Bottleneck removes them when a process looks next, which may be later.
 local ended = slotsOf('-inf', '(' .. now)
 local returns, edge = {}, now
 for part = 1, parts do
