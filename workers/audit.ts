@@ -36,7 +36,7 @@ export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Par
     void trail
       .append({ at: timeNow(), act: start.act, ...details, by: thisProcess })
       .catch(() => {});
-  // A rotation is noticed without the signal that is customary after one; it must not end the process.
+  // logrotate may send SIGHUP: FileSink notices a rotation without it, and it must not end the process.
   const ignore = () => {};
   if (config.AUDIT_LOG?.startsWith("/") === true) process.on("SIGHUP", ignore);
   const parts = [
@@ -75,7 +75,7 @@ function writeActs({ auditActs, rest }: Runtime, trail: AuditTrail): Polling {
   });
 }
 
-/** The log then holds the hash of a line that the trail must contain. */
+/** Logs the newest line's hash from time to time: the trail must contain that line. */
 function logHead(log: Logger, trail: AuditTrail): Polling {
   let logged: Head | undefined;
   const step = async (): Promise<void> => {

@@ -28,7 +28,7 @@ export function settingsOf(config: Config): Readonly<Record<string, string | num
 const withoutCredentials = (value: string): string =>
   value.includes("://") ? value.replace(/\/\/.*@/, "//").replace(/\?.*$/s, "") : value;
 
-/** A secret that was replaced before a restart is recognised by it. */
+/** When the file was written: it shows that a secret was replaced before a restart. */
 function dateOf(file: string): string {
   const at = statSync(file, { throwIfNoEntry: false });
   return at === undefined ? "" : `, written ${at.mtime.toISOString()}`;

@@ -37,12 +37,12 @@ const SILENCE_MS = 5000;
 const STALLED_CHECK_MS = 30_000;
 
 /**
- * Within this time after a change, ms, the CRM may have a record that its API does not show yet: the transaction
- * may be open, and an API may read from a copy.
+ * Within this time after a change, ms, the CRM may have a record that its API does not show yet: the
+ * transaction may be open, and an API may read from a copy.
  */
 const NOT_SHOWN_YET_MS = 60_000;
 
-/** A record older than its event is fetched again so often, not more: some changes do not touch a record's time. */
+/** How often a record that is older than its event is fetched again: its time may not tell the change. */
 const OLDER_TRIES = 3;
 
 const DAMAGED_RULE =

@@ -8,7 +8,7 @@ const OLDER_MS = 5000;
 
 type Found = Extract<FetchedRecord, { kind: "found" }>;
 
-/** Whether an event says that its record was deleted: fetched all the same, for it may be a late copy. */
+/** Whether an event says that its record was deleted. It is fetched all the same: the event may be late. */
 export const isDeletion = ({ type }: CrmEvent): boolean => type === "crm.record.deleted";
 
 /** When the change was, by its event; "" if that is not known. */

@@ -13,7 +13,7 @@ import type { Runtime } from "./runtime.ts";
 
 type App = HttpServer["app"];
 
-/** The start goes on, or the process ends because its key is wrong. */
+/** Why this process is not ready yet: then its start goes on, or it ends because its key is wrong. */
 export const KEY_NOT_CHECKED = "STATE_KEY was not compared with Redis yet";
 
 export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Runtime): void {
@@ -43,7 +43,7 @@ function intakePorts({ clock, intakeClient, keyring, rarely, rest }: Runtime): I
   return {
     now: () => clock.now(),
     async push(events) {
-      // What is sealed with a wrong key, no process could open later.
+      // No process could open what is sealed with a wrong key.
       if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
       rest.expectChange();
       return intakeClient.push(events);

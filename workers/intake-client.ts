@@ -82,7 +82,7 @@ export class IntakeClient {
 
   /** Which of these event keys were processed within the last seven days. */
   seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    // `push` follows and needs both: they are asked for in the same round trip. It reports errors.
+    // `push` follows and needs both: ask for them in the same round trip. `push` reports their errors.
     void this.#memory.isClosed().catch(() => {});
     void this.#replication.count().catch(() => {});
     return this.#staged.seen(eventKeys);

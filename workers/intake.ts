@@ -30,7 +30,7 @@ const MANY_IN_FLIGHT = CONCURRENCY / 2;
 /** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;
 
-/** How long an event is locked, ms; the lock is renewed at half of it. When it ends, its worker counts as dead. */
+/** How long an event is locked, ms. Its worker renews the lock at half of it, or counts as dead. */
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5000;
 
@@ -48,8 +48,8 @@ const LISTS_WAIT_PER_EVENT_MS = 5;
 const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, attempts: 1 };
 
 /**
- * The event must wait: the tenant's value lists are not known yet, or another worker accepts the event that is
- * to be redriven.
+ * The event must wait: the tenant's value lists are not known yet, or another worker accepts the event that
+ * is to be redriven.
  */
 class NotYet extends Error {}
 
@@ -62,7 +62,7 @@ export function startIntake(runtime: Runtime): Part {
   /** Whether more events wait than can be taken along. */
   let isFlood = false;
 
-  /** Delays a job. Another client may have added its event unsealed, and it must not lie in Redis like that. */
+  /** Delays a job, and seals its event: another client may have added it as plain text. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
     await runtime.inbox.sealJob(job);
     await job.moveToDelayed(Date.now() + waitMs, token);
@@ -127,8 +127,9 @@ export function startIntake(runtime: Runtime): Part {
     drainDelay: DRAIN_DELAY_S,
     removeOnFail: { count: 10_000 },
   });
-  // The options of another client must not keep the job, let it fail in a way of its own, or remove it when it
-  // has failed. Set here, because BullMQ fails a job whose workers died too often without calling `handle`.
+  // The options of another client must not keep the job, let it fail in a way of its own, or remove
+  // it when it has failed. Set here, because BullMQ fails a job whose workers died too often
+  // without calling `handle`.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   const holding = holdIntakeBack(runtime, worker);
@@ -193,14 +194,15 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
   if (time === undefined) {
-    // An event that is late and has no number of its own would count as sent after all that were added before now.
+    // A late event without a number of its own would count as sent after all that were added before now.
     const sentAt =
       counted === undefined && isLate(job)
         ? Math.min(job.timestamp, clock.now())
         : await clock.arrival(number, countKey, job.timestamp);
     return { at: Math.max(sentAt, clock.now()), sentAt, number };
   }
-  // A time ahead of the clock is limited to the arrival. An event that is late must not arrive after newer ones.
+  // A time ahead of the clock is limited to the arrival. An event that is late must
+  // not arrive after newer ones.
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
   const at = isPast && !isLate(job) ? clock.now() : await clock.arrival(number, countKey);
   return { at, sentAt: job.timestamp, number };

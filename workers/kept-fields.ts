@@ -6,7 +6,7 @@ import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** What this process has told. A new thread of a module has read it anew, and may keep others. */
+/** What this process has told. A module that a new thread has read again may keep other fields. */
 const told = new WeakMap<Mapping, Keeps>();
 
 export async function adoptKeptFields({

@@ -65,7 +65,7 @@ export async function noteService(
   { baseUrl, token }: ServiceAddress,
 ): Promise<void> {
   const own = token();
-  // It waits for others, which send to another service, or its token is in doubt.
+  // This process still waits for others that send to another service, or its token is in doubt.
   if (!tenant.isKnown(own)) return;
   await knownService.note(serviceName(baseUrl));
   await knownService.addToken(tokenName(own));

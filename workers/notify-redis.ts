@@ -18,7 +18,7 @@ export interface RedisWatch {
   deliver(signal: AbortSignal): Promise<void>;
 }
 
-/** How long it must last; a minute, in hour windows. */
+/** How long Redis must be unusable before this is notified: a minute, in hour windows. */
 const LASTS_HOURS = 1 / 60;
 
 /** Pauses between two tries, doubled each time: 5 s to 5 minutes, in hour windows. */

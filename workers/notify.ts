@@ -46,7 +46,7 @@ async function connected(redis: Redis): Promise<void> {
 
 function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>): Polling {
   const { config, keys, rarely, statusRedis } = runtime;
-  // It fails in time: a lost Redis is notified too.
+  // This connection fails in time, so that a lost Redis is noticed.
   const notifications = new Notifications<Message>(statusRedis, keys, config.QUOTA_HOUR_MS);
   const everyMs = Math.max(LEAST_MS, Math.round(config.QUOTA_HOUR_MS * EVERY_HOURS));
   const watch = watchRedis(runtime, sender);
@@ -57,7 +57,7 @@ function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>)
   );
 
   async function step(signal: AbortSignal): Promise<void> {
-    // Before it may work, it writes what is gone at once.
+    // A process that may not work yet only tests that Redis can be written: the key is gone after 1 ms.
     const isFirst = await notifications.claimLook(isWorkable ? everyMs : 1);
     if (!isWorkable) return;
     if (isFirst) await look(runtime, notifications);

@@ -1,7 +1,7 @@
 /**
  * Probes a service that denies access: one cheap request, at growing pauses and at once when the
  * token has changed, until the service grants access again. A single record that is answered 403
- * leads to one probe too: only if it is refused as well is everything denied.
+ * leads to one probe too: only if the probe is refused as well, access counts as denied.
  */
 import type { Permit } from "../src/quota/permit.ts";
 import { startPolling, type Polling } from "./poll.ts";

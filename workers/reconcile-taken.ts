@@ -37,7 +37,7 @@ export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
   runtime.log.info({ tries: taken.task.tries }, "reconcile.began");
   let isApplying = false;
   const onApplied = () => {
-    // The work of days may be interrupted more often than that.
+    // Carrying out a plan may take days: more than MOST_TRIES processes may die in that time.
     if (!isApplying) void taken.note({ tries: 0 }).catch(() => {});
     isApplying = true;
   };
@@ -116,7 +116,7 @@ async function end(
     at: new Date(at).toISOString(),
     seconds: Math.round(tookMs / 1000),
     ...result,
-    // Where it lay meanwhile means nothing to a reader.
+    // The file's path while it was taken means nothing to a reader.
     ...("error" in result && { error: result.error.replaceAll(path, task.name) }),
     remedy: remedyFor(result, place),
   }));

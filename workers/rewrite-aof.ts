@@ -22,7 +22,7 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
   if (config.REDIS_URL !== undefined) return undefined;
   let rewrittenAt = performance.now();
   let isFirst = true;
-  /** Undefined when something waited at the last rewrite: the file still has its values. */
+  /** `written()` at the last rewrite; undefined when something waited then: the file still has its values. */
   let writtenBefore: string | undefined;
 
   /** Changes with each event added, each state staged, and each dead letter deleted. */

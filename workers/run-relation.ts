@@ -163,7 +163,8 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       // What was rejected is not on the service: an older state may still be sent.
       const isThere = how.finished && how.row !== "before";
       if (isThere && result !== "lost") settledLately.note(state);
-      // Redis went back and lost the change while it was sent: an older state of the record may be sent after it.
+      // Redis went back and lost the change while it was sent: an older state of the
+      // record may be sent after it.
       if (
         result === "lost" &&
         (await runtime.stateAge.wentBackWithin(config.SERVICE_TIMEOUT_MS * 2))

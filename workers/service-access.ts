@@ -16,11 +16,11 @@ export interface ServiceAccess extends OpenService {
   /** Whether anything but probes may be sent: access is not denied, and the token is of the ledger's tenant. */
   mayAsk(): Promise<boolean>;
   /**
-   * Whether changes may be sent: it may be asked, the ledger is warm or known to be cold, and the
-   * audit trail can be written.
+   * Whether changes may be sent: the service may be asked (`mayAsk`), the ledger is warm or known to be cold,
+   * and the audit trail can be written.
    */
   isReady(): Promise<boolean>;
-  /** Whether one change may be sent now: it is ready, and there is no outage, or this is the outage's one try. */
+  /** Whether one change may be sent now: `isReady`, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
   /** Whether one change may be sent now, and no failure of the service is known. It claims no try of an outage. */
   isUntroubled(): Promise<boolean>;
@@ -42,7 +42,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
 
   async function isReady(): Promise<boolean> {
     if (trail?.isWritable === false) return false;
-    // First: the ledger is forgotten when Redis went back.
+    // Before the ledger is read: it is forgotten here if Redis went back.
     await rest.checked();
     // Together, because Redis may be far away.
     const [isAllowed, { state }] = await Promise.all([mayAsk(), ledger.warmUp()]);
@@ -70,7 +70,8 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
       const denial = denials.met();
       if (denial !== undefined) return denial;
       const token = address.token();
-      // It has changed since the permit was asked for: the change is sent once it was checked.
+      // The token has changed since the permit was asked for: the change is sent once
+      // the new token was checked.
       if (!tenant.isKnown(token)) return { kind: "throttled" };
       const reply = await sendDecision(service.client, permit, decision, crmCode).catch(
         refusedCode,

@@ -62,7 +62,7 @@ export class SparePermit {
   async take(): Promise<GrantedPermit | undefined> {
     const spare = this.#spare;
     if (spare === undefined) return undefined;
-    // It is kept until it is there: the timer may give it back before.
+    // While the permit is not there yet, it stays the spare one: the timer may still give it back.
     const given = await spare.granted;
     if (this.#spare !== spare) return undefined;
     clearTimeout(spare.timer);

@@ -77,7 +77,7 @@ async function sweep(runtime: Runtime): Promise<void> {
   if (errors.length > 0) throw errors[0];
 }
 
-/** BullMQ fails on each of these again and again. A record of which it was the job has none then. */
+/** BullMQ fails on each of these again and again. The next step gives their records new jobs. */
 async function removeUnreadablePointers({ pointers, rarely }: Runtime): Promise<void> {
   if ((await pointers.removeUnreadable()) === 0) return;
   rarely.warn({}, "sync.foreign_job");
@@ -85,8 +85,8 @@ async function removeUnreadablePointers({ pointers, rarely }: Runtime): Promise<
 
 /**
  * Adds pointer jobs that were lost, and gives live records a place in the order of service and a job of their
- * lane. One sweep looks at the newest records, which a crash leaves so, and goes on through the others where the
- * last sweep of any process has ended.
+ * lane. One sweep looks at the newest records, those that a crash may have left half done, and goes on
+ * through the others where the last sweep of any process has ended.
  */
 async function restorePointers(runtime: Runtime): Promise<void> {
   const { redis, keys, log } = runtime;
@@ -114,15 +114,16 @@ async function restoreSome(
   waiting: readonly [crmCode: string, since: string][],
 ): Promise<number> {
   const crmCodes = waiting.map(([crmCode]) => crmCode);
-  // Before the job: a record that has one is served by its place.
+  // The place comes before the job: a record with a job is served by its place.
   if (lane === "live") await demand.restore(waiting.map(([crmCode, rank]) => ({ crmCode, rank })));
   const { ended, inBulk, withoutJob } = await pointers.misplaced(crmCodes);
-  // What has ended and was kept would keep a new one away.
+  // BullMQ adds no new job while one that has ended is kept under the same id.
   await pointers.removeAll(ended);
-  // Those of many bulk records are added in their order, by the sync loop.
+  // The sync loop adds the missing jobs of bulk records, in their order.
   if (lane === "bulk") for (const crmCode of ended) await pointers.restore(crmCode);
   const restored = lane === "live" ? await pointers.restoreLost([...withoutJob, ...ended]) : 0;
-  // Its process died before it moved the job; while bulk is paused, it would wait for the end.
+  // The process that staged the live change died before it moved the job out of the lane
+  // bulk, which may be paused.
   if (lane === "live") for (const crmCode of inBulk) await pointers.expedite(crmCode);
   return restored;
 }
@@ -132,7 +133,7 @@ async function shortenStreams({ inbox, pointers, redis, thinEvents }: Runtime): 
   for (const { queue } of [inbox, pointers, thinEvents]) await keepStreamShort(redis, queue);
 }
 
-/** Those that BullMQ itself, or another client, has added or moved since a queue was paused. */
+/** Keeps jobs that were added or moved since a queue was paused, not by crmsync (paused-jobs.ts). */
 async function keepPausedJobs({ inbox, thinEvents }: Runtime): Promise<void> {
   for (const owner of [inbox, thinEvents]) await owner.keepPaused();
 }

@@ -25,7 +25,7 @@ const IDLE_CHECK_MS = 1000;
 /** How often a process that may not send checks whether it may again, ms. */
 const STOPPED_CHECK_MS = 1000;
 
-/** Most records that one permit looks at, in their order: a record that cannot run now leaves it for a while. */
+/** Most records that one permit looks at: each that cannot run now leaves the order for a while. */
 const HIGHEST_TRIES = 20;
 
 /** A record that is unfit for an outage's try is not looked at again before this, ms. */
@@ -224,7 +224,7 @@ class SyncLoop implements Part {
   ): Promise<void> {
     const { jobNotifier, pointers, tracing } = this.#runtime;
     const token = randomUUID();
-    // After a rate limit, BullMQ's worker asks for no job until the limit would have ended, even if it was removed.
+    // BullMQ's worker asks for no job until a rate limit would have ended, even if it was removed: forget it.
     (this.#worker as unknown as { limitUntil: number }).limitUntil = 0;
     const getting = this.#worker.getNextJob(token, { block: false });
     getting.catch(() => {}); // awaited below

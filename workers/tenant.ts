@@ -54,7 +54,7 @@ export function keepTenantKnown(
 
   async function check(own: string, known: readonly string[], signal: AbortSignal): Promise<void> {
     const verdict = await tenantOf(access, known, signal);
-    // It may have changed again.
+    // The token may have changed again.
     if (token() !== own) return;
     if (verdict === "own") {
       await knownService.addToken(tokenName(own));

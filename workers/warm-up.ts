@@ -32,7 +32,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
     async step(signal) {
       const warmUp = await ledger.warmUp();
       if (!isListDue(warmUp, config.QUOTA_HOUR_MS, Date.now()) || !(await access.mayAsk())) return;
-      // Redis may have lost the ledger: what is listed before that is noticed is forgotten again.
+      // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
       await runtime.rest.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
       if (warmUp.lost) rarely.error({}, "ledger.lost");
@@ -50,8 +50,9 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
 }
 
 /**
- * An empty list is requested again once per hour window, and so is one that was rejected: it may take
- * many requests to come so far again. Another failure may have been that of a short outage.
+ * An empty list is requested again once per hour window. So is a listing that was rejected: it may
+ * take many requests to come so far again. After another failure, perhaps of a short outage, the
+ * service is listed sooner.
  */
 export function isListDue(warmUp: WarmUp, hourMs: number, now: number): boolean {
   const { state, coldSince, cursor, failure, listedAt = 0, relations } = warmUp;
@@ -118,7 +119,7 @@ async function makeUpForDeletions(
   const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
   for (const code of leftOut) {
     const [deletedAt = ""] = (await ledger.row(code))?.watermark.split("\t") ?? [];
-    // In the place of that deletion: what is newer, and waits or comes late, stays newer.
+    // Staged just after that deletion's time: a newer change, waiting or coming late, stays newer.
     const asOf = new Date((Date.parse(deletedAt) || clock.now()) + 1).toISOString();
     const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
     await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
