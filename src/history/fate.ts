@@ -68,7 +68,7 @@ function waitingFate(waiting: WaitingState, facts: RecordFacts, shared: SharedFa
   if (takenUntil !== undefined) {
     return {
       fate: "sending",
-      answer: `is being sent now: the change of ${clockTime(waiting.time)} (it is tried again from ${clockTime(takenUntil)} on, should its process have died)`,
+      answer: `is being sent now: the change of ${clockTime(waiting.time)} (if its process has died, it is tried again from ${clockTime(takenUntil)} on)`,
     };
   }
   const [stop] = stopsIn(shared.readings);
