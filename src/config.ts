@@ -63,7 +63,7 @@ const httpUrl = z.string().refine((text) => /^https?:$/.test(URL.parse(text)?.pr
   error: "must be an http or https address",
 });
 
-/** An address to which paths are added. What is not sent would be believed to be, so it is refused. */
+/** An address to which paths are added. Refuses parts that crmsync would not send. */
 const baseUrl = httpUrl.superRefine((text, context) => {
   const { username = "", password = "" } = URL.parse(text) ?? {};
   if (username !== "" || password !== "") {
@@ -159,7 +159,7 @@ const variables = {
   /** Undefined: never. */
   DEAD_LETTER_DAYS: z
     .string()
-    // Here: behind `transform`, it would also replace what `never` means.
+    // Stands before `transform`: after it, the default would also replace the `undefined` of `never`.
     .default("30")
     .refine((text) => text === "never" || (/^[1-9]\d*$/.test(text) && Number(text) <= 3650), {
       error: "must be a whole number of days from 1 to 3650, or never",
@@ -216,9 +216,9 @@ const variables = {
     .optional(),
   RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
-  /** Without it, the address decides. */
+  /** Without it, the address in NOTIFY_URL decides. */
   NOTIFY_FORMAT: z.enum(["webhook", "slack"], { error: "must be webhook or slack" }).optional(),
-  /** So many dead letters are notified. */
+  /** From so many dead letters on, they are notified. */
   NOTIFY_DEAD_LETTERS: whole(1, 50),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
@@ -252,7 +252,7 @@ const SECRETS = [
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
-/** What is demanded of them, at the start and whenever a file has changed. */
+/** What is demanded of secrets, at the start and whenever a file has changed. */
 const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   INGEST_TOKEN: secretRules.chosen,
   OPERATOR_TOKEN: secretRules.chosen,
@@ -278,7 +278,7 @@ export type Config = Values & {
   readonly secrets: Readonly<Partial<Record<SecretName, Secret | undefined>>>;
   /** The keys of STATE_KEY, 32 bytes each: the first one seals, all of them open. */
   readonly stateKeys: readonly Buffer[];
-  /** The keys of AUDIT_KEY, as many: the first one makes hashes, all of them check. */
+  /** The keys of AUDIT_KEY, 32 bytes each: the first one makes hashes, all of them check. */
   readonly auditKeys: readonly Buffer[];
   readonly redisTls: RedisTls;
   /**
@@ -298,8 +298,8 @@ export type Config = Values & {
 };
 
 /**
- * For a command on the state in Redis: it works on while the file of another secret cannot be used, as
- * the daemon does.
+ * For a command on the state in Redis. Like a running daemon, it works also while the file of another secret
+ * cannot be used.
  * @throws ConfigError that names every wrong variable.
  */
 export const readStateConfig = (env?: Env): Config => readConfig(env, ["STATE_KEY", "AUDIT_KEY"]);
@@ -410,7 +410,7 @@ const notGiven = (): Values =>
 const isGiven = (env: Env, name: string): boolean => Boolean(env[name]?.trim());
 
 function givenValue(env: Env, name: string, problems: string[]): string | undefined {
-  // It may hold a password.
+  // REDIS_URL may hold a password.
   if (name === "REDIS_URL") return readSecret(env, name, problems)?.value();
   const given = env[name] ?? (name.endsWith("_PROXY") ? env[name.toLowerCase()] : undefined);
   // A file of variables with Windows' line ends leaves a carriage return at the end of each.
@@ -448,7 +448,7 @@ function variableNames(env: Env, named: ReadonlyMap<string, Secret>) {
   };
 }
 
-/** The proxy for requests to others, and where they go directly. */
+/** The proxies for requests to other servers, and which hosts need none. */
 export const proxyOf = ({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config) => ({
   httpProxy: HTTP_PROXY,
   httpsProxy: HTTPS_PROXY,

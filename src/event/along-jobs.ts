@@ -20,7 +20,7 @@ type Taken = [
 export interface AlongLimits {
   readonly lockMs: number;
   readonly jobs: number;
-  /** What their data may have together; a larger one is taken alone. */
+  /** Bytes that the data of the jobs may have together; a job with more is taken alone. */
   readonly bytes: number;
 }
 

@@ -32,7 +32,7 @@ export function normalTime(text: string): string | undefined {
   return `${utc.slice(0, 19)}.${fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, "0")}Z`;
 }
 
-/** What needs no look at the calendar: each month has these days. */
+/** A time that can be checked without the calendar: each month has the days 1 to 28. */
 const EASY_ISO_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 

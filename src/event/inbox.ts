@@ -107,7 +107,7 @@ export class Inbox {
     try {
       return JSON.parse(text) as unknown;
     } catch {
-      // Another client has called its text so.
+      // Another client's event has a text of its own by this name.
       return data;
     }
   }
@@ -115,7 +115,7 @@ export class Inbox {
   /** Seals the event of a job that must wait: another client has added it as it is. */
   async sealJob(job: Pick<Job, "name" | "data" | "updateData">): Promise<void> {
     if (this.#sealing.keyId === undefined || sealedIn(job.data) !== undefined) return;
-    // It carries no event, and would not be known as a redrive any more.
+    // A redrive carries no event. Sealed, it would not be known as a redrive any more.
     if (redriveOf(job) !== undefined) return;
     await job.updateData(await this.#seal(job.data));
   }

@@ -2,7 +2,7 @@ import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import { redisScript } from "../ops/redis-script.ts";
 
-/** Moved in one step: Redis does nothing else for a few milliseconds. */
+/** Most jobs that one step moves: Redis does nothing else for a few milliseconds. */
 const MOST = 5000;
 
 /** Keeps the jobs of a paused queue from a BullMQ client before version 6 that resumes it. */

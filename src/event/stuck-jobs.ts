@@ -4,7 +4,7 @@ import type { Redis } from "ioredis";
 import { redisWrites } from "../ops/redis-script.ts";
 import { unreadable } from "./job-fault.ts";
 
-/** Looked at in one go. */
+/** Jobs of one state that are looked at in one call. */
 const CHUNK = 500;
 
 const LISTS = ["wait", "active", "paused"];
@@ -29,7 +29,7 @@ export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<Stu
   ]);
   const read = async (id: string): Promise<StuckJob> => {
     const job = await redis.hgetall(queue.toKey(id));
-    // It ended since, or its id was left behind: nothing of it is there to be kept.
+    // The job has ended since, or only its id was left behind: there is nothing to keep.
     if (Object.keys(job).length === 0) await redis.lrem(queue.toKey("active"), 0, id);
     const { data = "{}", failedReason = "no reason given" } = job;
     return { id, data, timestamp: Number(job["timestamp"]), fault: unreadable(job), failedReason };

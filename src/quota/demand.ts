@@ -35,7 +35,7 @@ export interface DemandStep {
 
 export interface Demand {
   readonly step: DemandStep;
-  /** Counts staged changes, one entry per change: of states that were not staged in one step with it. */
+  /** Counts staged changes, one entry per change, that were not counted in the step that staged them. */
   changed(records: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void>;
   /** The live record to serve next; undefined when none waits. */
   highest(): Promise<Place | undefined>;
@@ -45,9 +45,9 @@ export interface Demand {
   any(): Promise<Place | undefined>;
   /** Takes a record out of the order. @returns its rank; undefined when it had no place */
   take(crmCode: string): Promise<string | undefined>;
-  /** Gives a record a place, or its better one of two; it counts again after `delayMs`. */
+  /** Puts a record into the order after `delayMs`, with this rank, or with a lower one that it has. */
   place(place: Place, delayMs: number): Promise<void>;
-  /** A record whose retry is not due counts at once; one without a place gets none. */
+  /** Puts a record that waits for its retry into the order at once. A record without a place gets none. */
   retryNow(crmCode: string): Promise<void>;
   /** Gives a place to each of these that has none. `rank`: since when it waits. */
   restore(places: readonly Place[]): Promise<void>;

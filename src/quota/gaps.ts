@@ -51,7 +51,7 @@ const FADING = TICKS_PER_HOUR / 2;
 /** Until more is known, as if so many records had changed again after an hour. */
 const SUPPOSED = 2;
 
-/** Counts are kept in parts of this size. */
+/** Counts are kept as whole numbers of such parts: as they fade, they are fractions. */
 const PARTS = 256;
 
 const MAX_WORD = 2 ** 32 - 1;

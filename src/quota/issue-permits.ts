@@ -32,7 +32,7 @@ interface Grant {
   readonly slots: Slots;
 }
 
-/** So many slots of the hour are many: no other processes take all of them in a moment. */
+/** With more slots than this left in the hour, other processes cannot take all of them in a moment. */
 const MANY = 100;
 
 const hasMany = ({ snapshot }: TakenTurn): boolean => snapshot.remaining > MANY;

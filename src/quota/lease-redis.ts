@@ -21,7 +21,7 @@ if redis.call('hexists', job_weights_key, index) == 1 then return {true, 0} end`
 /** Errors that Bottleneck recognises and repairs. */
 const HEALED = /^(?:ERR )?(?=UNKNOWN_CLIENT|SETTINGS_KEY_NOT_FOUND|OVERWEIGHT)/;
 
-/** Errors of its scripts: a lease log is gone; or the log has no lease of this process, and does not know it any more. */
+/** Errors of Bottleneck's scripts: a lease log is gone; or a log no longer knows this process. */
 const IS_GONE = "SETTINGS_KEY_NOT_FOUND";
 const IS_UNKNOWN = "UNKNOWN_CLIENT";
 
@@ -80,9 +80,9 @@ export class LeaseRedis extends WorkRedis {
   }
 
   /**
-   * A heartbeat ends leases, and tells those that wait: without either it is not sent. A process that
-   * Bottleneck has forgotten meanwhile registers again with its next lease. While Redis is away, heartbeats
-   * would wait for it, two more each second.
+   * A heartbeat ends leases, and tells the calls that wait for a slot. It is not sent when there is neither.
+   * A process that Bottleneck has forgotten meanwhile registers again with its next lease. While Redis is
+   * away, heartbeats would wait for it, two more each second.
    */
   #heartbeat(send: Script, args: unknown[]): void {
     const callback = args.at(-1) as Callback;

@@ -61,7 +61,7 @@ const BACKOFF_CAP_MS = 300_000;
 /** So many 429s in a row are believed to ask for the right wait. */
 const BELIEVED_STOPS = 3;
 
-/** A service that stood still counts what it finds in its queue: so long after the end of a request, ms. */
+/** A service that stood still may count a request from its queue so long after the request has ended, ms. */
 const COUNTED_LATE_MS = 300_000;
 
 export class Pacer {
@@ -133,7 +133,7 @@ export class Pacer {
     return { kind: "wait", ms: Math.min(ms, this.#lookMs) };
   }
 
-  /** How long the turn is away that a waiter of this lane waits for; 0 when that is to be found out. */
+  /** How long it is until the turn that a waiter of this lane waits for; 0 when it must try to take one. */
   async #look(lane: Lane): Promise<number> {
     const awaited = this.#awaited;
     if (awaited?.lane !== lane || awaited.looks === 0) return 0;

@@ -26,7 +26,7 @@ export const rankOf = (now: number, gap: number, lead: number): number =>
 export const rankAgain = (rank: number, lead: number, hourMs: number): number =>
   Math.floor(rank - Math.min(CHANGE_ADDS * lead, ADDS_AT_MOST * hourMs));
 
-/** Less when others have waited for longer: usual gaps are estimates, waiting is not. */
+/** How much of a usual gap counts: less when others have waited for longer, since gaps are estimates. */
 function gapCounts(gap: number, lead: number): number {
   const counts = GAP_COUNTS * gap;
   const part = Math.min(1, counts / Math.max(1, lead));

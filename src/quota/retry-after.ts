@@ -34,7 +34,7 @@ export function remainingOf(headers: ReplyHeaders): number | undefined {
   return given !== undefined && /^\d{1,9}$/.test(given) ? Number(given) : undefined;
 }
 
-/** Whether the body is not JSON, as the service's always are: what stands before it has answered. */
+/** Whether the body is not JSON. The service's bodies always are: a gateway before it has answered then. */
 export const isForeign = (headers: ReplyHeaders): boolean =>
   !/^application\/json\b/i.test(one(headers, "content-type") ?? "application/json");
 

@@ -57,7 +57,7 @@ export function createWaiters() {
   };
 }
 
-/** Resolves after this long, or earlier when the event does. */
+/** Resolves after `ms`, or earlier when `event` resolves. */
 export async function passedOr(event: Promise<void>, ms: number): Promise<void> {
   const passed = Promise.withResolvers<void>();
   const timer = setTimeout(passed.resolve, ms);

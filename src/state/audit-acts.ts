@@ -90,9 +90,9 @@ export class AuditActs {
     await this.#push([auditActs, auditHeads], this.textOf(act));
   }
 
-  /** Of an act that a script does and keeps for its line in one step (lua/keep-act.lua). */
+  /** For a script that does an act and keeps it for its line in the same step (lua/keep-act.lua). */
   textOf({ act, by, crmCode, event, details }: Act): ActText {
-    // By its id an act is recognised that a crash has let be written twice.
+    // After a crash an act may be written twice: both lines have this id.
     const line = { act, id: randomUUID(), crmCode, ...details, event, by };
     return [JSON.stringify(line), this.#isConfigured ? "1" : ""];
   }

@@ -10,14 +10,14 @@ import type { Keys } from "./keys.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Between two counts at most this counts, ms: so much longer than it should a letter may be kept … */
+/** Most time that counts between two calls, ms. After a longer break, letters are kept for longer. */
 const MOST_COUNTED_MS = DAY_MS;
 
-/** … and one script call deletes at most so many letters, and bytes: it takes milliseconds. */
+/** Most letters, and most of their bytes, that one script call deletes: it takes milliseconds. */
 const BATCH = 100;
 const BATCH_BYTES = 1_048_576;
 
-/** How long before its end a letter is announced, unless its whole time is shorter than twice that. */
+/** How long before its end a letter is announced, ms; half of its whole time, if that is shorter. */
 const ANNOUNCED_MS = 3 * DAY_MS;
 
 export interface ExpiringLetters {
@@ -83,7 +83,7 @@ export class DeadLetterExpiry {
     });
   }
 
-  /** Of these ids: id → ms until the letter is deleted; empty when none ever is. */
+  /** For these ids: id → ms until the letter is deleted; empty when letters are never deleted. */
   async left(ids: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const { deadAges, deadTime } = this.#keys;
     const afterMs = this.#afterMs;

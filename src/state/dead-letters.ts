@@ -64,7 +64,7 @@ export class DeadLetters {
   }
 
   /**
-   * The letter that the record has already becomes part of it where its fields, or its status, are newer.
+   * Stores a letter. If the record has one already, with newer fields or a newer status, the two are merged.
    * @returns `superseded` when newer fields and a newer status are known: it is not stored then.
    */
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
@@ -134,7 +134,7 @@ export class DeadLetters {
     return this.#redis.hstrlen(this.#keys.deadLetters, id);
   }
 
-  /** In place of a damaged event a text. @throws UnknownKey */
+  /** A text stands in the place of a damaged event. @throws UnknownKey */
   async find(id: string): Promise<StoredDeadLetter | undefined> {
     const text = await this.#redis.hget(this.#keys.deadLetters, id);
     return text === null ? undefined : this.#read(text);

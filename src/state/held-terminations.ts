@@ -90,7 +90,7 @@ export class HeldTerminations {
     }
   }
 
-  /** Those of all of them, a page at a time, in no order. */
+  /** The crmCodes of all held terminations, a page at a time, in no order. */
   async *crmCodes(): AsyncGenerator<string[]> {
     for await (const page of scanSorted(this.#redis, this.#keys.heldTerminations, PAGE)) {
       yield page.map(([crmCode]) => crmCode);
@@ -125,7 +125,7 @@ export class HeldTerminations {
     return {
       crmCode,
       heldAt: Number(heldAt),
-      // Its own time would be that of its redrive.
+      // The field `t` may be the time of a redrive.
       time: timeOfOrder(wholeOrder(order)),
       lane: (lane ?? "live") as Lane,
       event: laterEvent ?? event,

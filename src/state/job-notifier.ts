@@ -31,7 +31,7 @@ export class JobNotifier {
     for (const listener of this.#listeners) listener(heard);
   }
 
-  /** No job was added, but every process is to look at what it rarely looks at. */
+  /** Lets every process look now at what it looks at rarely while it rests. No job was added. */
   async askToLook(): Promise<void> {
     await this.#publisher.publish(this.#channel, "look");
   }

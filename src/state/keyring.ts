@@ -37,10 +37,10 @@ export class Keyring {
   }
 
   /**
-   * Makes it, or seals it with the first key, if that must be. Only a daemon may: a command must not seal
-   * Redis with a key that the daemons do not have.
+   * Makes the key of the fingerprints, or seals it again with the first key of STATE_KEY, where necessary.
+   * Only a daemon may: a command must not seal Redis with a key that the daemons do not have.
    * @throws UnknownKey when Redis is sealed with a key that this process does not have.
-   * @returns whether it is new: the fingerprints that the ledger has were made without a key.
+   * @returns whether the key is new: the fingerprints that the ledger has were made without one.
    */
   async open(): Promise<{ isNew: boolean }> {
     let isNew = false;

@@ -100,8 +100,8 @@ export class Ledger {
   }
 
   /**
-   * After an empty list, relations were assumed to be absent. The service has these ones: their rows say "unknown"
-   * from here on.
+   * After an empty list, relations were assumed to be absent. The service has these ones: their rows say
+   * "unknown" from here on.
    * @returns those whose deletion was left out because of the empty list
    */
   async doubtAssumed(crmCodes: readonly string[]): Promise<string[]> {

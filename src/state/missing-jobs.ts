@@ -1,6 +1,6 @@
 /**
- * Adds the pointer jobs of records that wait without one: the queue holds only the jobs of the records that come
- * next, and a crash may have lost a job (docs/adr/0033).
+ * Adds the pointer jobs of records that wait without one: the queue holds only the jobs of the records that
+ * come next, and a crash may have lost a job (docs/adr/0033).
  */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
@@ -16,8 +16,8 @@ const REFILLED = 100;
 const REFILL_LOOKS = 10_000;
 
 /**
- * After a refill that added nothing, the next one may follow so much later, ms: a change that is staged while few
- * jobs wait gets its job at once.
+ * After a refill that added nothing, the next one may follow so much later, ms: a change that is staged while
+ * few jobs wait gets its job at once.
  */
 const REFILL_PAUSE_MS = 5000;
 
@@ -99,8 +99,8 @@ export class MissingJobs {
   }
 
   /**
-   * Adds the jobs of the records that are served next, while few jobs wait in a lane. The first records of the
-   * order have jobs, which wait, run or are delayed: so it looks at as many records more.
+   * Adds the jobs of the records that are served next, while few jobs wait in a lane. The first records of
+   * the order have jobs, which wait, run or are delayed: so it looks at as many records more.
    * @param jobs how many jobs of this lane wait
    * @param records how many records of this lane wait
    * @returns how many jobs were added

@@ -7,7 +7,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
-/** More messages do not wait. */
+/** Most messages that wait; further ones are left out. */
 const MOST_WAITING = 100;
 
 /** A process that has taken a message has sent it or died after this long, ms. */

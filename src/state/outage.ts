@@ -1,6 +1,6 @@
 /**
- * A service that is unavailable for every record. All processes share what they know of it in Redis, and together
- * try the service once per pause, instead of spending the quota on it.
+ * A service that is unavailable for every record. All processes share what they know of it in Redis, and
+ * together try the service once per pause, instead of spending the quota on it.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -98,8 +98,8 @@ export class Outage {
   }
 
   /**
-   * Counts an unavailable reply. A failure on the way from this process pauses this process alone; it counts for
-   * all processes only when each of them has such failures.
+   * Counts an unavailable reply. A failure on the way from this process pauses this process alone; it counts
+   * for all processes only when each of them has such failures.
    * @param reason as the client names it.
    * @param crmCode of the record whose request it was.
    * @returns whether an outage begins with this failure.
@@ -164,14 +164,16 @@ export class Outage {
     const wait = await this.#try([this.#key], [this.#tryMs]);
     if (wait >= 0) return wait;
     this.#isTrying = true;
-    // All failures may be those of other processes that have ended since: the reply to this try must end the outage.
+    // All failures may be those of other processes that have ended since: the reply to
+    // this try must end the outage.
     this.#failing = true;
     return 0;
   }
 
   /** Pauses this process, and tells whether all processes have such failures. */
   async #failsEverywhere(): Promise<boolean> {
-    // A request that fails during a pause was in flight when the pause began: it makes the next pause no longer.
+    // A request that fails during a pause was in flight when the pause began: it makes
+    // the next pause no longer.
     if (this.#pausedUntil <= this.#now()) {
       this.#failuresHere += 1;
       const tooMany = this.#failuresHere - FAILURES;

@@ -26,7 +26,7 @@ export interface PackedTexts {
 const NOT_COMPRESSED = 0;
 const SEPARATOR = "\0";
 
-/** Longer texts are not compressed, so that a value which says that it is longer must be damaged. */
+/** Longer texts are not compressed. So a compressed value that opens to a longer text is damaged. */
 const MOST_BYTES = 64 * 1024 * 1024;
 
 /** Longer ones are compressed by another thread: 16 KiB take about half a millisecond. */

@@ -4,8 +4,8 @@ import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /**
- * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, to find one job
- * among a million takes a tenth of a second.
+ * Live before bulk. Every job has a priority, so that it waits in a sorted set: in BullMQ's list, to find one
+ * job among a million takes a tenth of a second.
  */
 export const LIVE_PRIORITY = 1;
 export const BULK_PRIORITY = 10;
@@ -19,8 +19,8 @@ export const FIRST_BULK_SCORE = (LIVE_PRIORITY + 1) * SCORE_PER_PRIORITY;
 const HASH_LENGTH = 9;
 
 /**
- * Most jobs that wait in the lane live: as many as an hour of the quota has requests. The other records get their
- * jobs when their turn is near.
+ * Most jobs that wait in the lane live: as many as an hour of the quota has requests. The other records get
+ * their jobs when their turn is near.
  */
 export const JOBS_AHEAD = 1000;
 
@@ -57,9 +57,9 @@ export const stepOf = (queue: Pick<Queue, "toKey">, keys: Keys): PointerStep => 
 });
 
 /**
- * The id of a record's job: BullMQ adds no second job with the same id. An id must be neither a number nor contain
- * a colon, so it is a letter and a hash. If two crmCodes share an id (less than once in 30,000 backlogs of a
- * million), the sweep gives the second record its job when that of the first has ended.
+ * The id of a record's job: BullMQ adds no second job with the same id. An id must be neither a number nor
+ * contain a colon, so it is a letter and a hash. If two crmCodes share an id (less than once in 30,000
+ * backlogs of a million), the sweep gives the second record its job when that of the first has ended.
  */
 export function pointerId(crmCode: string): string {
   return `r${digestOfRecord(crmCode).slice(0, HASH_LENGTH)}`;

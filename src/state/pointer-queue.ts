@@ -26,9 +26,9 @@ import {
 export const SYNC_QUEUE = "sync";
 
 /**
- * A job's hash needs a third of the memory while no value is longer than 64 bytes, and BullMQ writes the options
- * as one value of JSON. So `attempts: undefined` leaves out BullMQ's default, 0, and no option says that a job
- * that has ended is removed: the sync worker removes it.
+ * A job's hash needs a third of the memory while no value is longer than 64 bytes, and BullMQ writes the
+ * options as one value of JSON. So `attempts: undefined` leaves out BullMQ's default, 0, and no option says
+ * that a job that has ended is removed: the sync worker removes it.
  */
 const SHORT_OPTIONS = { attempts: undefined } as object;
 
@@ -61,7 +61,7 @@ export interface FirstJob extends Pointer {
 }
 
 interface PointerQueueOptions extends Pick<QueueOptions, "telemetry"> {
-  /** Sorted set of live records in the order in which they are served; by default, the order of their arrival. */
+  /** Sorted set of live records in the order of service; by default, in the order of their arrival. */
   readonly liveOrder?: string;
 }
 
@@ -98,8 +98,8 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the jobs of records that were staged without their jobs, as far as there is room. A record that has a
-   * job gets no second one; if that job runs, `restore` adds the next one when it ends.
+   * Adds the jobs of records that were staged without their jobs, as far as there is room. A record that has
+   * a job gets no second one; if that job runs, `restore` adds the next one when it ends.
    */
   async add(pointers: readonly { readonly crmCode: string; readonly lane: Lane }[]): Promise<void> {
     const room = await this.#missing.room();
@@ -126,8 +126,9 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the job of a record that waits without one. A live record gets its job also where there is no room: it is
-   * served now, or its state was staged while an older job ran. A bulk record gets one only while few wait.
+   * Adds the job of a record that waits without one. A live record gets its job also where there
+   * is no room: it is served now, or its state was staged while an older job ran. A bulk record
+   * gets one only while few wait.
    * @returns whether a job was added
    */
   async restore(crmCode: string): Promise<boolean> {
@@ -135,7 +136,8 @@ export class PointerQueue {
   }
 
   /**
-   * Adds the jobs that these live records lack, while few jobs wait. While many wait, `due` adds these jobs later.
+   * Adds the jobs that these live records lack, while few jobs wait. While many wait,
+   * `due` adds these jobs later.
    * @returns how many were added
    */
   restoreLost(crmCodes: readonly string[]): Promise<number> {
@@ -169,7 +171,7 @@ export class PointerQueue {
     return this.#delayed(0, 0);
   }
 
-  /** At most `count` records, those whose retries are due last: the first ones may still wait for a late request. */
+  /** At most `count` records whose retries are due last: the first ones may wait for a late request. */
   lastRetries(count: number): Promise<readonly string[]> {
     return this.#delayed(-count, -1);
   }
@@ -223,7 +225,7 @@ export class PointerQueue {
     }
   }
 
-  /** The job that BullMQ hands out next; undefined when none waits in the lane live, or another client added it. */
+  /** The pointer job of the lane live that BullMQ hands out next, if there is one. */
   async first(): Promise<FirstJob | undefined> {
     const found = await this.#first(
       [this.queue.toKey("wait"), this.queue.toKey("prioritized")],
@@ -242,7 +244,7 @@ export class PointerQueue {
     return { dueAt: (await this.#dueAt(job)) || undefined };
   }
 
-  /** How many bulk changes go before that of a record; undefined when the record has no bulk change that waits. */
+  /** How many bulk changes go before that of a record; undefined when it has none that waits. */
   async bulkAhead(crmCode: string): Promise<number | undefined> {
     const key = this.queue.toKey("prioritized");
     const score = await this.#redis.zscore(key, pointerId(crmCode));
@@ -326,8 +328,8 @@ export class PointerQueue {
   }
 
   /**
-   * Counts the jobs that may run now, by lane, with the retries that are due. While few wait, adds the jobs of
-   * the records that come next.
+   * Counts the jobs that may run now, by lane, with the retries that are due. While few wait, adds the jobs
+   * of the records that come next.
    */
   async due(now: number): Promise<Record<Lane, number>> {
     const states = ["wait", "prioritized", "delayed"].map((name) => this.queue.toKey(name));

@@ -35,7 +35,7 @@ export class Replication {
     await (this.#next ??= this.#wait());
   }
 
-  /** One for all that were written until it is sent: meanwhile Redis takes nothing from this connection. */
+  /** One WAIT for all writes before it: until it is answered, Redis takes nothing from this connection. */
   async #wait(): Promise<void> {
     await nextTurn();
     this.#next = undefined;

@@ -150,7 +150,7 @@ export class StagedStates {
     });
   }
 
-  /** The serialised events of each record's waiting state, in the order given; an empty list where nothing waits. */
+  /** The serialised events of each record's waiting state, in the order given; none where nothing waits. */
   events(crmCodes: readonly string[]): Promise<string[][]> {
     return Promise.all(
       crmCodes.map(async (crmCode) => {
@@ -301,7 +301,7 @@ export class StagedStates {
       variant: field["k"] === "" ? undefined : (field["k"] as Variant),
       lane: field["l"] as Lane,
       firstTime: Number(field["t0"]),
-      // Without `oe`, the newest event is the one that counts: it has a record, or an older program has staged it.
+      // Without `oe` the newest event counts: it has a record, or an older program has staged it.
       event: field["oe"] === undefined ? (laterEvent ?? texts.event) : texts.event,
       eventOrder: field["oe"] ?? order,
       newestEvent: laterEvent ?? texts.event,
@@ -317,7 +317,7 @@ export class StagedStates {
   }
 }
 
-/** `dead letter` and `fields` of settle.lua: the letter that goes once the service is proven to have this state. */
+/** `dead letter` and `fields` of settle.lua: which letter goes once this state is proven on the service. */
 function letterArguments(
   state: TakenState,
   { dead, finished, row }: Settlement,

@@ -1,4 +1,4 @@
-/** The payload and the event of a staged hash: packed together and sealed. Also reads what older releases wrote. */
+/** The payload and the event of a staged hash: packed together and sealed. Older forms are read, too. */
 import type { Redis } from "ioredis";
 import { pack, unpack, type PackedTexts } from "./packing.ts";
 import { isBytes, type Sealing } from "./sealing.ts";

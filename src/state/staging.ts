@@ -69,10 +69,10 @@ export class Staging {
   }
 
   /**
-   * Stages each of these, or settles it without a request, and deletes its record's older dead letter.
-   * What was staged is counted as demand and has its pointer job, unless Staging was made without `sameStep`.
-   * @returns for each, in their order: its result, or why it was not staged. When Redis gave no answer, the state
-   *   may be staged all the same.
+   * Stages each of these, or settles it without a request, and deletes its record's older dead letter. What
+   * was staged is counted as demand and has its pointer job, unless Staging was made without `sameStep`.
+   * @returns for each, in their order: its result, or why it was not staged. When Redis gave no answer, the
+   *   state may be staged all the same.
    */
   async stage(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
     const calls = await Promise.all(

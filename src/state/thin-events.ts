@@ -52,12 +52,12 @@ const BULK_PRIORITY = 1;
 /** The script's result when a live event joins a bulk event that waits. */
 const BECAME_LIVE = 2;
 
-/** Fetches that are looked at for what fails. */
+/** Most fetches that `failures` looks at. */
 const MOST_FAILED = 200;
 
 export interface FetchFailure {
   readonly crm: string;
-  /** Of the one that is tried next. */
+  /** Why the fetch that is tried next has failed. */
   readonly why: string;
   /** Among those that were looked at. */
   readonly records: number;
@@ -176,7 +176,7 @@ export class ThinEvents {
   }
 }
 
-/** Whether it is the data of one of our jobs, not that of a job that another client has added. */
+/** Whether `data` is that of one of our jobs: another client may have added jobs of another kind. */
 export function isThinPointer(data: unknown): data is ThinPointer {
   const { crm, subject } = (data ?? {}) as Fields;
   return typeof crm === "string" && typeof subject === "string";

@@ -193,7 +193,8 @@ async function stage(
 ): Promise<Accepted> {
   const { event, key, later, order, time } = record;
   const { kind: _, payload, leaves, whens, ...state } = plan;
-  // A person asks for both: that the fields came as a bulk change does not matter then.
+  // With `later`, a person redrives two events in one: that goes live, also if the
+  // fields came as a bulk change.
   const lane = later === undefined ? event.lane : "live";
   const staged = await ports.stage({
     ...state,

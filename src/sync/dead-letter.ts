@@ -54,7 +54,7 @@ export interface DeadLetter {
   readonly order: string | undefined;
   /** Whether the event brought the record's fields; undefined where no record is known. */
   readonly hasFields?: boolean | undefined;
-  /** Another one than `event` where it brought no fields: a redrive carries out both then. */
+  /** If it brought no fields, it is another event than `event`: a redrive carries out both then. */
   readonly newest?: NewestEvent | undefined;
   /** How the event arrived, for a redrive; only where its order is unknown. */
   readonly arrival?: { readonly at: number; readonly number: number } | undefined;

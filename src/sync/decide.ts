@@ -66,7 +66,7 @@ export function decide(
   const variant = variantOf(body["type"]);
   const isOther = known.exists === true && known.variant !== undefined && known.variant !== variant;
   if (isOther && ended) return NOTHING_TO_TERMINATE;
-  // A termination needs no fields of the record: the service's own do.
+  // A termination needs no fields of the record: the service's own are enough.
   if (wanted.status === "terminated" && (isOther || wanted.doubt === "variant")) {
     return { kind: "fetch" };
   }

@@ -30,7 +30,7 @@ export function notedEvent(
   };
 }
 
-/** The same of something that is no valid event; undefined when it names no record. */
+/** As `notedEvent`, for something that is no valid event; undefined when it names no record. */
 export function notedText(
   value: unknown,
   { redriven = false }: Pick<About, "redriven">,
@@ -72,6 +72,6 @@ export function runStep(
   };
 }
 
-/** A mapping may name a field in any way. */
+/** The name of a field, or `other`: a mapping may name a field in any way. */
 const nameOf = (field: string): string =>
   problemFields([{ field, rule: "", kind: "" }])[0] || "other";

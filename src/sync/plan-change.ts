@@ -79,7 +79,7 @@ export function planChange(
 ): Plan {
   if (mapped.kind === "ignored") {
     const { crmCode } = mapped;
-    // It is ignored for its fields: a later event without them ends its relation all the same.
+    // The record is ignored for its fields. A later event without fields ends its relation all the same.
     if (change.status === "terminated" && crmCode !== undefined) return termination(crmCode);
     return planIgnored(mapped);
   }
@@ -91,7 +91,7 @@ export function planChange(
   }
   const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
   const validated = candidate && validatePayload(candidate, lists);
-  // The fields of a deleted record may be invalid: the service's own do to terminate it.
+  // The fields of a deleted record may be invalid: to terminate it, the service's own are enough.
   if (validated?.ok === false && !terminates) {
     return { kind: "reject", reason: "invalid", crmCode, problems: validated.problems };
   }

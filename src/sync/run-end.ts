@@ -4,7 +4,7 @@ import type { Problem } from "./problem.ts";
 
 export type Next =
   | { readonly kind: "complete" }
-  /** Runs again at once, first of all; no attempt is counted. */
+  /** Runs again at once, before all others; no try is counted. */
   | { readonly kind: "again" }
   /** Waits in the lane bulk, which is paused. */
   | { readonly kind: "parked" }

@@ -17,10 +17,10 @@ import { withoutUnlisted } from "./tenant-problems.ts";
 /** A record that still alternates between 404 and 409 after so many runs is delayed. */
 const HEALS_AT_ONCE = 3;
 
-/** After so many the service contradicts itself, and no further request would help. */
+/** After so many heals the service contradicts itself, and no further request would help. */
 const MAX_HEALS = 6;
 
-/** So often a write that was accepted without proof, and is not there, is sent again. */
+/** How often a write is sent again that was accepted without proof and is not there. */
 const MAX_UNCONFIRMED = 5;
 
 export function settleReply(
@@ -53,7 +53,7 @@ export function settleReply(
     }
     case "missing": {
       if (sent.kind === "check") return unconfirmed(state, "uncertain", context);
-      // Of a relation that is not known, one 404 is no proof either.
+      // For a relation that the ledger does not know, one 404 is no proof either.
       const mayExist = known.exists === true || state.status === "terminated";
       if (known.exists !== false && mayExist && state.doubt !== "missing") return askAgain(context);
       const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
@@ -103,7 +103,7 @@ function done(
   };
 }
 
-/** The relation as it is: the next run sends what it lacks, with its kept fields as they are. */
+/** The relation was read: the next run sends what it lacks, with its kept fields as the service has them. */
 function fetched(
   found: Readonly<Record<string, unknown>>,
   sent: Sendable,
@@ -115,7 +115,7 @@ function fetched(
   const into = sent.kind === "fetch" ? sent.into : undefined;
   const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
   if (into !== undefined && agrees(fingerprintOf(into), row.fingerprint)) {
-    // A write without an answer has been applied.
+    // An earlier write, which had no answer, was applied.
     if (known.uncertain) {
       return done(known.exists === true ? "updated" : "created", found, state, context);
     }
@@ -127,7 +127,7 @@ function fetched(
   }
   const kept = keptIn(found, into, keeps);
   const own = ownFields(found);
-  // A relation must end also if it has a value that was on the tenant's list when it was sent.
+  // A relation must end even if the tenant's lists no longer allow a value that it has.
   const isEnd = state.status === "terminated" && lists !== undefined;
   const payload = isEnd ? withoutUnlisted(own, lists) : own;
   return {
@@ -141,7 +141,7 @@ function fetched(
   };
 }
 
-/** The relation as it is, after a write that was accepted without proof. */
+/** The relation was read after a write that was accepted without proof. */
 function checked(
   found: Readonly<Record<string, unknown>>,
   wanted: Readonly<Record<string, unknown>>,
@@ -184,7 +184,7 @@ function askAgain({ now, retry }: SettleContext): Settled {
   };
 }
 
-/** Of a rejected request with fields that the event did not bring: what the CRM has does not matter. */
+/** Why to correct nothing in the CRM: the rejected request had fields that no event brought. "" otherwise. */
 const ownText = (state: TakenState): string =>
   state.payload !== undefined && !bringsFields(state)
     ? "; the request carried the fields that the service itself has: correct them at the service, then redrive"
@@ -245,7 +245,7 @@ function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unkn
       ([field, value]) =>
         FIELDS_OF[variant].has(field) &&
         value !== null &&
-        // The service has let a required text be empty.
+        // The service may have let a required text be empty: a PUT must have the field.
         (value !== "" || REQUIRED_OF[variant].has(field)),
     ),
   );

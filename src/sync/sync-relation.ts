@@ -54,7 +54,7 @@ export interface SyncPorts {
   /** How fingerprints are made that leave these fields out. */
   fingerprintsWithout(keeps: Keeps): FingerprintOf;
   readonly retry: RetryPolicy;
-  /** Of the records that wait for a retry now, ms (retry-delay.ts). */
+  /** How far apart the tries of one record must be now, ms (retry-delay.ts). */
   retryShareMs(): Promise<number>;
 }
 
@@ -98,7 +98,7 @@ async function carryOut(
   switch (decision.kind) {
     case "skip": {
       const end = { ...complete, outcome: "skipped", reason: decision.why } as const;
-      // The row of an absent relation is kept for its watermark, and deleted when it is old.
+      // Old rows of absent relations are deleted. A new time keeps this one, for its watermark.
       const provedAt = known.exists === false ? ports.now() : known.provedAt;
       const row = { ...known, ...settledBy(state), provedAt };
       await ports.settle(state, { row, finished: true }, end);

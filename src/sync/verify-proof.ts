@@ -29,14 +29,14 @@ export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Ve
     return said;
   }
   const isSentAgain = said === "something_else" && (await ports.withdraw());
-  // With the order of its own event: whatever is newer stays newer.
+  // The state has the order of its own event: whatever is newer stays newer.
   if (isSentAgain) {
     await ports.stage({
       ...due.wanted,
       crmCode: due.crmCode,
       eventKey: "",
       fingerprint: undefined,
-      // No import is meant when somebody pauses or cancels the lane bulk.
+      // Who pauses or cancels the lane bulk means imports, not this state.
       lane: "live",
       time: ports.now(),
     });

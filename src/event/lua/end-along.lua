@@ -19,7 +19,7 @@ for i = 3, #ARGV do
   else
     -- The oldest are last.
     redis.call('LREM', KEYS[1], -1, id)
-    -- One with an expiry is for a time, not for as long as its job is there.
+    -- A deduplication key with an expiry lasts for that time, not for as long as its job.
     if once and redis.call('GET', onceKey) == id and redis.call('PTTL', onceKey) == -1 then
       redis.call('DEL', onceKey)
     end

@@ -1,4 +1,4 @@
--- Counts a try of a record that failed.
+-- Counts a failed try of a record.
 --
 -- KEYS  1 retried  2 retried:details
 -- ARGV  1 crmCode  2 reason  3 hash of the crmCode  4 most records to remember

@@ -170,7 +170,7 @@ local function stage(KEYS, ARGV)
       if not older(ownFields, fields) or older(fields, newestFields) then
         dropLetter()
       elseif dead.eo and dead.st ~= status and older(dead.order, order) then
-        -- This event has a newer status than the letter, which keeps its fields alone.
+        -- This event's status is newer: the letter keeps only what belongs to its fields.
         dead.order, dead.eo, dead.st = dead.of, nil, nil
         redis.call('HSET', KEYS[7], ARGV[11], cjson.encode(dead))
       end
