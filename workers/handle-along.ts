@@ -5,7 +5,7 @@ import { DelayedError, type Job, type Worker } from "bullmq";
 import { AlongJobs } from "../src/event/along-jobs.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** Jobs that are taken along with one, and what their events may hold together. */
+/** Most jobs that are taken along with one, and most bytes of their events together. */
 export const MOST_ALONG = 24;
 const BYTES = 256 * 1024;
 
@@ -17,8 +17,8 @@ interface LockManager {
 
 /**
  * @param handle as the worker's own: a job for which it throws is not ended.
- * @returns handles what waits now, and tells how many jobs that were. It throws when some of it cannot be
- *   taken, handled or ended: then BullMQ takes it back once its lock has expired.
+ * @returns a function that handles jobs that wait, and tells how many. It throws when a job cannot be taken,
+ *   handled or ended: BullMQ takes that job back once its lock has expired.
  */
 export function openAlong(
   { inbox, redis }: Pick<Runtime, "inbox" | "redis">,
@@ -30,7 +30,7 @@ export function openAlong(
   const { lockManager: locks } = worker as unknown as { lockManager: LockManager };
 
   let turn = Promise.resolve();
-  /** Begins after the last batch was sent to Redis, which works on it while this process prepares the next. */
+  /** Begins a batch after the one before was sent to Redis, which works on that one meanwhile. */
   async function inTurn<T>(begin: () => Promise<T>): Promise<T> {
     const before = turn;
     const { promise, resolve } = Promise.withResolvers<void>();

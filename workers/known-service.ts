@@ -13,8 +13,8 @@ const LOOK_MS = 1000;
 const TOLD_AGAIN_MS = 25_000;
 
 /**
- * Before anything is sent. While a process runs that sends to the ledger's service, one that sends to another
- * waits, as in a rolling restart: one ledger would hold what both services have.
+ * Called before anything is sent. While a process runs that sends to the ledger's service, a process that
+ * sends to another one waits, as in a rolling restart: one ledger would hold what both services have.
  * @param ends whether this process has been asked to end
  */
 export async function meetService(

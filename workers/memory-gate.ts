@@ -13,7 +13,7 @@ const LEFT_OUT_MS = 5000;
 
 /**
  * While so many records wait to be sent, sync has enough to do. With fewer, intake goes on although
- * Redis is full: else nothing would ever free it when all of it is events.
+ * Redis is full: otherwise nothing would ever free a Redis that is full of events.
  */
 const ENOUGH_RECORDS = 100;
 

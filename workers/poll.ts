@@ -15,7 +15,7 @@ export interface Looking extends Polling {
   look(withinMs: number): Promise<void>;
 }
 
-/** Of workers/rest.ts. */
+/** What polling needs of `Rest` (rest.ts). */
 interface Resting {
   readonly isOn: boolean;
   onChange(listener: (isOn: boolean) => void): () => void;

@@ -12,7 +12,7 @@ const PROGRAM = new URL(
 /** Takes about a third of the processor while a daemon wants all of it. */
 const NICE = 5;
 
-/** So much of what it wrote before it died is kept, characters. */
+/** Most characters that are kept of what the process wrote before it died. */
 const MOST_KEPT = 500;
 
 /** `died`: it ended without an answer. */

@@ -51,7 +51,7 @@ export async function runScheduled({ redisUrl, runtime, service, signal }: Run):
   }
   const at = Date.now();
   keepResult(dir, at, result);
-  // What was due while it ran is not made up for.
+  // Runs that became due while this one ran are not made up for.
   await reconcileRuns.scheduleDone(at);
   await reconcileRuns.noteNext(nextTime(config.RECONCILE_CRON ?? "", at));
   const tookMs = Math.round(performance.now() - begunAt);

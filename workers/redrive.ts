@@ -47,7 +47,7 @@ export async function redriveAllowed(runtime: Runtime): Promise<void> {
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
 }
 
-/** Only the lists were in the way of it, and they are not any more. */
+/** Whether only the tenant's lists were in the way of the change, and no longer are. */
 async function isAllowed(letter: StoredDeadLetter, view: RedriveView): Promise<boolean> {
   if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) return false;
   const [forecast] = await forecastsOf([letter], view);

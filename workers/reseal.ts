@@ -7,7 +7,7 @@ import { sealedIn, SEALED_FOR } from "../src/event/inbox.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** Between two passes while there is less to seal each time; else twice as long each time, ms. */
+/** Pause between two passes, ms. It doubles after each pass that has found no less than the one before. */
 const AGAIN_MS = 5000;
 const LONGEST_PAUSE_MS = 600_000;
 

@@ -31,9 +31,9 @@ export interface Runtime extends Stores {
   /** The text of GET /metrics. */
   readonly scrape: ReturnType<typeof createScrape>;
   readonly tracing: Tracing;
-  /** Of lines that may come very often, one of each event in ten seconds. */
+  /** For lines that may come very often: logs one of each event in ten seconds. */
   readonly rarely: RareLog;
-  /** Of retries, one line for each reason in a minute. */
+  /** For retries: logs one line for each reason in a minute. */
   readonly retryLog: RareLog;
   readonly mapping: Mapping;
   readonly intakeClient: IntakeClient;

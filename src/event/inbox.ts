@@ -67,7 +67,7 @@ export class Inbox {
   }
 
   /**
-   * Adds events, each once: one that waits here already is a duplicate. Resolves only when
+   * Adds events, each once: an event that waits here already is a duplicate. Resolves only when
    * Redis has all of them; a chunk of 500 is stored whole or not at all.
    */
   async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {

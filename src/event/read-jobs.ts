@@ -6,7 +6,7 @@ import { unreadable } from "./job-fault.ts";
 /** Jobs read in one round trip. */
 const CHUNK = 200;
 
-/** Those of these states, the oldest of each first; a job that ends meanwhile may be missing. */
+/** The jobs in these states, the oldest of each first; a job that ends meanwhile may be missing. */
 export async function* readJobs<Data>(
   queue: Queue<Data>,
   redis: Redis,

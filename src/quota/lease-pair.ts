@@ -41,7 +41,7 @@ export class LeasePair {
   readonly ready: Promise<unknown>;
   readonly #burst: LeaseLog;
   readonly #connection: Bottleneck.IORedisConnection;
-  /** When the burst's log can lack no lease that still counts, by performance.now(). */
+  /** From when on the burst's log cannot lack a lease that still counts, by performance.now(). */
   #trustedFrom = 0;
   #connections = 0;
 
@@ -92,9 +92,9 @@ export class LeasePair {
   }
 
   /**
-   * Redis may have forgotten leases: somebody has emptied it, or another one answers after a reconnection, which lacks
-   * the newest. Each process writes its own again, and waits for the others. Meanwhile those of a dead process leave
-   * the burst's window.
+   * Redis may have forgotten leases: somebody has emptied it, or another Redis answers after a reconnection
+   * and lacks the newest ones. Each process writes its own leases again, and waits until the others have done
+   * so. Meanwhile the leases of a dead process leave the burst's window.
    */
   async #trustAgain(burstMs: number, onError: (error: unknown) => void): Promise<void> {
     const connection = (this.#connections += 1);

@@ -34,7 +34,7 @@ export interface QuotaLimits {
 export interface QuotaOptions extends QuotaLimits {
   /** Only its options are used: the quota opens a connection of its own. */
   readonly redis: Redis;
-  /** Whether its limits are to hold for all processes; else those do that a process has set before. */
+  /** Whether these limits are to hold for all processes; if not, limits that are in Redis hold. */
   readonly setsLimits: boolean;
   readonly log?: QuotaLog;
   /** Called when a 429 to this process stops all processes. */

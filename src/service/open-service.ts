@@ -30,7 +30,7 @@ export interface ServiceOptions extends ServiceObserver {
   readonly setsLimits?: true;
 }
 
-/** Beside those of changes: for the list, the value lists, probes and checks. */
+/** Connections beside those for changes: for the list, the value lists, probes and checks. */
 const OTHER_CONNECTIONS = 10;
 
 /** @param redis only its options are used: the quota opens connections of its own. */

@@ -6,10 +6,10 @@ import type { DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
 
-/** So many are listed. */
+/** Most comparisons that are listed. */
 const MOST_LISTED = 10;
 
-/** So many are remembered: those, and the newest of each kind of export. */
+/** Most comparisons that are remembered: those that are listed, and the newest of each kind of export. */
 const MOST_REMEMBERED = 30;
 
 /** As long as a plan is known as used, ms. */
@@ -78,8 +78,8 @@ export class Comparisons {
   }
 
   /**
-   * Those whose plan is not under way, and with what it has left: the newest of each kind of export,
-   * newest first.
+   * Comparisons whose plan is not under way, with the differences that the plan has left: the newest of each
+   * kind of export, newest first.
    */
   withOpenPlan(): Reading<NotedComparison[]> {
     const file = new URL("./lua/open-plans.lua", import.meta.url);
@@ -95,7 +95,7 @@ export class Comparisons {
     return (await this.#remembered(now)).slice(0, MOST_LISTED);
   }
 
-  /** Those of one kind of export, newest first: the newest one, and those that are listed. @param now ms */
+  /** The remembered comparisons of one kind of export, newest first. @param now ms */
   async ofKind(kind: string, now: number): Promise<NotedComparison[]> {
     return (await this.#remembered(now)).filter((one) => one.kind === kind);
   }

@@ -140,7 +140,7 @@ export class DeadLetters {
     return text === null ? undefined : this.#read(text);
   }
 
-  /** Those of these ids that are still there, in their order, a few at a time; in place of a damaged event a text. */
+  /** The letters of these ids that are still there, in this order, a few at a time; see `find`. */
   async *read(ids: readonly string[]): AsyncGenerator<StoredDeadLetter> {
     for (let from = 0; from < ids.length; from += READ_BATCH) {
       const batch = ids.slice(from, from + READ_BATCH);

@@ -1,11 +1,11 @@
-/** Which processes run: each writes a heartbeat; one without a recent heartbeat counts as ended. */
+/** Which processes run: each writes a heartbeat; a process without a recent heartbeat counts as ended. */
 import type { Redis } from "ioredis";
 import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 import { nowReading } from "./redis-clock.ts";
 
-/** How often a process writes its heartbeat. */
+/** How often a process writes its heartbeat, ms. */
 export const HEARTBEAT_EVERY_MS = 5000;
 
 /** A process whose heartbeat is late by so much hangs or was killed, ms. */
@@ -14,7 +14,7 @@ const QUIET_MS = 7000;
 /** A process whose heartbeat is late by so much counts as ended, ms. */
 const ENDED_AFTER_MS = 25_000;
 
-/** For how long the last heartbeat of a process is kept that ended without leaving. */
+/** For how long the last heartbeat is kept of a process that ended without leaving, ms. */
 const KEPT_MS = 3_600_000;
 
 /** The parts of the daemon's work that a process may do. */

@@ -75,7 +75,7 @@ export class HeldTerminations {
     );
   }
 
-  /** Those of these records that are held. */
+  /** The records among these whose termination is held. */
   async among(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
     const scores = await this.#redis.zmscore(this.#keys.heldTerminations, ...crmCodes);
@@ -97,7 +97,7 @@ export class HeldTerminations {
     }
   }
 
-  /** Those from this position on, oldest first; fewer when one was decided meanwhile. */
+  /** Held terminations from this position on, oldest first; fewer when a person has decided one meanwhile. */
   async page(from: number, count: number): Promise<HeldTermination[]> {
     const key = this.#keys.heldTerminations;
     const crmCodes = await this.#redis.zrange(key, String(from), String(from + count - 1));

@@ -142,7 +142,7 @@ export interface Keys {
   readonly reconcileOwner: string;
   /** Hash host → what it sees in RECONCILE_DIR, as JSON; expires. */
   readonly reconcileFolders: string;
-  /** Sorted set hash of a kind of export → as of when its newest one was, ms. */
+  /** Sorted set hash of a kind of export → `asOf` of its newest export that was carried out, ms. */
   readonly reconcileNewest: string;
   /**
    * Steps of a record by its crmCode, or by its subject while no crmCode is known; expires. A first step

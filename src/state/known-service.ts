@@ -33,13 +33,13 @@ export class KnownService {
     await this.#write("SET", this.#key, name);
   }
 
-  /** Whether a token is known to be one of the ledger's tenant; undefined while none is. @param name of it */
+  /** Whether the token of this name is known to be of the ledger's tenant; undefined while no token is. */
   async hasToken(name: string): Promise<boolean | undefined> {
     if ((await this.#redis.sismember(this.#tokensKey, name)) === 1) return true;
     return (await this.#redis.exists(this.#tokensKey)) === 1 ? false : undefined;
   }
 
-  /** The service has shown what the ledger knows to who has this token. */
+  /** Notes a token with which the service has shown a relation that the ledger knows. */
   async addToken(name: string): Promise<void> {
     await this.#write("SADD", this.#tokensKey, name);
   }

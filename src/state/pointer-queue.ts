@@ -3,7 +3,7 @@
  * beside it, so a job never carries an old state.
  *
  * The queue holds the jobs of the records that come next (pointer-job.ts). Other records wait in `unsynced`
- * alone. One of them gets its job when few are left, or when the order of service chooses it.
+ * alone. Such a record gets its job when few jobs are left, or when the order of service chooses it.
  */
 import { ErrorCode, type Job, type Queue, type QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
@@ -315,7 +315,7 @@ export class PointerQueue {
     return priority > LIVE_PRIORITY;
   }
 
-  /** Puts a job that runs back among those of the bulk lane: its change may not be sent now. */
+  /** Puts a job that runs back into the lane bulk: its change may not be sent now. */
   async park(job: Job<Pointer>, token: string): Promise<void> {
     if (!this.isBulk(job)) await job.changePriority({ priority: BULK_PRIORITY });
     await job.moveToWait(token);

@@ -111,7 +111,7 @@ export class ReconcileRuns {
     await this.#write("HSET", this.#keys.reconcileSchedule, "done", until);
   }
 
-  /** Shares when the next one is due, also after that time. @param at ms */
+  /** Shares when the next scheduled run is due; still told once that time has come. @param at ms */
   async noteNext(at: number): Promise<void> {
     await this.#write("HSET", this.#keys.reconcileSchedule, "next", at);
   }
@@ -149,7 +149,7 @@ export class ReconcileRuns {
     );
   }
 
-  /** As of when the newest export of this kind was that was carried out, ms. */
+  /** `asOf` of the newest export of this kind that was carried out, ms. */
   async newest(kind: string): Promise<number | undefined> {
     const at = await this.#redis.zscore(this.#keys.reconcileNewest, hashOf(kind));
     return at === null ? undefined : Number(at);

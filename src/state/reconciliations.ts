@@ -50,7 +50,7 @@ export interface PlanNote extends Pick<PlanProgress, "done"> {
   readonly id: string;
   readonly state: "running" | "done";
   readonly entries: number;
-  /** That the entries need which were not carried out yet. */
+  /** Requests that the entries need which were not carried out yet. */
   readonly requests: number;
   /** Since the last note. */
   readonly repaired: ByKind;

@@ -17,7 +17,7 @@ const ARRIVALS_MS = 600_000;
 /** A round trip that takes longer says little about the clock: the process may have been frozen, ms. */
 const SLOW_MS = 1000;
 
-/** The shortest of this many round trips counts: one that is late once is no slow Redis. */
+/** The shortest of this many round trips counts: a single late reply does not make a slow Redis. */
 const ROUND_TRIPS = 5;
 
 /** Redis' clock has stepped when it differs by more; less is followed, ms. */

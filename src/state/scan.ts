@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 
 type Pairs = [name: string, value: string][];
 
-/** Fields and values of a hash; one that is written meanwhile may come twice. @param count about so many in a page */
+/** Fields and values of a hash; a field that is written meanwhile may come twice. @param count in a page, about */
 export const scanHash = (redis: Redis, key: string, count: number): AsyncGenerator<Pairs> =>
   pages((cursor) => redis.hscan(key, cursor, "COUNT", count));
 

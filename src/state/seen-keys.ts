@@ -5,7 +5,7 @@ const WEEK_S = 7 * 86_400;
 /** Weeks that are looked at: the present one and the last, so an event is remembered for seven to fourteen days. */
 const WEEKS = 2;
 
-/** From the first event of a bucket on: a day longer than needed, for clocks that differ. */
+/** Time to live of a bucket from its first event on, s: a day longer than needed, for clocks that differ. */
 export const SEEN_TTL_S = WEEKS * WEEK_S + 86_400;
 
 /**
@@ -14,7 +14,7 @@ export const SEEN_TTL_S = WEEKS * WEEK_S + 86_400;
  */
 export const SEEN_MAX_PER_BUCKET = 3500;
 
-/** Before the number of a bucket: this week's sets of seen events, then last week's. */
+/** Prefixes of the buckets of seen events (lua/seen-place.lua): this week's, then last week's. */
 export function seenKeys(keys: Keys): [thisWeek: string, lastWeek: string] {
   const week = Math.floor(Date.now() / 1000 / WEEK_S);
   return [keys.seen(week), keys.seen(week - 1)];

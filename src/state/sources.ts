@@ -7,7 +7,7 @@ import type { Keys } from "./keys.ts";
 /** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
 
-/** So many sources are kept, each with a series of its own. The counters of a process name as many (src/ops/metrics.ts). */
+/** Most sources that are kept, each a series in the metrics. A process counts by as many (src/ops/metrics.ts). */
 export const MAX_SOURCES = 50;
 
 /** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */
@@ -55,8 +55,8 @@ export class Sources {
   }
 
   /**
-   * Forgets those that were silent for longest. After its start each process adds new names, so senders that
-   * make new names all the time would fill the hash.
+   * Forgets the sources that were silent for longest. After its start each process adds new names, so senders
+   * that make new names all the time would fill the hash.
    */
   async forgetOldest(): Promise<void> {
     const { clocksAhead, sources } = this.#keys;

@@ -14,7 +14,7 @@ import { sealTexts } from "./staged-values.ts";
 
 /**
  * States in one script call, and what they may hold together, bytes: Redis serves no other client
- * meanwhile. One that is larger is staged alone.
+ * meanwhile. A larger state is staged alone.
  */
 const AT_ONCE = 25;
 const AT_ONCE_BYTES = 256 * 1024;

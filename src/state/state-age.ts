@@ -8,7 +8,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
-/** For how long status tells it, ms. */
+/** For how long status tells that Redis went backwards, ms. */
 const TELL_FOR_MS = 86_400_000;
 
 /** Processes whose numbers are remembered, also of those that have ended. */
@@ -75,7 +75,7 @@ export class StateAge {
     return isKnown ? this.#wentBackwards : this.wentBackwards();
   }
 
-  /** Lets status tell it for a day. Call it when nothing believes the old state any more. */
+  /** Lets status tell for a day that Redis went backwards. Call it once nothing believes the old state. */
   async note(at: number): Promise<void> {
     await this.#write("SET", this.#keys.wentBackwards, at, "PX", TELL_FOR_MS);
     this.#wentBackwards = false;

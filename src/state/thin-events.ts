@@ -20,7 +20,7 @@ export interface ThinPointer {
   /** Name of the CRM. */
   readonly crm: string;
   readonly subject: string;
-  /** Fetched to see whether the record is really deleted: a fetch apart from those of its changes. */
+  /** The fetch is to show whether the record is really deleted. It is apart from fetches of its changes. */
   readonly deletion?: true;
   /** How often the record was older than the event of this order. The worker sets it. */
   readonly older?: { readonly order: string; readonly times: number };
@@ -182,7 +182,7 @@ export function isThinPointer(data: unknown): data is ThinPointer {
   return typeof crm === "string" && typeof subject === "string";
 }
 
-/** @param data of a job, as it lies in Redis. @returns undefined for one that another client has added. */
+/** @param data of a job, as it lies in Redis. @returns undefined for a job of another kind. */
 export function thinPointerOf(data: string): ThinPointer | undefined {
   const pointer = objectIn(data);
   return isThinPointer(pointer) ? pointer : undefined;

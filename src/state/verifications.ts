@@ -23,7 +23,7 @@ interface StoredProof {
 /** With the stored text, which tells whether the record was settled again since. */
 export type ClaimedProof = DueProof & { readonly stored: string };
 
-/** @returns what settle.lua keeps for a state that an earlier request may overwrite, else undefined. */
+/** @returns what settle.lua keeps, to verify it later; undefined when no earlier request may overwrite it. */
 export async function proofToVerify(
   { crmCode, earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
   { finished, row }: Settlement,

@@ -2,7 +2,7 @@ import type { CrmEvent } from "../event/crm-event.ts";
 import { createDeadLetter, type DeadLetter } from "./dead-letter.ts";
 import { bringsFields, type TakenState } from "./staged-state.ts";
 
-/** Of a state that sync cannot bring to the service. */
+/** The dead letter of a state that sync cannot bring to the service. */
 export function deadLetterOf(
   state: TakenState,
   why: Pick<DeadLetter, "reason" | "problems" | "at">,

@@ -25,8 +25,8 @@ const MARK = ".";
  * Hash of what a body says: the specified fields of its variant, with defaults applied, in an order
  * of its own. Bodies with equal fingerprints mean the same relation, so a body that the service
  * lists can be compared with one that is about to be sent (`agrees`).
- * Kept fields are left out. Those that are sent only where the service has none have a letter behind
- * the hash if the body has a value. Fingerprints that leave out other fields are never equal.
+ * Kept fields are left out. Behind the hash stands a letter for each kept field that is sent only where the
+ * service has none, if the body has a value in it. Fingerprints that leave out other fields are never equal.
  * Undefined for a body whose type the specification does not know.
  */
 export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string | undefined;

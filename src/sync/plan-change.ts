@@ -32,7 +32,7 @@ export type Plan =
   | {
       readonly kind: "ignore";
       readonly reason: IgnoreReason;
-      /** Of the rules that have decided it. */
+      /** Points to the rules that have decided it (mapping/whens.ts). */
       readonly whens?: string | undefined;
       readonly crmCode: string | undefined;
     }

@@ -32,7 +32,7 @@ export const UNAVAILABLE_REASONS = [
   "unconfirmed",
   "stale_permit",
   "closed",
-  /** This process was stopped between taking the record and sending. */
+  /** This process stood still between taking the record and sending. */
   "slept",
 ] as const;
 export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];

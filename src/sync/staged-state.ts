@@ -105,7 +105,7 @@ export interface TakenState {
   readonly warm: boolean;
 }
 
-/** Whether the event of a state is the one of its fields. */
+/** Whether `event` is the one that brought the fields of the state. */
 export const bringsFields = ({
   earlierFields,
   eventOrder,

@@ -5,7 +5,7 @@
 --
 -- KEYS  1 wait  2 active  3 meta
 -- ARGV  1 prefix of the queue's jobs  2 token of the worker  3 lockMs  4 time, ms  5 most jobs
---       6 bytes that their data may have together; a larger one is taken alone
+--       6 bytes that their data may have together; a job with more is taken alone
 -- Returns { id, name, data, opts, timestamp, how often it was started } of each.
 local PLAIN = 4
 local prefix, token, lockMs, startedAt = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -20,7 +20,7 @@ while #taken < most do
   local key = prefix .. id
   local job = redis.call('HMGET', key, 'name', 'data', 'opts', 'timestamp',
     'atm', 'stc', 'defa', 'progress', 'parent', 'parentKey', 'rjk', 'ats')
-  -- One that has waited for another try was started before; one whose worker died has `stc`.
+  -- A job that has waited for another try was started before. A job whose worker died has `stc`.
   local starts = job[12] or '0'
   local isPlain = #starts < 10 and string.match(starts, '^%d+$') ~= nil
   for i = 1, 11 do

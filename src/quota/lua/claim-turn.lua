@@ -40,6 +40,6 @@ elseif pacing == 'probing' then
   if inFlight > math.floor((pace.eased or 0) / 4) and level - inFlight < 1 then return 20 end
 end
 if alone or pacing == 'probing' then redis.call('ZADD', KEYS[2], now + ARGV[7], ARGV[6]) end
--- After a late turn the next one may be early; else every delay would be lost for good.
+-- After a late turn the next one may be early; otherwise every delay would be lost for good.
 redis.call('HSET', KEYS[1], 'turn', math.max(turn + intervalMs, now - intervalMs))
 return 0

@@ -1,9 +1,9 @@
--- Writes the heartbeat of a process, dated by the shared clock. Forgets those that ended long ago.
--- What stays the same is written once: an idle process writes little else than heartbeats.
+-- Writes the heartbeat of a process, dated by the shared clock. Forgets processes that ended long
+-- ago. What stays the same is written once: an idle process writes little else than heartbeats.
 --
 -- KEYS  1 heartbeats  2 clock
 -- ARGV  1 id of the process  2 what it says of itself, as JSON  3 what differs each time, as JSON
---       4 for how long one is kept, ms
+--       4 for how long a heartbeat is kept, ms
 -- Returns nothing.
 -- The sender's view of the clock would date it too early, if it has waited for Redis since.
 local clock = redis.call('TIME')

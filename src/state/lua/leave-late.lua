@@ -6,6 +6,6 @@ local function leaveLate(key, verify, verifyMs, crmCode, dropped)
     redis.call('HSET', key, 'tt', '', 'tu', dropped.tu)
     redis.call('PEXPIRE', key, math.ceil(dropped.tu - now))
   end
-  -- As settle.lua does without a proof.
+  -- A mark without a proof, as settle.lua leaves it.
   if dropped.lt or dropped.tv then redis.call('ZADD', verify, now + verifyMs, crmCode) end
 end

@@ -1,6 +1,6 @@
 -- Finds the records that fail again and again. Where many fail, each is tried again after hours
--- (retry-delay.ts), so those count too that were tried once. Forgets those that do not wait any
--- more: a newer event may have ended their change without a request.
+-- (retry-delay.ts), so records that were tried once count too. Forgets records that no longer wait:
+-- a newer event may have ended their change without a request.
 --
 -- KEYS  1 retried  2 retried:details  3 unsynced:live  4 unsynced:bulk
 -- ARGV  1 fewest tries of one of them  2 least age of each, ms

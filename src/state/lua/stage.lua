@@ -307,7 +307,7 @@ local function stage(KEYS, ARGV)
   return finish('staged', pending, expedite, needsJob, isNoted, newLane)
 end
 
--- Of the states' event keys, those that were seen before; then also those of this call.
+-- Which event keys were seen before this call, or belong to a state that it has staged.
 local seen, places, results, fresh = {}, {}, {}, {}
 for i = SHARED_ARGS + 2, #ARGV, ARGS_EACH do
   local eventKey = ARGV[i]
