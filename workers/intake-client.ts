@@ -2,13 +2,13 @@
  * HTTP intake's own Redis client, which fails fast: a sender prefers a 503 at once, and a second try,
  * to a long wait.
  */
-import { createHash } from "node:crypto";
 import { once } from "node:events";
 import type { Redis } from "ioredis";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import { openRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
+import { digestOf } from "../src/state/digest.ts";
 import type { Sealing } from "../src/state/sealing.ts";
 import type { Keys } from "../src/state/keys.ts";
 import { healthReading, MemoryGate, writesRejected } from "../src/state/redis-health.ts";
@@ -99,7 +99,7 @@ export class IntakeClient {
   }
 
   #requestKey(request: string): string {
-    return this.#keys.request(createHash("sha256").update(request).digest("base64url"));
+    return this.#keys.request(digestOf(request));
   }
 
   /** Resolves once Redis is connected, or after `deadlineMs`: requests are then answered 503. */

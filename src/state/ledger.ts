@@ -224,10 +224,12 @@ export class Ledger {
     await this.#redis.hdel(this.#keys.warmUp, "cursor", "relations");
   }
 
+  /** @param reason as the client names it; status shows it. */
   async listingFailed(reason: string): Promise<void> {
     await this.#write("HSET", this.#keys.warmUp, "failure", reason);
   }
 
+  /** From here on, changes are sent without a warm ledger. @param now ms */
   async continueCold(now: number): Promise<void> {
     await this.#write("HSET", this.#keys.warmUp, "state", "cold", "cold", now);
   }

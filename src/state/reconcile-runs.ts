@@ -1,8 +1,8 @@
 /** What is shared of the reconciliations that daemons begin by themselves. */
-import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
+import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 
@@ -163,5 +163,4 @@ export class ReconcileRuns {
 }
 
 /** A kind is made from a file's name, which may name a person. */
-const hashOf = (kind: string): string =>
-  createHash("sha256").update(kind).digest("base64url").slice(0, 22);
+const hashOf = (kind: string): string => digestOf(kind).slice(0, 22);

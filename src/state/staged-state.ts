@@ -209,8 +209,7 @@ export class StagedStates {
     const [kind, second = "", warmUp = "", kept = ""] = reply.slice(0, 4).map(String);
     if (kind === "locked") return undefined;
     if (kind === undefined) return { kind: "nothing" };
-    if (kind === "lost") return { kind };
-    if (kind === "paused") return { kind };
+    if (kind === "lost" || kind === "paused") return { kind };
     if (kind === "busy") return { kind: "busy", until: Number(second) };
     const row = second === "" ? undefined : readRow(second);
     const warm = warmUp === "done";
