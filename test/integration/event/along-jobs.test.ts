@@ -37,7 +37,7 @@ async function contentOf({ queue, redis }: ReturnType<typeof newInbox>) {
   return { keys: keys.filter((key) => key !== "marker" && key !== "stalled-check"), events };
 }
 
-test("they leave what a BullMQ worker leaves", async () => {
+test("jobs that were taken along leave what a BullMQ worker leaves", async () => {
   const events = people(3) as { source: string; id: string }[];
   const [ours, bullmq] = [newInbox(), newInbox()];
   for (const { inbox } of [ours, bullmq]) await inbox.push(events);
@@ -77,7 +77,7 @@ test("a job that needs more than this, and all behind it, are left to BullMQ in 
   expect(await queue.getJobCounts("wait", "active")).toEqual({ wait: 0, active: 3 });
 });
 
-test("none is taken from a queue that is paused or limited", async () => {
+test("no job is taken along from a queue that is paused or limited", async () => {
   const { along, queue } = newInbox();
   await queue.add("event", personEvent("a"));
   await queue.pause();
@@ -92,7 +92,7 @@ test("none is taken from a queue that is paused or limited", async () => {
   expect(await along.take("me", LIMITS)).toHaveLength(1);
 });
 
-test("so many are taken as asked for, and no more than fit", async () => {
+test("as many jobs are taken along as asked for, and no more than fit", async () => {
   const { along, queue } = newInbox();
   for (const event of people(5)) await queue.add("event", event);
   expect(await along.take("me", { ...LIMITS, jobs: 2 })).toHaveLength(2);
@@ -100,7 +100,7 @@ test("so many are taken as asked for, and no more than fit", async () => {
   expect(await along.take("me", LIMITS)).toHaveLength(2);
 });
 
-test("one that is larger than what fits is taken alone, in its turn", async () => {
+test("a job that is larger than what fits is taken alone, in its turn", async () => {
   const { along, queue } = newInbox();
   for (const code of ["a", "b"]) await queue.add("event", personEvent(code));
   await queue.add("event", personEvent("large", { firstName: "x".repeat(LIMITS.bytes) }));

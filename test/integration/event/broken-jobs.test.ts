@@ -97,7 +97,7 @@ it("every broken job ends: its event is staged, or a dead letter names the fault
   expect(letters.some(({ event }) => event === "not json")).toBe(true);
 });
 
-it("what its sender wants to have removed is a dead letter too when its workers died", async () => {
+it("a job that its sender wants removed becomes a dead letter, too, when its workers died", async () => {
   const runtime = newRuntime();
   const { config, deadLetters, inbox, redis } = runtime;
   const queue = new Queue(INBOX_QUEUE, { connection: redis, prefix: config.QUEUE_PREFIX });
@@ -123,7 +123,7 @@ it("what its sender wants to have removed is a dead letter too when its workers 
   for (const { arrival } of letters) expect(arrival?.at).toBeLessThanOrEqual(Date.now());
 });
 
-it("those whose workers died are read one after the other: each may hold megabytes", async () => {
+it("jobs whose workers died are read one after the other: each may hold megabytes", async () => {
   const runtime = newRuntime();
   const { deadLetters, inbox, redis } = runtime;
   for (const id of ["f0", "f1", "f2"]) {

@@ -52,13 +52,13 @@ test("intake waits while an import adds events, and goes on at its end", async (
   expect(await countsUntilItGoesOn()).toBeLessThan(MANY_COUNTS);
 });
 
-test("it goes on after some seconds, although the import does not end", async () => {
+test("intake goes on after some seconds, although the import does not end", async () => {
   const { untilItWaits, countsUntilItGoesOn } = startImport();
   await untilItWaits();
   expect(await countsUntilItGoesOn()).toBeGreaterThan(MANY_COUNTS);
 });
 
-test("at its end it waits no longer", async () => {
+test("at its end intake waits no longer", async () => {
   const { giveWay, untilItWaits, countsUntilItGoesOn } = startImport();
   await untilItWaits();
   giveWay.end();

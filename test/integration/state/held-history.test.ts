@@ -140,7 +140,7 @@ test("a record that has a history keeps its next step there", async () => {
   expect(await read()).toMatchObject([{ kind: "act" }, { result: "staged" }]);
 });
 
-test("what a program that does not know of it has noted comes after it", async () => {
+test("a step that an older program has noted follows the step in the staged hash", async () => {
   await staged.stage(change("1"));
   const other = keysOf(uniquePrefix());
   new History(redis, other, 30).note({ crmCode: CODE }, { kind: "act", act: "dead.drop" });
@@ -159,7 +159,7 @@ test("a step that is too long for the staged hash has a key", async () => {
   expect(await read()).toMatchObject([{ event: long }]);
 });
 
-test("it is told for as long as a history is kept, and goes with its next step", async () => {
+test("the step in the staged hash is told for as long as a history is kept, and goes with the next step", async () => {
   await staged.stage(change("1"));
   expect(await new History(redis, keys, 0).read({ crmCode: CODE })).toEqual([]);
   // Its time is within the first piece.
@@ -174,7 +174,7 @@ test("it is told for as long as a history is kept, and goes with its next step",
   expect(await read()).toMatchObject([{ kind: "run" }]);
 });
 
-test("with HISTORY_DAYS=0 none is kept", async () => {
+test("with HISTORY_DAYS=0 no step is kept", async () => {
   const none = new StagedStates(redis, keys, SEALING, { history: new History(redis, keys, 0) });
   await none.stage(change("1"));
   expect(await held()).toEqual([]);

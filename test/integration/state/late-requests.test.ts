@@ -165,14 +165,14 @@ it("a list with the late content does not replace what was proven", async () => 
   expect(await waits()).toBe(true);
 });
 
-it("nor does a comparison that has seen it", async () => {
+it("a comparison that has seen the late content does not replace what was proven", async () => {
   await sendLateAThenB();
   await ledger.heal([[CODE, row("", "A")]], Date.now());
   expect(await verify("A")).toBe("sent_again");
   expect(await waits()).toBe(true);
 });
 
-it("a held termination that is dropped leaves word of the late request", async () => {
+it("a held termination that is dropped leaves the mark of the late request", async () => {
   await send("0", "O");
   await staged.stage(change("1", "A"));
   await settleNext(TIMED_OUT);
@@ -232,7 +232,7 @@ it("what is sent again is no bulk change", async () => {
   expect(await waits()).toBe(true);
 });
 
-it("a Redis that went back: an older state under way leaves word of its request", async () => {
+it("a Redis that went back: an older state under way leaves the mark of its request", async () => {
   const lately = new SettledLately(redis, keys, 1);
   lately.note({ crmCode: CODE, order: "2", earlierFields: undefined });
   await staged.stage(change("1", "old"));

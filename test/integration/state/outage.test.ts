@@ -64,7 +64,7 @@ it("each failed try makes the pause longer by half, up to a minute", async () =>
   }
 });
 
-it("what was in flight when it began makes its pauses no longer", async () => {
+it("requests in flight when the outage began make its pauses no longer", async () => {
   const outage = new Outage(redis, keys);
   await begin(outage);
   for (let n = 0; n < 15; n += 1) await outage.failed("connection_reset", `in flight ${n}`);

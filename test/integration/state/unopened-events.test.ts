@@ -11,7 +11,7 @@ import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-test("one that comes after everything was found to be sealed with one key is counted", async () => {
+test("an event that no process can open is counted, also after everything was found to be sealed with one key", async () => {
   const runtime = newRuntime({ STATE_KEY: Buffer.alloc(32, 1).toString("base64") });
   const { config, redis, resealing } = runtime;
   await openKeyring(runtime);

@@ -7,7 +7,7 @@ import { newRuntime } from "../../support/new-runtime.ts";
 /** More than one sweep looks at. */
 const RECORDS = 6000;
 
-test("a job that has ended and was kept keeps its record from nothing", async () => {
+test("a record whose ended job was kept gets a new job", async () => {
   const runtime = newRuntime();
   const { keys, pointers, redis } = runtime;
   await pointers.add([{ crmCode: "kept", lane: "bulk" }]);
@@ -43,7 +43,7 @@ test("Sweeps go on where the last one ended, and begin with the newest records",
   await expect.poll(() => redis.hget(keys.swept, "live")).toBe("0");
 });
 
-test("The sources that were heard last are known; more than have a series of their own are forgotten", async () => {
+test("The sources that were heard last are kept; others, which have no series of their own, are forgotten", async () => {
   const { keys, redis, ...runtime } = newRuntime();
   const sourcesOf = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, n) => `/crm/${from + n}`);
