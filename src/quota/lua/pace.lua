@@ -13,8 +13,9 @@
 --   trip      longest time from permit to reply while pacing was probing
 --   eased     replies accepted while such a bucket would have been about empty
 --   unanswered  when the last request ended without a reply
--- claim-turn.lua writes turn and tat, answered.lua writes level to eased and proven,
--- throttled.lua writes stop, failures and steady, unanswered.lua unanswered.
+-- claim-turn.lua writes turn and tat; return-turn.lua takes them back. answered.lua writes proven,
+-- and level to eased, and ends failures. throttled.lua writes stop, failures, steady and tat, and
+-- deletes proven, and level to eased. unanswered.lua writes unanswered.
 local pace = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do pace[flat[i]] = tonumber(flat[i + 1]) end
