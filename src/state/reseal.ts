@@ -188,14 +188,18 @@ export class Resealing {
 
   /**
    * When jobs end meanwhile, later ones move to places that were read before: the next pass finds these.
-   * Active jobs are read too: such a job waits again if its worker dies.
+   * Active jobs are read too, since such a job waits again if its worker dies: first, and once more for the
+   * jobs that a worker has taken meanwhile.
    */
   async *#jobsOf(queue: Queue): AsyncGenerator<Job[]> {
-    for (const state of JOB_STATES) {
+    const active = new Set<string>();
+    for (const state of [...JOB_STATES, "active"] as const) {
       for (let from = 0; ; from += CHUNK) {
         const ids = await queue.getRanges([state], from, from + CHUNK - 1, true);
         if (ids.length === 0) break;
-        yield await readJobsOf(queue, this.#redis, ids);
+        const unread = ids.filter((id) => !active.has(id));
+        if (state === "active") for (const id of ids) active.add(id);
+        yield await readJobsOf(queue, this.#redis, unread);
       }
     }
   }

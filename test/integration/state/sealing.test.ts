@@ -217,6 +217,27 @@ describe("everything in Redis", () => {
     await inbox.close();
   });
 
+  it("is sealed with the new key, also an event that a worker takes while the inbox is read", async () => {
+    const inbox = new Inbox(redis, prefix, new Sealing([OLD]));
+    await inbox.push([{ source: "/crm", id: "1", data: { name: SECRET } } as never]);
+    const { queue } = inbox;
+    const read = queue.getRanges.bind(queue);
+    queue.getRanges = async (states, ...range) => {
+      if (states.includes("wait"))
+        await redis.lmove(queue.toKey("wait"), queue.toKey("active"), "RIGHT", "LEFT");
+      return read(states, ...range);
+    };
+    const jobs = [{ queue, about: SEALED_FOR, sealedIn }];
+    const passWith = (...those: Buffer[]) =>
+      new Resealing(redis, keys, new Sealing(those)).pass(jobs, async () => {});
+    expect((await passWith(NEW, OLD)).found).toBe(1);
+    expect((await passWith(Buffer.alloc(32, 3))).found).toBe(1);
+    const [job] = await queue.getJobs(["active"]);
+    const opened = await new Inbox(redis, prefix, new Sealing([NEW])).open(job?.data);
+    expect(opened).toMatchObject({ data: { name: SECRET } });
+    await inbox.close();
+  });
+
   it("is sealed with the new key, also an event that came while somebody had paused the inbox", async () => {
     const inbox = new Inbox(redis, prefix, new Sealing([OLD]));
     const { queue } = inbox;
