@@ -212,7 +212,7 @@ function heal(
   { now, retry }: SettleContext,
 ): Settled {
   if (state.heals >= MAX_HEALS) {
-    const rule = `the service says both that it exists (409) and that it does not (404), ${state.heals} times`;
+    const rule = `the service says both that the relation exists (409) and that it does not (404), ${state.heals} times`;
     return giveUp("contradiction", { row: "before", finished: true }, rule, "the crmCode");
   }
   const settlement = { row, finished: false, counts: ["heals"] } as const;

@@ -41,7 +41,7 @@ export function validatePayload(
 }
 
 function sizeProblems(candidate: Readonly<Record<string, unknown>>): Problem[] {
-  const rule = `must have at most ${FIELD_MAX_LENGTH} characters: no server takes more`;
+  const rule = `must have at most ${FIELD_MAX_LENGTH} characters: crmsync sends no longer texts`;
   return Object.keys(candidate)
     .filter((field) => lengthOf(candidate[field]) > FIELD_MAX_LENGTH)
     .map((field) => ({ field, rule, kind: kindOf(candidate[field]) }));
