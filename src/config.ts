@@ -218,7 +218,7 @@ const variables = {
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
   /** Without it, the address in NOTIFY_URL decides. */
   NOTIFY_FORMAT: z.enum(["webhook", "slack"], { error: "must be webhook or slack" }).optional(),
-  /** From so many dead letters on, they are notified. */
+  /** From this many dead letters on, they are notified. */
   NOTIFY_DEAD_LETTERS: whole(1, 50),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),

@@ -14,7 +14,7 @@ import type { Runtime } from "./runtime.ts";
  */
 const MEASURE_MS = 1000;
 
-/** A process that has not measured for so long has rested. Perhaps all have: then none could notice a step, ms. */
+/** A process that has not measured for this long, ms, has rested. If all have, none could notice a step. */
 const RARE_MS = 5 * MEASURE_MS;
 
 /** How long the other processes have to confirm the clock, once they are awake, ms. */

@@ -6,13 +6,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Inbox } from "../src/event/inbox.ts";
 
-/** So many events a second are an import. Those of this process's own HTTP intake do not count. */
+/** This many events a second are an import. Events of this process's own HTTP intake do not count. */
 const MANY = 5000;
 
 /** How often the events are counted, ms. */
 const CHECK_MS = 100;
 
-/** For so long at most they go first, ms: what waits in the inbox fills Redis. */
+/** Producers go first for this long at most, ms: what waits in the inbox fills Redis. */
 const LONGEST_MS = 5000;
 
 export interface GiveWay {

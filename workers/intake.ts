@@ -27,7 +27,7 @@ import type { Runtime } from "./runtime.ts";
 const CONCURRENCY = 50;
 const MANY_IN_FLIGHT = CONCURRENCY / 2;
 
-/** Without traces, BullMQ hands out so many at once, and each takes others along (handle-along.ts). */
+/** Without traces, BullMQ hands out this many at once, and each takes others along (handle-along.ts). */
 const PLACES = 6;
 
 /** How long an event is locked, ms. Its worker renews the lock at half of it, or counts as dead. */

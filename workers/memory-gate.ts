@@ -12,7 +12,7 @@ const CHECK_MS = 200;
 const LEFT_OUT_MS = 5000;
 
 /**
- * While so many records wait to be sent, sync has enough to do. With fewer, intake goes on although
+ * While this many records wait to be sent, sync has enough to do. With fewer, intake goes on although
  * Redis is full: otherwise nothing would ever free a Redis that is full of events.
  */
 const ENOUGH_RECORDS = 100;

@@ -25,7 +25,7 @@ const LASTS_HOURS = 1 / 60;
 const FIRST_PAUSE_HOURS = 1 / 720;
 const LONGEST_PAUSE_HOURS = 1 / 12;
 
-/** A message that cannot be delivered for so many hour windows is given up. */
+/** A message that cannot be delivered for this many hour windows is given up. */
 const GIVE_UP_HOURS = 6;
 
 const RUNBOOK = "docs/runbook.md#crmsyncredisaway";

@@ -16,7 +16,7 @@ export async function isRunDue({ config, reconcileRuns }: Runtime): Promise<bool
   return lastTime(cron, now) > done;
 }
 
-/** Ends the schedule that a process of before had, unless another one has it. */
+/** Ends the schedule that a former process had, unless a process that runs has one. */
 export async function endSchedule({
   heartbeats,
   reconcileRuns,

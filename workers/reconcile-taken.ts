@@ -7,7 +7,7 @@ import { runInChild, type ChildResult } from "./reconcile-child.ts";
 import type { RunMessage, RunRequest } from "./reconcile-run.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** A file with which so many processes have died is not tried again. */
+/** A file with which this many processes have died is not tried again. */
 const MOST_TRIES = 5;
 
 const HOUR_MS = 3_600_000;

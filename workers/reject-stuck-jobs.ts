@@ -27,7 +27,7 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
   }
 }
 
-/** Opened where it can be; the text as it is where it is not JSON. */
+/** The event, opened where that is possible; the text itself where it is not JSON. */
 async function eventIn({ data }: StuckJob, { inbox }: Runtime): Promise<unknown> {
   try {
     return await inbox.open(JSON.parse(data));

@@ -12,7 +12,7 @@ const CHECK_MS = 5000;
 const REWRITES_PER_HOUR = 12;
 
 /**
- * While something always waits, the file is rewritten after so many hour windows. After the start it is
+ * While something always waits, the file is rewritten after this many hour windows. After the start it is
  * rewritten once without that wait: a process does not know how old the file is, and may be restarted daily.
  */
 const LATEST_HOURS = 24;

@@ -102,7 +102,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
 }
 
 /**
- * So many records are retried at once after another one's retry has succeeded: what the service refused
+ * This many records are retried at once after another one's retry has succeeded: what the service refused
  * before, it may accept now. If at least one in four succeeds, all are soon retried.
  */
 const RETRIED_AFTER_SUCCESS = 4;

@@ -12,7 +12,7 @@ import type { ServiceAccess } from "./service-access.ts";
 /** How often the token is looked at, ms. */
 const CHECK_MS = 1000;
 
-/** So many relations must be missing before a token counts as another tenant's: one may be gone. */
+/** This many relations must be missing before a token counts as another tenant's: one may be gone. */
 const SAMPLES = 3;
 
 /** A check without an answer is repeated after a pause that doubles from the first to the longest, ms. */

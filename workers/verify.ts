@@ -19,10 +19,10 @@ const PAUSES_PER_HOUR = 12;
 /** … but not before this much longer than its request may take, ms. */
 const PAUSE_MARGIN_MS = 10_000;
 
-/** A proof for which no reply came in so many hour windows is left unverified. */
+/** A proof for which no reply came in this many hour windows is left unverified. */
 const GIVE_UP_AFTER_HOURS = 24;
 
-/** When a try is due during an outage, and no change has made it for so long, a verification makes it, ms. */
+/** In an outage, a verification makes the try that is due if no change has made it for this long, ms. */
 const TRY_FREE_AFTER_MS = 10_000;
 
 export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {

@@ -13,7 +13,7 @@ import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
-/** After so many failures in a row, changes are sent without a warm ledger. */
+/** After this many failures in a row, changes are sent without a warm ledger. */
 const TRIES = 5;
 
 /** After this part of the hour window the service is listed again, if an outage may have kept it from that. */

@@ -11,7 +11,7 @@ const FRACTION_DIGITS = 9;
 /** Digits of an arrival number, as many as the largest safe integer has. */
 const ARRIVAL_DIGITS = 16;
 
-/** A sender's clock may be ahead by so much before its times count as wrong, ms. */
+/** A sender's clock may be ahead by this much before its times count as wrong, ms. */
 const TOLERANCE_MS = 1000;
 
 /** Sorts before every character that an attribute may contain. */

@@ -1,4 +1,4 @@
-/** A value that is no text counts as so many characters. */
+/** A value that is no text counts as this many characters. */
 const EACH = 8;
 
 /**

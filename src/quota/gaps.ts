@@ -48,7 +48,7 @@ export interface FirstChanges {
 const WATCHED = TICKS_PER_HOUR / 24;
 const FADING = TICKS_PER_HOUR / 2;
 
-/** Until more is known, as if so many records had changed again after an hour. */
+/** Until more is known, as if this many records had changed again after an hour. */
 const SUPPOSED = 2;
 
 /** Counts are kept as whole numbers of such parts: as they fade, they are fractions. */

@@ -46,7 +46,7 @@ export interface LeaseLogOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** While its request has no reply, the end of a lease is put off so many times in each hold. */
+/** While its request has no reply, the end of a lease is put off this many times in each hold. */
 const PUT_OFF_PARTS = 4;
 
 /** How often a process asks for a free slot, ms: the message of Redis that one is free may not arrive. */

@@ -31,7 +31,7 @@ const BEGINNINGS: ReadonlySet<string> = new Set(["init", "register_client", "upd
 /** Pause before they are tried again, ms. */
 const BEGIN_AGAIN_MS = 500;
 
-/** While nothing waits for a slot, one of so many heartbeats looks whether leases of a dead process are to end. */
+/** While nothing waits for a slot, one of this many heartbeats looks for leases of dead processes to end. */
 const IDLE_HEARTBEATS = 20;
 
 type Callback = (error: Error | null, reply?: unknown) => void;

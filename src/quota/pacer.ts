@@ -52,16 +52,16 @@ const IN_FLIGHT_MAX_MS = 35_000;
 const LOOKS_PER_HOUR = 7200;
 const LOOK_LEAST_MS = 20;
 
-/** After so many looks, all that pacing is decided from is read again. */
+/** After this many looks, all that pacing is decided from is read again. */
 const LOOKS = 4;
 
 const BACKOFF_BASE_MS = 1000;
 const BACKOFF_CAP_MS = 300_000;
 
-/** So many 429s in a row are believed to ask for the right wait. */
+/** This many 429s in a row are believed to ask for the right wait. */
 const BELIEVED_STOPS = 3;
 
-/** A service that stood still may count a request from its queue so long after the request has ended, ms. */
+/** A service that stood still may count a request of its queue this long after the request's end, ms. */
 const COUNTED_LATE_MS = 300_000;
 
 export class Pacer {

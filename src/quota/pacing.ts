@@ -114,8 +114,8 @@ const partEnd = ({ hourMs }: PacingView, part: number): number =>
   ((part + 1) * hourMs) / HOUR_PARTS;
 
 /**
- * So many slices in a row with changes make a flow. A storm of seconds may lie in two slices: it counts as a
- * flow until half of the next slice is over, but the leads of its new records let them go at once.
+ * This many slices in a row with changes make a flow. A storm of seconds may lie in two slices: it counts as
+ * a flow until half of the next slice is over, but the leads of its new records let them go at once.
  */
 const FLOW_FROM = 2;
 

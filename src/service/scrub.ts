@@ -4,7 +4,7 @@ import * as lists from "../service-spec/value-lists.ts";
 
 const MAX_LENGTH = 300;
 
-/** A longer value is recognised by so many characters at its beginning. */
+/** A longer value is recognised by this many characters at its beginning. */
 const LONG = 100;
 
 /** Values from the spec's lists are not personal data, and error texts need them to be readable. */

@@ -72,7 +72,7 @@ export class AuditActs {
   readonly #push: RedisScript<number>;
   readonly #noteHead: RedisScript<number>;
 
-  /** @param isConfigured whether AUDIT_LOG is set here; without it, acts are kept if it ever was. */
+  /** @param isConfigured whether AUDIT_LOG is set here; if not, acts are kept if any process has had it. */
   constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
     this.#history = history;
     this.#redis = redis;

@@ -36,10 +36,10 @@ interface StoredValue {
   times: number;
 }
 
-/** One script call reads about so many bytes, which takes Redis about a millisecond … */
+/** One script call reads about this many bytes, which takes Redis about a millisecond. */
 const DETAILS_BYTES = 131_072;
 
-/** … but at least and at most so many letters; an event has up to 1 MiB. */
+/** Fewest and most letters that one script call reads; an event has up to 1 MiB. */
 const FEWEST = 4;
 const MOST = 500;
 

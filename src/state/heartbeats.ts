@@ -8,10 +8,10 @@ import { nowReading } from "./redis-clock.ts";
 /** How often a process writes its heartbeat, ms. */
 export const HEARTBEAT_EVERY_MS = 5000;
 
-/** A process whose heartbeat is late by so much hangs or was killed, ms. */
+/** A process whose heartbeat is late by this much hangs or was killed, ms. */
 const QUIET_MS = 7000;
 
-/** A process whose heartbeat is late by so much counts as ended, ms. */
+/** A process whose heartbeat is late by this much counts as ended, ms. */
 const ENDED_AFTER_MS = 25_000;
 
 /** For how long the last heartbeat is kept of a process that ended without leaving, ms. */

@@ -133,7 +133,7 @@ export class HeldTerminations {
   }
 
   /**
-   * Lets it be sent. It needs a pointer job then; the sweep adds one if this process dies before.
+   * Lets a held termination be sent. The caller then adds its pointer job; if it dies before, the sweep does.
    * @param act gets its line in the audit trail if it is done: another operator may be faster.
    * @returns its lane; undefined when it is not held any more.
    */

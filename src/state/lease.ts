@@ -8,7 +8,7 @@ export class Lease {
   readonly #forMs: number;
   readonly #write: ReturnType<typeof redisWrite>;
 
-  /** @param forMs after so long without a sign of its owner, another one gets it */
+  /** @param forMs after this long without a sign of its owner, another one gets it */
   constructor(redis: Redis, key: string, forMs: number) {
     this.#redis = redis;
     this.#key = key;

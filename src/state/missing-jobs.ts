@@ -16,8 +16,8 @@ const REFILLED = 100;
 const REFILL_LOOKS = 10_000;
 
 /**
- * After a refill that added nothing, the next one may follow so much later, ms: a change that is staged while
- * few jobs wait gets its job at once.
+ * After a refill that added nothing, the next one follows no sooner than this, ms: a change that is staged
+ * while few jobs wait gets its job at once.
  */
 const REFILL_PAUSE_MS = 5000;
 

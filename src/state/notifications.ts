@@ -17,10 +17,10 @@ const LEASE_MS = 15_000;
 const FIRST_PAUSE_HOURS = 1 / 720;
 const LONGEST_PAUSE_HOURS = 1 / 12;
 
-/** A message that cannot be delivered for so many hour windows is given up. */
+/** A message that cannot be delivered for this many hour windows is given up. */
 const GIVE_UP_HOURS = 6;
 
-/** A message that the receiver refuses goes behind the others after so many more tries. */
+/** A message that the receiver refuses goes behind the others after this many more tries. */
 const REFUSED_TRIES = 2;
 
 export interface WaitingMessage {
@@ -55,7 +55,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
     this.#settle = redisScript(redis, new URL("./lua/settle-message.lua", import.meta.url));
   }
 
-  /** Whether this process looks for what has begun and ended now; one process does in this time. */
+  /** Whether this process is to look now for what has begun and ended: one process does in this time, ms. */
   async claimLook(forMs: number): Promise<boolean> {
     const reply = await redisWrite(this.#redis)(
       "SET",

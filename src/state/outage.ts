@@ -33,7 +33,7 @@ const FAILURES_OF_RECORD = 2;
 
 /**
  * A record that failed in an outage which has ended is a suspect until its change has ended (retried-records.ts), or
- * until it has not failed for so long, ms.
+ * until it has not failed for this long, ms.
  */
 const SUSPECT_MS = 3_600_000;
 

@@ -38,7 +38,7 @@ const SCORE_PER_MS = 4096;
 /** Jobs that are removed at once: Redis carries out these commands before it serves other connections. */
 const REMOVED_AT_ONCE = 50;
 
-/** In an outage, a fit record is looked for among so many records of the lane bulk. */
+/** In an outage, a fit record is looked for among this many records of the lane bulk. */
 const BULK_LOOKS = 100;
 
 /** A record that runs is not looked at again before this, ms. */

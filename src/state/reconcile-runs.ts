@@ -12,7 +12,7 @@ const RUN_LEASE_MS = 15_000;
 /** How often the process that reconciles must call `claim`, ms. */
 export const RENEW_RUN_MS = RUN_LEASE_MS / 5;
 
-/** What a host said of its folder counts for so long, ms. */
+/** What a host said of its folder counts for this long, ms. */
 const FOLDER_MS = 600_000;
 
 /** Kinds of exports that are remembered. */

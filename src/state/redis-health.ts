@@ -74,8 +74,8 @@ export const isClosed = ({ usedBytes, limitBytes }: Memory, wasClosed = false): 
 export const mayBeClosed = (memory: Memory): boolean => isClosed(memory, true);
 
 /**
- * An open gate is asked again after this, ms: the sooner, the less is missing until it closes; a closed
- * one at each question.
+ * An open gate asks Redis again after this, ms: the sooner, the nearer it is to closing. A closed gate asks
+ * at each question.
  */
 const OPEN_FOR_MS = { least: 100, most: 5000 } as const;
 

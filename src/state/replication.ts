@@ -12,7 +12,7 @@ const COUNTED_FOR_MS = 1000;
 /** Longest wait for a replica, ms. */
 const WAIT_MS = 500;
 
-/** After a replica was late, nothing waits for so long, ms: a hanging one must not stop intake. */
+/** After a replica was late, nothing waits for this long, ms: a hanging one must not stop intake. */
 const PAUSE_MS = 10_000;
 
 export class Replication {

@@ -7,7 +7,7 @@ import type { Keys } from "./keys.ts";
 /** Most records that are remembered: those with the fewest tries are forgotten first. */
 const MAX_RECORDS = 1000;
 
-/** Records fail "again and again" once they have failed for so long, ms, and one was tried so often. */
+/** Records fail "again and again" once they have failed for this long, ms, and one was tried this often. */
 const MIN_AGE_MS = 20_000;
 const MIN_TRIES = 2;
 

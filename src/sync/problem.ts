@@ -71,7 +71,7 @@ function ruleText(issue: z.core.$ZodIssue, value: unknown): string {
   }
 }
 
-/** At most so many problems of one value, or of one request, are listed: more would hide the first. */
+/** At most this many problems of one value, or of one request, are listed: more would hide the first. */
 export const MAX_PROBLEMS = 50;
 
 /** Turns zod's issues about `root` into problems that may be logged and shown. */

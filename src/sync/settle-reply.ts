@@ -14,10 +14,10 @@ import { AGAIN, COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } 
 import { bringsFields, type Settlement, type TakenState } from "./staged-state.ts";
 import { withoutUnlisted } from "./tenant-problems.ts";
 
-/** A record that still alternates between 404 and 409 after so many runs is delayed. */
+/** A record that still alternates between 404 and 409 after this many runs is delayed. */
 const HEALS_AT_ONCE = 3;
 
-/** After so many heals the service contradicts itself, and no further request would help. */
+/** After this many heals the service contradicts itself, and no further request would help. */
 const MAX_HEALS = 6;
 
 /** How often a write is sent again that was accepted without proof and is not there. */

@@ -4,7 +4,7 @@ import { NO_CONNECTION, type ServiceReply, type UnavailableReason } from "./serv
 import { AGAIN, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
 
-/** After so many tries that ended in 403, only a person can help. */
+/** After this many tries that ended in 403, only a person can help. */
 const MAX_FORBIDDEN = 10;
 
 /** Nothing was sent: this process was too slow. */
