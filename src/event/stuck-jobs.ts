@@ -41,6 +41,7 @@ export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<Stu
   for (const id of failed) yield await read(id);
 }
 
+/** Removes a job from every state, and all that BullMQ keeps of it. */
 export async function removeJob(redis: Redis, queue: Queue, id: string): Promise<void> {
   const key = queue.toKey(id);
   const deduplication = queue.toKey(`de:${(await redis.hget(key, "deid")) ?? ""}`);

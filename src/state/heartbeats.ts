@@ -110,6 +110,7 @@ export class Heartbeats {
 const lateMs = (now: number, { seenAt, nextMs = HEARTBEAT_EVERY_MS }: RunningProcess): number =>
   now - seenAt - nextMs;
 
+/** Whether a process hangs or was killed, by its late heartbeat. @param now Redis' time, ms */
 export const isQuiet = (now: number, one: RunningProcess): boolean => lateMs(now, one) > QUIET_MS;
 
 /** The processes that run, oldest first. @param now Redis' time, ms */

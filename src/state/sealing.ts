@@ -146,6 +146,7 @@ const keyIdOfBytes = (value: Buffer): string | undefined =>
 /** A JWE begins with the base64url of `{"`; what crmsync seals begins with a brace. */
 const isSealed = (value: string): boolean => value.startsWith("eyJ");
 
+/** Id of the key that a text is sealed with; undefined for a text that is no JWE. */
 export function keyIdOf(sealed: string): string | undefined {
   try {
     const { kid } = decodeProtectedHeader(sealed);

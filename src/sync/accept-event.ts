@@ -97,6 +97,11 @@ export interface Accepted {
   readonly dropped?: boolean;
 }
 
+/**
+ * @param value whatever a sender has added.
+ * @returns the event, undefined when its envelope is not valid; and what became of each of its records, those
+ *   that were merged into its own first. Throws only what the ports throw.
+ */
 export async function acceptEvent(
   value: unknown,
   arrival: Arrival,

@@ -23,6 +23,7 @@ const MAX_HEALS = 6;
 /** How often a write is sent again that was accepted without proof and is not there. */
 const MAX_UNCONFIRMED = 5;
 
+/** @param sent the decision that was sent. @param known the ledger's row from before the request. */
 export function settleReply(
   reply: ServiceReply,
   sent: Sendable,

@@ -58,6 +58,10 @@ export interface SyncPorts {
   retryShareMs(): Promise<number>;
 }
 
+/**
+ * @returns how the run ended; `state` is undefined when nothing was taken. What the ports throw is thrown: the
+ *   record is then held until its hold expires.
+ */
 export async function syncRelation(
   crmCode: string,
   ports: SyncPorts,

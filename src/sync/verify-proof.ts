@@ -20,6 +20,7 @@ export interface VerifyPorts {
   readonly fingerprintOf: FingerprintOf;
 }
 
+/** `unknown`: no reply told anything. The proof then waits for the next try, unless it is too old. */
 export type Verified = "same" | "sent_again" | "unknown";
 
 export async function verifyProof(due: DueProof, ports: VerifyPorts): Promise<Verified> {
