@@ -1,7 +1,7 @@
 /**
- * Lets producers go first: while very many events arrive, intake waits, for some seconds at most. Where
- * producers, Redis and intake share the cores, an import is accepted in half the time, and its last event
- * is staged no later: what intake does meanwhile slows the producers down.
+ * Lets senders go first: while very many events arrive, intake waits, for some seconds at most. Where senders,
+ * Redis and intake share the cores, an import is accepted in half the time, and its last event is staged no
+ * later: what intake does meanwhile slows the senders down (docs/adr/0036-producers-go-first.md).
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Inbox } from "../src/event/inbox.ts";
@@ -12,7 +12,7 @@ const MANY = 5000;
 /** How often the events are counted, ms. */
 const CHECK_MS = 100;
 
-/** Producers go first for this long at most, ms: what waits in the inbox fills Redis. */
+/** Senders go first for this long at most, ms: what waits in the inbox fills Redis. */
 const LONGEST_MS = 5000;
 
 export interface GiveWay {
@@ -36,7 +36,7 @@ export function openGiveWay(inbox: Pick<Inbox, "countOthers">): GiveWay {
     return perMs * 1000 >= MANY;
   }
 
-  async function waitForProducers(): Promise<void> {
+  async function waitForSenders(): Promise<void> {
     while (await areMany()) {
       if (waitedMs >= LONGEST_MS || ended.signal.aborted) return;
       await sleep(CHECK_MS, undefined, { signal: ended.signal }).catch(() => {});
@@ -48,7 +48,7 @@ export function openGiveWay(inbox: Pick<Inbox, "countOthers">): GiveWay {
   return {
     async wait() {
       if (waiting === undefined && performance.now() - last.at >= CHECK_MS) {
-        waiting = waitForProducers().finally(() => (waiting = undefined));
+        waiting = waitForSenders().finally(() => (waiting = undefined));
       }
       await waiting;
     },

@@ -56,7 +56,7 @@ class NotYet extends Error {}
 export function startIntake(runtime: Runtime): Part {
   const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
-  const producers = openGiveWay(runtime.inbox);
+  const giveWay = openGiveWay(runtime.inbox);
   const large = openLargeEvents(runtime.deadLetters);
   let inFlight = 0;
   /** Whether more events wait than can be taken along. */
@@ -95,7 +95,7 @@ export function startIntake(runtime: Runtime): Part {
   }
 
   async function handle(job: Job, token: string | undefined): Promise<void> {
-    if (isFlood) await producers.wait().catch(() => {});
+    if (isFlood) await giveWay.wait().catch(() => {});
     // Only while all other places are taken, others wait to be taken along.
     const isAlone = inFlight < PLACES - 1 || large.areInWork;
     const others = takesAlong && !isAlone ? handleAlong() : undefined;
@@ -135,7 +135,7 @@ export function startIntake(runtime: Runtime): Part {
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
-      producers.end();
+      giveWay.end();
       await holding.close();
       await checks.close();
       await worker.close();

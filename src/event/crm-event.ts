@@ -111,7 +111,7 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   return { ok: true, event };
 }
 
-/** A producer may write an attribute that it does not set as null (CloudEvents, JSON format, 2.2). */
+/** A sender may write an attribute that it does not set as null (CloudEvents, JSON format, 2.2). */
 function withoutNulls(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const entries = Object.entries(value);

@@ -4,7 +4,7 @@ import type { WantedStatus } from "./wanted-status.ts";
 /** Why a change cannot continue by itself, and what a person does about it. */
 export const REMEDIES = {
   bad_event:
-    "Correct the producer: the event must be a CloudEvent 1.0 as documented. Then send it again.",
+    "Correct the sender: the event must be a CloudEvent 1.0 as documented. Then send it again.",
   unmappable:
     "Correct the record in the CRM, or the mapping. Then send the record again, or redrive.",
   not_fetched:
