@@ -1,6 +1,6 @@
 /**
  * Verifies proofs that an earlier request may have overwritten since (src/state/verifications.ts):
- * one GET each, in the bulk lane, by any one process. What the service does not have is staged and
+ * one GET each, in the lane bulk, by any one process. What the service does not have is staged and
  * sent again.
  */
 import type { Permit } from "../src/quota/permit.ts";

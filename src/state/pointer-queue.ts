@@ -146,7 +146,7 @@ export class PointerQueue {
 
   /**
    * Moves the job of a record with a live change before all bulk jobs, and ends its wait for the
-   * retry of an older state. Does nothing to a job that runs or waits in the live lane.
+   * retry of an older state. Does nothing to a job that runs or waits in the lane live.
    */
   async expedite(crmCode: string): Promise<void> {
     const job = await this.#jobOf(crmCode);

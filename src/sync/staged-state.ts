@@ -47,7 +47,7 @@ export interface StageResult {
     | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
-  /** Its job waits in the bulk lane, or for the retry of an older state: longer than it should. */
+  /** Its job waits in the lane bulk, or for the retry of an older state: longer than it should. */
   readonly expedite: boolean;
 }
 

@@ -29,7 +29,7 @@
 -- { 'error', why it could not be staged }.
 --   result    staged | held | unchanged | nothing_to_terminate | superseded | duplicate
 --             held: it replaced a held termination, and is one itself
---   expedite  1 when the record's job waits longer than this state should: in the bulk lane, or for
+--   expedite  1 when the record's job waits longer than this state should: in the lane bulk, or for
 --             the retry of an older state
 --   needsJob  1 when no job of the record waited and it is added in this step; 2 when it is added
 --             later, because enough jobs wait
