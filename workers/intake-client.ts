@@ -69,12 +69,12 @@ export class IntakeClient {
     return isFull ? "redis is nearly full" : undefined;
   }
 
-  /** Redis rejects a ping when it rejects writes because it cannot save them. */
+  /** Tries a write that changes nothing: nobody ever sets this key. */
   async #isWritable(): Promise<boolean> {
-    return this.#redis.ping().then(
+    return this.#redis.del(this.#keys.request("")).then(
       () => true,
       (error: Error) => {
-        if (error.message.startsWith("MISCONF")) return false;
+        if (/^(?:MISCONF|NOREPLICAS|READONLY)\b/.test(error.message)) return false;
         throw error;
       },
     );
