@@ -41,7 +41,7 @@ export function validatePayload(
 }
 
 function sizeProblems(candidate: Readonly<Record<string, unknown>>): Problem[] {
-  const rule = `must have at most ${FIELD_MAX_LENGTH} characters: crmsync sends no longer texts`;
+  const rule = `must have at most ${FIELD_MAX_LENGTH} characters, the most that crmsync sends`;
   return Object.keys(candidate)
     .filter((field) => lengthOf(candidate[field]) > FIELD_MAX_LENGTH)
     .map((field) => ({ field, rule, kind: kindOf(candidate[field]) }));
