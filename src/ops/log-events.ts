@@ -56,7 +56,7 @@ export const LOG_EVENTS = {
     "`record` names it. If there are many, reconcile an export of the CRM.",
   ],
   "sync.foreign_job":
-    "Somebody has added a job to the queue sync that names no record. It was removed; events belong into the queue crm-events.",
+    "Somebody has added a job to the queue sync that names no record. It was removed; events belong in the queue crm-events.",
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
@@ -79,7 +79,7 @@ export const LOG_EVENTS = {
     "`why` says how its event, or a newer one of the record, ended.",
   ],
   "dead_letter.redriven": [
-    "Dead letters were redriven, because the value lists allow now what they refused.",
+    "Dead letters were redriven, because the value lists now allow values that they did not allow before.",
     "`records` says how many.",
   ],
   "dead_letter.expired": [
@@ -142,7 +142,7 @@ export const LOG_EVENTS = {
   ],
   "service.tenant_unknown": [
     "SERVICE_TOKEN may be another tenant's: nothing is sent with it.",
-    "`foreign`: with it, the service has none of the relations that the ledger knows. Otherwise its check had no usable reply, and is repeated.",
+    "`why` is foreign: with this token, the service has none of the relations that the ledger knows. Any other `why`: the check had no usable reply, and is repeated.",
   ],
   "service.tenant_known": "SERVICE_TOKEN is of the ledger's tenant.",
   "service.tenant_unchecked":
@@ -209,7 +209,7 @@ export const LOG_EVENTS = {
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.list_was_empty": [
-    "The service lists relations that an earlier, empty list lacked: the deletions that it made superfluous are sent.",
+    "The service lists relations that an earlier, empty list lacked: deletions left out because of it are sent.",
     "`relations` are to be terminated.",
   ],
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
@@ -302,7 +302,7 @@ export const LOG_EVENTS = {
     "`messages` says how many.",
   ],
   "notify.error": [
-    "It could not be looked for what is to be notified; it is tried again.",
+    "Looking for what must be notified failed; it is tried again.",
     "Mostly because Redis is away or rejects writes.",
   ],
 

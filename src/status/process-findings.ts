@@ -42,7 +42,8 @@ function frozenFinding(now: number, { id, frozen }: RunningProcess): Finding[] {
 }
 
 /** What it means that processes have different values of a setting. */
-const EFFECT = "They share the work, so each change is handled as the one says that takes it.";
+const EFFECT =
+  "They share the work: each change is handled by the setting of the process that takes it.";
 const EFFECTS: Readonly<Record<string, string>> = {
   SERVICE_BASE_URL:
     "Those that began first send; those with another service wait until the last of them has ended.",

@@ -67,7 +67,7 @@ describe("findings about processes", () => {
     expect(found(running({ settings }), running({ id: "b:2", settings: other }), old)).toEqual([
       [
         "processes-have-different-settings",
-        "Processes have different QUOTA_PER_HOUR: host:1 has 1000, b:2 has 500. They share the work, so each change is handled as the one says that takes it.",
+        "Processes have different QUOTA_PER_HOUR: host:1 has 1000, b:2 has 500. They share the work: each change is handled by the setting of the process that takes it.",
       ],
     ]);
   });
