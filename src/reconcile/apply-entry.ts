@@ -16,7 +16,7 @@ import type { PlanEntry } from "./plan-file.ts";
 import type { PlanningView } from "./plan-record.ts";
 import { SOURCE } from "./read-events.ts";
 
-/** What became of one entry. `changed`: it is not what the plan was made for, by now. */
+/** What became of one entry. `changed`: the record or the relation is no longer what the plan was made for. */
 export const ENTRY_OUTCOMES = {
   sent: "sent",
   equal: "equal by now",
@@ -38,7 +38,7 @@ export interface AppliedEntry {
   readonly staged: Accepted | undefined;
 }
 
-/** An entry whose record the snapshot has. */
+/** Carries out an entry whose record is in the snapshot. */
 export async function applyRecord(
   entry: PlanEntry,
   event: Readonly<Record<string, unknown>>,
@@ -56,7 +56,7 @@ export async function applyRecord(
       lists: () => view.lists,
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
-          return PASSED;
+          return NOT_STAGED;
         const { keeps } = view.mapping;
         const staged = await stageIfTrue(entry, { ...state, keeps }, stores);
         outcome = staged.outcome;
@@ -78,7 +78,7 @@ export async function applyRecord(
   return { outcome, staged };
 }
 
-/** A relation that the CRM does not have any more: it ends with the fields that the service has. */
+/** Terminates a relation that the CRM does not have any more; it keeps the fields that the service has. */
 export async function applyTermination(
   { code, was }: Pick<PlanEntry, "code" | "was">,
   asOf: string,
@@ -111,8 +111,7 @@ export async function applyTermination(
   return { outcome, staged: result.result === "staged" ? staged : undefined };
 }
 
-/** Nothing was staged. */
-const PASSED: StageResult = {
+const NOT_STAGED: StageResult = {
   result: "superseded",
   coalesced: false,
   expedite: false,
@@ -124,9 +123,9 @@ async function stageIfTrue(
   { ledger, staged }: EntryStores,
 ): Promise<{ outcome: EntryOutcome; result: StageResult }> {
   const now = stillTrue(entry, state, await ledger.row(state.crmCode));
-  if (now !== "sent") return { outcome: now, result: PASSED };
-  // Its place among the live events decides, not its identity: the plan knows what was done. Its job is
-  // added when it is known that the plan was not cancelled meanwhile.
+  if (now !== "sent") return { outcome: now, result: NOT_STAGED };
+  // Without an event key, only the event order decides: the plan itself knows which entries were done.
+  // The feed adds the pointer job when it knows that the plan was not cancelled meanwhile.
   const result = await staged.stage({ ...state, eventKey: "", job: "later" });
   return { outcome: RESULTS[result.result], result };
 }
@@ -140,7 +139,7 @@ const RESULTS: Readonly<Record<StageResult["result"], EntryOutcome>> = {
   duplicate: "newer",
 };
 
-/** Whether the relation is still what the plan was made for, or what it wants; `sent`: it is. */
+/** `sent`: the relation is still what the plan was made for, or is already what the plan wants. */
 export function stillTrue(
   { was, wants }: Pick<PlanEntry, "was" | "wants">,
   { order, status }: Pick<StateToStage, "order" | "status">,
@@ -148,10 +147,10 @@ export function stillTrue(
 ): Extract<EntryOutcome, "sent" | "newer" | "changed"> {
   if (row === undefined) return "sent";
   if (row.watermark > order) return "newer";
-  // Its request is under way, and this entry may be the one: the newest state is sent in any case.
+  // A request is under way, perhaps for this very entry: the newest state is sent in any case.
   if (row.uncertain || row.exists === undefined) return "sent";
   if (!row.exists) return was === "" ? "sent" : "changed";
-  // What is equal by now is settled where it is staged: it replaces an older change that waits.
+  // The relation is equal by now. Staging settles that, and so replaces an older change that waits.
   if (wants !== "" && agrees(wants, row.fingerprint)) return "sent";
   if (wants === "" && status === "terminated" && row.terminated) return "sent";
   return row.fingerprint === was ? "sent" : "changed";

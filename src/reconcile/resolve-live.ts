@@ -23,8 +23,8 @@ export interface LiveStores {
 }
 
 /**
- * How many relations the ledger was sure of before the listing, which has not met them. To be counted before the
- * ledger is corrected.
+ * How many relations of the snapshot the ledger was sure of before the listing, and the listing lacks. To be
+ * counted before the ledger is corrected.
  */
 export async function lackingIn(
   { ledger }: Pick<LiveStores, "ledger">,
@@ -94,10 +94,8 @@ async function resolveRecords(
   });
 }
 
+/** A difference that no request can repair becomes a record that cannot be used. */
 function keepKind(work: WorkFile, { code, kind: before, position }: RecordRow, kind: string): void {
-  if (kind === before) {
-    if (kind !== "variant" && kind !== "nothing_to_restore") return;
-  }
   if (kind === "variant" || kind === "nothing_to_restore") {
     const why = kind === "variant" ? "variant_changed" : "nothing_to_restore";
     const at = { position, place: `item ${position + 1}`, code };
@@ -105,12 +103,12 @@ function keepKind(work: WorkFile, { code, kind: before, position }: RecordRow, k
     work.run("UPDATE records SET kind = 'invalid' WHERE code = ?", code);
     return;
   }
-  work.run("UPDATE records SET kind = ? WHERE code = ?", kind, code);
+  if (kind !== before) work.run("UPDATE records SET kind = ? WHERE code = ?", kind, code);
 }
 
 /**
- * What is equal will not stay so if an older bulk change of it waits, or an older termination is held: it counts as
- * different, and the plan replaces the older one without a request.
+ * An equal record will not stay equal if an older bulk change of it waits, or an older termination is held.
+ * So it counts as different, and the plan replaces the older change without a request.
  * @param pages crmCodes of which a change waits
  */
 async function resolveWaiting(
