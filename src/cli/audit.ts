@@ -16,7 +16,7 @@ import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { withStores } from "./with-stores.ts";
 
-/** Faults that are printed for people. */
+/** So many faults are printed for people, at most. */
 const MAX_PRINTED = 100;
 
 interface VerifyOptions {
@@ -85,7 +85,7 @@ function auditFile({ AUDIT_LOG }: Config): string {
   throw new UserError("name the files of the audit trail: AUDIT_LOG names none here");
 }
 
-/** Read before the files: a line that is written meanwhile is no fault. */
+/** To be called before the files are read: a line that is written meanwhile is no fault. */
 async function knownHeads(
   files: readonly string[],
   { head }: VerifyOptions,

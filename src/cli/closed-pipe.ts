@@ -17,6 +17,6 @@ export function outliveReaders(): void {
     process.stderr.write(`crmsync: stdout cannot be written: ${error.message}\n`);
     process.exit(EXIT_FAILED);
   });
-  // Its disk may be full: the work counts for more than the messages about it.
+  // The disk behind stderr may be full: the work counts for more than the messages about it.
   process.stderr.on("error", () => {});
 }

@@ -1,6 +1,9 @@
 import { createInterface } from "node:readline/promises";
 
-/** Asks on the terminal; only a yes is one, and Ctrl-C or Ctrl-D is none. @param question as "redrive 3 dead letters?" */
+/**
+ * Asks on the terminal. True only for "y" or "yes": any other answer, Ctrl-C and Ctrl-D mean no.
+ * @param question as "redrive 3 dead letters?"
+ */
 export async function confirmed(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {

@@ -29,7 +29,7 @@ export interface ReadOptions {
   readonly take: (line: LineEvent) => string | undefined | Promise<undefined>;
 }
 
-/** Takes the event of each line; the lines without a valid one are reported on stderr. @returns their number. */
+/** Takes the event of each line, and reports the other lines on stderr. @returns how many these are. */
 export async function readEventLines(file: TextFile, options: ReadOptions): Promise<number> {
   const bar = showRead(file, options.doing);
   let invalid = 0;
@@ -53,7 +53,7 @@ export async function readEventLines(file: TextFile, options: ReadOptions): Prom
   return invalid;
 }
 
-/** Takes the event of a line. @returns what is wrong with it. */
+/** Takes the event of a line. @returns what is wrong with the line; undefined when its event was taken. */
 function problemOf(
   line: string,
   { lane, now, take }: ReadOptions,

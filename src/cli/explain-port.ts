@@ -2,7 +2,7 @@
 import { ConfigError } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
 
-/** Of Node: what it could not listen on, or the name that it could not resolve. */
+/** Node's error: it names the address on which Node could not listen, or the name that it could not resolve. */
 interface ListenError {
   readonly code?: string;
   readonly syscall?: string;
@@ -36,7 +36,7 @@ export function explainPort(
       return new ConfigError([
         `${hostVariable} is ${address}, which is no address of this machine`,
       ]);
-    // For a name that exists nowhere, too, while no name server answers.
+    // While no name server answers, Node reports this even for a name that exists nowhere.
     case "EAI_AGAIN":
       return new UserError(
         `${hostVariable} is ${host}, and no name server answers for it: correct it, or start again later`,

@@ -12,7 +12,7 @@ import { recordAct } from "./operator.ts";
 import { recordNames } from "./record-name.ts";
 import { withStores } from "./with-stores.ts";
 
-/** Beyond the time for which a request may hold its record, ms. */
+/** Waits this much longer than a request may hold its record, ms. */
 const MARGIN_MS = 60_000;
 
 const REWRITE_MS = 120_000;
@@ -74,7 +74,7 @@ async function forget(names: readonly string[], { apply, json }: Options): Promi
 }
 
 interface Report extends Erased {
-  /** Undefined: it is the operator's. */
+  /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */
   readonly isFileRewritten: boolean | undefined;
 }
 
@@ -87,7 +87,7 @@ async function erase(
   const { config, redis, stateVersion } = stores;
   await stateVersion.require();
   for (const crmCode of found.crmCodes) await recordAct(stores, "forget", { crmCode });
-  // Known by its record alone, such as one that could not be mapped, or not known at all.
+  // No crmCode is known: the record could not be mapped, for instance, or nothing is known of the person.
   if (found.crmCodes.length === 0) {
     const records = [...new Set([...names, ...found.subjects])];
     await recordAct(stores, "forget", { details: { records } });

@@ -67,7 +67,7 @@ async function check(name: string, options: { json?: true }): Promise<void> {
   );
 }
 
-/** All mistakes of a mapping file, and what is probably not meant. */
+/** All mistakes of a mapping file, and as warnings what its author probably did not mean. */
 async function examine(
   name: string,
 ): Promise<{ problems: readonly string[]; warnings: readonly string[] }> {

@@ -10,7 +10,7 @@ export const recordAct = (
   about: Pick<Act, "crmCode" | "event" | "details"> = {},
 ): Promise<void> => auditActs.record({ act, by: operatorName(), ...about });
 
-/** As the audit trail names the user of a command. */
+/** The user of this command, as the audit trail names users. */
 export const operatorName = (): string => `${userName()}@${hostname()}`;
 
 /** In a container, the user may have a number and no name. */

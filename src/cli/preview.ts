@@ -91,7 +91,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
   }
 }
 
-/** An option that has no effect would be taken for one that has. */
+/** Rejects an option that would have no effect: its user would believe that it has one. */
 function checkUsage({ webhook, header, object, id, idFrom }: PreviewOptions): void {
   if (webhook === undefined) {
     if (header !== undefined) throw new WrongUsage("--header needs --webhook");

@@ -1,4 +1,4 @@
-/** The table of commands, from which come the command line, its help and its completion. */
+/** The table of commands: the command line, its help and its completion are made from it. */
 import { Command } from "commander";
 import { VERSION } from "../ops/version.ts";
 
@@ -31,12 +31,12 @@ type CommandName = keyof typeof COMMANDS;
 
 const NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
-/** @param wanted the only command to load, if it is one; otherwise all are loaded. */
+/** @param wanted the name of the only command to load; if no command has this name, all are loaded. */
 export async function createProgram(wanted?: string): Promise<Command> {
   const program = new Command("crmsync")
     .description("Keeps the compliance service's persons and companies equal to the CRM's.")
     .version(VERSION)
-    // `sandbox` and its subcommands have options of the same names.
+    // `sandbox` and its subcommands have options of the same names: each keeps those that follow its own name.
     .enablePositionalOptions()
     .addHelpText(
       "after",
@@ -52,7 +52,7 @@ Configuration comes from environment variables: docs/configuration.md lists them
   return program;
 }
 
-/** Commander does not hand this down to the commands below. */
+/** For this command and each subcommand, because commander does not hand this setting down. */
 function showHelpHint(command: Command): void {
   command.showHelpAfterError("(--help lists the commands and options)");
   for (const inner of command.commands) showHelpHint(inner);

@@ -50,7 +50,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     const fresh = chunk.filter((event) => !seen.has(eventKey(event)));
     const [first] = fresh;
     if (first !== undefined) {
-      // The line of their changes names what the events say is their source, not who has pushed them.
+      // The audit lines of the changes name the source that events claim; only this one names who pushed.
       const { id, source } = first;
       await recordAct(stores, "push", { event: { id, source }, details: { events: fresh.length } });
     }

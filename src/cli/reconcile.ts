@@ -50,7 +50,7 @@ export function reconcileCommand(): Command {
     .option(
       "--max-age <hours>",
       "do not use a plan that is older",
-      // For so long it is known whether a plan was used.
+      // Redis remembers for so long whether a plan was used.
       wholeNumber(1, PLAN_KEPT_HOURS),
       DEFAULT_MAX_AGE_HOURS,
     )

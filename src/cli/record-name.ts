@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 
-/** Checks the argument of a record's name: a script's unset variable must not name nothing. */
+/** Checks a record's name given as an argument: a script's unset variable would be an empty one. */
 export function recordName(text: string): string {
   if (text.trim() === "") throw new InvalidArgumentError("It must not be empty.");
   return text;

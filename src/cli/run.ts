@@ -15,7 +15,7 @@ import { WrongUsage } from "./wrong-usage.ts";
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 
-/** Runs one command; ends the process itself only when it failed. */
+/** Runs one command; ends the process itself only when the command failed or was used wrongly. */
 export async function run(argv: readonly string[]): Promise<void> {
   outliveReaders();
   const program = await createProgram(argv[2]);
@@ -34,13 +34,13 @@ function exitCodeOf(error: unknown): number {
   return UNWORKABLE.some((kind) => error instanceof kind) ? EXIT_CONFIG : EXIT_FAILED;
 }
 
-/** Of all commands below as well, since commander does not hand this down. */
+/** For this command and each subcommand, because commander does not hand this setting down. */
 function endOnWrongUsage(command: Command): void {
   command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : EXIT_USAGE));
   for (const inner of command.commands) endOnWrongUsage(inner);
 }
 
-/** A second try ends the same way: the configuration or the installation must change. */
+/** Errors that end with 78: a restart fails again until the configuration or the installation changes. */
 const UNWORKABLE = [ConfigError, MappingError, StateVersionError, UnknownKey];
 
 /** Errors that a user can correct are printed without a stack, also those of files, ports and Redis. */

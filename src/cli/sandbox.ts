@@ -127,7 +127,7 @@ export function sandboxCommand(): Command {
   return sandbox;
 }
 
-/** An empty one, as of an unset variable of a shell, would listen on every address of the machine. */
+/** With an empty text, such as a shell's unset variable, the sandbox would listen on every address. */
 function addressToListenOn(text: string): string {
   if (text === "") throw new InvalidArgumentError("It must be an address or a name.");
   return text;

@@ -12,7 +12,7 @@ import { readEventLines } from "./event-lines.ts";
 import { openTextFile } from "./text-lines.ts";
 import { wholeNumber } from "./whole-number.ts";
 
-/** Time of a request unless it is given: a service on the same continent. */
+/** Time of a request unless --latency gives it, ms: for a service on the same continent. */
 const LATENCY_MS = 80;
 
 /** An event takes up to 740 bytes of memory; more than these would not fit into every heap. */
@@ -57,7 +57,7 @@ costs two, except a creation (crm.record.created). Not simulated: the mapping, r
 Lines without a valid event are reported and left out, and the exit code is 1.`;
 
 async function run(name: string, options: SimulateOptions): Promise<void> {
-  // main.ts keeps the heap of a daemon small. Here that would take as long as everything else.
+  // main.ts keeps the heap small. With a small heap a simulation would take twice as long.
   letHeapGrow();
   const settings = settingsOf(readConfigWith(variablesOf(options)), options);
   const { load, invalid } = await readLoad(name);

@@ -8,7 +8,7 @@ export interface Addresses {
   readonly version: string;
   readonly roles: ReadonlySet<Role>;
   readonly url: string;
-  /** Where /status, /metrics, /console and /queues are. */
+  /** Where /status, /records, /metrics, /console and /queues are. */
   readonly opsUrl: string;
   readonly redisUrl: string;
   /** With --sandbox. */

@@ -66,7 +66,7 @@ export async function ownService(
   return { url: sandbox.url, token };
 }
 
-/** Requests to the embedded service go straight to it, also on a machine whose others need a proxy. */
+/** Requests to the embedded service go straight to it, also on a machine whose other requests need a proxy. */
 export const withoutProxyTo = ({ url }: OwnService, config: Config): Config => ({
   ...config,
   NO_PROXY: [config.NO_PROXY, new URL(url).host].filter(Boolean).join(","),

@@ -57,7 +57,7 @@ async function start(options: StartOptions): Promise<void> {
   ];
   if (all.length > 0) refuse([...all, ...mistypedVariables(config).map(mistypedText)]);
   const mapping = await loadMapping(config.MAPPING);
-  // Otherwise only the senders would notice, by a 401 for each request.
+  // Without this check only the senders would notice a missing secret, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
   let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {

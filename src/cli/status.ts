@@ -83,7 +83,7 @@ async function watch(stores: Stores, json: boolean): Promise<void> {
   }
 }
 
-/** Over the last drawing on a terminal, below it elsewhere. @returns lines to draw over. */
+/** On a terminal, draws over the last drawing; elsewhere below it. @returns lines that the next one covers. */
 function draw(lines: readonly string[], drawn: number): number {
   const { stdout } = process;
   if (!stdout.isTTY) {

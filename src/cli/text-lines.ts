@@ -22,6 +22,6 @@ export async function openTextFile(name: string): Promise<TextFile> {
   return { name, input: createReadStream(name), bytes: found.size };
 }
 
-/** Without a byte order mark. @throws UserError when a line is not UTF-8. */
+/** The lines of the file, without a byte order mark. @throws UserError when a line is not UTF-8. */
 export const linesOf = ({ name, input }: TextFile): AsyncGenerator<string> =>
   linesOfUtf8(input, name);

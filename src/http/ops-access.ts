@@ -1,6 +1,6 @@
 /**
- * Who may use /status, /metrics and /queues: people who look, with VIEWER_TOKEN, and people who act,
- * with OPERATOR_TOKEN. While neither is configured, everybody may look.
+ * Who may use /status, /records, /metrics and /queues: people who look, with VIEWER_TOKEN, and people who
+ * act, with OPERATOR_TOKEN. While neither is configured, everybody may look.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
@@ -13,7 +13,7 @@ export interface OpsTokens {
 
 export type Role = "look" | "act";
 
-/** For all addresses of this scope. */
+/** Checks the token of every request to this scope. */
 export function protectOps(scope: FastifyInstance, tokens: OpsTokens, count: CountRequest): void {
   const isOpen = tokens.viewer === undefined && tokens.operator === undefined;
   scope.addHook("onRequest", async (request, reply) => {

@@ -9,7 +9,7 @@ export interface PushableEvent {
 }
 
 export interface IntakePorts {
-  /** The clock of Redis, ms: no sender's event is judged by this machine's own. */
+  /** The shared clock, ms: this machine's own clock may be wrong, and must not decide about an event's time. */
   now(): number;
   push(events: readonly PushableEvent[]): Promise<PushResult>;
   /** Those of the event keys that were processed before. */
@@ -38,8 +38,8 @@ export type StoreResult =
   | { readonly kind: "unavailable" };
 
 /**
- * Stores the events, and then remembers the request: one that was cut short between the two is
- * accepted again. Copies that arrive at the same moment are recognised by their events.
+ * Stores the events, and then remembers the request: after a crash between the two, a copy of the request
+ * is accepted. Copies that arrive at the same moment are recognised by their events.
  * @param claim undefined where a copy of the request cannot be recognised.
  */
 export async function storeEvents(

@@ -9,15 +9,15 @@ const BYTES_PER_MS = 256;
 
 interface Waiting {
   readonly bytes: number;
-  /** Whose is smallest begins first, by performance.now(). */
+  /** The body with the smallest value begins first; on the scale of performance.now(). */
   readonly due: number;
   readonly begin: () => void;
 }
 
 export interface Turns {
   /**
-   * Resolves when a body of so many bytes may be parsed, which it occupies until its response is sent; never if the
-   * connection is closed before.
+   * Resolves when a body of so many bytes may be parsed; never if the connection is closed before. The body
+   * counts until its response is sent.
    */
   take(bytes: number, response: ServerResponse): Promise<void>;
 }

@@ -25,7 +25,7 @@ export const WEBHOOK_OUTCOMES = [
 ] as const;
 export type WebhookOutcome = (typeof WEBHOOK_OUTCOMES)[number];
 
-/** As long as the ids of events, s. */
+/** A report of lost changes is remembered for as long as the ids of events, s. */
 const GAPS_REMEMBERED_S = 7 * 86_400;
 
 export interface WebhookPorts extends IntakePorts {
@@ -154,7 +154,10 @@ async function takeRequest(
   }
 }
 
-/** A relay repeats a request that was not answered in time, and its events alone are known by their ids. */
+/**
+ * Counts a report of lost changes once for each body: a relay repeats a request that was not answered in
+ * time, and a report has no id by which the copy would be recognised.
+ */
 async function countGaps(
   gaps: number,
   { body }: WebhookRequest,

@@ -40,7 +40,7 @@ export async function redisUrlOf({
 }
 
 /**
- * As `connectOnce`, for what an operator decides: it also works while Redis' memory is at its limit.
+ * Like `connectOnce`, for commands that act: their scripts also run while Redis' memory is at its limit.
  * @throws UserError that says what to do.
  */
 export async function connectOperator(settings: RedisSettings): Promise<Redis> {
@@ -117,7 +117,7 @@ function onlyDenied(error: Error): string {
   throw error;
 }
 
-/** @throws UserError when the folder belongs to the daemon's user, who is another one. */
+/** @throws UserError when this user may not read the folder, because the daemon runs as another user. */
 async function embeddedUrl(dataDir: string): Promise<string | undefined> {
   try {
     return await findEmbeddedRedis(dataDir);

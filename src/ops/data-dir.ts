@@ -82,7 +82,7 @@ export function readIfThere(file: string): string | undefined {
   }
 }
 
-/** Named where little is left: redis-server exits when it cannot write, and may not be able to log why. */
+/** For messages: that the disk is full, or "". A redis-server that cannot write may exit without a log line. */
 export function diskText(dir: string): string {
   try {
     const { bavail, bsize } = statfsSync(dir);

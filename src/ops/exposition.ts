@@ -27,7 +27,7 @@ export async function expose(registry: Registry, format: MetricsFormat): Promise
   const open = new Registry<OpenMetricsContentType>();
   open.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const metric of registry.getMetricsAsArray()) {
-    // Writing OpenMetrics shortens the names of counters in place: only those of these views.
+    // Writing OpenMetrics shortens the names of counters in place: here only the names of these views.
     const name = { value: metric.name, writable: true };
     open.registerMetric(Object.create(metric, { name }) as Metric);
   }

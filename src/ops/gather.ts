@@ -1,7 +1,7 @@
 /**
- * Makes one call of many that are made at the same time: those of one turn of the event loop. A call
- * that is alone waits for the end of that turn, for no other.
- * @param run does what all of them ask; returns each one's result, or its error, in their order.
+ * Combines all calls of one turn of the event loop into one call of `run`. A single call waits only for
+ * the end of that turn, never for another call.
+ * @param run handles all inputs; returns a result or an error for each of them, in their order.
  */
 export function gather<In, Out>(
   run: (inputs: readonly In[]) => Promise<readonly (Out | Error)[]>,

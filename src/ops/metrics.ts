@@ -35,7 +35,7 @@ const INTAKE_CODES = "200 202 204 400 401 409 413 415 429 500 503 other".split("
 /** Statuses that tell senders to correct something on their side. */
 const SENDER_ERRORS: ReadonlySet<string> = new Set(["400", "401", "413", "415"]);
 
-/** Outcomes of webhooks that do the same, as their own metric has them. */
+/** The same for webhooks: outcomes that tell senders to correct something, as in their own metric. */
 const WEBHOOK_ERRORS: ReadonlySet<string> = new Set(["unauthorised", "bad_body", "partly_stored"]);
 
 const RETRY_REASONS: readonly string[] = [...UNAVAILABLE_REASONS, "other"];
@@ -57,7 +57,7 @@ type CheckingRole = (typeof CHECKING_ROLES)[number];
 /** Requests about one relation: the durations of lists tell nothing about the service's speed. */
 const TIMED_OPERATIONS: ReadonlySet<string> = new Set(["create", "update", "get"]);
 
-/** Event sources counted by name; more of them share `other`, to keep the label bounded. */
+/** Event sources counted by name; all further ones share `other`, to keep the label bounded. */
 const MAX_SOURCES = 50;
 const MAX_SOURCE_LENGTH = 100;
 

@@ -29,8 +29,8 @@ export interface RedisTarget {
 }
 
 /**
- * A command that has no answer for so long is sent again on a new connection, ms: the machine of the
- * former primary may be gone without a word. Above the longest wait of a blocking command.
+ * A command without an answer for this long is sent again on a new connection, ms: the machine of the
+ * former primary may be gone without closing its connections. Longer than any blocking command waits.
  */
 const NO_ANSWER_MS = 20_000;
 
@@ -101,7 +101,7 @@ export async function openPrimaries(target: RedisTarget, redis: Redis): Promise<
 
 const ONE_TRY: ClientOptions = { maxRetriesPerRequest: 0, retryStrategy: () => null };
 
-/** Its commands report the errors. */
+/** Ignores the connection's own error events: each command reports its error. */
 const quiet = (redis: Redis): Redis => redis.on("error", () => {});
 
 function nodeOptions(
@@ -126,7 +126,7 @@ function nodeOptions(
 const tlsOf = ({ tls }: RedisUrl, target: RedisTarget): RedisTls | undefined =>
   tls ? (target.tls ?? {}) : undefined;
 
-/** All connections of a process ask together. */
+/** One per target: all connections of a process share the search for the primary. */
 const finders = new WeakMap<RedisTarget, FindPrimary>();
 
 function findOf(target: RedisTarget, url: RedisUrl): FindPrimary {

@@ -1,9 +1,9 @@
 /** External text may hold characters that move the cursor, hide or reorder what a terminal shows. */
 
-/** All of them but the two joiners, which names and emojis need. */
+/** All such characters except the two joiners, which names and emojis need. */
 const UNPRINTABLE = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** In JSON, the escaped character is the same one. */
+/** Inside a JSON text, this escape means the character itself. */
 const escapeOf = (character: string): string =>
   Array.from(
     { length: character.length },

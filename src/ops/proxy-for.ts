@@ -1,4 +1,4 @@
-/** Whether a request goes through a proxy: decides as undici's EnvHttpProxyAgent. */
+/** Whether a request goes through a proxy: the same decision as in undici's EnvHttpProxyAgent. */
 import type { AgentOptions } from "./undici.ts";
 
 /** @returns the proxy for requests to this address; undefined: they go to it directly. */
@@ -25,5 +25,5 @@ function isFor(entry: string, { hostname, port, protocol }: URL): boolean {
   return own.endsWith(`.${host}`) || (own === host && !name.startsWith("*"));
 }
 
-/** An IPv6 address in a URL has them. */
+/** A URL has an IPv6 address in brackets. */
 export const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, "");

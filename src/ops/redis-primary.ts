@@ -1,15 +1,15 @@
 /**
- * Finds the Redis that holds our keys now, among several that may take over from each other, for
- * each connection that is opened: the master that Sentinels name, or the node of a Cluster that
- * holds our hash slot. All keys of a tenant are in one slot, so one ordinary connection to that node
- * does everything (docs/adr/0014).
+ * Finds, before each connection is opened, the Redis that holds our keys now, among several that may take
+ * over from each other: the master that Sentinels name, or the node of a Cluster that holds our hash
+ * slot. All keys of a tenant are in one slot, so one ordinary connection to that node does everything
+ * (docs/adr/0014).
  */
 import { createConnection, isIP, Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import type { RedisNode, RedisUrl } from "./redis-url.ts";
 
-/** How long one server is asked, ms. */
+/** How long one server may take to connect, and to answer, ms. */
 const ASK_MS = 1500;
 
 /** Replies have the shapes of RESP2: the type of ioredis' constructor asks for it. */
@@ -21,7 +21,7 @@ type Ask = (client: Redis, asked: RedisNode) => Promise<RedisNode>;
 type Slots = readonly (readonly [from: number, to: number, ...nodes: readonly Announced[]])[];
 type Announced = readonly [host: string | null, port: number, ...more: unknown[]];
 
-/** @param prefix its hash tag decides about the slot. */
+/** @param prefix QUEUE_PREFIX: its hash tag decides which hash slot is ours. */
 export function primaryOf(
   url: RedisUrl,
   prefix: string,
@@ -49,7 +49,7 @@ export function primaryOf(
         nodes = unique([asked, ...url.nodes]);
         return master;
       };
-  // Many connections are lost at once: one question serves all.
+  // When a server fails, many connections are lost at once: one search serves them all.
   return () =>
     (finding ??= askAny(nodes, options, tls, ask).finally(() => {
       finding = undefined;
@@ -62,7 +62,7 @@ export async function primariesOfCluster(client: Redis, asked: RedisNode): Promi
   return unique(slots.flatMap((range) => nodesIn(range, asked).slice(0, 1)));
 }
 
-/** @throws what the last one answered, when none of them knows it. */
+/** @throws the last error, when none of the nodes names the primary. */
 async function askAny(
   nodes: readonly RedisNode[],
   options: ClientOptions,
@@ -140,13 +140,13 @@ export function connectorTo(
       return role === undefined || role === "master";
     }
 
-    /** Each command that fails asks for it. */
+    /** ioredis calls this for every command that asks to reconnect: a stream that is ending is left alone. */
     override disconnect(): void {
       if (this.stream?.writableEnded) this.connecting = false;
       else super.disconnect();
     }
 
-    /** Never rejects: ioredis would not try again. */
+    /** Never rejects, because ioredis would then not try again: it returns a destroyed stream instead. */
     override async connect(): Promise<Socket> {
       this.connecting = true;
       try {

@@ -17,14 +17,14 @@ export interface Reading<T> {
 
 /**
  * @param command its name in lower case, and its arguments.
- * @param meaning says of which type the reply to this command is.
+ * @param meaning its parameter has the type of this command's reply.
  */
 export const reading = <T>(command: Command, meaning: (reply: never) => T): Reading<T> => ({
   command,
   meaning: (reply) => meaning(reply as never),
 });
 
-/** Reads by a script. EVAL sends its whole text: inside a transaction, EVALSHA could not be repeated. */
+/** A reading by a script. EVAL sends its text: an EVALSHA that fails in a transaction cannot be repeated. */
 export const scriptReading = <T>(
   file: URL,
   keys: readonly string[],

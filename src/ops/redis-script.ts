@@ -47,7 +47,7 @@ export const runsAtLimit = (version: string): boolean => Number.parseInt(version
 export class WorkRedis extends TenantRedis {
   /** What the last client of this process found; the next client begins with it. */
   static #lastAtLimit = false;
-  /** Resolves with what the server says of itself, when its version is known. */
+  /** Resolves with the server's reply to INFO, once its version is known. */
   readonly met: Promise<string>;
   readonly #definitions = new Map<string, Definition>();
   #atLimit = WorkRedis.#lastAtLimit;
@@ -147,7 +147,7 @@ export const takesTime = (lua: string): boolean => lua.includes("table.remove(AR
 
 let now: () => number | undefined = () => undefined;
 
-/** Lets the scripts of this process go by its view of the clock that all processes share, ms. */
+/** Sets the clock of this process' scripts: its view of the shared clock, ms; undefined while unknown. */
 export function takeTimeFrom(clock: () => number | undefined): void {
   now = clock;
 }

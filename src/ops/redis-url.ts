@@ -57,7 +57,7 @@ export function parseRedisUrl(text: string): RedisUrl {
   const socket = URL.parse(text);
   if (socket?.protocol === "unix:") return socketOf(socket);
   const form = FORM.exec(text)?.groups;
-  // Behind an @ there is a host: what is before the first / was not all of the password.
+  // An @ after the first / of the path: that / is part of a password, and must be percent-encoded.
   if (form === undefined || form["path"]?.includes("@") || form["query"]?.includes("@")) {
     throw new RedisUrlError(
       `must be an address like ${FORMS}; in a user or password, % / ? # are written as %25 %2F %3F %23`,
@@ -91,7 +91,7 @@ export function describeRedis({ kind, nodes, socket, master }: RedisUrl): string
 export const isLocal = ({ nodes }: RedisUrl): boolean =>
   nodes.every(({ host }) => isLoopback(host));
 
-/** Why the URL has the wrong form for the server that answers. @param info what it says of itself. */
+/** Why the URL has the wrong form for the server that answers. @param info its reply to INFO. */
 export function wrongForm({ kind }: RedisUrl, info: string): string | undefined {
   const [, mode] = /^redis_mode:(\w+)/m.exec(info) ?? [];
   if (kind !== "single" || mode === undefined || mode === "standalone") return undefined;

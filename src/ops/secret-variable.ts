@@ -122,7 +122,7 @@ const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code
 class FileSecret implements Secret {
   readonly file: string;
   readonly #rule: SecretRule | undefined;
-  /** Of the file that was read last; undefined while none was. */
+  /** Version of the file when it was read last; undefined until it was read once. */
   #version: string | undefined;
   #value = "";
   #problem: string | undefined;
@@ -132,7 +132,7 @@ class FileSecret implements Secret {
     this.#rule = rule;
   }
 
-  /** @throws what node:fs throws, until it was read once. */
+  /** @throws what node:fs throws, unless the file was read before. */
   value(): string {
     this.#refresh();
     return this.#value;
@@ -151,7 +151,7 @@ class FileSecret implements Secret {
       const text = readFileSync(this.file, "utf8").trim();
       const isFirst = this.#version === undefined;
       this.#problem = this.#problemOf(text);
-      // The first one is checked by who reads the configuration.
+      // findSecret and readSecret report a first value that cannot be used.
       if (isFirst || this.#problem === undefined) this.#value = text;
       this.#version = version;
     } catch (error) {

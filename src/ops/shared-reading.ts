@@ -4,7 +4,7 @@ import { within } from "./deadline.ts";
 /** A reading is reused for this long, so that frequent requests do not load Redis, ms … */
 const KEPT_MS = 1000;
 
-/** … and for so many times as long as it took: a long one takes a small part of the time. */
+/** … and for so many times as long as it took: slow readings then take a small part of the time. */
 const KEPT_TIMES = 10;
 
 /** A reading must be there within this time, ms. */

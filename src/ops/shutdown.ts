@@ -28,7 +28,7 @@ export class Shutdown {
     this.#delayMs = delayMs;
   }
 
-  /** From the signal on: nothing new should be sent to this process. */
+  /** True from the signal on: nothing new should be sent to this process. */
   get isRequested(): boolean {
     return this.#isRequested;
   }
@@ -37,7 +37,7 @@ export class Shutdown {
     this.#steps.push({ name, end });
   }
 
-  /** @param part undefined where there is none to close. @returns it */
+  /** Closes the part at its turn. @param part undefined: there is nothing to close. @returns the part */
   closes<P extends Part | undefined>(name: string, part: P): P {
     this.add(name, () => part?.close());
     return part;

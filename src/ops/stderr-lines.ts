@@ -1,4 +1,4 @@
-/** Where the log goes. */
+/** The destination of the log. */
 import { pino, type DestinationStream } from "pino";
 
 /**
@@ -7,7 +7,7 @@ import { pino, type DestinationStream } from "pino";
  */
 export function linesOnStderr(): DestinationStream {
   let stderr = openStderr(reopen);
-  // It would keep the line, and all that come after it.
+  // After an error the old destination would keep that line, and all later ones, in memory.
   function reopen(): void {
     stderr = openStderr(reopen);
   }

@@ -16,7 +16,7 @@ export class TenantRedis extends Redis {
     }
   }
 
-  /** BullMQ makes its own connections by this. */
+  /** BullMQ makes its own connections with this method. */
   override duplicate(options?: Partial<RedisOptions>): Redis {
     return new TenantRedis({ ...this.options, ...options } as Options);
   }
@@ -28,6 +28,6 @@ export const isSelectRefused = (error: unknown): error is Error =>
   error.name === "ReplyError" &&
   (error as Error & { command?: { name?: string } }).command?.name === "select";
 
-/** What to say of such an error. @param where as `describeRedis` says it. */
+/** The message for an error of `isSelectRefused`. @param where as `describeRedis` says it. */
 export const selectRefused = (where: string, db: number, { message }: Error): string =>
   `${where} refuses database ${db}: ${message}; correct the database in REDIS_URL, or allow its user the command SELECT`;

@@ -56,7 +56,7 @@ export interface Tracing {
   span<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T>;
   /** Adds a finished child span to the active span; times in ms since the epoch. */
   past(name: string, from: number, until: number): void;
-  /** Sets attributes of the active span, and its status if its change has failed. Without a collector it makes none. */
+  /** Sets attributes of the active span, and its status if its change failed; nothing without a collector. */
   note(noteOf: () => Note): void;
   /**
    * Starts the span of a received HTTP request and calls `next` inside it.

@@ -10,7 +10,7 @@ const UTF_16 = [
 ];
 
 /**
- * Without a byte order mark.
+ * The text of these bytes, without a byte order mark.
  * @param name of the file, for the message.
  * @throws UserError that names the first line that is not UTF-8.
  */

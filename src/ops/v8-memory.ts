@@ -33,7 +33,7 @@ export function preferSize(): void {
   setFlagsFromString("--optimize-for-size");
 }
 
-/** A process is busy whose event loop runs for so much of the time, at two looks in a row. */
+/** A process is busy when its event loop runs for this share of the time, at two looks in a row. */
 const BUSY_SHARE = 0.8;
 const LOOK_MS = 500;
 

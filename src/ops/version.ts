@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 
-/** It lies above src/ in a checkout and above dist/ when built. */
+/** package.json lies above src/ in a checkout, and above dist/ when built. */
 const packageFile = ["../../package.json", "../../../package.json"]
   .map((place) => new URL(place, import.meta.url))
   .find((file) => existsSync(file));

@@ -36,7 +36,7 @@ export const redrive = (names: readonly string[], options: ActOptions): Promise<
     const done = isWanted
       ? await redriveLetters(stores, stores.deadLetters.read(ids), recordBy(stores))
       : NOTHING;
-    // A no needs no answer; where nothing was asked, the result is one.
+    // After a no to the question nothing is printed. Without a question, the result is printed in any case.
     if (isWanted || !asks || ids.length === 0)
       printResult("redrive", ids.length, done, options, preview);
   });

@@ -17,7 +17,7 @@ export function nameOf(stored: StoredDeadLetter, style = (id: string) => id): st
   return [style(id), record, reason, `${clockTime(at)}${often}`, source ?? ""].join("  ");
 }
 
-/** @param leftMs until it is deleted, if it ever is. */
+/** @param leftMs until it is deleted; undefined: it never is, or the lines need not say it. */
 export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
   const problems = allPrintable(letter.problems).map(
     ({ field, rule, kind }) =>

@@ -35,7 +35,7 @@ const exportAll: Work = async (session, [file = STDOUT]) => {
   }
 };
 
-/** Also by way of a link. A file that does not exist is no other one. */
+/** Whether both names lead to one existing file, perhaps by a link. */
 async function isSameFile(one: string, other: string): Promise<boolean> {
   const [a, b] = await Promise.all([one, other].map((file) => stat(file).catch(() => undefined)));
   return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
