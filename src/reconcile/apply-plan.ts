@@ -1,6 +1,7 @@
 /**
- * Carries out a plan: feeds its entries into the bulk lane, a few hundred at once, as the quota takes
- * them. A crash continues after the last entry that was noted; what is done twice changes nothing.
+ * Carries out a plan: feeds its entries into the lane bulk, a few hundred at once, as the quota takes
+ * them. After a crash, the next run continues after the last entry that was noted; an entry that is done
+ * twice changes nothing.
  */
 import { UserError } from "../ops/user-error.ts";
 import { applyRecord, applyTermination, type EntryStores } from "./apply-entry.ts";

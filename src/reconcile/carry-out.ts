@@ -21,9 +21,10 @@ const HOUR_MS = 3_600_000;
 
 /** For so long after a crash a plan can be continued from the records that the CRM has listed, ms. */
 const LIST_KEPT_MS = 7 * 24 * HOUR_MS;
+/** How often that time is extended while the plan is carried out, ms. */
 const KEEP_LIST_MS = HOUR_MS;
 
-/** Longer than a process that was killed holds its claim, ms. */
+/** How long to wait for the claim, ms: longer than a process that was killed holds it. */
 const CLAIM_MS = PLAN_LEASE_MS + 2000;
 const CLAIM_CHECK_MS = 500;
 
@@ -55,7 +56,7 @@ export async function unfinishedPlan(
     const progress = await session.stores.reconciliations.progress(header.id);
     if (progress?.state !== "running") continue;
     if ((await laterComparison(session, header)) === undefined) return openPlan(file);
-    // A later plan brings what it lacks: it is not to be told as interrupted for ever.
+    // A later plan brings what this one lacks, so this one must not be reported as interrupted for ever.
     const { reconciliations, redis } = session.stores;
     if (!(await readOne(redis, reconciliations.isFeeding())))
       await reconciliations.replace(header.id);
@@ -63,7 +64,7 @@ export async function unfinishedPlan(
   return undefined;
 }
 
-/** @throws UserError */
+/** @throws UserError when the plan may not be used, TryLater when another process carries one out. */
 export async function carryOut(
   session: Session,
   snapshot: OpenSnapshot,
@@ -101,7 +102,7 @@ export async function carryOut(
   }
 }
 
-/** One that was killed holds its claim for some seconds. @throws TryLater when another one works. */
+/** A process that was killed holds its claim for some seconds. @throws TryLater when another one works. */
 async function claimOrWait(reconciliations: Reconciliations, owner: string): Promise<void> {
   const deadline = performance.now() + CLAIM_MS;
   while (!(await reconciliations.claim(owner))) {
@@ -171,9 +172,9 @@ async function requireUsable(
 }
 
 /**
- * A later snapshot of the same kind may have shown that a record is equal by now: it has no newer watermark then, by
- * which an entry of an older plan would be left out.
- * @returns when that one was taken, ms
+ * A later snapshot of the same kind may have shown that a record is equal by now. That moves no
+ * watermark, so nothing would keep an entry of the older plan from undoing it.
+ * @returns when the later snapshot was taken, ms
  */
 async function laterComparison(
   { stores }: Session,

@@ -32,13 +32,13 @@ const MOST_LISTED = 50;
 export interface CompareOptions extends RecordOptions {
   /** When the snapshot was taken, ms; undefined: as its file tells. */
   readonly asOf?: number;
-  /** What began it. */
+  /** What began the comparison. */
   readonly source: ComparisonSource;
-  /** Exports of one kind follow each other; undefined: those that differ only in a number are of one. */
+  /** Exports of one kind follow each other; undefined: names that differ only in numbers are of one kind. */
   readonly kind?: string;
   /** Where to write the plan; undefined: into the session's folder. */
   readonly plan?: string;
-  /** For so long a plan can be begun, hours. */
+  /** For so long the plan can be begun, hours. */
   readonly maxAge: number;
   /** Where the plan says that the snapshot lies; undefined: where it is now. */
   readonly snapshotPath?: string;
@@ -52,7 +52,7 @@ export interface CompareOptions extends RecordOptions {
   readonly showValues?: true;
 }
 
-/** What carrying it out would take. */
+/** What carrying the plan out would take. */
 export interface Outlook {
   /** Requests that the comparison has spent. */
   readonly spent: number;
@@ -274,7 +274,8 @@ async function planFor(
     },
     requests,
   };
-  // Before the plan: without it the records would be removed, with it they are kept in vain.
+  // Noted before the plan is written: after a crash in between, records are kept in vain. In the other order,
+  // records that a plan needs could be removed.
   listing?.keepFor(header.id, stores.clock.now() + maxAge * HOUR_MS);
   const { terminateMissing = false } = options;
   return writePlan(file, header, planEntries(work, terminateMissing, mapping.keeps));

@@ -219,8 +219,8 @@ function objectsOf({ mapping }: ListingSession, crm: string, object: string | un
 }
 
 /**
- * Another listing of the same things continues this one. The secrets are among them, as a hash: where
- * all customers of a CRM share its address, they alone tell whose records it lists.
+ * A later listing of the same identity continues this one. The secrets are a part of the identity, as a
+ * hash: where all customers of a CRM share its address, only they tell whose records it lists.
  */
 function identityOf(
   { config, mapping, stores }: ListingSession,

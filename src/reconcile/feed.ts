@@ -124,7 +124,7 @@ export class Feed {
     this.#await(entries, { isRecalled: false });
     this.#batch = [];
     // After a crash before this line the batch is carried out again, which changes nothing; after it,
-    // the sweep adds the jobs. What was staged since the plan was cancelled goes with the rest of it.
+    // the sweep adds the jobs. What was staged after the plan was cancelled is dropped like the rest.
     if (!(await this.#isNoted("running"))) {
       await this.#apply.stores.bulkChanges.drop(staged.map(({ entry }) => entry.code));
       throw this.#cancelled();
@@ -139,7 +139,7 @@ export class Feed {
       await this.#apply.keepClaim();
       await this.#leaveOutEnded();
       await this.#requireUncancelled();
-      // What was staged before the pause may have been promoted: then nothing is left to wait for.
+      // Live events may have sent along what was staged before the pause: then nothing is left to wait for.
       const isPaused = await this.#notePause();
       if (this.#waiting.length <= most && !(isPaused && most > 0)) return;
       await sleep(CHECK_MS);

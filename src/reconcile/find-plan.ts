@@ -16,8 +16,8 @@ const placesOf = ({ DATA_DIR, RECONCILE_DIR }: Config): [folder: string, name: R
 ];
 
 /**
- * By its id, because its name may come from outside, and a volume may have moved to another machine.
- * @param at when it was made, ms.
+ * Finds a plan by its id: its file's name may come from outside, and a volume may have moved to here.
+ * @param at when the plan was made, ms.
  * @returns undefined when it is not here
  */
 export async function findPlan(

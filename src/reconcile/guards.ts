@@ -11,7 +11,7 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
-/** So many relations need no leave to end or to be gone, or one of so many (1 %), if that is more. */
+/** So many relations, or 1 % of all if that is more, may be terminated or missing in a list without leave. */
 const SOME = 20;
 const ONE_OF = 100;
 
@@ -64,7 +64,7 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
     return { why: "unusable", says };
   }
   const known = Math.min(codes, active);
-  // Too few to judge by a share: but that none of them is in a larger snapshot needs a person.
+  // Few relations cannot be judged by a share. But if a larger snapshot has none of them, a person must look.
   const isStrange = options.isUnseen === true && active > 0 && codes > active && matched === 0;
   const isOther = isStrange || (known >= FEW && matched < known * MATCHED_SHARE);
   if (!options.firstLoad && isOther) {

@@ -1,4 +1,4 @@
-/** Plans that were begun, beside those of other snapshots: they end, are kept, or make the others useless. */
+/** What becomes of begun plans when another snapshot is compared: they end, are kept, or stop the new plan. */
 import { existsSync } from "node:fs";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -15,7 +15,8 @@ interface Compared {
 
 /**
  * Ends the interrupted plans of older snapshots of this kind: none of them may be continued any more.
- * @param hasClaim no other process carries out a plan. Without it nothing ends while one may do so.
+ * @param hasClaim whether this process has the claim to carry out plans. Without it, nothing ends while
+ *   another process may carry one out.
  */
 export async function replaceOlderPlans(
   { clock, comparisons, reconciliations, redis }: Stores,
@@ -30,8 +31,9 @@ export async function replaceOlderPlans(
 }
 
 /**
- * Whether a plan of an older snapshot of this kind went on after this one was made. It may have changed what was equal
- * then, for which this one has no entry. Of a cancelled one it is not known when it was fed last.
+ * Whether a plan of an older snapshot of this kind was still carried out after this plan was made. It may have
+ * changed what was equal then, and this plan has no entry for that. A cancelled plan does not count: when it
+ * was fed last is not known.
  */
 export async function hasOlderGoneOn(
   { clock, comparisons, reconciliations }: Stores,
@@ -49,8 +51,8 @@ export async function hasOlderGoneOn(
 }
 
 /**
- * Keeps a new plan from replacing the file of one that was begun, which could then not be continued. One that the
- * comparison itself ends may be replaced.
+ * Keeps a new plan from replacing the file of a plan that was begun, which could then not be continued. A plan
+ * that the comparison itself ends may be replaced.
  * @throws UserError
  */
 export async function requireNotBegun(

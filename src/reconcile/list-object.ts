@@ -1,4 +1,4 @@
-/** Lists one object of a CRM page by page, with patience for a CRM that has none to spare. */
+/** Lists one object of a CRM page by page; waits for a CRM that asks for pauses or is away. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { NotListed, RecordLister } from "../crm/record-lister.ts";
 import type { RecordApi } from "../crm/record-reader.ts";
@@ -12,7 +12,7 @@ const TRIES = 6;
 /** A CRM may ask for pauses of so long in a row, ms; longer ones end the listing. */
 const MOST_PAUSED_MS = 15 * 60_000;
 
-/** A list whose pages bring nothing new so often does not end by itself. */
+/** After so many pages in a row without a new record, a list is taken for one that does not end. */
 const MOST_IDLE_PAGES = 10;
 
 /** Records may be deleted in the CRM while it is listed: this part of them may be missing. */

@@ -22,8 +22,9 @@ const TRIES = 5;
 /** How often a listing begins again because its cursor was refused: once, it may have expired. */
 const RESTARTS = 1;
 
-/** A listing that a crash left behind is continued, or used, for so long, ms. */
+/** An incomplete listing that a crash left behind is continued for so long, ms. */
 const INCOMPLETE_MS = 86_400_000;
+/** A complete one is used for so long, ms. */
 const COMPLETE_MS = 600_000;
 
 export interface Listed {
@@ -155,7 +156,7 @@ async function keepPage(
     let { active, relations: listed } = before;
     for (const [code, { relation, row, body }] of rows) {
       const context = { seed, body, keeps: service.keeps };
-      // An earlier page has it, too: the guards go by how many there are.
+      // An earlier page has this relation, too: it counts once, because the guards go by these numbers.
       if (!keepRelation(work, code, relation, row, context)) continue;
       listed += 1;
       if (!row.terminated) active += 1;

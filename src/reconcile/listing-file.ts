@@ -30,7 +30,7 @@ export interface ObjectProgress {
   readonly cursor?: string | undefined;
   readonly isComplete: boolean;
   readonly records: number;
-  /** Pages in a row that had no record which earlier ones do not have. */
+  /** Pages in a row that brought no new record. */
   readonly idlePages: number;
   /** How many records the CRM has said that there are. */
   readonly total?: number | undefined;
@@ -46,7 +46,7 @@ export interface ListingBegin {
 /** The plan that needs this listing. */
 export interface PlanOfListing {
   readonly id: string;
-  /** Without having been begun, it cannot be used any more from then on, ms. */
+  /** If the plan was not begun by then, it cannot be used any more, ms. */
   readonly until: number;
 }
 
@@ -90,7 +90,7 @@ export class ListingFile {
     return (this.#work.progress("requests") as number | undefined) ?? 0;
   }
 
-  /** Keeps a page and the progress after it; of a record that comes twice the later copy. */
+  /** Keeps a page and the progress after it. Of a record that comes twice, the later copy is kept. */
   async keepPage(
     object: string,
     { records, next, total }: ListedPage,

@@ -17,7 +17,7 @@ interface KeptListings {
   };
 }
 
-/** A listing that was finished, and not compared to the end. */
+/** The newest complete listing that no plan was made from. */
 export function unusedListing(dir: string, name: string): string | undefined {
   const found = readdirSync(dir).filter(
     (file) => file.startsWith(`${name}-`) && file.endsWith(".sqlite"),
@@ -64,7 +64,7 @@ function lookInto(path: string): Look {
   }
 }
 
-/** Its records are not looked at. */
+/** For a look at a listing's notes: no record is sealed or opened. */
 const NO_SEALING = {
   seal: async (text: string) => text,
   open: async (text: string) => text,

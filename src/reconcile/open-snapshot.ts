@@ -33,7 +33,7 @@ export interface CrmListing {
   remove(): void;
 }
 
-/** An export that took longer than this to write says by --as-of when it began, ms. */
+/** A file that was written for longer than this needs --as-of: its time of creation does not count, ms. */
 const LONGEST_WRITE_MS = 3_600_000;
 
 const STDIN = "standard input";
@@ -69,7 +69,7 @@ function endWith(close: () => void): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.once(signal, () => {
       close();
-      // It has no listener any more, so it ends the process.
+      // The signal has no listener any more, so it ends the process.
       process.kill(process.pid, signal);
     });
   }
@@ -100,7 +100,7 @@ async function openFile(name: string): Promise<OpenSnapshot> {
   };
 }
 
-/** The records were read while the file was being written: from its creation on. */
+/** When the snapshot was taken: the records were read while the file was written, so from its creation on. */
 function takenAt(birthtimeMs: number, mtimeMs: number): number {
   const wroteMs = mtimeMs - birthtimeMs;
   return birthtimeMs > 0 && wroteMs > 0 && wroteMs < LONGEST_WRITE_MS ? birthtimeMs : mtimeMs;

@@ -15,9 +15,9 @@ export class PlanCount {
   #requests: number;
   /** Entries that were carried out, less those that were left out. */
   readonly #byKind = new Map<Kind, number>();
-  /** Since the last note. */
+  /** Entries that were left out since the last note. */
   #leftOut = new Map<Kind, number>();
-  /** By kind, as it was noted. */
+  /** Differences that were noted as repaired. */
   readonly #repaired: Map<Kind, number>;
 
   constructor({ header }: OpenPlan, progress: PlanProgress | undefined) {
@@ -26,6 +26,7 @@ export class PlanCount {
     for (const [kind, count] of countsOf(progress?.leftOut)) add(this.#byKind, kind, -count);
   }
 
+  /** Counts an entry that an earlier run has carried out. */
   skipped(entry: PlanEntry): void {
     this.done += 1;
     this.#requests -= entry.requests;

@@ -119,7 +119,7 @@ async function acquireTold(
   }
 }
 
-/** Another comparison of the same things continues this one. */
+/** A later comparison of the same identity continues this one. */
 function identityOf(session: Session, snapshot: OpenSnapshot, options: ComparisonOptions): string {
   const { baseUrl, config, fingerprintOf, mappingHash, stores } = session;
   const { asOf, object, idFrom, showValues } = options;

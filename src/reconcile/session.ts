@@ -39,7 +39,7 @@ export interface Session {
 }
 
 export interface ServiceView {
-  /** If it is not that of the configuration. */
+  /** The service's address, if it is not that of the configuration. */
   readonly address?: ServiceAddress;
   readonly observer?: ServiceObserver;
 }

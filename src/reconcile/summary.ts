@@ -5,7 +5,7 @@ import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
 import type { WorkFile } from "./work-file.ts";
 
-/** What is no difference, beside what is. */
+/** Results that are no drift, and what they mean. */
 export const AGREEING = {
   equal: "equal",
   newer: "changed since the snapshot was taken",

@@ -1,4 +1,4 @@
 import { UserError } from "../ops/user-error.ts";
 
-/** It failed for a reason that may pass by itself: the same run, made again, may succeed. */
+/** A failure for a reason that may pass by itself: the same run, made again, may succeed. */
 export class TryLater extends UserError {}

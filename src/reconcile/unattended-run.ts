@@ -168,8 +168,9 @@ async function apply(
 }
 
 /**
- * Live changes are newer than a snapshot by their watermarks. A record that a newer export found equal
- * has none: an older export, dropped late, would undo it. An operator may have compared the newer one.
+ * Watermarks keep a snapshot from undoing newer live changes. A record that a newer export found equal has
+ * no newer watermark, so an older export that is dropped late would undo it. An operator may have compared
+ * the newer one, so the comparisons of the command count too.
  */
 async function requireNewest(
   { stores }: Session,

@@ -26,19 +26,24 @@ CREATE TABLE IF NOT EXISTS rejects (
 );
 `;
 
-/** Where a record is in the work file once it was compared. */
+/** A row of the table `records`: a record of the snapshot, and what the comparison has found of it. */
 export type RecordRow = {
   readonly code: string;
   readonly position: number;
+  /** The event order. */
   readonly ord: string;
   readonly status: string;
   readonly fingerprint: string | null;
   readonly variant: string | null;
+  /** 1: the relation must be terminated. */
   readonly ends: number;
   readonly digests: Uint8Array | null;
   readonly kind: string | null;
+  /** Fingerprint of what the service lists; null: it lists nothing. */
   readonly was: string | null;
+  /** Names of the fields that differ, as JSON. */
   readonly fields: string | null;
+  /** The service's values, sealed; only for a report with values. */
   readonly body: string | null;
 };
 
@@ -78,7 +83,7 @@ export class WorkFile {
     return (this.get(sql) as { n: number }).n;
   }
 
-  /** Not for use by two loops at once, nor across a write of what it reads. */
+  /** While the loop runs, write nothing that the query reads: rows could be skipped or come twice. */
   all<Row>(sql: string, ...values: SQLInputValue[]): IterableIterator<Row> {
     return this.#database.prepare(sql).iterate(...values) as IterableIterator<Row>;
   }

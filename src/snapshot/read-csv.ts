@@ -100,7 +100,7 @@ const MISTAKES: readonly (readonly [codes: readonly string[], what: string])[] =
   ],
 ];
 
-/** The delimiter that splits the first rows into the same number of columns, most of them. */
+/** The delimiter that splits all first rows into equally many columns; of several, the most frequent one. */
 function delimiterOf(start: string): string {
   const rows = countDelimiters(start);
   const [header = []] = rows;

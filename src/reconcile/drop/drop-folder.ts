@@ -13,7 +13,7 @@ import { readTask, writeTask, type Task } from "./task.ts";
 /** Names of files that are not meant, or that their programs still write. */
 const LEFT_ALONE = /^\.|^~\$|~$|\.(?:part|partial|tmp|temp|filepart|crdownload|download|swp)$/i;
 
-/** More of a marker is not used. */
+/** Only this beginning of a marker is used. */
 const MARKER_CHARACTERS = 4096;
 
 /** What was seen of the folder. */

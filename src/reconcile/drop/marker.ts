@@ -23,7 +23,7 @@ export const markersOf = (name: string): readonly string[] => [
 /** Whether it was written before its file was complete. Both times are those of the folder's machine. */
 export const isOutdated = (marker: Traits, file: Traits): boolean => marker.ctimeMs < file.ctimeMs;
 
-/** Lines of other forms, a checksum for instance, are for others. */
+/** Other lines, a checksum for instance, are meant for other programs and ignored. */
 const LINE = /^\s*(as-of|object|id-from)\s*[:=]\s*(.*?)\s*$/i;
 
 /** @throws UserError for a value that cannot be used. */

@@ -52,12 +52,12 @@ export class TakenFile {
     await writeTask(this.#inTaken(""), this.#task);
   }
 
-  /** Where it will lie. No file there is overwritten. */
+  /** The path that the file will have. No file there is overwritten. */
   async placeIn(folder: "done" | "failed"): Promise<string> {
     return join(this.#dir, folder, await freeName(join(this.#dir, folder), this.#task.name));
   }
 
-  /** @param resultAt what a person reads about the run, by where the file will lie */
+  /** @param resultAt makes the result that a person reads, from the path that the file will have */
   async end(folder: "done" | "failed", resultAt: (place: string) => object): Promise<void> {
     const name = await freeName(join(this.#dir, folder), this.#task.name);
     const result = resultAt(join(this.#dir, folder, name));
@@ -82,7 +82,7 @@ export async function finishTask(dir: string, { end, name }: Task): Promise<void
   await removeTask(taken);
 }
 
-/** @returns false when it is not there, or any more. */
+/** @returns false when there is nothing at `from`: it may have been moved before. */
 export async function move(from: string, to: string): Promise<boolean> {
   try {
     await rename(from, to);
