@@ -1,4 +1,4 @@
-/** HTTP client for CRMs' APIs: reads one record, and classifies each response. */
+/** HTTP client for CRMs' APIs: sends requests, and classifies each response. */
 import { isUtf8 } from "node:buffer";
 import { createAgent, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import { isDeeperThan } from "../event/depth.ts";
@@ -10,7 +10,7 @@ export interface CrmApi extends Omit<RecordApi, "setting"> {
   close(): Promise<void>;
 }
 
-/** A little less than an event may be nested around a record. */
+/** Deepest nesting of a response: a little less than an event may have, since the record lies inside it. */
 const MAX_DEPTH = 60;
 
 export interface CrmApiOptions {
@@ -64,7 +64,7 @@ interface NoResponse {
 /** Limit for each step towards a connection, ms. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Without the second, a gateway may compress what it returns. */
+/** Without `accept-encoding`, a gateway may compress what it returns. */
 const ACCEPTED = { accept: "application/json", "accept-encoding": "identity" } as const;
 
 export function createCrmApi(options: CrmApiOptions): CrmApi {
@@ -72,7 +72,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     proxy: options.proxy,
     connections: CONNECTIONS,
     connectTimeout: Math.min(CONNECT_TIMEOUT_MS, options.timeoutMs),
-    // As for the service: a silent connection must not take all requests with it.
+    // HTTP/2 would send all requests on one connection, and if that is silent, all of them fail.
     allowH2: false,
   });
   const tokens = new Map<string, TokenAnswer>();
@@ -88,7 +88,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     return classify(response);
   }
 
-  /** It may have been revoked: a new one is requested next time. */
+  /** The token may have been revoked: a new one is requested next time. */
   function forgetTokenIn({ authorization }: Readonly<Record<string, string>>): void {
     for (const [key, { answer }] of tokens) {
       if (typeof answer === "string" && authorization === `Bearer ${answer}`) tokens.delete(key);

@@ -12,7 +12,7 @@ import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webh
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
 const TOLERANCE_MS = 300_000;
 
-/** Objects of the generic subscriptions (`object.*`), by their type id. They are called as in the others. */
+/** Objects of the generic subscriptions (`object.*`), by type id, as the other subscriptions call them. */
 const OBJECTS: ReadonlyMap<string, string> = new Map([
   ["0-1", "contact"],
   ["0-2", "company"],
@@ -80,7 +80,7 @@ export const hubspot: CrmConnector = {
     },
   },
 
-  /** The list has no end at 10,000 records, as the search has. */
+  /** Uses HubSpot's list: its search would end at 10,000 records. */
   lister: {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     pauseMs: 150,
@@ -112,7 +112,7 @@ export const hubspot: CrmConnector = {
   },
 };
 
-/** Its 404 about a record that it does not have has no category, unless the id is not a number. */
+/** HubSpot's 404 about a record that it does not have has no category, unless the id is not a number. */
 function isAboutRecord({ code, body }: NotFound): boolean {
   if (!isObject(body) || body["status"] !== "error") return false;
   if (code === "OBJECT_NOT_FOUND") return true;
@@ -127,7 +127,7 @@ const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company
 const propertiesOf = (fields: ReadonlySet<string>): string =>
   [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name)).join(",");
 
-/** HubSpot would return a few of its own choice, and all others would count as empty. */
+/** Asked for no property, HubSpot would return a few of its own choice, and all others would count as empty. */
 const NO_PROPERTIES: NotRead = {
   kind: "client_error",
   reason: "the mapping names no properties to ask HubSpot for; a module must export them as reads",

@@ -53,7 +53,7 @@ interface JsonEvent {
   readonly record: Readonly<Record<string, unknown>> | "event" | undefined;
 }
 
-/** A little less than an event may be nested around it. */
+/** Deepest nesting of a body: a little less than an event may have, since the record lies inside it. */
 const MAX_DEPTH = 60;
 
 const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)/i;
@@ -141,8 +141,8 @@ function eventOf({ name, fetch }: JsonWebhook, event: JsonEvent, given: unknown)
 }
 
 /**
- * The same for a second delivery of an event. Tools use one id for all events of a delivery, so the
- * operation and the record are part of it. An event with neither an id nor a time may equal an
+ * The id of an event: the same when it is delivered again. Tools use one id for all events of a delivery,
+ * so the operation and the record are part of it. An event with neither an id nor a time may equal an
  * earlier one (A → B → A) and be new.
  */
 function idOf({ eventId, operation, time }: JsonEvent, subject: string, given: unknown): string {

@@ -12,7 +12,7 @@ interface ThinEvent {
     | undefined;
 }
 
-/** Another spelling would be another crmCode, and so a second relation. */
+/** The event with the CRM's own ids: another spelling would be another crmCode, and so a second relation. */
 export function withOwnIds<Event extends ThinEvent>(event: Event): Event {
   const { fetch: crm, merged, record } = event.data ?? {};
   const reader = CONNECTORS.find(({ name }) => name === crm)?.reader;

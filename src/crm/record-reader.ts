@@ -76,7 +76,7 @@ export interface AnswerRules {
   readonly isAboutRecord?: (answer: NotFound) => boolean;
 }
 
-/** A record counts only as found if the answer has its id: anything may answer in the CRM's place. */
+/** A record counts as found only if the answer has its id: anything may answer in the CRM's place. */
 export function toFetchedRecord(
   result: ApiResult,
   { recordId, id, isSame, otherId, modifiedAt, isAboutRecord }: AnswerRules,
@@ -100,7 +100,7 @@ export const notAboutRecord = ({ status, code }: NotFound): NotRead => ({
   reason: `HTTP ${status} ${code ?? "without the CRM's error code"}, which does not say that the record is deleted`,
 });
 
-/** Whether it can be the name of an object or the id of a record in a CRM's API. */
+/** Whether this can be the name of an object or the id of a record in a CRM's API. */
 export const isReadable = (name: string): boolean => /^[\w-]{1,255}$/.test(name);
 
 /** Builds an API address; each of `segments` is escaped, and so stays one segment of the path. */

@@ -105,7 +105,7 @@ const WRITTEN_AS = {
   base64: /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
 };
 
-/** Of a secret that is not written so, Node would decode the beginning: a key that can be guessed. */
+/** Of a secret in another encoding, Node would decode only the beginning: a key that can be guessed. */
 function keysOf(
   secrets: readonly string[],
   secretAs: Signature["secretAs"],

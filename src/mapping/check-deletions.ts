@@ -61,7 +61,7 @@ async function unusable({ object, crmCode }: ObjectRule): Promise<string | undef
     }
     return failure;
   } catch (error) {
-    // A mistake of the expression itself is reported for itself.
+    // Another check reports an expression that does not compile.
     if (error instanceof ExpressionError) return undefined;
     throw error;
   }

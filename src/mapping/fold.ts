@@ -37,7 +37,7 @@ export function finderOf<T>(entries: Iterable<readonly [text: string, value: T]>
   };
 }
 
-/** A list lives as long as its mapping, or until the service has changed it. */
+/** One finder for each list, which lives as long as its mapping, or until the service has changed it. */
 const finders = new WeakMap<Iterable<string>, Finder<string>>();
 
 /** Finds a text in a closed list. */

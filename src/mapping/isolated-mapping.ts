@@ -29,8 +29,8 @@ import type { WhenRule } from "./whens.ts";
 const MAX_THREADS = 3;
 
 /**
- * The threads beside the first one are kept for so long after the last slow record, ms: where there was
- * one, there are more, and a thread takes a second of the processor to start.
+ * The threads beside the first one are kept for so long after the last slow record, ms: more slow records
+ * may follow, and a thread takes a second of the processor to start.
  */
 const SPARE_MS = 600_000;
 

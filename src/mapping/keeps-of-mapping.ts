@@ -10,7 +10,7 @@ import { variantsOf } from "./variants-of.ts";
 /** crmsync decides these at each change. */
 export const NEVER_KEPT: ReadonlySet<string> = new Set(["type", "relationStatus"]);
 
-/** The service never has no value of these. */
+/** The service always has a value of these. */
 export const NEVER_EMPTY: ReadonlySet<string> = new Set(["relationshipStatus", "amlFrequency"]);
 
 const VARIANTS: readonly Variant[] = ["Person", "Company"];

@@ -54,11 +54,11 @@ export interface Task {
 export type ThreadReady = Extract<MapWorkerMessage, { kind: "ready" }>;
 
 interface Listeners {
-  /** It has a free place: its record is done, or could not be given to it. */
+  /** The thread is free: its record is done, or could not be given to it. */
   onIdle(thread: MapThread): void;
-  /** Its record takes long; the thread stays busy. */
+  /** The thread's record takes long; the thread stays busy. */
   onSlow(): void;
-  /** It has ended, and with it the record that it was busy with. */
+  /** The thread has ended, and with it the work on its record. */
   onEnd(thread: MapThread): void;
 }
 

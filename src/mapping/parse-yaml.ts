@@ -26,7 +26,7 @@ export interface ParsedYaml {
   readonly value: unknown;
 }
 
-/** More are mostly consequences of one. */
+/** So many faults are reported, at most: further ones are mostly consequences of these. */
 const MAX_FAULTS = 10;
 
 /**

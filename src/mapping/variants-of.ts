@@ -18,6 +18,6 @@ export function variantsOf(rule: ObjectRule, file: MappingFile): readonly Varian
   );
   const meant = values.map((value) => nearest(String(value), TYPES) ?? value);
   const possible = new Set(meant.map(variantOf));
-  // A value that is no type is reported for itself; the other fields are then checked for both.
+  // Another check reports a value that is no type; the other fields are then checked for both variants.
   return possible.has(undefined) ? both : both.filter((variant) => possible.has(variant));
 }

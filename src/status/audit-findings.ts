@@ -6,7 +6,7 @@ import type { Readings } from "./readings.ts";
 
 const SECTION = "crmsyncauditfailed";
 
-/** An act has its line within a second or two, ms. */
+/** An act whose line is not there after this time is late, ms: usually it is there within two seconds. */
 const LATE_MS = 60_000;
 
 type Processes = Pick<Readings, "processes">;
@@ -20,7 +20,7 @@ export const auditFailuresIn = (readings: Processes): { id: string; why: string 
     why === undefined ? [] : [{ id, why }],
   );
 
-/** Without those that stop all sending (stops.ts). */
+/** Failures of some of the processes; failures of all of them are a stop (stops.ts). */
 export function auditFindings(readings: Readings): Finding[] {
   const { actWaitsSince, now } = readings;
   const failures = auditFailuresIn(readings);

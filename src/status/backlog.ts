@@ -9,7 +9,7 @@ export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number 
   return unsynced.live + unsynced.bulk + unfinished(inboxJobs) + unfinished(fetchJobs);
 }
 
-/** Of that, what no pause of the lane bulk keeps from being sent. */
+/** What waits, without the changes that a pause of the lane bulk keeps from being sent. */
 export const unpausedIn = (readings: Readings): number =>
   waitingIn(readings) - (readings.bulkPause === undefined ? 0 : readings.unsynced.bulk);
 

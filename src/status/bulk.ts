@@ -20,10 +20,10 @@ export interface BulkStatus {
     /** Whether a process carries it out now. */
     readonly running: boolean;
   } | null;
-  /** What all of that needs, at least. */
+  /** Requests that these changes need, at least. */
   readonly requests: number;
   readonly sentInLastHour: number;
-  /** null: it is not paused. */
+  /** null: the lane is not paused. */
   readonly paused: {
     readonly since: string;
     readonly by: string;
@@ -62,7 +62,7 @@ export function bulkStatusOf(readings: Readings, reserve: number): BulkStatus {
   };
 }
 
-/** ms; undefined also while the rest of a plan has no process that feeds it. */
+/** When the last bulk change will have been sent, ms; undefined while nothing waits or the end is unknown. */
 function bulkEndsAt(readings: Readings): number | undefined {
   const { bulkPause, feeding, isFeeding } = readings;
   const isInterrupted = feeding !== undefined && feeding.left > 0 && !isFeeding;

@@ -4,7 +4,7 @@ export interface Finding {
   readonly severity: "stopped" | "critical" | "warning";
   readonly says: string;
   readonly runbook: string;
-  /** What it is about, where there may be several of its section at once: a source. */
+  /** Tells findings of one section apart, where there may be several at once: a source, a webhook, a CRM. */
   readonly about?: string;
 }
 

@@ -53,8 +53,8 @@ export const isIssuedAhead = (ageDays: number): boolean => ageDays < -1;
 const STUCK_MS = 900_000;
 
 /**
- * Bulk work takes hours, a large import takes days: only so old a change is stuck, while its lane
- * sends nothing, ms.
+ * A bulk change is stuck when it is older than this and its lane sends nothing, ms: a large import may
+ * take days.
  */
 const STUCK_BULK_MS = 86_400_000;
 
@@ -167,7 +167,7 @@ function slowdownFindings(readings: Readings): Finding[] {
 const isQuotaSpent = (readings: Readings): boolean =>
   readings.quota.remaining === 0 && waitingIn(readings) > 0;
 
-/** What makes all changes wait for longer, and ends by itself: no change is stuck for it. */
+/** What makes all changes wait for longer, and ends by itself: no change counts as stuck meanwhile. */
 const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuotaSpent(readings);
 
 /** What the ledger and the service no longer agree on. */
@@ -226,7 +226,7 @@ function clockFindings({ now, clocksAhead }: Readings): Finding[] {
   });
 }
 
-/** Until a comparison that began after it: that one has found what is missing. */
+/** CRMs that have lost changes, until a comparison that began afterwards: it has found what is missing. */
 function lostFindings({ changesLost, reconciliation }: Readings): Finding[] {
   const comparedAt = reconciliation === undefined ? 0 : reconciliation.at - reconciliation.tookMs;
   return Object.entries(changesLost).flatMap(([webhook, at]) => {

@@ -81,14 +81,14 @@ export interface Readings {
   readonly paused: readonly string[];
   /** Queues that somebody has limited through BullMQ, each with its limits. */
   readonly limited: readonly string[];
-  /** Why the newest record that could not be fetched from its CRM was not. */
+  /** CRMs that do not return records: how many, and why, of the record that is tried next. */
   readonly fetchFailures: readonly FetchFailure[];
   /** Whether pacing is steady although it was not configured so. */
   readonly fallback: boolean;
   /** When Redis was found to have gone backwards. */
   readonly wentBackwardsAt: number | undefined;
   readonly processes: readonly RunningProcess[];
-  /** The process that was heard last, of those that ended without leaving. */
+  /** Of the processes that are gone and have not said that they end, the one that was heard last. */
   readonly lost: RunningProcess | undefined;
   readonly tokenIssuedAt: number | undefined;
   /** What all processes counted within the last hour, by the minute. */
@@ -110,9 +110,9 @@ export interface Readings {
   readonly isFeeding: boolean;
   /** The pause of the lane bulk by an operator. */
   readonly bulkPause: BulkPause | undefined;
-  /** The last ones that a daemon began, by what began them. */
+  /** The last reconciliations that daemons began, by what began them. */
   readonly reconcileRuns: Readonly<Partial<Record<RunSource, ReconcileRun>>>;
-  /** When the next scheduled one is due, or was due and has not ended. */
+  /** When the next scheduled reconciliation is due, or was due and has not ended. */
   readonly reconcileNextAt: number | undefined;
   /** RECONCILE_DIR; undefined when no process looks at one. */
   readonly folder: FolderView | undefined;
@@ -129,7 +129,7 @@ function withRecords(jobs: JobCounts, records: number): JobCounts {
   return { ...jobs, prioritized: Math.max(prioritized, records - active - delayed - wait) };
 }
 
-/** Their lane is not known yet, or they become live. */
+/** When delayed jobs are due, over both lanes: jobs of the inbox and fetches all count as live (backlog.ts). */
 const lastOf = ({ lastDueAt }: QueueState): number[] => Object.values(lastDueAt);
 
 /** @param redis the connection to read over, if it is not that of the stores. */

@@ -8,8 +8,8 @@ const MIN_REJECTED = 10;
 const MIN_SHARE = 0.2;
 
 /**
- * When the share of this part of an hour is small again, it is over. If nothing was checked in it, the
- * newest changes before it decide: it must not begin anew because no more come.
+ * A stretch is over when the share in the last such part of an hour is small again. If nothing was checked
+ * in that part, the newest changes before it decide: silence must neither end a stretch nor begin one.
  */
 const RECENT_HOURS = 1 / 12;
 
@@ -21,7 +21,7 @@ export interface Rejections {
   readonly since: number;
   readonly rejected: number;
   readonly checked: number;
-  /** What most of them, or more than of any other kind, were rejected for. */
+  /** What the largest number of them was rejected for. */
   readonly top: {
     readonly reason: DeadReason;
     /** `none` when the reason is about no field. */
@@ -49,7 +49,7 @@ export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: numb
 const from = (since: number, slices: readonly Slice[]): Slice[] =>
   slices.filter((slice) => slice.since >= since);
 
-/** Of the changes that were checked since then, or else of the last slice in which any was. */
+/** Tally of the changes that were checked since then; if there are none, of the last slice that has some. */
 function newestOf(role: Rejections["role"], since: number, slices: readonly Slice[]) {
   const recent = tallyOf(role, sumOf(from(since, slices)));
   if (recent.all > 0) return recent;

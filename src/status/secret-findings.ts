@@ -37,7 +37,7 @@ export const unusableFindings = ({ processes }: Processes): Finding[] =>
     ),
   );
 
-/** Without those that stop all sending (stops.ts). */
+/** Doubts of some of the processes; doubts of all of them are a stop (stops.ts). */
 function tenantFindings(readings: Processes): Finding[] {
   const doubts = tokenDoubtsIn(readings);
   if (doubts.length === syncingIn(readings).length) return [];

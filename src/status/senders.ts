@@ -22,7 +22,7 @@ export function refusedIn(outcomes: Readonly<Record<string, number>>): RefusedRe
     const [, webhook, outcome] = /^webhook_error (\S+) (\w+)$/.exec(name) ?? [];
     if (outcome !== undefined) return [{ address: `/webhooks/${webhook}`, why: outcome, count }];
     const [, route, code] = /^sender_error (\w+) (\d+)$/.exec(name) ?? [];
-    // Those of a webhook are named one by one.
+    // `webhook_error` names these errors for each webhook.
     const isNamed = route === "webhooks" && (code === "400" || code === "401");
     return code === undefined || isNamed ? [] : [{ address: `/${route}`, why: code, count }];
   });

@@ -59,7 +59,7 @@ export function statusLines(status: Status, view: View): string[] {
   ];
 }
 
-/** At blanks; further lines are indented. */
+/** Breaks the text at blanks; further lines are indented. */
 function brokenAt(columns: number | undefined, text: string): string[] {
   const lines: string[] = [];
   let line = "";
@@ -180,7 +180,7 @@ function reconciledText({ at, reconciliation }: Status): string {
   ].join(" · ");
 }
 
-/** It runs now, or is tried again. */
+/** A run that is due runs now, or is tried again later. */
 const isDue = (time: string, at: string): boolean => Date.parse(time) <= Date.parse(at);
 
 function sourcesText({ at, sources }: Status): string {

@@ -99,7 +99,7 @@ export interface Status {
     readonly equal: number;
     readonly drift: Readonly<Record<string, number>>;
     readonly tookSeconds: number;
-    /** The last ones that a daemon began, by source: success, stopped or failed. */
+    /** The last reconciliations that daemons began, by source: success, stopped or failed. */
     readonly lastRuns: Readonly<Record<string, { readonly at: string; readonly result: string }>>;
     readonly nextRunAt: string | null;
     /** Files in RECONCILE_DIR; null when no process looks at one. */

@@ -11,6 +11,6 @@ export function terminationFindings({ terminations }: Readings): Finding[] {
   return [finding("warning", "crmsyncheldterminations", says)];
 }
 
-/** It may have been raised since. */
+/** The present limit, which may have been raised since the terminations were held. */
 export const limitNow = (limit: number): string =>
   limit === Number.POSITIVE_INFINITY ? "now unlimited" : `${limit} in 24 hours`;

@@ -21,7 +21,7 @@ end
 for _, set in ipairs({ KEYS[3], KEYS[8] }) do
   first(redis.call('ZRANGE', set, 0, 0)[1])
 end
--- The one that is due next may have come last: a job that was tried often waits longer.
+-- The job that is due next need not be the oldest: a job that was tried often waits longer.
 local failing = 0
 for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, 99)) do
   first(id)
@@ -29,7 +29,7 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, 99)) do
   if starts and starts > 2 then failing = failing + 1 end
 end
 local lastLive, lastBulk
--- Where more wait in one lane, all of the other one are due before them.
+-- If all of these 1000 are of one lane, every delayed job of the other lane is due before them.
 local delayed = redis.call('ZREVRANGE', KEYS[5], 0, 999, 'WITHSCORES')
 for i = 1, #delayed, 2 do
   local priority = tonumber(redis.call('HGET', ARGV[1] .. delayed[i], 'priority') or nil) or 0
