@@ -41,7 +41,7 @@ async function measure(processes: number, redisUrl: string) {
   for (let others = 1; others < processes; others += 1) daemons.use(await startDaemon(env));
   const isWarm = async () => (await daemon.status()).ledger.state === "done";
   await waitFor(isWarm, { what: "the warm-up has ended" });
-  // What the start has sent has left the window of the burst then.
+  // By then the requests of the start have left the burst window.
   await delay(2 * BURST_WINDOW_MS);
   const before = await sandbox.requests();
   const startedAt = Date.now();

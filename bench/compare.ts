@@ -183,7 +183,7 @@ function judge(
     const shown = byRecord
       .get(record.crmCode)
       ?.find(({ version }) => version >= String(record["postalCode"]));
-    // What was at the service before has no age; what never came is counted as wrong.
+    // A change that the service had before has no age; one that never came is counted as wrong.
     return shown === undefined ? [] : [Math.max(0, shown.at - dueAt) * scale];
   });
   ages.sort((a, b) => a - b);

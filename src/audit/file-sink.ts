@@ -63,7 +63,7 @@ export class FileSink implements Sink {
       if (last === undefined && line !== undefined) throw new Error(OTHER_FILE);
       return this.#notSetBack(last);
     }
-    // It was written just before a crash, which kept it from being saved.
+    // The last line was written just before a crash, which kept its head from being saved.
     if (last?.chain === saved.chain && last.seq >= saved.seq) return this.#notSetBack(last);
     if (last?.chain === saved.chain || wasCutOff(saved, inode, size)) {
       this.#notes.push({ act: "file.shortened" });

@@ -5,11 +5,11 @@ export interface Sink {
   /** For people, and to recognise the chain's file again. */
   readonly where: string;
   /**
-   * Makes it ready. May be called again after it has failed.
+   * Makes the sink ready. May be called again after it has failed.
    * @returns the line that the next one follows; undefined: a new chain begins.
    */
   open(): Promise<Head | undefined>;
-  /** What it has found and must be written as lines of their own, before any other. Told once. */
+  /** Lines about what the sink has found: they must be written before any other. Each is returned once. */
   notes(): LineFields[];
   /**
    * Writes one line for good. After a failure it is called again with the same line, and continues

@@ -25,9 +25,9 @@ interface Entry {
 export interface TrailOptions {
   readonly sink: Sink;
   readonly hashes: LineHashes;
-  /** A line is written for good. */
+  /** Called when a line is written for good. */
   readonly onHead: (head: Head) => void;
-  /** Lines cannot be written from now on, and why; undefined: they can again. */
+  /** Called when lines cannot be written from now on, with the reason; undefined: they can again. */
   readonly onFailure: (failure: Error | undefined) => void;
 }
 
@@ -103,7 +103,7 @@ export class AuditTrail {
     for (let entry = this.#entries[0]; entry !== undefined; entry = this.#entries[0]) {
       try {
         await this.#write(entry);
-        // Not before: what waits for its line would be sent again.
+        // Only now may sending continue: a change that still waits for its line would be sent again.
         if (this.#entries.length === 0) this.#report(undefined);
       } catch (error) {
         this.#report(error as Error);
@@ -132,7 +132,7 @@ export class AuditTrail {
     entry.resolve();
   }
 
-  /** What the sink has found goes before all that waits. */
+  /** Puts lines about what the sink has found before all lines that wait. @returns whether there are any */
   #addNotes(): boolean {
     const notes = this.#options.sink.notes();
     const at = new Date(Date.now()).toISOString();

@@ -50,7 +50,7 @@ export class Verification {
   readonly #after: Head | undefined;
   readonly #known: readonly KnownHead[];
   readonly #chains = new Map<string, Chain>();
-  /** Known heads whose line was met. */
+  /** Known heads whose line was found. */
   readonly #met = new Set<KnownHead>();
   readonly #faults: Fault[] = [];
   readonly #notes: Fault[] = [];
@@ -167,7 +167,7 @@ export class Verification {
       if (elsewhere !== undefined) this.#note({ file: "", line: 0 }, says);
       return;
     }
-    // Its file has gone, and those after it are whole.
+    // The file with this head's line was rotated away, and the files after it are whole.
     if (chain !== undefined && head.seq < chain.first) return;
     const place = chain?.place ?? { file: "", line: 0 };
     const says =
@@ -178,7 +178,7 @@ export class Verification {
     if (chain === undefined || chain.head.seq < head.seq) this.#fault(place, says);
   }
 
-  /** Without its chain, nothing was compared with it. */
+  /** The head of --after must have met its chain: without it, nothing was compared with that head. */
   #checkAfter(): void {
     const { chain, seq } = this.#after ?? { chain: undefined, seq: 0 };
     if (chain === undefined || this.#chains.has(chain)) return;

@@ -1,4 +1,4 @@
-/** Drops what waits in the lane bulk and ends the plan that feeds it: what the command and HTTP both call. */
+/** Drops what waits in the lane bulk and ends the plan that feeds it: for the command and the console. */
 import { readOne } from "../ops/redis-reading.ts";
 import type { FeedingPlan } from "../state/reconciliations.ts";
 import type { Stores } from "../status/stores.ts";
@@ -41,14 +41,14 @@ export async function cancelBulk(
   await stateVersion.require();
   const details = { changes: waiting, plan: plan?.id, left: plan?.left };
   await auditActs.record({ act: "bulk.cancel", by, details });
-  // First of all: nothing more comes from it then.
+  // The plan first: nothing more comes from it then.
   const isEnded = plan !== undefined && (await reconciliations.cancel(plan.id));
   let dropped = 0;
   let busy = 0;
   for await (const page of bulkChanges.waiting()) {
     const { busy: left, crmCodes } = await bulkChanges.drop(page, last);
     await pointers.removeAll(crmCodes);
-    // An event that came in between has found the job that is gone now.
+    // An event that came in between has added no job, because the old one was still there.
     const again = await bulkChanges.stagedAgain(crmCodes);
     if (again.length > 0) await pointers.add(again);
     busy += left;

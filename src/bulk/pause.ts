@@ -1,4 +1,4 @@
-/** Pauses and resumes the lane bulk, for all processes: what the command and HTTP both call. */
+/** Pauses and resumes the lane bulk, for all processes: for the command and the console. */
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { BulkPause } from "../state/bulk-pause.ts";
@@ -9,7 +9,7 @@ import type { Stores } from "../status/stores.ts";
 const LONGEST_REASON = 200;
 
 export interface PauseRequest {
-  /** As in the audit trail. */
+  /** Who does it, as the audit trail names people. */
   readonly by: string;
   readonly reason?: string | undefined;
 }

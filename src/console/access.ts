@@ -21,7 +21,7 @@ export function sessionOf(request: FastifyRequest): Session {
 /** What the forms of a session carry in FORM_FIELD. */
 export const formProof = (session: Session): string => session.sign("form");
 
-/** For all addresses of this scope. @param loginPath where a request without a session is sent. */
+/** Checks each request to this scope. @param sendToLogin answers a request without a session. */
 export function requireSession(
   scope: FastifyInstance,
   { tokens, count, isEnded }: Pick<ConsolePorts, "tokens" | "count" | "isEnded">,
@@ -47,7 +47,7 @@ export function requireSession(
   });
 }
 
-/** For what only an operator may do. */
+/** A hook for what only an operator may do. @throws Refusal for a session that may only look. */
 export async function requireOperator(request: FastifyRequest): Promise<void> {
   if (sessionOf(request).role === "act") return;
   throw new Refusal(

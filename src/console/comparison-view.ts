@@ -48,7 +48,7 @@ const RESULTS = {
   failed: html`<span class="bad">failed</span>`,
 } as const;
 
-/** Undefined where daemons begin none. */
+/** The runs that daemons begin by themselves; undefined where they begin none. */
 export function runsView(readings: Readings): Html | undefined {
   const { folder, now, reconcileNextAt, reconcileRuns } = readings;
   const runs = RUN_SOURCES.flatMap((source) => {

@@ -1,7 +1,7 @@
 /**
  * The dead letters of a tenant by fault, as this process has counted them last. Counting 100,000 takes
  * seconds and is done a page at a time: no page of the console waits for it, each shows what is known,
- * and since when. It is forgotten while the console is not looked at.
+ * and since when. The numbers are forgotten while nobody looks at the console.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { groupDeadLetters, type DeadGroups } from "../dead-letters/group.ts";
@@ -52,7 +52,7 @@ export class DeadIndex {
   /** By performance.now(). */
   #until = 0;
   #running: Promise<void> | undefined;
-  /** What is being counted may not know the last act. */
+  /** The count under way may have begun before the last act. */
   #isOutdated = false;
   #seen = 0;
   #forgetting: NodeJS.Timeout | undefined;
@@ -61,7 +61,7 @@ export class DeadIndex {
     this.#dead = dead;
   }
 
-  /** For a page. @param isFresh newer numbers than those that are known are wanted. */
+  /** For a page. @param isFresh whether it needs newer numbers than those that are known. */
   async look(isFresh = false): Promise<Look> {
     if (isFresh) this.outdate();
     await Promise.race([this.#refresh(), sleep(WAIT_MS, undefined, { ref: false })]);
@@ -72,13 +72,13 @@ export class DeadIndex {
     };
   }
 
-  /** For an act: waits until they are counted. */
+  /** For an act: waits until the dead letters are counted. */
   async wait(): Promise<CountedLetters> {
     await this.#refresh();
     return this.#counted ?? this.wait();
   }
 
-  /** Something was done with them. */
+  /** To be called after an act: what is known is no longer true. */
   outdate(): void {
     this.#until = 0;
     this.#isOutdated = this.#running !== undefined;

@@ -15,11 +15,11 @@ export interface ConsolePorts {
   readonly countLogin: (request: FastifyRequest) => Promise<void>;
   /** Whether the session was ended before its time. */
   readonly isEnded: (sessionId: string) => Promise<boolean>;
-  /** A second old, or ten times as old as it took to read them. */
+  /** Readings that are a second old, or ten times as old as it took to read them, at most. */
   readonly readings: () => Promise<Readings>;
-  /** As they are now: after an act. */
+  /** Readings as they are now: after an act. */
   readonly freshReadings: () => Promise<Readings>;
-  /** The one that this process maps events by. */
+  /** The mapping of this process. */
   readonly mapping: Mapping;
   readonly defect: (error: unknown) => void;
 }

@@ -21,7 +21,7 @@ export function serveRecordsTab(app: FastifyInstance, ports: ConsolePorts): void
   });
 }
 
-/** Blanks around a name belong to it, if something is known of it so; a person may also have pasted them. */
+/** Tries the name as it was given, then without blanks around it: a person may have pasted these. */
 async function storyFor(given: string, { mapping, stores }: ConsolePorts): Promise<Story> {
   const story = await storyOf(stores, given, mapping);
   const name = given.trim();

@@ -38,7 +38,7 @@ export async function redriveLetters(
   return { redriven, dropped: 0, left };
 }
 
-/** Deletes them for good, but what has replaced one since it was read. */
+/** Deletes the letters for good, except those that were replaced since they were read. */
 export async function dropLetters(
   { deadLetters }: Pick<Stores, "deadLetters">,
   letters: AsyncIterable<StoredDeadLetter>,
@@ -52,7 +52,7 @@ export async function dropLetters(
   return { redriven: 0, dropped, left: 0 };
 }
 
-/** What the audit trail says of it. */
+/** What the audit trail says of a letter. */
 const aboutOf = (letter: StoredDeadLetter): Parameters<RecordAct>[1] => ({
   crmCode: letter.crmCode,
   event: identityOf(letter),

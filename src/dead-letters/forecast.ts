@@ -60,7 +60,7 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
 }
 
 /**
- * Why it cannot be known: the record must be fetched from its CRM first, the service itself has
+ * Why no forecast is possible: the record must be fetched from its CRM first, the service itself has
  * rejected it, or the tenant's value lists are not known.
  */
 export type UnknownWhy = "fetch" | "service" | "lists";
@@ -81,7 +81,7 @@ const BY_SERVICE: ReadonlySet<DeadReason> = new Set(["service_rejected", "contra
 
 const SETTLED: Forecast = { kind: "settled" };
 
-/** @param letters some that are in memory at the same time. @returns their forecasts, in their order. */
+/** @param letters all in memory at the same time, so only some of many. @returns forecasts in their order. */
 export async function forecastsOf(
   letters: readonly StoredDeadLetter[],
   view: RedriveView,
@@ -146,7 +146,7 @@ function mapRecord({ mapping, lists }: RedriveView, event: CrmEvent, subject: st
   return mapEventRecord(mapping, context, record, lists ?? NO_LISTS);
 }
 
-/** None for a staged one: `forecastOfState` gives it. */
+/** Nothing for a record that would be staged: `forecastOfState` decides about it. */
 function forecastOfRecord({ result, reason, problems = [] }: Accepted): Forecast[] {
   switch (result) {
     case "staged":

@@ -1,4 +1,4 @@
-/** Groups dead letters by what is wrong: one fault of the mapping is one group of 300 letters. */
+/** Groups dead letters by what is wrong: one mistake in the mapping may be one group of 300 letters. */
 import type { DeadLetters, LetterDetails } from "../state/dead-letters.ts";
 import { groupsOf, type GroupKey } from "./group-of.ts";
 import { fits, type Filter } from "./select.ts";

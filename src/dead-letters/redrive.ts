@@ -14,8 +14,8 @@ export interface Redriven {
   readonly event: CrmEvent | undefined;
   readonly records: readonly Accepted[];
   /**
-   * It must be done again: the tenant's value lists are not known, or another worker has accepted the
-   * event at the same time. A merge can have several letters, and that worker's is not this one.
+   * The redrive must be repeated: the tenant's value lists are not known, or another worker has accepted
+   * the event at the same time, for another letter: the event of a merge can have several.
    */
   readonly again: boolean;
   /** The letter was dropped, though nothing was staged for its record. */
@@ -34,7 +34,7 @@ export async function redrive(
 ): Promise<Redriven | undefined> {
   const value = parsedEvent(letter);
   if (value === undefined) return undefined;
-  // It was seen when it came.
+  // The event was noted as seen when it came: without this it would count as a duplicate.
   await staged.forgetEvent(identityOf(value, "").key);
   const { event, records } = await acceptEvent(value, arrivalOf(letter, now), ports);
   const again = records.some(({ result }) => result === "waiting" || result === "duplicate");
@@ -45,7 +45,7 @@ export async function redrive(
       crmCode === letter.crmCode &&
       (result === "staged" || result === "held"),
   );
-  // What was rejected again was stored again, and has changed.
+  // A letter that was rejected again was stored again: it has changed, and dropRead leaves it.
   const dropped = !again && !isStaged && (await deadLetters.dropRead(letter));
   return { event, records, again, dropped };
 }

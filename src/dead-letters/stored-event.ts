@@ -23,7 +23,7 @@ export function subjectOf(letter: Pick<StoredDeadLetter, "event">): string | und
   return typeof subject === "string" ? subject : undefined;
 }
 
-/** It keeps the place that it had among the events of its record. */
+/** The arrival of a redriven event: it keeps its old place among the events of its record. */
 export function arrivalOf(letter: StoredDeadLetter, now: number): Arrival {
   const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;
   const later = laterOf(letter);

@@ -28,7 +28,7 @@ export const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
   lists: "the tenant's value lists are not known yet",
 };
 
-/** Of one dead letter. */
+/** The forecast of one dead letter in words. */
 export function forecastText(forecast: Forecast): string {
   switch (forecast.kind) {
     case "sent":

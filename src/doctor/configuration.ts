@@ -32,7 +32,7 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
   ];
 }
 
-/** For a process with every role: which ones the daemon's have is not known here. */
+/** Checks as for a process with every role: which roles the daemon's processes have is not known here. */
 async function checkStart(config: Config): Promise<Check[]> {
   const problems = await startProblems(config, new Set(ROLES));
   if (problems.length === 0) return [ok("configuration", "readable and consistent")];

@@ -14,7 +14,7 @@ const CERTIFICATE_WARN_DAYS = 14;
 
 export interface NetworkChecks {
   readonly checks: readonly Check[];
-  /** Without it, no request may be tried: its lookup could not be given up. */
+  /** Whether the name could be resolved. If not, no request may be tried: its lookup could not be cancelled. */
   readonly isNameKnown: boolean;
 }
 

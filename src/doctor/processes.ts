@@ -94,7 +94,7 @@ export function checkProcesses(readings: Readings): Check[] {
   return checks;
 }
 
-/** What status names as well. */
+/** A finding of the status as a check. */
 const warnOf =
   (name: string) =>
   ({ says, runbook }: Finding): Check =>
@@ -132,13 +132,13 @@ function lostText({ lost, processes }: Readings): string {
 const MAX_SCANNED = 200_000;
 const SCAN_COUNT = 10_000;
 
-/** What holds changes, by the end of its name. */
+/** Keys that hold changes, by the end of their names. */
 const HOLDS_CHANGES =
   /^(.+):(?:unsynced:(?:live|bulk)|thin-events|crm-events:(?:wait|paused|prioritized|delayed|active))$/;
 
 /**
  * Finds changes that wait under another QUEUE_PREFIX, where no process takes them.
- * @param deadlineMs after which it says how far it got.
+ * @param deadlineMs after this time the search ends, and says how far it got.
  */
 export async function checkOtherPrefixes(
   { config, redis }: Stores,

@@ -41,7 +41,7 @@ export async function checkService(
       onExchange({ serviceClock, durationMs }) {
         took = durationMs;
         if (serviceClock === undefined) return;
-        // Read at some moment of the exchange: a slow service has no wrong clock.
+        // The service wrote its time at some moment of the exchange: a slow service has no wrong clock.
         const uncertainMs = durationMs / 2 + HEADER_PRECISION_MS;
         const aheadMs = serviceClock + HEADER_PRECISION_MS - (Date.now() - durationMs / 2);
         checks.push(clockCheck("clock, service", aheadMs, uncertainMs));

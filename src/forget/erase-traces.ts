@@ -5,7 +5,7 @@ import type { Stores } from "../status/stores.ts";
 import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
 import type { Piece } from "./read-traces.ts";
 
-/** Until a job or a request has ended that is under way, ms. */
+/** Pause before the next search, while a job or a request is under way, ms. */
 const AGAIN_MS = 250;
 
 /** A change moves on between two reads: only what two searches do not find is gone. */

@@ -11,7 +11,7 @@ import { LANES } from "../sync/lane.ts";
 import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
 import type { Named } from "./person.ts";
 
-/** So few at once, because their events may be large. */
+/** Values that are read at once: few, because their events may be large. */
 const PAGE = 10;
 
 /** A job that waits has its thin event beside it. */
@@ -29,7 +29,7 @@ export interface Piece extends Named {
   readonly id: string;
 }
 
-/** In the order in which a change moves, so that one that moves meanwhile is read twice, not missed. */
+/** Reads in the order in which a change moves: one that moves meanwhile is read twice, and never missed. */
 export async function* readPieces(stores: Stores, names: EventNames): AsyncGenerator<Piece> {
   yield* readInbox(stores, names);
   yield* readFetches(stores);

@@ -36,7 +36,7 @@ const MOST_AT_ONCE = 5;
 const MOST_LINES = 15;
 
 interface About {
-  /** QUEUE_PREFIX: which tenant it is about. */
+  /** QUEUE_PREFIX: the tenant of the message. */
   readonly prefix: string;
   readonly at: number;
 }

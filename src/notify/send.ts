@@ -15,7 +15,7 @@ export interface Sent {
   readonly answer: string;
   /** How long a 429 or 503 asks us to wait, ms. */
   readonly waitMs: number | undefined;
-  /** It refuses this message, and may take others. */
+  /** The receiver refuses this message, and may take others. */
   readonly isRefused: boolean;
 }
 
@@ -32,7 +32,7 @@ export interface Sender {
   close(): Promise<void>;
 }
 
-/** Of the whole exchange; shorter than the lease of a message, ms. */
+/** Limit for the whole exchange, ms; shorter than the lease of a message. */
 const TIMEOUT_MS = 10_000;
 
 /** The rest of an answer is not read. */

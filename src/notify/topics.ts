@@ -26,7 +26,7 @@ interface Row {
 }
 
 export interface TopicSettings {
-  /** So many dead letters are notified. */
+  /** Dead letters are notified when there are so many. */
   readonly deadLetters: number;
 }
 
@@ -57,7 +57,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     isStop: true,
   },
   crmsyncqueuepaused: { ends: "The queues are no longer paused or limited." },
-  // Never: who looks is running, even if Redis, just back, has no heartbeat of it yet.
+  // Never: the process that looks is running, even if a Redis that is just back has no heartbeat of it yet.
   crmsyncdown: { holds: () => false },
   crmsyncrolemissing: { ends: "Each role has a running process again." },
   crmsynctenantunknown: { ends: "The token is known to be of the ledger's tenant." },

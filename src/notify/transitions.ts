@@ -42,7 +42,7 @@ export interface Notice {
   readonly times: number;
 }
 
-/** It must be gone for so long before its end is notified; 30 s, in hour windows. */
+/** A finding must be gone for so long before its end is notified; 30 s, in hour windows. */
 const GONE_HOURS = 1 / 120;
 
 /** From one beginning to the next notified one of a topic; 10 minutes, in hour windows. */

@@ -32,7 +32,7 @@ export function chartOf(
   let waiting = 0;
   let ended = 0;
   let reached = 0;
-  /** Up to that time the number was this. */
+  /** Notes that up to this time `waiting` changes waited. */
   const passed = (at: number): void => {
     const last = columnOf(at);
     for (; reached <= last; reached += 1) {

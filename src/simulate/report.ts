@@ -1,4 +1,4 @@
-/** What a simulation says, as a document and as text. */
+/** What a simulation says, as a document; report-text.ts makes the text for people. */
 import { LANES, type Lane } from "../sync/lane.ts";
 import { laneOf, type Change } from "./change.ts";
 import { chartOf } from "./chart.ts";

@@ -27,7 +27,7 @@ interface RecordState {
   /** Its request is under way: a newer state waits for the reply. */
   busy: boolean;
   proven: number | undefined;
-  /** Something was sent of it. */
+  /** Something was sent, so the relation exists. */
   exists: boolean;
 }
 
