@@ -295,7 +295,7 @@ test("a plan that was interrupted ends when a later one of its kind replaces it"
   expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
 });
 
-test("the same command goes on with a plan of its own name, and says so", async () => {
+test("the same command goes on with its interrupted plan in the file of --plan, and says so", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
   const env = envFor(sandbox, { DATA_DIR: dir.path });

@@ -27,7 +27,7 @@ describe("secrets that the operator chooses", () => {
     }
   });
 
-  test("one in a file, too, and a short one that replaces it does not come into force", async () => {
+  test("a secret in a file too, and a short one that replaces it does not come into force", async () => {
     await using dir = await tempDir();
     const file = join(dir.path, "token");
     await writeFile(file, "short");

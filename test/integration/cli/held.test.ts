@@ -72,7 +72,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   expect((await crmsync(prefix, "list")).out).toBe("0 held terminations");
 });
 
-test("one that somebody has damaged hides no other one, and can be dropped", async () => {
+test("a held termination that somebody has damaged hides no other one, and can be dropped", async () => {
   const prefix = uniquePrefix();
   const stores = storesOf(prefix);
   await hold(stores, "crm-7", "contact/7", "/crm/a");

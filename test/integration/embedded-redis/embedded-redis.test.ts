@@ -42,7 +42,7 @@ test("Other users of the machine cannot connect without the password, nor read t
   expect(await mode("redis/redis.conf")).toBe(0o600);
 });
 
-test("Its log keeps its size, however often the append-only file is rewritten", async () => {
+test("The server's log keeps its size, however often the append-only file is rewritten", async () => {
   const dataDir = await newDataDir();
   const redis = connectTo((await start(dataDir)).url);
   const log = () => readFile(join(dataDir, "redis", "redis.log"), "utf8");

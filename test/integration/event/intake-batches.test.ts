@@ -39,7 +39,7 @@ async function startWith(events: readonly unknown[]) {
   return { runtime, queue, start, waiting };
 }
 
-it("one is ignored, one bad, one a defect, one superseded, one a copy: the others are staged", async () => {
+it("of events taken together, one is ignored, bad, a defect, superseded or a copy: the others are staged", async () => {
   const at = (second: number) => ({ time: `2026-01-01T00:00:0${second}.000Z` });
   const copy = personEvent("copied");
   const { runtime, start, waiting } = await startWith([

@@ -81,7 +81,7 @@ test.for([
   expect(await waitingIn(parts)).toContain("after0");
 });
 
-test("a record that is to be fetched stays so", async () => {
+test("a record to fetch that is put while BullMQ 5 has paused the queue is not lost", async () => {
   const { redis, thinEvents } = newRuntime();
   const { queue } = thinEvents;
   const lists = {

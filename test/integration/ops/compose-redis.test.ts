@@ -14,7 +14,7 @@ const compose = parse(
   { merge: true },
 ) as { services: { redis: { command: [string, string, string] } } };
 
-test("it asks for the password, keeps its settings, and shows the password to no other process", async () => {
+test("the Redis of docker-compose.yml keeps its settings, asks for the password, and shows it to no other process", async () => {
   await findRedisServer();
   await using dir = await tempDir();
   const port = await ownPort();

@@ -97,7 +97,7 @@ it("while no process runs for weeks, one day counts", async () => {
   expect(await pass(1)).toBe(1);
 });
 
-it("thousands, and large ones, are deleted in small batches", async () => {
+it("many letters, and large ones, are deleted in small batches", async () => {
   for (let n = 0; n < 250; n += 1) void store(`s${n}`);
   await store("large-1", JSON.stringify("x".repeat(900_000)));
   await store("large-2", JSON.stringify("x".repeat(900_000)));
@@ -115,7 +115,7 @@ it("thousands, and large ones, are deleted in small batches", async () => {
   expect(await redis.exists(keys.deadAges)).toBe(0);
 });
 
-it("never means never, and the age counts on for another setting", async () => {
+it("without an expiry no letter is deleted, and its age counts on for a later setting", async () => {
   await store("a");
   const never = new DeadLetterExpiry(redis, keys, undefined);
   for (let day = 0; day < 40; day += 1) {

@@ -5,7 +5,7 @@ import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { watchCommands } from "../../support/watch-commands.ts";
 
-test("all of them are read a few at a time", async () => {
+test("dead letters are read a few at a time", async () => {
   const { deadLetters, keys, redis } = newRuntime();
   const codes = Array.from({ length: 23 }, (_, n) => `r${n}`);
   for (const crmCode of codes) {

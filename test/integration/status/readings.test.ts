@@ -40,7 +40,7 @@ async function storesAt(url: string): Promise<Stores> {
 const CONTEXT = { tokenAgeDays: undefined, outcomes: {}, hourMs: 3_600_000 };
 const saysOf = (findings: readonly { readonly says: string }[]) => findings.map(({ says }) => says);
 
-test("all of it comes in one round trip, however far away Redis is", async () => {
+test("all readings come in one round trip, however far away Redis is", async () => {
   await using network = await slowNetwork(inject("redisUrl"));
   const stores = await storesAt(network.url);
   await takeReadings(stores); // the queues have been opened by then

@@ -56,7 +56,7 @@ test("every event is a valid CloudEvent", () => {
   }
 });
 
-test("it contains every kind of change", () => {
+test("the hour contains every kind of change", () => {
   const { deliveries, events, expected, expectedDeadLetters } = hourOf();
   expect(events).toBeGreaterThan(600);
   expect(deliveries.length).toBeGreaterThan(events);

@@ -38,7 +38,7 @@ test("the table shows every figure in lines that fit a terminal", () => {
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(100);
 });
 
-test("it has the same number of lines while the daemon is down", () => {
+test("the table has the same number of lines while the daemon is down", () => {
   const unknown = { inbox: undefined, records: undefined, oldest: undefined };
   const down = {
     ...figures,

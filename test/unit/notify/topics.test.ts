@@ -42,7 +42,7 @@ it("every stop is notified, also one that the table does not have; of the others
   ).toEqual(["a-new-stop", "crmsyncsourcesilent /crm/a", "crmsyncsourcesilent /crm/b"]);
 });
 
-it("that no process runs is not notified: whoever looks is running", () => {
+it("the finding that no process runs is not notified: the process that looks is running", () => {
   expect(keysOf(finding("stopped", "crmsyncdown", "No process of crmsync is running."))).toEqual(
     [],
   );

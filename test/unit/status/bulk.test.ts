@@ -63,7 +63,7 @@ it("records of the lane live that are to be retried do not hold it up, its own d
   expect(endOf({ live: 0, bulk: day })).toBe(new Date(day).toISOString());
 });
 
-it("while it is paused the end is unknown, of the whole backlog too, and a finding says so", () => {
+it("while the lane is paused its end and that of the backlog are unknown, and a finding says so", () => {
   const paused = readings({ ...WAITING, bulkPause: PAUSE });
   const status = bulkStatusOf(paused, 100);
   expect(status).toMatchObject({
