@@ -11,6 +11,7 @@ import {
   REQUESTS_PER_HOUR as perHour,
 } from "../src/service-spec/limits.ts";
 import type { Table } from "./table.ts";
+import { usedBytes } from "./used-bytes.ts";
 
 const RECORDS = 5000;
 const CHANGES = 10_000;
@@ -90,8 +91,4 @@ async function spendAnHour(redis: Redis, prefix: string): Promise<void> {
 async function scriptMicros(redis: Redis): Promise<number> {
   const stats = await redis.info("commandstats");
   return Number(/cmdstat_evalsha:calls=\d+,usec=(\d+)/.exec(stats)?.[1] ?? 0);
-}
-
-async function usedBytes(redis: Redis): Promise<number> {
-  return Number(/used_memory:(\d+)/.exec(await redis.info("memory"))?.[1] ?? 0);
 }

@@ -7,6 +7,7 @@ import { personEvent } from "../test/support/person-event.ts";
 import { waitFor } from "../test/support/wait-for.ts";
 import type { Table } from "./table.ts";
 import { runWaiting } from "./waiting.ts";
+import { usedBytes } from "./used-bytes.ts";
 
 const COUNT = 1000;
 const BATCH = 500;
@@ -108,11 +109,6 @@ async function pushAll(daemon: DaemonProcess, make: (n: number) => unknown): Pro
     const response = await daemon.push(Array.from({ length: BATCH }, (_, n) => make(from + n)));
     if (response.status !== 202) throw new Error(`/events answered ${response.status}`);
   }
-}
-
-async function usedBytes(redis: Redis): Promise<number> {
-  const [, bytes = "0"] = /^used_memory:(\d+)/m.exec(await redis.info("memory")) ?? [];
-  return Number(bytes);
 }
 
 /** Of a hash with COUNT fields or more. */

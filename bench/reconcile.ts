@@ -11,6 +11,7 @@ import { startSandbox } from "../test/support/crmsync.ts";
 import { spawnCrmsync } from "../test/support/process.ts";
 import { tempDir } from "../test/support/temp-dir.ts";
 import type { Table } from "./table.ts";
+import { usedBytes } from "./used-bytes.ts";
 
 const SIZES = (process.env["RECONCILE_SIZES"] ?? "100000,1000000").split(",").map(Number);
 const DIFFERENCES = 500;
@@ -116,9 +117,4 @@ async function watchUsage(pid: number, ended: Promise<unknown>): Promise<Usage> 
     }
   }
   return usage;
-}
-
-async function usedBytes(redis: Redis): Promise<number> {
-  const [, bytes = "0"] = /^used_memory:(\d+)/m.exec(await redis.info("memory")) ?? [];
-  return Number(bytes);
 }

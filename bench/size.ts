@@ -17,6 +17,7 @@ import { waitFor } from "../test/support/wait-for.ts";
 import { fill } from "./fill.ts";
 import { callsSince, watchCalls, type SlowCall } from "./slow-calls.ts";
 import type { Table } from "./table.ts";
+import { usedBytes } from "./used-bytes.ts";
 
 const SIZES = (process.env["SIZES"] ?? "10000 100000 1000000").split(" ").map(Number);
 const DEAD_PART = 0.1;
@@ -173,10 +174,6 @@ async function ended(args: string[], env: Record<string, string>): Promise<void>
   await using command = spawnCrmsync(args, { env });
   const { code } = await command.ended;
   if (code !== 0) throw new Error(`crmsync ${args.join(" ")}: ${command.stderr.join("\n")}`);
-}
-
-async function usedBytes(redis: Redis): Promise<number> {
-  return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1] ?? 0);
 }
 
 /** For how long Redis has run scripts, ms. */
