@@ -37,7 +37,11 @@ async function checkStart(config: Config): Promise<Check[]> {
   const problems = await startProblems(config, new Set(ROLES));
   if (problems.length === 0) return [ok("configuration", "readable and consistent")];
   return problems.map((problem) =>
-    fail("configuration", problem, "Correct it where the daemon is started: it does not start so."),
+    fail(
+      "configuration",
+      problem,
+      "Correct it where the daemon is started: until then it does not start.",
+    ),
   );
 }
 

@@ -54,7 +54,8 @@ export async function checkService(
     const permit = await service.quota.acquire("live", AbortSignal.timeout(waitMs)).catch(() => {});
     if (permit === undefined) {
       const says = `not checked: no request may be sent now, because ${await whyNoPermit(stores)}`;
-      return [warn("token", says, "Run it again after that; crmsync status has the details.")];
+      const remedy = "Run it again after that; crmsync status has the details.";
+      return [...checks, warn("token", says, remedy)];
     }
     const reply = await within(patienceMs(), service.client.schemaConfig(permit)).catch(lateReply);
     if ("result" in reply) return [...checks, reply];
