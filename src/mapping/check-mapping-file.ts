@@ -21,7 +21,8 @@ import { checkWebhooks } from "./webhooks/check.ts";
 
 export function checkMappingFile(file: MappingFile): Mistake[] {
   const mistakes: Mistake[] = [];
-  const taken = new Map<string, number>();
+  /** Objects of which an earlier rule takes every record. */
+  const taken = new Set<string>();
   for (const [index, rule] of file.objects.entries()) {
     const path = ["objects", index];
     for (const object of [rule.object].flat()) {
@@ -32,7 +33,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
           message: `is never used: an earlier rule matches every ${object}; add a \`when\` to that rule`,
         });
       }
-      if (rule.when === undefined) taken.set(name, index);
+      if (rule.when === undefined) taken.add(name);
       if (file.ignore?.some((ignored) => ignored.toLowerCase() === name)) {
         mistakes.push({
           path,
@@ -47,7 +48,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
   return mistakes;
 }
 
-/** A record that left is found at the service by its key, so the rules of an object must agree on it. */
+/** The relation of a record that left is found by its crmCode, so all rules of an object must make the same. */
 function checkLeaving(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {
   if (rule.onLeave !== "terminate") return [];
   const at = [...path, "onLeave"];

@@ -25,7 +25,7 @@ import type {
 } from "./webhooks/webhook.ts";
 import type { WhenRule } from "./whens.ts";
 
-/** Each costs about 20 MB; slow records keep all but one busy before the others wait for them. */
+/** Each costs about 20 MB. Two slow records at once still leave one thread for the others. */
 const MAX_THREADS = 3;
 
 /**
@@ -128,7 +128,7 @@ export class IsolatedMapping implements Mapping {
         onSlow: () => this.#makeRoom(),
         onEnd: (ended) => {
           this.#threads.delete(ended);
-          // The next record starts one: a module that ends its thread each time must not do so for ever.
+          // Without a waiting record, the next one starts a thread: a module may end its thread each time.
           if (this.#waiting.length > 0) this.#addThreads();
         },
       });
