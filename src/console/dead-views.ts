@@ -92,14 +92,14 @@ const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
   { heading: "What to do", cell: remedyOf },
 ];
 
-/** @param countedAt what came later is not decided with what is shown, ms. */
+/** @param countedAt ms: letters that came later are not shown, and so not decided by these links. */
 function decideColumn(countedAt: number): Column<DeadGroup> {
   const link = (act: ActName, group: DeadGroup) => {
     const { id, letters } = group;
     const { verb } = DEAD_ACTS[act];
     const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
     const path = pathTo(`${PATH}/confirm`, { act, group: id, at: countedAt });
-    // By its id the script finds the link again: its address changes with each count.
+    // The script finds the link again by its id: its address changes with each count.
     return html`<a id="${act}-${id}" href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
   };
   return {

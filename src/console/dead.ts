@@ -187,7 +187,7 @@ async function chosen(
 const sizeOf = ({ groups, members }: CountedLetters, group: string): number =>
   groups.groups.find(({ id }) => id === group)?.letters ?? members.get(group)?.length ?? 0;
 
-/** Those that are as they were counted: others may have been replaced meanwhile. */
+/** The letters that are as they were counted: others may have been replaced meanwhile. */
 async function* stillChosen(
   { deadLetters }: Stores,
   { at, group, id }: DeadChoice,

@@ -40,7 +40,7 @@ type ActName = keyof typeof ACTS;
 interface Choice {
   readonly act: ActName;
   readonly code: string | undefined;
-  /** When the one, or the newest of all, was held, ms. */
+  /** When this termination, or the newest of all, was held, ms. */
   readonly at: number;
 }
 

@@ -6,7 +6,7 @@ export type Html = Exclude<ReturnType<typeof escaped>, Promise<unknown>>;
 
 export type Value = string | number | false | undefined | Html | readonly Value[];
 
-/** What must come back unchanged from a form goes into an address instead (`pathTo`). */
+/** Shows no hidden characters: what a form must send back unchanged goes into an address (`pathTo`). */
 export const html = (strings: TemplateStringsArray, ...values: readonly Value[]): Html =>
   // A promise comes only of a value that is one; `Value` excludes it.
   escaped(strings, ...values.map(shown)) as Html;

@@ -109,7 +109,7 @@ function laneColumns(readings: Readings, status: Status): Column<Lane>[] {
       },
     },
     {
-      heading: "Sent by",
+      heading: "All sent at",
       cell: (lane) =>
         status.backlog[lane].records === 0
           ? "–"

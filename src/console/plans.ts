@@ -29,7 +29,7 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
     const found = past.find(({ plan }) => plan?.id === id);
     const main =
       found === undefined
-        ? html`<p class="notice warning">It is not one of the last plans.</p>
+        ? html`<p class="notice warning">This is not one of the last plans.</p>
             ${back()}`
         : html`${aboutPlan(found)}${await differences(found, ports, pageNumberOf(request))}${back()}`;
     return sendPage(request, reply, ports, { title: "Plan", tab: "bulk", main });

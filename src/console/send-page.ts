@@ -32,7 +32,7 @@ export function sendBack(
   return reply.redirect(pathTo(path, { ...query, ...notice }), 303);
 }
 
-/** Only what this console has said itself: a link of somebody else cannot make it say something. */
+/** Shows a notice only if this session has signed it: a foreign link cannot make the console say something. */
 function noticeOf(request: FastifyRequest): Html | string {
   const { notice, proof } = queryOf(request);
   if (notice === undefined || !isSignedIn(sessionOf(request), `notice ${notice}`, proof)) return "";

@@ -1,4 +1,4 @@
-/** The tab Sources: when each was heard last, and what requests of senders were refused. */
+/** The tab Sources: when each source was heard last, and which requests of senders were refused. */
 import type { FastifyInstance } from "fastify";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
