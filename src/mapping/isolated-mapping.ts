@@ -46,7 +46,7 @@ export class IsolatedMapping implements Mapping {
   #text: string | undefined;
   readonly #waiting: Task[] = [];
   readonly #threads = new Set<MapThread>();
-  /** How many threads there should be. */
+  /** How many threads there should be; a thread beyond them is ended once it is idle. */
   #wanted = 1;
   #starting = false;
   #closed = false;
@@ -153,8 +153,10 @@ export class IsolatedMapping implements Mapping {
   #next(): void {
     if (this.#closed) return;
     for (const thread of this.#threads) {
-      const task = thread.isIdle ? this.#waiting.shift() : undefined;
+      if (!thread.isIdle) continue;
+      const task = this.#waiting.shift();
       if (task !== undefined) thread.run(task);
+      else if (this.#threads.size > this.#wanted) this.#endSpare(thread);
     }
     this.#addThreads();
   }
@@ -165,7 +167,10 @@ export class IsolatedMapping implements Mapping {
     const busy = [...this.#threads].filter(({ isIdle }) => !isIdle).length;
     this.#wanted = Math.min(MAX_THREADS, Math.max(this.#wanted, busy + 1));
     clearTimeout(this.#ending);
-    this.#ending = setTimeout(() => this.#endSpares(), SPARE_MS).unref();
+    this.#ending = setTimeout(() => {
+      this.#wanted = 1;
+      this.#next();
+    }, SPARE_MS).unref();
     this.#addThreads();
   }
 
@@ -178,11 +183,8 @@ export class IsolatedMapping implements Mapping {
     });
   }
 
-  #endSpares(): void {
-    this.#wanted = 1;
-    for (const spare of [...this.#threads].slice(1).filter(({ isIdle }) => isIdle)) {
-      this.#threads.delete(spare);
-      void spare.close(new Error("the thread is spare"));
-    }
+  #endSpare(thread: MapThread): void {
+    this.#threads.delete(thread);
+    void thread.close(new Error("the thread is spare"));
   }
 }

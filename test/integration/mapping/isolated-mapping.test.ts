@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { IsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
@@ -15,6 +15,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "crmsync-mapping-"));
 });
 afterAll(() => rm(dir, { recursive: true }));
+afterEach(() => void vi.useRealTimers());
 
 async function open(fields: string) {
   const file = join(dir, `${Math.random()}.yaml`);
@@ -157,6 +158,32 @@ test("a thread that ends between two records costs none, and is not started for 
   expect(await map("bad")).toMatchObject({ kind: "mapped" });
   await waitFor(() => mapping.threads === 0, { what: "the thread has ended" });
   expect(await map("Ada")).toMatchObject({ kind: "mapped" });
+  expect(mapping.threads).toBe(1);
+  await mapping.close();
+});
+
+test("a spare thread that is busy when the spare threads are ended is ended after its record", async () => {
+  const mapping = await openModule(
+    "while (!existsSync(record.until)) await setTimeout(10);",
+    'import { existsSync } from "node:fs"; import { setTimeout } from "node:timers/promises";',
+  );
+  if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const [one, two] = ["one", "two"].map((name) => {
+    const until = join(dir, name);
+    const record = { ...GOOD, a: "bad", until };
+    const mapped = mapping.map(context, record, DEFAULT_TENANT_LISTS);
+    return async () => {
+      await writeFile(until, "");
+      return mapped;
+    };
+  });
+  await waitFor(() => mapping.threads === 2, { what: "a second thread" });
+  vi.runAllTimers();
+  expect(mapping.threads).toBe(2);
+  expect(await one?.()).toMatchObject({ kind: "mapped" });
+  expect(mapping.threads).toBe(1);
+  expect(await two?.()).toMatchObject({ kind: "mapped" });
   expect(mapping.threads).toBe(1);
   await mapping.close();
 });
