@@ -19,9 +19,10 @@ export function reportLines(report: Report): string[] {
     `${"age".padEnd(LABEL_WIDTH)}${["p50", "mean", "p99", "max"].map((name) => name.padStart(NUMBER_WIDTH)).join("")}`,
     ageLine("all changes", freshness.all),
     ageLine("  at least", freshness.atLeast),
-    ...LANES.flatMap((lane) => freshness[lane] ?? []).map((ages, n) =>
-      ageLine(LANES[n] ?? "", ages),
-    ),
+    ...LANES.flatMap((lane) => {
+      const ages = freshness[lane];
+      return ages === undefined ? [] : [ageLine(lane, ages)];
+    }),
     "",
     ...shareLines(report),
     "",
