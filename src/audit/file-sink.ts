@@ -17,7 +17,7 @@ const OTHER_KEY = "its last line was made with a key that AUDIT_KEY does not hol
 /** crmCodes are personal data. */
 const MODE = 0o600;
 
-/** The newest line of a chain, as it is known outside the folder of its file; undefined: it is not. */
+/** The newest line of a chain, as Redis knows it; undefined: Redis does not know the chain. */
 export type KnownHeadOf = (chain: string) => Promise<Pick<Head, "seq" | "hash"> | undefined>;
 
 interface OpenFile {
@@ -36,7 +36,7 @@ export class FileSink implements Sink {
   #state: AuditFileState | undefined;
   #file: OpenFile | undefined;
   #notes: LineFields[] = [];
-  /** Ends the torn line, if there is one. */
+  /** The line end that a torn line lacks; otherwise empty. */
   #before = "";
   #text = "";
   #rest: Buffer = Buffer.alloc(0);
@@ -113,7 +113,7 @@ export class FileSink implements Sink {
   /** Opened after it is locked: the writer before may have added lines until then. */
   async #openLocked(): Promise<OpenFile> {
     if (this.#state === undefined) {
-      // Its error says more than that of the lock beside it.
+      // If the file cannot be opened, that error says more than one of the lock beside it.
       await (await openFile(this.#path)).handle.close();
       this.#state = new AuditFileState(this.#path);
     }

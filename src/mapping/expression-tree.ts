@@ -13,11 +13,11 @@ export interface Node {
 
 /** What an expression consists of. */
 export interface Survey {
-  /** Names of fields that it reads, at any depth. */
+  /** Names of fields that the expression reads, at any depth. */
   readonly names: ReadonlySet<string>;
-  /** Variables and functions that it reads, without the dollar sign. */
+  /** Variables and functions that the expression reads, without the dollar sign. */
   readonly variables: ReadonlySet<string>;
-  /** Those that it defines itself. */
+  /** Variables and functions that the expression itself defines. */
   readonly bound: ReadonlySet<string>;
   readonly operators: ReadonlySet<string>;
   /** Names that stand directly after `$event.`. */

@@ -5,7 +5,7 @@ export function fold(text: string): string {
   return foldCase(text).replace(/[^\p{L}\p{N}]+/gu, "");
 }
 
-/** Without case, accents and blanks. */
+/** The text without case, accents and blanks. */
 const foldCase = (text: string): string =>
   text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s+/g, "");
 
@@ -37,7 +37,7 @@ export function finderOf<T>(entries: Iterable<readonly [text: string, value: T]>
   };
 }
 
-/** One finder for each list, which lives as long as its mapping, or until the service has changed it. */
+/** One finder for each list, kept as long as the list itself. */
 const finders = new WeakMap<Iterable<string>, Finder<string>>();
 
 /** Finds a text in a closed list. */

@@ -7,10 +7,10 @@ import { MappingError } from "./mapping.ts";
 import { nearest } from "./nearest.ts";
 import { variantsOf } from "./variants-of.ts";
 
-/** crmsync decides these at each change. */
+/** Fields whose value crmsync decides at each change. */
 export const NEVER_KEPT: ReadonlySet<string> = new Set(["type", "relationStatus"]);
 
-/** The service always has a value of these. */
+/** Fields of which the service always has a value. */
 export const NEVER_EMPTY: ReadonlySet<string> = new Set(["relationshipStatus", "amlFrequency"]);
 
 const VARIANTS: readonly Variant[] = ["Person", "Company"];
@@ -20,7 +20,10 @@ export function keepOf({ fill, owned }: FieldRule): Keep | undefined {
   return fill === "empty" ? "ifPresent" : undefined;
 }
 
-/** All rules of one variant agree (check-kept-fields.ts), also those that do not map the field. */
+/**
+ * All rules that map a field for one variant say the same of it (check-kept-fields.ts). The field is then
+ * also kept in relations whose rule does not map it.
+ */
 export function keepsOfFile(file: MappingFile): Keeps {
   const kept = file.objects.flatMap((rule) => {
     const variants = variantsOf(rule, file);

@@ -20,7 +20,11 @@ export function presetNames(): readonly string[] {
     .map((file) => basename(file, ".yaml"));
 }
 
-/** The file of a preset, or of a path. */
+/**
+ * @param name of a preset, or path of a mapping file or module.
+ * @returns the path of the file.
+ * @throws MappingError when the name is neither.
+ */
 export function mappingFileOf(name: string): string {
   if (presetNames().includes(name)) return join(PRESETS_DIR, `${name}.yaml`);
   const file = resolve(name);

@@ -6,10 +6,10 @@
  *
  * Without the type of what is returned, TypeScript accepts a field that the service does not have.
  *
- * It may also export lists of names: `reads` (the CRM's fields that it needs), `notOwned` and
+ * The module may also export lists of names: `reads` (the CRM's fields that it needs), `notOwned` and
  * `fillEmpty` (FieldName[]: what others maintain at the service).
  *
- * It imports nothing, so that the package ships one declaration file.
+ * This file imports nothing, so that the package ships one declaration file.
  */
 
 /** A record as the CRM sends it. */

@@ -58,8 +58,8 @@ export function examineMappingFile(
     ? checkStructure(yaml.value)
     : { mistakes: [], file: undefined, pathOf: (path: Path) => path };
   const found = file === undefined ? [] : [...checkMappingFile(file), ...further];
-  // What follows from a mistake that is reported already is not reported again. A key with a wrong
-  // name has the right one in the copy.
+  // A mistake within a part that is reported already is not reported again. A key with a wrong name
+  // is no such part: `file` has its value under the right name.
   const wrong = mistakes.flatMap(({ isUnknownKey, path }) => (isUnknownKey === true ? [] : [path]));
   const own = found
     .map((mistake) => ({ ...mistake, path: pathOf(mistake.path) }))

@@ -59,7 +59,10 @@ export interface SandboxOptions {
 export interface Sandbox {
   /** The service's base address, without the version prefix. */
   readonly url: string;
-  /** Created by this start for an empty database, or read from `tokenFile`; otherwise `null`. */
+  /**
+   * The valid token in `tokenFile`, or one that this start has created, because `tokenFile` had none or the
+   * database was empty; otherwise `null`.
+   */
   readonly token: string | null;
   readonly faultsUrl: string | null;
   /** Creates another token of a tenant. */

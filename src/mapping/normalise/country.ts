@@ -43,7 +43,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   Kosovo: "XK",
 };
 
-/** Made at the first name, since most CRMs send codes: Node's own names take 10 MB. */
+/** Made for the first value that is no code of two letters, because Node's own names take 10 MB. */
 let codes: ReadonlyMap<string, string> | undefined;
 
 function codesByName(): ReadonlyMap<string, string> {

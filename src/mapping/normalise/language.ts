@@ -30,7 +30,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 /** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
 
-/** Made at the first name, since most CRMs send codes. */
+/** Made for the first value that is a name, because most CRMs send codes. */
 let codes: ReadonlyMap<string, string> | undefined;
 
 function codesByName(): ReadonlyMap<string, string> {

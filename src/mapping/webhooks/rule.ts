@@ -80,7 +80,7 @@ export const webhookRule = z.strictObject({
   record: expression
     .optional()
     .describe(
-      "The expression that gives the whole record, as an object. By default it is the event itself.",
+      "The expression that gives the whole record, as an object. By default it is the event itself; with `fetch`, the record that the CRM has.",
     ),
   fetch: z
     .enum(FETCH_FROM)
