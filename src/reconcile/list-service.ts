@@ -156,7 +156,7 @@ async function keepPage(
     let { active, relations: listed } = before;
     for (const [code, { relation, row, body }] of rows) {
       const context = { seed, body, keeps: service.keeps };
-      // An earlier page has this relation, too: it counts once, because the guards go by these numbers.
+      // An earlier page may have this relation, too: it counts once, because the guards go by these numbers.
       if (!keepRelation(work, code, relation, row, context)) continue;
       listed += 1;
       if (!row.terminated) active += 1;
@@ -168,7 +168,10 @@ async function keepPage(
   });
 }
 
-/** @returns false when it was kept already. */
+/**
+ * @returns false when an earlier page had the relation. A terminated relation that the snapshot lacks is
+ *   not kept: it counts each time that a page has it.
+ */
 function keepRelation(
   work: WorkFile,
   code: string,

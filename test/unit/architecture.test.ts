@@ -100,7 +100,7 @@ const RULES: Rules = {
       "src/state",
       "src/status/stores.ts",
     ],
-    // What commands and HTTP both do to the lane bulk.
+    // What commands and the console both do to the lane bulk.
     "src/bulk": [
       "src/ops/redis-reading.ts",
       "src/ops/user-error.ts",
