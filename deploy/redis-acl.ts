@@ -40,7 +40,7 @@ const NOT_GIVEN: Readonly<Record<string, string>> = {
   quit: "everybody may send it",
 };
 
-/** What the libraries send by themselves, and what depends on the form of REDIS_URL. */
+/** Sent by the libraries themselves, for some forms of REDIS_URL only, or by a person who follows the runbook. */
 const ALSO = [
   "client|setname",
   "cluster|keyslot",
@@ -49,6 +49,7 @@ const ALSO = [
   "evalsha",
   "exec",
   "info",
+  "ping",
   "select",
 ];
 
