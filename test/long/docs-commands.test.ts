@@ -40,6 +40,7 @@ it("every command of the pages works on the daemon that the README starts", asyn
   expect(all).toContain("client/EX-1");
   expect(all).toContain("3 accepted, 0 already known, 0 invalid");
   expect(all).toMatch(/\d+ lines, no fault/);
+  expect(all).not.toContain("wrong:");
   expect(said.length).toBeGreaterThan(4);
 });
 

@@ -18,8 +18,8 @@ const COMPOSE = parse(readFileSync(join(ROOT, "docker-compose.yml"), "utf8"), { 
 
 /** Tools that the pages use as every machine has them; the tests that run blocks find mistakes in them. */
 const COMMON =
-  `cat chown cp curl editor grep install jq ln mkdir mv openssl redis-check-rdb redis-cli rm
-  sed sleep sudo systemctl tail tar tr useradd xargs`.split(/\s+/);
+  `cat chown cp curl cut editor grep install jq ln mkdir mv openssl redis-check-rdb redis-cli rm
+  sed sha256sum sleep sudo systemctl tail tar tr useradd xargs`.split(/\s+/);
 
 type Check = (args: readonly string[]) => Promise<void> | void;
 
