@@ -32,6 +32,13 @@ it.for(PAGES)("every command that %s mentions exists, with these options", async
   for (const [, words = ""] of text.matchAll(MENTION)) await checkMention(words.split(/\s+/));
 });
 
+it.for(PAGES)("every redis-cli of %s is told which Redis", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  // What follows is an argument: `redis-cli` alone is only named, and in its container it needs no address.
+  const without = text.match(/(?<!exec redis )\bredis-cli (?!-u )[^`\n]*/g) ?? [];
+  expect(without).toEqual([]);
+});
+
 it("the pages show and mention commands", () => {
   expect(BLOCKS.length).toBeGreaterThan(20);
   const text = readFileSync(join(ROOT, "docs/runbook.md"), "utf8");
