@@ -106,7 +106,7 @@ export const LOG_EVENTS = {
     "`webhook` names the CRM, `outcome` and `why` the reason.",
   ],
   "webhook.changes_lost":
-    "A CRM reports that it lost changes: push an export of it (crmsync push --lane bulk).",
+    "A CRM reports that it lost changes: reconcile an export of it (crmsync reconcile).",
 
   "fetch.failed": [
     "A CRM did not return a record; it is tried again.",
