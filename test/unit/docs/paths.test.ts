@@ -21,3 +21,20 @@ it("the pages name files", () => {
   const text = readFileSync(join(ROOT, "docs/glossary.md"), "utf8");
   expect([...text.matchAll(PATH)].length).toBeGreaterThan(50);
 });
+
+/** A file and what it holds, such as `src/quota/quota.ts` `acquire`. */
+const NAME = /`((?:src|workers)\/[\w./-]+\.ts)` `([\w.]+)`/g;
+
+it.for(PAGES)("every name that %s gives beside a file is in that file", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const missing = [...text.matchAll(NAME)].filter(([, path = "", name = ""]) => {
+    const last = name.split(".").at(-1) ?? "";
+    return !new RegExp(`\\b${last}\\b`).test(readFileSync(join(ROOT, path), "utf8"));
+  });
+  expect(missing.map(([both]) => both)).toEqual([]);
+});
+
+it("the pages give names", () => {
+  const text = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+  expect([...text.matchAll(NAME)].length).toBeGreaterThan(15);
+});
