@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { createProgram } from "../../../src/cli/program.ts";
 import { checkCommand, checkMention, checkVariables } from "../../support/command-line.ts";
 import {
   blocksOf,
@@ -31,6 +32,17 @@ it.for(PAGES)("every command that %s mentions exists, with these options", async
   const text = readFileSync(join(ROOT, page), "utf8");
   for (const [, words = ""] of text.matchAll(MENTION)) await checkMention(words.split(/\s+/));
 });
+
+it.for(["demo", "reconcile", "sandbox", "simulate"])(
+  "docs/%s.md explains every option of its command",
+  async (name) => {
+    const text = readFileSync(join(ROOT, `docs/${name}.md`), "utf8");
+    const command = (await createProgram()).commands.find((each) => each.name() === name);
+    const options = command?.options.map(({ long }) => long ?? "") ?? [];
+    expect(options).toContain("--json");
+    expect(options.filter((option) => !text.includes(option))).toEqual([]);
+  },
+);
 
 it.for(PAGES)("every redis-cli of %s is told which Redis", (page) => {
   const text = readFileSync(join(ROOT, page), "utf8");
