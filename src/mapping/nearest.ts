@@ -19,15 +19,19 @@ export function nearest(
   return best;
 }
 
+/** Two neighbours that were swapped, as in `prot` for `port`, count as one letter. */
 function editDistance(a: string, b: string): number {
+  let before: number[] = [];
   let distances = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
     const next = [i];
     for (let j = 1; j <= b.length; j += 1) {
       const substituted = (distances[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(substituted, (distances[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwap ? (before[j - 2] ?? 0) + 1 : substituted;
+      next.push(Math.min(substituted, swapped, (distances[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
     }
-    distances = next;
+    [before, distances] = [distances, next];
   }
   return distances[b.length] ?? 0;
 }

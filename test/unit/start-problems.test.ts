@@ -11,6 +11,8 @@ test.for([
   ["SERVICE_TOKEN_FIEL", "SERVICE_TOKEN_FILE"],
   ["INGEST_TOKENS_FILE", "INGEST_TOKEN_FILE"],
   ["REDIS_URI", "REDIS_URL"],
+  ["STAET_KEY", "STATE_KEY"],
+  ["HTTP_PROT", "HTTP_PORT"],
   ["MAPPINGS", "MAPPING"],
   ["TERMINATION_LIMIT", "TERMINATE_LIMIT"],
   // Only secrets may be in files.
