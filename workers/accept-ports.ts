@@ -31,6 +31,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
   startWarningsAtZero(runtime);
   const stage = gather(staged.stageAll.bind(staged));
   const portsFor = (keeps: Keeps, fingerprintOf: FingerprintOf): AcceptPorts => ({
+    latest: () => clock.latest(),
     fingerprintOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,

@@ -33,7 +33,7 @@ const CONNECT_MS = 2000;
  *   whether Redis can be used.
  */
 export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling | undefined {
-  const sender = openSender(runtime.config);
+  const sender = openSender(runtime.config, undefined, () => runtime.clock.latest());
   return sender && startWith(sender, runtime, workable);
 }
 

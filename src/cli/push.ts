@@ -66,7 +66,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     totals.invalid = await readEventLines(file, {
       doing: "pushing",
       lane,
-      now: () => clock.now(),
+      now: () => clock.latest(),
       take({ value }) {
         chunk.push(value);
         return chunk.length === CHUNK ? flush() : undefined;

@@ -26,6 +26,7 @@ export interface RedriveView {
   readonly lists: TenantLists | undefined;
   readonly fingerprintOf: FingerprintOf;
   readonly now: () => number;
+  readonly latest: () => number;
   /** What is known of these records, in their order. */
   known(crmCodes: readonly string[]): Promise<readonly KnownRecord[]>;
 }
@@ -46,6 +47,7 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
     lists: areKnown ? tenantLists.current() : undefined,
     fingerprintOf: await keyring.fingerprintOf(mapping.keeps),
     now: () => clock.now(),
+    latest: () => clock.latest(),
     async known(crmCodes) {
       const [rows, waiting] = await Promise.all([
         ledger.rowsOf(crmCodes),
@@ -120,6 +122,7 @@ async function planOf(letter: StoredDeadLetter, view: RedriveView): Promise<Lett
 /** @param staged takes the states that would be staged. */
 function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
   return {
+    latest: view.latest,
     fingerprintOf: view.fingerprintOf,
     map: (event, subject) => mapRecord(view, event, subject),
     objects: () => view.mapping.objects,

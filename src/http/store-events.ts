@@ -9,8 +9,8 @@ export interface PushableEvent {
 }
 
 export interface IntakePorts {
-  /** The shared clock, ms: this machine's own clock may be wrong, and must not decide about an event's time. */
-  now(): number;
+  /** What time it may be, ms (`RedisClock.presents`). This machine's clock may be wrong: it judges no event. */
+  presents(): readonly number[];
   push(events: readonly PushableEvent[]): Promise<PushResult>;
   /** Those of the event keys that were processed before. */
   seen(keys: readonly string[]): Promise<ReadonlySet<string>>;

@@ -95,7 +95,10 @@ function verify(
   if (secretName !== undefined && secrets.length === 0) {
     return { ok: false, why: `${secretName} is not configured, so no request is accepted here` };
   }
-  return endpoint.verify(request, secrets);
+  return ports
+    .presents()
+    .map((receivedAt) => endpoint.verify({ ...request, receivedAt }, secrets))
+    .reduce((one, other) => (one.ok ? one : other));
 }
 
 async function takeRequest(
@@ -121,7 +124,7 @@ async function takeRequest(
   let usable: UsableEvents;
   try {
     const translated = await endpoint.toEvents(request, ports.canFetch(name));
-    usable = await usableEvents(translated, ports.now());
+    usable = await usableEvents(translated, Math.max(...ports.presents()));
     await countGaps(translated.gaps ?? 0, request, endpoint, ports);
   } catch (error) {
     if (error instanceof WebhookUnavailable) return unavailable(error.message);

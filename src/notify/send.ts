@@ -39,8 +39,15 @@ const TIMEOUT_MS = 10_000;
 const MOST_BYTES = 2048;
 const MOST_CHARACTERS = 200;
 
-/** Undefined without NOTIFY_URL. */
-export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | undefined {
+/**
+ * @param now what time it is for the receiver, ms.
+ * @returns undefined without NOTIFY_URL.
+ */
+export function openSender(
+  config: Config,
+  timeoutMs = TIMEOUT_MS,
+  now = () => Date.now(),
+): Sender | undefined {
   const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
   if (url === undefined) return undefined;
   const agent = createAgent({
@@ -62,7 +69,7 @@ export function openSender(config: Config, timeoutMs = TIMEOUT_MS): Sender | und
         const address = addressOf();
         const secrets = secretsOf(secret && (() => secret.value()));
         const format = formatOf(address);
-        const { headers, body } = signedRequest(message, format, secrets, Date.now());
+        const { headers, body } = signedRequest(message, format, secrets, now());
         const deadline = AbortSignal.timeout(timeoutMs);
         const response = await agent.request({
           origin: address.origin,

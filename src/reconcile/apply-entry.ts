@@ -50,6 +50,7 @@ export async function applyRecord(
     event,
     { at: view.now, number: 0 },
     {
+      latest: () => view.now,
       fingerprintOf: view.fingerprintOf,
       map: (parsed, subject) => map(parsed, subject, view),
       objects: () => view.mapping.objects,

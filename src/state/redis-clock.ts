@@ -58,6 +58,8 @@ export class RedisClock {
   #setKnown: () => void;
   /** The shared time at the moment when performance.now() was 0, ms. */
   #origin: number | undefined;
+  /** By how much the shared clock differs from Redis' own, ms. */
+  #offset = 0;
   /** What the machine counted beyond performance.now() when the clock was measured, s: its sleep. */
   #sleptS = 0;
   /** How far this machine's clock is ahead of Redis' clock, ms. */
@@ -92,7 +94,9 @@ export class RedisClock {
       if (isRare) return undefined;
       const args = [read.offset, Math.round(stepMs), STEP_MS];
       // If another process was first, the next measurement finds the clock corrected.
-      return (await this.#correct([this.#keys.clock], args)) === 1 ? stepMs : 0;
+      if ((await this.#correct([this.#keys.clock], args)) === 0) return 0;
+      this.#offset = read.offset - Math.round(stepMs);
+      return stepMs;
     }
     this.#follow(read);
     return 0;
@@ -110,6 +114,7 @@ export class RedisClock {
 
   #follow(read: Read): void {
     this.#origin = originIn(read, this.#origin);
+    this.#offset = read.offset;
     this.#setKnown();
   }
 
@@ -147,6 +152,20 @@ export class RedisClock {
   /** The shared time, ms. */
   nowIfKnown(): number | undefined {
     return this.#origin === undefined ? undefined : Math.floor(this.#origin + performance.now());
+  }
+
+  /**
+   * What time it may be for other machines, ms: the shared time, and after a step also that of Redis' own
+   * clock. Nobody knows which of them is right: the step may have put that clock right, or wrong.
+   */
+  presents(): readonly number[] {
+    const now = this.now();
+    return this.#offset === 0 ? [now] : [now, now - this.#offset];
+  }
+
+  /** The latest of them. */
+  latest(): number {
+    return Math.max(...this.presents());
   }
 
   /**

@@ -29,6 +29,8 @@ import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
 
 export interface AcceptPorts {
+  /** The latest that it may be by any clock, ms: an event dated more than a day later is not believed. */
+  latest(): number;
   readonly fingerprintOf: FingerprintOf;
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
@@ -107,7 +109,7 @@ export async function acceptEvent(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
-  const parsed = parseEvent(value, presentOf(arrival));
+  const parsed = parseEvent(value, ports.latest());
   if (!parsed.ok) {
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };

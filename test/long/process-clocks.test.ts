@@ -2,7 +2,9 @@
  * Wrong clocks of processes, a clock of Redis that is put right while changes wait, and a service that
  * counts requests late.
  */
+import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { Webhook } from "standardwebhooks";
 import { expect, it } from "vitest";
 import type { Status } from "../../src/status/status.ts";
 import {
@@ -12,6 +14,7 @@ import {
   type DaemonProcess,
   type SandboxProcess,
 } from "../support/crmsync.ts";
+import { isSigned, startReceiver } from "../support/notify-receiver.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { startServiceProxy } from "../support/service-proxy.ts";
@@ -20,6 +23,7 @@ import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 1440 * MINUTE_MS;
 
 /** Hours of three seconds; the service counts strictly. */
 const LIMITS = ["--per-hour", "40", "--hour-ms", "3000", "--burst", "20", "--burst-ms", "500"];
@@ -122,6 +126,62 @@ it("Redis' clock steps by five minutes while changes wait: nothing waits for it,
   // Redis' clock is wrong by now, as this machine's would be after a step to the right time.
   const sections = (await daemon.status()).findings.map(({ runbook }) => runbook);
   expect(sections).toEqual([WRONG_CLOCK]);
+});
+
+it("Redis' clock is put right after days: events and signatures of right clocks are accepted", async (context) => {
+  await using redis = await steppingRedis(context);
+  // As of a virtual machine that was paused for three days.
+  redis.setClock(-3 * DAY_MS);
+  await using sandbox = await startSandbox();
+  await using receiver = await startReceiver();
+  const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  const ofHubspot = "a-secret-of-hubspot-for-tests";
+  const env = envFor(sandbox, {
+    REDIS_URL: redis.url,
+    INGEST_AUTH: "",
+    INGEST_SECRET: secret,
+    HUBSPOT_WEBHOOK_SECRET: ofHubspot,
+    NOTIFY_URL: receiver.url,
+    NOTIFY_SECRET: secret,
+    NOTIFY_DEAD_LETTERS: "1",
+    // An hour of 12 s: what lasts for 0.1 s is notified.
+    QUOTA_HOUR_MS: "12000",
+  });
+  await using daemon = await startDaemon(env);
+  const send = async (path: string, headers: Record<string, string>, body: string) =>
+    (await fetch(daemon.url + path, { method: "POST", headers, body })).status;
+  const pushSigned = (id: string, fields: Record<string, string>) => {
+    const body = JSON.stringify(personEvent("1", fields));
+    const signature = new Webhook(secret).sign(id, new Date(), body);
+    const signed = { "webhook-id": id, "webhook-timestamp": `${Math.floor(Date.now() / 1000)}` };
+    const type = { "content-type": "application/cloudevents+json" };
+    return send("/events", { ...type, ...signed, "webhook-signature": signature }, body);
+  };
+  const sendHubspot = () => {
+    const [path, body, at] = ["/webhooks/hubspot", "[]", `${Date.now()}`];
+    const signature = createHmac("sha256", ofHubspot)
+      .update(`POST${daemon.url}${path}${body}${at}`)
+      .digest("base64");
+    const signed = {
+      "x-hubspot-request-timestamp": at,
+      "x-hubspot-signature-v3": signature,
+    };
+    return send(path, { "content-type": "application/json", ...signed }, body);
+  };
+  expect(await pushSigned("1", {})).toBe(401);
+  redis.setClock(0);
+  const hasStepped = () => daemon.process.stderr.some((line) => line.includes("clock_stepped"));
+  await waitFor(hasStepped, { what: "the step is taken out" });
+  expect(await sendHubspot()).toBe(200);
+  expect(await pushSigned("2", { firstName: "Ada" })).toBe(202);
+  await waitFor(async () => (await sandbox.relations()).get("1")?.["firstName"] === "Ada", {
+    what: "the change arrives",
+  });
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  const earlier = receiver.received.length;
+  expect(await pushSigned("3", { birthDate: "no date" })).toBe(202);
+  await waitFor(() => receiver.received.length > earlier, { what: "a notification" });
+  expect(receiver.received.slice(earlier).every((one) => isSigned(one, secret))).toBe(true);
 });
 
 it("a gateway holds bursts for longer than their leases last by themselves: no 429", async () => {

@@ -92,6 +92,7 @@ export class Simulation {
       stage: (state) => this.#stage(state),
       note() {},
       storeDeadLetter: (letter) => this.#storeDeadLetter(letter),
+      latest: () => Date.now(),
       askListsAgain: async () => false,
       dropDeadLetter: async () => false,
     };

@@ -256,6 +256,7 @@ it("the dead letter of a merged record outlives the staging of the event's own r
     lists: () => new Map(),
     withOwnIds: <Event>(event: Event) => event,
     fetch: async () => undefined,
+    latest: () => Date.now(),
     askListsAgain: async () => false,
     isSeen: async (key: string) => (await staged.seen([key])).has(key),
     stage: (state: StateToStage) => staged.stage(state),
