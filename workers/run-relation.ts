@@ -2,6 +2,7 @@
 import type { Job } from "bullmq";
 import type { Permit } from "../src/quota/permit.ts";
 import { isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
+import { NOT_OPENED } from "../src/state/retried-records.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
@@ -99,8 +100,8 @@ async function waitForKey(
   const { crmCode } = job.data;
   const record = recordName(crmCode);
   rarely.error({ record, err: error }, "change.not_opened");
-  const reason = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
-  await retried.failed(crmCode, { reason, record: hashOf(crmCode) });
+  const why = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
+  await retried.failed(crmCode, { reason: `${NOT_OPENED}: ${why}`, record: hashOf(crmCode) });
   const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;
   await endJob(runtime, job, token, next);
   return next;

@@ -1,5 +1,6 @@
 /** Decides what to say of one record: its fate, in one sentence, and the remedy. Pure. */
 import type { BulkPause } from "../state/bulk-pause.ts";
+import { NOT_OPENED } from "../state/retried-records.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
@@ -110,6 +111,16 @@ function pausedFate({ by, reason, since }: BulkPause): FateOfRecord {
 }
 
 function retryFate({ failure, tries }: WaitingState, dueAt: number): FateOfRecord {
+  const next = `waits for its next try, about ${clockTime(dueAt)}`;
+  if (failure?.startsWith(NOT_OPENED) === true) {
+    return {
+      fate: "waits_for_retry",
+      answer: `${next}: ${failure}`,
+      remedy:
+        "Send the record again, which replaces the change; if a key is named, add it to STATE_KEY.",
+      runbook: "the-state-key",
+    };
+  }
   const why = failure === undefined ? "" : `: ${failure}`;
   const said =
     tries === 0
@@ -117,7 +128,7 @@ function retryFate({ failure, tries }: WaitingState, dueAt: number): FateOfRecor
       : `${tries === 1 ? "one request" : `${tries} requests`} had no usable reply${why}`;
   return {
     fate: "waits_for_retry",
-    answer: `waits for its next try, about ${clockTime(dueAt)}: ${said}`,
+    answer: `${next}: ${said}`,
     remedy: "It is tried again by itself; if that goes on, see the runbook.",
     runbook: "one-record-is-missing",
   };

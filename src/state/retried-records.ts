@@ -11,9 +11,12 @@ const MAX_RECORDS = 1000;
 const MIN_AGE_MS = 20_000;
 const MIN_TRIES = 2;
 
+/** How the reason begins of a try that sent nothing, because the process could not open the change. */
+export const NOT_OPENED = "its change cannot be opened";
+
 /** What one try of a record ended with. */
 export interface FailedTry {
-  /** As the client names it, behind the status if there was one: `500 (server_error)`. */
+  /** As the client names it, behind the status if there was one: `500 (server_error)`; or begins with NOT_OPENED. */
   readonly reason: string;
   /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
   readonly record: string;

@@ -67,6 +67,55 @@ test("a rotation under load: nothing is lost, sent twice or refused, and the old
   expect(names).toHaveLength(PEOPLE);
 });
 
+test("the old key is removed too early: what needs it waits and says so, and is sent with it", async () => {
+  await using redis = await ownRedis();
+  await using sandbox = await startSandbox();
+  const env = sealedEnv(redis, sandbox, OLD);
+  const run = async (stateKey: string, ...args: string[]) => {
+    await using command = spawnCrmsync(args, { env: { ...env, STATE_KEY: stateKey } });
+    await command.ended;
+    return command.stdout.join("\n");
+  };
+  {
+    await using daemon = await startDaemon(env);
+    await run(OLD, "bulk", "pause");
+    const bulk = { lane: "bulk" };
+    await daemon.push([
+      personEvent("p1", { firstName: "Waiting" }, bulk),
+      personEvent("p2", {}, bulk),
+    ]);
+    await waitFor(async () => (await redis.client.zcard("{crmsync}:unsynced:bulk")) === 2, {
+      what: "all are staged",
+    });
+  }
+  {
+    // Another process seals, and this one is killed before it does.
+    await redis.client.set("{crmsync}:keyring:resealing", "another process", "PX", 600_000);
+    await using daemon = await startDaemon({ ...env, STATE_KEY: `${NEW} ${OLD}` });
+    daemon.process.kill("SIGKILL");
+    await redis.client.del("{crmsync}:keyring:resealing");
+  }
+  {
+    await using daemon = await startDaemon({ ...env, STATE_KEY: NEW });
+    await daemon.push([personEvent("p2", { firstName: "Newer" })]);
+    await waitFor(async () => (await sandbox.relations()).get("p2")?.["firstName"] === "Newer", {
+      what: "a newer event replaces what cannot be opened",
+    });
+    await run(NEW, "bulk", "resume");
+    const ofKey = /p1 .*: its change cannot be opened: sealed with the key \S{8}\n.*STATE_KEY/;
+    await waitFor(async () => ofKey.test(await run(NEW, "why", "p1")), {
+      what: "why names the key",
+    });
+    const isCounted = async () =>
+      (await daemon.status()).findings.some(({ says }) => says.includes("cannot be opened"));
+    await waitFor(isCounted, { what: "status counts it" });
+    expect((await sandbox.relations()).has("p1")).toBe(false);
+  }
+  await using daemon = await startDaemon({ ...env, STATE_KEY: `${NEW} ${OLD}` });
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("p1")?.["firstName"]).toBe("Waiting");
+});
+
 test("a wrong key, and none: the start is refused with a sentence, and nothing is changed", async () => {
   await using redis = await ownRedis();
   await using sandbox = await startSandbox();

@@ -5,7 +5,9 @@ import { fateOf } from "../../../src/history/fate.ts";
 import { FATES } from "../../../src/history/fates.ts";
 import { rejectedText } from "../../../src/history/rest-fate.ts";
 import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
+import { NOT_OPENED } from "../../../src/state/retried-records.ts";
 import type { Readings } from "../../../src/status/readings.ts";
+
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { EventStep, Step } from "../../../src/sync/step.ts";
 
@@ -136,6 +138,20 @@ describe("what waits", () => {
     expect(stopped.answer).toBe(
       "waits because sending is stopped: No process of crmsync is running",
     );
+  });
+
+  it("names the key that a change waits for, whatever its requests ended with before", () => {
+    const failure = `${NOT_OPENED}: sealed with the key abcd1234`;
+    for (const tries of [0, 3]) {
+      expect(
+        answer({ waiting: { ...WAITING, dueAt: NOW + 10_000, tries, failure } }),
+      ).toMatchObject({
+        fate: "waits_for_retry",
+        answer:
+          "waits for its next try, about 2026-11-22T10:45:10Z: its change cannot be opened: sealed with the key abcd1234",
+        runbook: "the-state-key",
+      });
+    }
   });
 
   it("is held for a person, or being sent, whatever is stopped", () => {
