@@ -2,7 +2,8 @@
  * The clock that all processes share: Redis' clock, from which its steps are taken out. A machine's
  * clock may be wrong, and Redis' clock may be put right while changes wait: neither may end a pause or
  * a lease early, or make one last longer. Between two measurements a process counts by its monotonic
- * clock, which never steps; so it notices a step of Redis' clock, and corrects the shared one.
+ * clock, which never steps; so it notices a step of Redis' clock, and corrects the shared one. That one
+ * never goes back, not even over a restart.
  */
 import { uptime } from "node:os";
 import type { Redis } from "ioredis";
@@ -95,7 +96,7 @@ export class RedisClock {
       const args = [read.offset, Math.round(stepMs), STEP_MS];
       // If another process was first, the next measurement finds the clock corrected.
       if ((await this.#correct([this.#keys.clock], args)) === 0) return 0;
-      this.#offset = read.offset - Math.round(stepMs);
+      this.#follow({ ...read, offset: read.offset - Math.round(stepMs) });
       return stepMs;
     }
     this.#follow(read);
@@ -107,7 +108,8 @@ export class RedisClock {
     const sleptS = uptime() - performance.now() / 1000;
     const hasSlept = sleptS - this.#sleptS > SLEPT_S;
     this.#sleptS = sleptS;
-    if (this.#origin === undefined || hasSlept || isConfirmed(read)) return 0;
+    if (this.#origin === undefined) return stepBackBefore(read);
+    if (hasSlept || isConfirmed(read)) return 0;
     const offMs = originIn(read, this.#origin) - this.#origin;
     return Math.abs(offMs) > STEP_MS ? offMs : 0;
   }
@@ -186,6 +188,14 @@ export const nowReading = (keys: Keys): Reading<number> =>
 /** After a step of Redis' clock, the last confirmation lies long ago, or ahead. */
 const isConfirmed = ({ own, confirmed }: Read): boolean =>
   confirmed !== undefined && own >= confirmed && own - confirmed < CONFIRMED_MS;
+
+/**
+ * How far Redis' clock was set back since the last process ended, at least: a later change must not count as older
+ * than one from before. How far it was set forward, nobody can tell.
+ */
+function stepBackBefore({ own, confirmed = own }: Read): number {
+  return confirmed - own > STEP_MS ? own - confirmed : 0;
+}
 
 const tripMs = ({ asked, answered }: Read): number => answered - asked;
 

@@ -184,6 +184,29 @@ it("Redis' clock is put right after days: events and signatures of right clocks 
   expect(receiver.received.slice(earlier).every((one) => isSigned(one, secret))).toBe(true);
 });
 
+it("a restart under a clock that is behind: newer changes are no older ones, and are sent", async (context) => {
+  await using redis = await steppingRedis(context);
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { REDIS_URL: redis.url });
+  {
+    await using daemon = await startDaemon(env);
+    await daemon.push([personEvent("1", { firstName: "Old" })]);
+    await waitUntilSettled(daemon);
+  }
+  // As of a machine whose battery is empty, until the time of the network is known.
+  redis.setClock(-60 * MINUTE_MS);
+  await using daemon = await startDaemon(env);
+  redis.setClock(0);
+  const { time: _, ...untimed } = personEvent("2");
+  await daemon.push([personEvent("1", { firstName: "New" }), untimed]);
+  const arrive = async () => {
+    const relations = await sandbox.relations();
+    return relations.get("1")?.["firstName"] === "New" && relations.has("2");
+  };
+  await waitFor(arrive, { what: "both changes arrive" });
+  await waitUntilSettled(daemon);
+});
+
 it("a gateway holds bursts for longer than their leases last by themselves: no 429", async () => {
   const limits = ["--per-hour", "1000", "--burst", "8", "--burst-ms", "500", "--policy", "sliding"];
   await using sandbox = await startSandbox({ limits });

@@ -8,5 +8,5 @@ local clock = redis.call('TIME')
 local own = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local offset = tonumber(redis.call('HGET', KEYS[1], 'offset')) or 0
 if math.abs(offset - ARGV[1]) > tonumber(ARGV[3]) then return 0 end
-redis.call('HSET', KEYS[1], 'offset', offset - ARGV[2], 'at', own)
+redis.call('HSET', KEYS[1], 'offset', offset - ARGV[2], 'at', own, 'confirmed', own)
 return 1

@@ -4,7 +4,7 @@
 -- KEYS  1 clock: hash, all by Redis' own clock, ms
 --         offset     shared clock minus Redis' own; absent: 0
 --         at         when `offset` was written
---         confirmed  when a process found the shared clock where it expected it
+--         confirmed  when a process found the shared clock where it expected it, or corrected it
 -- ARGV  1 part of the time that passes by which it approaches
 --       2 least time between two approaches, and 3 most time that one of them counts, ms
 --       4 where the caller expects the shared clock, ms; '': it does not know

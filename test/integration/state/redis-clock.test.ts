@@ -97,6 +97,27 @@ it("a step of Redis' clock is taken out of the shared clock, once, for all proce
   }
 });
 
+it("goes on from the last time that a process confirmed, if Redis' clock was set back since", async (context) => {
+  await using stepping = await steppingRedis(context);
+  const keys = keysOf(uniquePrefix());
+  const before = new RedisClock(stepping.client, keys);
+  await before.measure();
+  await before.measure();
+  const last = before.now();
+  stepping.setClock(-600_000);
+  const [first, second] = [
+    new RedisClock(stepping.client, keys),
+    new RedisClock(stepping.client, keys),
+  ];
+  // Others may run, and know better.
+  expect(await first.measure(true)).toBe(undefined);
+  expect(await first.measure()).toBeLessThan(-590_000);
+  for (const one of [first, second]) expect(await one.measure()).toBe(0);
+  for (const one of [first, second]) {
+    expect(Math.abs(one.now() - last)).toBeLessThan(5000);
+  }
+});
+
 it("after a step the shared clock approaches Redis' clock by less than the leases' margin", async () => {
   const keys = keysOf(uniquePrefix());
   const own = Number((await redis.time())[0]) * 1000;
