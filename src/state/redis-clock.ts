@@ -7,7 +7,7 @@
  */
 import { uptime } from "node:os";
 import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { reading, scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
@@ -184,6 +184,10 @@ export class RedisClock {
 /** The shared time, ms. */
 export const nowReading = (keys: Keys): Reading<number> =>
   scriptReading(new URL("./lua/tell-now.lua", import.meta.url), [keys.clock], [], Number);
+
+/** How far the shared time is ahead of Redis' own clock, since that was set, ms; negative: behind. */
+export const sharedAheadReading = (keys: Keys): Reading<number> =>
+  reading(["hget", keys.clock, "offset"], Number);
 
 /** After a step of Redis' clock, the last confirmation lies long ago, or ahead. */
 const isConfirmed = ({ own, confirmed }: Read): boolean =>

@@ -178,6 +178,8 @@ it("Redis' clock is put right after days: events and signatures of right clocks 
     what: "the change arrives",
   });
   expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  await using doctor = spawnCrmsync(["doctor"], { env });
+  await doctor.line(/clock, shared +43[12]\d min behind Redis' clock, which was set/);
   const earlier = receiver.received.length;
   expect(await pushSigned("3", { birthDate: "no date" })).toBe(202);
   await waitFor(() => receiver.received.length > earlier, { what: "a notification" });
