@@ -19,13 +19,15 @@ export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unk
   return { ...Object.fromEntries(attributes), ...(data !== undefined && { data }) };
 }
 
-/**
- * Header values are percent-encoded ASCII. Some senders leave the bytes of UTF-8 as they are, which Node
- * reads as Latin-1; a value that is not valid stays as it is.
- */
-function decode(value: string): string {
+/** Node reads headers as Latin-1, and many senders write UTF-8; a value that is not valid stays as it is. */
+export function utf8Of(value: string): string {
   const bytes = Buffer.from(value, "latin1");
-  const text = isUtf8(bytes) ? bytes.toString("utf8") : value;
+  return isUtf8(bytes) ? bytes.toString("utf8") : value;
+}
+
+/** Header values are percent-encoded ASCII. Some senders leave the bytes of UTF-8 as they are. */
+function decode(value: string): string {
+  const text = utf8Of(value);
   try {
     return decodeURIComponent(text);
   } catch {

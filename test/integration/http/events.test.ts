@@ -174,6 +174,15 @@ describe("credentials", () => {
     );
   });
 
+  test("accepts a token with letters beyond ASCII, as UTF-8 and as Latin-1", async () => {
+    const token = "Grüße-an-alle-à-la-carte-2026";
+    await using server = await startIntakeServer(inject("redisUrl"), { INGEST_TOKEN: token });
+    for (const given of [Buffer.from(token).toString("latin1"), token]) {
+      const headers = { authorization: `Bearer ${given}` };
+      expect((await post(server, JSON.stringify(personEvent("1")), headers)).status).toBe(202);
+    }
+  });
+
   test("accepts either of two bearer tokens", async () => {
     await using server = await startIntakeServer(inject("redisUrl"), {
       INGEST_TOKEN: `${TOKEN} ${OLDER_TOKEN}`,

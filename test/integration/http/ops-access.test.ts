@@ -10,7 +10,7 @@ import { openKeyring } from "../../../workers/keyring.ts";
 import { createRuntime } from "../../../workers/runtime.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
-const VIEWER = "viewer-token-of-24-or-more";
+const VIEWER = "viewer-token-für-24-oder-mehr";
 const OPERATOR = "operator-token-of-24-or-more";
 
 async function serve(env: Record<string, string> = {}) {
@@ -35,6 +35,8 @@ async function serve(env: Record<string, string> = {}) {
 }
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+/** As a sender writes it whose headers are UTF-8. */
+const utf8 = (token: string) => Buffer.from(token).toString("latin1");
 const basic = (token: string) => ({
   authorization: `Basic ${Buffer.from(`any:${token}`).toString("base64")}`,
 });
@@ -65,6 +67,7 @@ test("with tokens, viewers look, and only operators may do more", async () => {
     expect(await statusOf(server.url, path), path).toBe(401);
     expect(await statusOf(server.url, path, bearer(`${VIEWER}x`)), path).toBe(401);
     expect(await statusOf(server.url, path, bearer(VIEWER)), path).toBe(200);
+    expect(await statusOf(server.url, path, bearer(utf8(VIEWER))), path).toBe(200);
     expect(await statusOf(server.url, path, basic(OPERATOR)), path).toBe(200);
   }
   expect(await statusOf(server.url, pause, {}, "PUT")).toBe(401);
