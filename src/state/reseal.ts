@@ -12,7 +12,7 @@ import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { scanHash, scanSorted } from "./scan.ts";
-import { isBytes, UnknownKey, type Sealing } from "./sealing.ts";
+import { DamagedValue, isBytes, UnknownKey, type Sealing } from "./sealing.ts";
 import { readStagedFields } from "./staged-values.ts";
 
 /** Entries read, and sealed, at once. */
@@ -150,8 +150,9 @@ export class Resealing {
   }
 
   async #resealField({ key, within }: Place, field: string, value: string): Promise<void> {
-    const whole = JSON.parse(value) as Record<string, string>;
-    const sealed = await this.#sealAgain(whole[within] ?? "", field);
+    const whole = objectIn(value);
+    const text = whole?.[within];
+    const sealed = typeof text === "string" ? await this.#sealAgain(text, field) : undefined;
     if (sealed === undefined) return;
     await this.#replace([key], [field, value, JSON.stringify({ ...whole, [within]: sealed })]);
   }
@@ -179,6 +180,8 @@ export class Resealing {
     try {
       return await seal();
     } catch (error) {
+      // What somebody has damaged no key can open: it does not keep the old one from being removed.
+      if (error instanceof DamagedValue) this.#found -= 1;
       if (error instanceof UnknownKey) {
         this.#missing.set(error.keyId, (this.#missing.get(error.keyId) ?? 0) + 1);
       }
@@ -202,5 +205,14 @@ export class Resealing {
         yield await readJobsOf(queue, this.#redis, unread);
       }
     }
+  }
+}
+
+/** Undefined for what somebody has damaged. */
+function objectIn(value: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return JSON.parse(value) as Readonly<Record<string, unknown>>;
+  } catch {
+    return undefined;
   }
 }

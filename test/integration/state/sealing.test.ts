@@ -277,6 +277,19 @@ describe("everything in Redis", () => {
     expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET, doubt: "accepted" } });
   });
 
+  it("needs no old key for what somebody has damaged, and all else is sealed with the new one", async () => {
+    await fill(new Sealing([OLD]));
+    const letter = JSON.parse((await redis.hget(keys.deadLetters, "c:3")) ?? "") as object;
+    // Moved to another record, overwritten, and cut off.
+    await redis.hset(keys.deadLetters, "c:9", JSON.stringify(letter));
+    await redis.hset(keys.thinEvents, "twenty|contact/8", "no JSON");
+    const payload = await redis.hgetBuffer(keys.staged("1"), "p");
+    await redis.hset(keys.staged("1"), "p", payload?.subarray(0, -1) ?? "");
+    const { second } = await reseal(new Sealing([NEW, OLD]));
+    expect(second).toEqual({ found: 0, missing: {} });
+    expect((await reseal(new Sealing([NEW]))).first.missing).not.toEqual({});
+  });
+
   it("is read in pages, not record by record", async () => {
     const staged = new StagedStates(redis, keys, new Sealing([OLD]));
     const people = Array.from({ length: 60 }, (_, n) => `p${n}`);
