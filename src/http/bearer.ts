@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
-import { utf8Of } from "./binary-event.ts";
+import { headerText } from "./header-text.ts";
 
 /** Whether the request carries one of the tokens as its bearer token. */
 export function hasToken(request: FastifyRequest, token: SecretText | undefined): boolean {
-  const given = /^Bearer +(\S+) *$/i.exec(utf8Of(request.headers.authorization ?? ""))?.[1];
+  const given = /^Bearer +(\S+) *$/i.exec(headerText(request.headers.authorization ?? ""))?.[1];
   return isOneOf(given, secretsOf(token));
 }
 

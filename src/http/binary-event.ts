@@ -1,6 +1,6 @@
 /** CloudEvents in binary mode: the attributes are headers, the body is `data`. */
-import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
+import { headerText } from "./header-text.ts";
 
 const PREFIX = "ce-";
 
@@ -19,15 +19,9 @@ export function eventOfHeaders(headers: IncomingHttpHeaders, data: unknown): unk
   return { ...Object.fromEntries(attributes), ...(data !== undefined && { data }) };
 }
 
-/** Node reads headers as Latin-1, and many senders write UTF-8; a value that is not valid stays as it is. */
-export function utf8Of(value: string): string {
-  const bytes = Buffer.from(value, "latin1");
-  return isUtf8(bytes) ? bytes.toString("utf8") : value;
-}
-
 /** Header values are percent-encoded ASCII. Some senders leave the bytes of UTF-8 as they are. */
 function decode(value: string): string {
-  const text = utf8Of(value);
+  const text = headerText(value);
   try {
     return decodeURIComponent(text);
   } catch {

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
-import { utf8Of } from "./binary-event.ts";
+import { headerText } from "./header-text.ts";
 import type { CountRequest } from "./rate-limit.ts";
 
 export interface OpsTokens {
@@ -36,7 +36,7 @@ function roleOf(request: FastifyRequest, { viewer, operator }: OpsTokens): Role 
 
 /** A bearer token, or the password of HTTP Basic with any user name. */
 function tokenIn(request: FastifyRequest): string | undefined {
-  const [scheme = "", value = ""] = utf8Of(request.headers.authorization ?? "").split(/ +/);
+  const [scheme = "", value = ""] = headerText(request.headers.authorization ?? "").split(/ +/);
   switch (scheme.toLowerCase()) {
     case "basic":
       return Buffer.from(value, "base64")
