@@ -46,7 +46,11 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
   endWith(close);
   const now = Date.now();
   try {
-    await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 }));
+    await pipeline(process.stdin, createWriteStream(file, { mode: 0o600 })).catch(
+      ({ code = "" }: NodeJS.ErrnoException) => {
+        throw new UserError(`${STDIN} cannot be kept in ${dir} (${code})`);
+      },
+    );
     const scan = await scanFile(file, STDIN);
     const isUnchanged = async () => true;
     return {

@@ -2,7 +2,6 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { eventOrder } from "../event/event-order.ts";
-import { UserError } from "../ops/user-error.ts";
 import type { Permit } from "../quota/permit.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { ingest } from "./ingest.ts";
@@ -58,11 +57,12 @@ export async function runComparison(
     const events = readEvents(snapshot, mapping, options, asOf);
     const view = { mapping, lists: stores.tenantLists.current(), fingerprintOf, now: now() };
     const ingested = await ingest(events, view, work, options.idFrom).catch((error: unknown) => {
-      if (error instanceof UserError) work.clear();
+      // It is read from its beginning again.
+      work.remove();
       throw error;
     });
     if (!(await snapshot.isUnchanged())) {
-      work.clear();
+      work.remove();
       throw new TryLater(
         `${snapshot.name} was changed while it was read: another program still writes it. Nothing was sent. Compare it when it is complete`,
       );

@@ -52,25 +52,26 @@ export class WorkFile {
   readonly #file: string;
   readonly #statements = new Map<string, StatementSync>();
 
-  /** @throws UserError when another process works on it. */
+  /** @throws TryLater, as all that writes: another process works on it, or its disk is full. */
   constructor(file: string, schema = SCHEMA) {
     this.#file = file;
-    this.#database = new DatabaseSync(file);
+    this.#database = this.#told(() => new DatabaseSync(file));
     try {
-      this.#database.exec(
-        `PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-         PRAGMA cache_size = -${CACHE_KIB}; BEGIN EXCLUSIVE; ${schema} COMMIT;`,
+      this.#told(() =>
+        this.#database.exec(
+          `PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+           PRAGMA cache_size = -${CACHE_KIB}; BEGIN EXCLUSIVE; ${schema} COMMIT;`,
+        ),
       );
     } catch (error) {
       this.#database.close();
-      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-      throw new TryLater(`another crmsync reconcile works with ${file} now: wait until it ends`);
+      throw error;
     }
     chmodSync(file, 0o600);
   }
 
   run(sql: string, ...values: SQLInputValue[]): number {
-    return Number(this.#prepare(sql).run(...values).changes);
+    return this.#told(() => Number(this.#prepare(sql).run(...values).changes));
   }
 
   /** The first row; undefined when there is none. */
@@ -93,10 +94,11 @@ export class WorkFile {
     this.#database.exec("BEGIN");
     try {
       const result = work();
-      this.#database.exec("COMMIT");
+      this.#told(() => this.#database.exec("COMMIT"));
       return result;
     } catch (error) {
-      this.#database.exec("ROLLBACK");
+      // On a full disk SQLite has done so itself.
+      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
       throw error;
     }
   }
@@ -118,18 +120,33 @@ export class WorkFile {
   /** As if the comparison had not begun. */
   clear(): void {
     for (const table of ["progress", "records", "extras", "rejects"]) {
-      this.#database.exec(`DELETE FROM ${table}`);
+      this.run(`DELETE FROM ${table}`);
     }
   }
 
   close(): void {
-    this.#database.close();
+    if (this.#database.isOpen) this.#database.close();
   }
 
   /** Closes it, and removes it: everything in it is known elsewhere by now. */
   remove(): void {
     this.close();
     for (const end of ["", "-wal", "-shm"]) rmSync(this.#file + end, { force: true });
+  }
+
+  /** An operator can do something about an error of the file. */
+  #told<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      const { errcode, message } = error as { errcode?: number; message: string };
+      if (errcode === undefined) throw error;
+      throw new TryLater(
+        errcode === SQLITE_BUSY
+          ? `another crmsync reconcile works with ${this.#file} now: wait until it ends`
+          : `${this.#file} cannot be written (${message}): free its disk, or remove the file if it is damaged`,
+      );
+    }
   }
 
   #prepare(sql: string): StatementSync {

@@ -589,6 +589,33 @@ test("a report that cannot be written is one clear line", async () => {
   expect(err).toBe(`crmsync: the report ${report} cannot be written (ENOENT)`);
 });
 
+test("a comparison on a full disk is one clear line, and leaves no file that fills it", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(codes(0, 5000).map((n) => person(n))));
+  // The limit stands for a full disk; a block has 512 or 1024 bytes.
+  const onFullDisk = (blocks: number, input = "") => {
+    const shell = ["-c", `ulimit -f ${blocks}; exec "$0" "$@"`, process.execPath, MAIN];
+    const args = ["reconcile", input === "" ? file : "-", "--first-load"];
+    return spawnCommand("sh", [...shell, ...args], { env, input });
+  };
+  for (const blocks of [0, 100]) {
+    await using limited = onFullDisk(blocks);
+    expect(await limited.ended).toEqual({ code: 1, signal: null });
+    expect(limited.stderr).toEqual([
+      expect.stringMatching(/^crmsync: .*work-\S+ cannot be written \(.*\): free its disk, or /),
+    ]);
+  }
+  await using piped = onFullDisk(100, await readFile(file, "utf8"));
+  expect(await piped.ended).toEqual({ code: 1, signal: null });
+  expect(piped.stderr).toEqual([
+    expect.stringMatching(/^crmsync: standard input cannot be kept in .*reconcile \(EFBIG\)$/),
+  ]);
+  expect(await readdir(join(dir.path, "reconcile"))).toEqual([]);
+});
+
 test("a Redis that refuses writes is one clear line", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis({ "min-replicas-to-write": "1" });
