@@ -1,6 +1,5 @@
 /** The report: one line for each record or relation that differs, as JSON lines or CSV. */
-import { createWriteStream } from "node:fs";
-import { pipeline } from "node:stream/promises";
+import { writeWhole } from "../ops/write-whole.ts";
 import type { Sealing } from "../state/sealing.ts";
 import type { Problem } from "../sync/problem.ts";
 import { planRecord, type PlanningView } from "./plan-record.ts";
@@ -25,6 +24,7 @@ export interface Values {
   readonly sealing: Pick<Sealing, "open">;
 }
 
+/** Until it is complete, an older report stays as it is. */
 export async function writeReport(
   file: string,
   work: WorkFile,
@@ -33,7 +33,7 @@ export async function writeReport(
   const lines = linesOf(work, values);
   const text = file.toLowerCase().endsWith(".csv") ? csvOf(lines) : jsonOf(lines);
   try {
-    await pipeline(text, createWriteStream(file, { mode: 0o600 }));
+    await writeWhole(file, text);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;

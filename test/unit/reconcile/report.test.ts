@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { writeReport } from "../../../src/reconcile/report.ts";
@@ -23,4 +23,15 @@ test("A report in CSV has no cell that a spreadsheet takes for a formula", async
     "a-b,extra,,,,",
     "",
   ]);
+});
+
+test("An older report stays until the new one is complete", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  work.remove();
+  const file = join(dir.path, "report.ndjson");
+  await writeFile(file, "older\n");
+  await expect(writeReport(file, work, undefined)).rejects.toThrow("cannot be written");
+  expect(await readFile(file, "utf8")).toBe("older\n");
+  expect(await readdir(dir.path)).toEqual(["report.ndjson"]);
 });
