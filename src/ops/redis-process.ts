@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
 // Node cannot ask the kernel to end a child with its parent. So the shell starts a watcher before
 // it becomes the server. The watcher reads from the parent: when that stream ends, which happens
 // however the parent ends, it stops the server. A line means that the server has already exited.
 const SERVE_WHILE_PARENT_LIVES = `
-exec 3<&0 </dev/null
 { read -r _ <&3 || kill -TERM $$; } &
 exec "$0" "$@" 3<&-
 `;
@@ -38,15 +38,17 @@ export function spawnRedis(command: string, dir: string): RedisProcess {
       cwd: dir,
       // A session of its own: Ctrl-C in the terminal must reach only the parent, which drains first.
       detached: true,
-      stdio: ["pipe", log, log],
+      // The last one is what the watcher reads. Node closes stdin when the child exits, before anything is said.
+      stdio: ["ignore", log, log, "pipe"],
     },
   );
   closeSync(log);
-  child.stdin?.on("error", () => {}); // the watcher may have been killed
+  const watcher = child.stdio[3] as Writable;
+  watcher.on("error", () => {}); // it may have been killed
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (code, signal) => {
-      child.stdin?.end("\n");
+      watcher.end("\n");
       resolve(signal === null ? `exit code ${code}` : `signal ${signal}`);
     });
   });

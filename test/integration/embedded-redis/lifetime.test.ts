@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   accepts,
@@ -27,6 +28,17 @@ test.for<[string, Task, NodeJS.Signals?]>([
   if (signal !== undefined) daemon.kill(signal);
   await daemon.ended;
   await untilNothingRuns(dataDir, url);
+});
+
+test("The watcher of a server that has exited sends no signal: its pid may be that of another process", async () => {
+  const dataDir = await newDataDir();
+  await using daemon = spawnDaemon(dataDir);
+  const redis = connectTo(await urlOf(daemon));
+  process.kill(await serverPid(redis), "SIGKILL");
+  await daemon.line(/redis.restarted/);
+  // The watcher and the server of the restart.
+  await waitFor(async () => (await processesIn(dataDir)).length === 2, { what: "one watcher" });
+  expect(readFileSync(join(dataDir, "redis", "redis.log"), "utf8")).not.toContain("kill:");
 });
 
 test("After kill -9 during writes, the next start has every acknowledged write", async () => {
