@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { readIfThere } from "./data-dir.ts";
@@ -35,12 +35,14 @@ export function readAddress(dir: string): RedisAddress | undefined {
  * Its log has only warnings: each rewrite of the append-only file would add 900 bytes, up to 12 times an
  * hour, and the log is only shortened when the server starts.
  * No slow log: it would keep the arguments of slow commands, among them values of persons.
+ * The older file stays until the new one is complete: no other place has the password that senders use.
  */
 export function writeConf(dir: string, { port, password }: RedisAddress): void {
   const file = join(dir, CONF_FILE);
-  rmSync(file, { force: true }); // `mode` applies only to a new file
+  const part = `${file}.part`;
+  rmSync(part, { force: true }); // `mode` applies only to a new file
   writeFileSync(
-    file,
+    part,
     `# Written by crmsync at every start.
 bind 127.0.0.1
 port ${port}
@@ -57,6 +59,7 @@ slowlog-log-slower-than -1
 `,
     { mode: 0o600 },
   );
+  renameSync(part, file);
 }
 
 /** Reuses the last start's port, if it is free, and password, so that known URLs stay valid. */

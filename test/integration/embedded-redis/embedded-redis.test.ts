@@ -12,8 +12,9 @@ import {
   type EmbeddedRedis,
 } from "../../../src/ops/embedded-redis.ts";
 import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
+import { readAddress, writeConf } from "../../../src/ops/redis-conf.ts";
 import { UserError } from "../../../src/ops/user-error.ts";
-import { spawnNode } from "../../support/process.ts";
+import { spawnCommand, spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
 
@@ -65,6 +66,20 @@ test("The next start keeps the data and the URL of the last one", async () => {
   const second = await start(dataDir);
   expect(second.url).toBe(first.url);
   expect(await connectTo(second.url).get("kept")).toBe("yes");
+});
+
+test("A full disk leaves the password and the port of the last start", async () => {
+  const dir = await newDataDir();
+  const address = { port: 6379, password: "of-the-last-start" };
+  writeConf(dir, address);
+  const module = new URL("../../../src/ops/redis-conf.ts", import.meta.url).href;
+  const script = `import { writeConf } from "${module}"; writeConf(${JSON.stringify(dir)}, { port: 1, password: "new" })`;
+  // The limit stands for a full disk.
+  const shell = ["-c", 'ulimit -f 0; exec "$0" "$@"', process.execPath, "-e", script];
+  await using limited = spawnCommand("sh", shell);
+  expect((await limited.ended).code).toBe(1);
+  expect(limited.stderr.join("\n")).toContain("EFBIG");
+  expect(readAddress(dir)).toEqual(address);
 });
 
 test("If another program has taken the port, the next start uses another port and the same data", async () => {
