@@ -59,9 +59,9 @@ function openLock(dir: string): DatabaseSync {
 }
 
 /** @param error of a system call, or of SQLite, such as "database or disk is full". */
-function unusable(dir: string, error: unknown): UserError {
-  const { code = "", message } = error as NodeJS.ErrnoException;
-  const why = code.startsWith("ERR_") ? message : code;
+export function unusable(dir: string, error: unknown): UserError {
+  const { code = "", message, path } = error as NodeJS.ErrnoException;
+  const why = code.startsWith("ERR_") || path !== dir ? message : code;
   return new UserError(
     `DATA_DIR ${dir} cannot be used (${why}): name a folder that this process may write to, on a disk that is not full`,
   );

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "./log.ts";
-import { diskText, lockDataDir, makePrivateDir, readIfThere } from "./data-dir.ts";
+import { diskText, lockDataDir, makePrivateDir, readIfThere, unusable } from "./data-dir.ts";
 import { findRedisServer } from "./find-redis-server.ts";
 import {
   chooseAddress,
@@ -45,10 +45,11 @@ export async function startEmbeddedRedis(options: {
   dataDir: string;
   log: EmbeddedRedisLog;
 }): Promise<EmbeddedRedis> {
-  const lock = lockDataDir(resolve(options.dataDir));
+  const dataDir = resolve(options.dataDir);
+  const lock = lockDataDir(dataDir);
   try {
     const command = await findRedisServer();
-    const dir = redisDir(options.dataDir);
+    const dir = redisDir(dataDir);
     makePrivateDir(dir);
     const last = readAddress(dir);
     if (last !== undefined) await endOrphan(dir, last);
@@ -73,7 +74,8 @@ export async function startEmbeddedRedis(options: {
     };
   } catch (error) {
     lock.release();
-    throw error;
+    const isAboutFile = (error as NodeJS.ErrnoException).path?.startsWith(dataDir) === true;
+    throw isAboutFile ? unusable(dataDir, error) : error;
   }
 }
 

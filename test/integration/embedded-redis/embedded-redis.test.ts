@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { appendFile, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -111,6 +111,16 @@ test("A damaged append-only file is named in the last lines of the log, with the
   expect(error).toBeInstanceOf(UserError);
   expect(String(error)).toMatch(/did not start .* see docs\/runbook.md#crmsyncredisaway/);
   expect(String(error)).toContain("Bad file format");
+});
+
+test("A file in DATA_DIR that cannot be used is named with what to do", async () => {
+  const dataDir = await newDataDir();
+  const file = join(dataDir, "redis");
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(file, "of another program");
+  await expect(start(dataDir)).rejects.toThrow(
+    `DATA_DIR ${dataDir} cannot be used (EEXIST: file already exists, mkdir '${file}'): name a folder`,
+  );
 });
 
 test("Another process finds it by the data directory while it runs", async () => {
