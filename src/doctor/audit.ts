@@ -1,5 +1,5 @@
 /** Checks the audit trail: its file as this machine has it, and what the processes say. */
-import { stat, statfs } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileProblem } from "../audit/file-sink.ts";
 import { LineHashes } from "../audit/line.ts";
@@ -7,12 +7,10 @@ import type { Config } from "../config.ts";
 import { auditFailuresIn, auditFindings } from "../status/audit-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+import { littleRoom } from "./disk.ts";
 
 const NAME = "audit trail";
 const REMEDY = "See docs/runbook.md#crmsyncauditfailed.";
-
-/** With less free space than this it cannot grow for long, MiB. */
-const LITTLE_MIB = 64;
 
 export async function checkAuditFile({ AUDIT_LOG: path, auditKeys }: Config): Promise<Check> {
   if (path === undefined) return ok(NAME, "none: AUDIT_LOG is not set here");
@@ -25,11 +23,9 @@ export async function checkAuditFile({ AUDIT_LOG: path, auditKeys }: Config): Pr
       const says = `${path} is no file but a device: whether it takes lines is not checked`;
       return warn(NAME, says, "Name a file, or stdout.");
     }
-    const { bavail, bsize } = await statfs(dirname(path));
-    const left = Math.round((bavail * bsize) / 2 ** 20);
-    if (left >= LITTLE_MIB) return ok(NAME, `${path} can be written`);
-    const says = `${path}: its disk has ${left} MiB left`;
-    return warn(NAME, says, "Free space: on a full disk nothing is sent.");
+    const says = await littleRoom(dirname(path));
+    if (says === undefined) return ok(NAME, `${path} can be written`);
+    return warn(NAME, `${path}: ${says}`, "Free space: on a full disk nothing is sent.");
   } catch (error) {
     return fail(NAME, `${path} cannot be written: ${(error as Error).message}`, REMEDY);
   }

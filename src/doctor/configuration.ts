@@ -9,6 +9,7 @@ import { ROLES } from "../state/heartbeats.ts";
 import { isIssuedAhead, TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+import { checkDataDir } from "./disk.ts";
 import { checkNotify } from "./notify.ts";
 import { mistypedVariables, startProblems } from "../start-problems.ts";
 
@@ -23,6 +24,7 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
     checkTokenAge(config),
     checkIntakeAuth(config),
     checkOpsAccess(config),
+    ...(await checkDataDir(config)),
     await checkAuditFile(config),
     ...(await checkReconcileFolder(config)),
     await checkMapping(config),

@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { checkConfiguration } from "../../../src/doctor/configuration.ts";
@@ -10,3 +11,22 @@ it("names a token that was issued in the future: no age would ever be told", asy
     says: "it is issued 300 days ahead of today",
   });
 });
+
+it.skipIf(process.platform !== "linux")(
+  "warns of a disk on which the embedded Redis has no room",
+  async () => {
+    const dataFolder = async (variables: Record<string, string>) => {
+      const checks = await checkConfiguration(readConfig(variables));
+      return checks.find(({ name }) => name === "data folder");
+    };
+    // It has no free space.
+    const DATA_DIR = "/proc";
+    expect(await dataFolder({ DATA_DIR })).toMatchObject({
+      result: "warn",
+      says: "/proc: its disk has 0 MiB left",
+    });
+    expect(await dataFolder({ DATA_DIR, REDIS_URL: "redis://127.0.0.1" })).toBeUndefined();
+    expect(await dataFolder({ DATA_DIR: "/nowhere" })).toBeUndefined();
+    expect(await dataFolder({ DATA_DIR: tmpdir() })).toMatchObject({ result: "ok" });
+  },
+);
