@@ -1,6 +1,6 @@
 /** When a comparison must not become a plan: what was read is then hardly what the CRM holds. Pure. */
 import type { StopReason } from "../state/comparisons.ts";
-import type { Summary } from "./summary.ts";
+import type { Emptied, Summary } from "./summary.ts";
 
 /** Fewer records than this are too few to judge by a share. */
 const FEW = 20;
@@ -47,6 +47,15 @@ const someOf = (relations: number): number => Math.max(SOME, Math.floor(relation
 export const isShortList = (lacking: number, relations: number): boolean =>
   lacking > someOf(relations + lacking);
 
+/** Fields that no record has, and that so many relations would lose: the export may have lost a column. */
+export const emptiedByMany = ({ active, emptied }: Summary): readonly Emptied[] =>
+  emptied.filter(({ relations }) => relations > someOf(active));
+
+export const emptiedText = (emptied: readonly Emptied[]): string =>
+  emptied
+    .map(({ field, relations, variant }) => `${field} (${relations} of type ${variant})`)
+    .join(", ");
+
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
   | { readonly why: Exclude<StopReason, "terminations">; readonly says: string }
@@ -79,6 +88,11 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   if (options.terminateMissing && emptyObjects.length > 0) {
     const says = `the CRM lists no ${emptyObjects.join(" and no ")}, so it is not known which relations are missing in it: its credentials may not be allowed to read them. Leave out --terminate-missing`;
     return { why: "empty", says };
+  }
+  const emptied = emptiedByMany(summary);
+  if (options.isUnseen === true && emptied.length > 0) {
+    const says = `no record of the snapshot has a field that relations of the service have, and it would be emptied there: ${emptiedText(emptied)}. The export may have lost a column, or its credentials a right. If this is right, compare and carry it out by hand`;
+    return { why: "emptied", says };
   }
   const terminations = terminationsIn(summary, options.terminateMissing);
   const allowed = allowedTerminations(summary, options);

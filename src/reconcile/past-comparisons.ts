@@ -47,6 +47,7 @@ const STOPS: Readonly<Record<StopReason, string>> = {
   other_crm: "hardly any crmCode of the snapshot is at the service",
   nameless: "records without a crmCode",
   empty: "an object without records",
+  emptied: "no record had a field that many relations have",
 };
 
 export interface Ending {

@@ -1,5 +1,7 @@
 /** What a finished comparison has found, in numbers. */
+import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
+import { SORTED_FIELDS } from "../sync/fingerprint.ts";
 import type { Problem } from "../sync/problem.ts";
 import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
@@ -20,6 +22,13 @@ export interface Reason extends Problem {
   readonly count: number;
 }
 
+export interface Emptied {
+  readonly field: string;
+  readonly variant: Variant;
+  /** How many have a value. */
+  readonly relations: number;
+}
+
 export interface Summary {
   /** Records or events of the snapshot, and those whose crmCode is not known. */
   readonly records: number;
@@ -35,6 +44,8 @@ export interface Summary {
   readonly counts: Readonly<Record<CountName, number>>;
   /** How often each field differs, the most frequent first. */
   readonly fields: Readonly<Record<string, number>>;
+  /** Fields that no record of the snapshot has, and that the plan would empty at relations of the service. */
+  readonly emptied: readonly Emptied[];
   readonly reasons: readonly Reason[];
 }
 
@@ -65,6 +76,7 @@ export function summarise(
     lacking,
     counts: { ...counts, ignored: ingested.ignored } as Summary["counts"],
     fields: fieldCounts(work),
+    emptied: emptiedFields(work),
     reasons: reasonsIn(work),
   };
 }
@@ -79,6 +91,39 @@ function fieldCounts(work: WorkFile): Record<string, number> {
     }
   }
   return Object.fromEntries([...counts].sort(([, a], [, b]) => b - a));
+}
+
+interface DigestsRow {
+  readonly variant: Variant;
+  readonly digests: Uint8Array;
+  readonly fields: string | null;
+}
+
+function emptiedFields(work: WorkFile): Emptied[] {
+  const select = "SELECT variant, digests, fields FROM records WHERE digests IS NOT NULL";
+  const counts: Record<Variant, Map<string, number>> = { Person: new Map(), Company: new Map() };
+  for (const row of work.all<DigestsRow>(`${select} AND kind IN ('different', 'terminated')`)) {
+    const count = counts[row.variant];
+    for (const field of JSON.parse(row.fields ?? "[]") as string[]) {
+      if (!hasValue(row, field)) count.set(field, (count.get(field) ?? 0) + 1);
+    }
+  }
+  const isNone = () => counts.Person.size + counts.Company.size === 0;
+  if (isNone()) return [];
+  for (const row of work.all<DigestsRow>(select)) {
+    const count = counts[row.variant];
+    for (const field of count.keys()) if (hasValue(row, field)) count.delete(field);
+    if (isNone()) return [];
+  }
+  const variants = Object.entries(counts) as [Variant, Map<string, number>][];
+  return variants.flatMap(([variant, count]) =>
+    [...count].map(([field, relations]) => ({ field, variant, relations })),
+  );
+}
+
+function hasValue({ digests, variant }: DigestsRow, field: string): boolean {
+  const values = new Uint32Array(new Uint8Array(digests).buffer);
+  return values[SORTED_FIELDS[variant].indexOf(field)] !== 0;
 }
 
 function reasonsIn(work: WorkFile): Reason[] {

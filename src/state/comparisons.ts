@@ -25,6 +25,7 @@ export type StopReason =
   | "other_crm"
   | "nameless"
   | "empty"
+  | "emptied"
   | "terminations";
 
 export interface NotedPlan {

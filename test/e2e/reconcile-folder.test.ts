@@ -151,3 +151,31 @@ test("an export that is older than one that an operator has compared is not carr
   });
   expect((await sandbox.relations()).get("p1")).not.toHaveProperty("city");
 });
+
+test("an export that has lost a column empties no relation while nobody looks", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 30);
+  await using sandbox = await sandboxWith(
+    dir,
+    all.map((n) => person(n, { city: "Köln", postalCode: "50667" })),
+  );
+  const folder = await dropFolder(dir);
+  const env = applyingEnv(sandbox, dir, folder);
+  await using _daemon = await startDaemon(env);
+  await folder.drop("crm.csv", csv(all, "Köln"));
+  expect(await folder.result("failed/crm.csv")).toMatchObject({
+    result: "stopped",
+    why: "emptied",
+    error: expect.stringContaining("postalCode (30 of type Person)") as string,
+  });
+  const relations = [...(await sandbox.relations()).values()];
+  expect(relations.filter((relation) => relation["postalCode"] !== "50667")).toEqual([]);
+
+  const { code, out } = await reconcile(env, [
+    join(folder.path, "failed/crm.csv"),
+    "--apply",
+    "--yes",
+  ]);
+  expect(code).toBe(0);
+  expect(out).toContain("! No record of the snapshot has postalCode (30 of type Person)");
+});

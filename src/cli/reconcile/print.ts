@@ -2,7 +2,7 @@
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import type { Outlook } from "../../reconcile/compare-snapshot.ts";
-import type { Stop } from "../../reconcile/guards.ts";
+import { emptiedByMany, emptiedText, type Stop } from "../../reconcile/guards.ts";
 import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
@@ -58,6 +58,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ...detailsOf(summary),
     "",
     ...unusableLines(summary),
+    ...emptiedLines(summary),
     ...outlookLines(outlook, options),
   ];
 }
@@ -97,6 +98,15 @@ function unusableLines({ counts, records }: Summary): string[] {
   if (records === 0 || counts.invalid + counts.unmappable < records) return [];
   return [
     "! No record of the snapshot can be used: is it the right file, and are --mapping and --object right?",
+  ];
+}
+
+/** The person decides; without one, a guard stops it. */
+function emptiedLines(summary: Summary): string[] {
+  const emptied = emptiedByMany(summary);
+  if (emptied.length === 0) return [];
+  return [
+    `! No record of the snapshot has ${emptiedText(emptied)}: the plan empties it there. Has the export lost a column?`,
   ];
 }
 

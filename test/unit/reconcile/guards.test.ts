@@ -21,6 +21,7 @@ const SUMMARY: Summary = {
   lacking: 0,
   counts: COUNTS,
   fields: {},
+  emptied: [],
   reasons: [],
 };
 
@@ -59,6 +60,24 @@ test.for([
     { matched: 0, active: 15 },
     { ...NO_LEAVE, isUnseen: true },
     "other_crm",
+  ],
+  [
+    "a field that no record has, and nobody looks at the plan",
+    { emptied: [{ field: "email", variant: "Person" as const, relations: 21 }] },
+    { ...NO_LEAVE, isUnseen: true },
+    "emptied",
+  ],
+  [
+    "a field that no record has, at some relations",
+    { emptied: [{ field: "email", variant: "Person" as const, relations: 20 }] },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
+    "a field that no record has, and a person looks at the plan",
+    { emptied: [{ field: "email", variant: "Person" as const, relations: 900 }] },
+    NO_LEAVE,
+    undefined,
   ],
   [
     "one that is known to a small service, and nobody looks at the plan",
