@@ -16,8 +16,12 @@ import { LineHashes, type Head } from "../../../src/audit/line.ts";
 import { readLines } from "../../../src/audit/read-lines.ts";
 import { AuditTrail } from "../../../src/audit/trail.ts";
 import { Verification, type Verified } from "../../../src/audit/verify.ts";
+import { spawnCommand } from "../../support/process.ts";
+import { requireTool } from "../../support/requirements.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";
+
+const PRLIMIT = { commands: ["prlimit"], check: ["--version"], debianPackage: "util-linux" };
 
 const PLAIN = new LineHashes([]);
 const KEYED = new LineHashes([Buffer.alloc(32, 7)]);
@@ -196,6 +200,20 @@ test("on a full disk lines wait, and none is lost or written twice", async () =>
   expect(running.failures).toEqual([expect.stringMatching(/ENOSPC/), "recovered"]);
   expect(await crmCodesIn(path)).toEqual(["a", "b"]);
   expect(await verify([path], running.head())).toMatchObject(whole);
+});
+
+test("on a full disk no line is torn, also where stdout is the file", async (context) => {
+  await requireTool(context, PRLIMIT);
+  await using dir = await tempDir();
+  const path = join(dir.path, "audit.log");
+  const script = join(import.meta.dirname, "stdout-trail.ts");
+  // The limit stands for a full disk; a block has 512 or 1024 bytes.
+  const shell = ["-c", 'ulimit -S -f 1; exec "$0" "$1" > "$2"', process.execPath, script, path];
+  await using writing = spawnCommand("sh", shell);
+  expect(await writing.ended).toEqual({ code: 0, signal: null });
+  expect(writing.stderr).toEqual([expect.stringMatching(/EFBIG/), "recovered"]);
+  expect(await crmCodesIn(path)).toHaveLength(8);
+  expect(await verify([path])).toMatchObject(whole);
 });
 
 test("the end of the process gives up a line that cannot be written", async () => {
