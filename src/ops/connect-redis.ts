@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
-import { diskText } from "./data-dir.ts";
+import { diskText, isLocked } from "./data-dir.ts";
 import { patienceMs, within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "./open-redis.ts";
@@ -131,22 +131,12 @@ async function embeddedUrl(dataDir: string): Promise<string | undefined> {
 
 /** Distinguishes no daemon at all from a daemon whose redis-server is down. */
 async function whyNoRedis(dataDir: string): Promise<string> {
-  const pid = Number(await readFile(join(dataDir, "daemon.pid"), "utf8").catch(() => ""));
-  if (!isAlive(pid)) {
+  if (!isLocked(dataDir)) {
     return `no daemon is running on DATA_DIR ${dataDir}: start one (crmsync start), or set REDIS_URL to the Redis that it uses`;
   }
+  const pid = (await readFile(join(dataDir, "daemon.pid"), "utf8").catch(() => "")).trim();
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
   const lines = said.map((line) => `\n  ${line}`).join("");
   return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
-}
-
-function isAlive(pid: number): boolean {
-  if (!(pid > 0)) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }

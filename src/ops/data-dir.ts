@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { UserError } from "./user-error.ts";
 
+const LOCK_FILE = "daemon.lock";
+const LOCK_WAIT_MS = 100;
 const SQLITE_BUSY = 5;
 
 /** With less free space than this, an append-only file cannot grow, MiB. */
@@ -49,10 +51,22 @@ export function lockDataDir(dir: string): DataDirLock {
   };
 }
 
+/** Whether a process has locked the directory. The pid file does not tell: a crash leaves it behind. */
+export function isLocked(dir: string): boolean {
+  try {
+    using lock = new DatabaseSync(join(dir, LOCK_FILE), { readOnly: true });
+    lock.exec("SELECT 1 FROM sqlite_schema");
+    return false;
+  } catch (error) {
+    return (error as { errcode?: number }).errcode === SQLITE_BUSY;
+  }
+}
+
 function openLock(dir: string): DatabaseSync {
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    return new DatabaseSync(join(dir, "daemon.lock"));
+    // A command may be asking whether it is locked.
+    return new DatabaseSync(join(dir, LOCK_FILE), { timeout: LOCK_WAIT_MS });
   } catch (error) {
     throw unusable(dir, error);
   }

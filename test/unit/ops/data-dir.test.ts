@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { redisUrlOf } from "../../../src/ops/connect-redis.ts";
 import { DataDirInUse, diskText, lockDataDir } from "../../../src/ops/data-dir.ts";
 
 function newDir(): string {
@@ -36,6 +37,18 @@ test("A pid file left behind by a killed process does not block the directory", 
   const stale = readFileSync(join(dir, "daemon.pid"), "utf8");
   lock.release();
   expect(stale).toBe(`${process.pid}\n`);
+  lockDataDir(dir).release();
+});
+
+test("A command says whether a daemon runs by its lock: a pid that was left behind may be another program's", async () => {
+  const dir = newDir();
+  const why = () => redisUrlOf({ REDIS_URL: undefined, DATA_DIR: dir });
+  await expect(why()).rejects.toThrow(`no daemon is running on DATA_DIR ${dir}`);
+  const lock = lockDataDir(dir);
+  await expect(why()).rejects.toThrow(`the daemon ${process.pid} runs on DATA_DIR ${dir}`);
+  lock.release();
+  writeFileSync(join(dir, "daemon.pid"), `${process.pid}\n`);
+  await expect(why()).rejects.toThrow(`no daemon is running on DATA_DIR ${dir}`);
   lockDataDir(dir).release();
 });
 
