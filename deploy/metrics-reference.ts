@@ -9,6 +9,7 @@ import type { Readings } from "../src/status/readings.ts";
 export const IDLE: Readings = {
   now: 0,
   pingMs: 0,
+  dataDirMib: undefined,
   inboxJobs: {},
   syncJobs: {},
   fetchJobs: {},

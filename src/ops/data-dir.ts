@@ -1,4 +1,13 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+  type StatsFs,
+} from "node:fs";
+import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { UserError } from "./user-error.ts";
@@ -8,7 +17,7 @@ const LOCK_WAIT_MS = 100;
 const SQLITE_BUSY = 5;
 
 /** With less free space than this, an append-only file cannot grow, MiB. */
-const LITTLE_MIB = 16;
+export const LITTLE_MIB = 16;
 
 /** Another running process uses the data directory. */
 export class DataDirInUse extends Error {
@@ -99,10 +108,15 @@ export function readIfThere(file: string): string | undefined {
 /** For messages: that the disk is full, or "". A redis-server that cannot write may exit without a log line. */
 export function diskText(dir: string): string {
   try {
-    const { bavail, bsize } = statfsSync(dir);
-    const left = (bavail * bsize) / 2 ** 20;
+    const left = mibIn(statfsSync(dir));
     return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
   } catch {
     return ""; // the folder is gone, or may not be entered
   }
 }
+
+/** Free space on the disk of the folder, MiB; undefined: it is gone, or may not be entered. */
+export const mibLeft = (dir: string): Promise<number | undefined> =>
+  statfs(dir).then(mibIn, () => undefined);
+
+const mibIn = ({ bavail, bsize }: StatsFs): number => (bavail * bsize) / 2 ** 20;

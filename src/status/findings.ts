@@ -3,6 +3,7 @@
  * of docs/runbook.md, which the alerts name as well. The stops come from their own table (stops.ts).
  * Pure.
  */
+import { LITTLE_MIB } from "../ops/data-dir.ts";
 import { sumOf } from "../state/outcomes.ts";
 import {
   durabilityProblems,
@@ -206,8 +207,10 @@ function stuckFindings({ bulkPause, minutes, now, oldest }: Readings): Finding[]
   return [finding("warning", "crmsyncchangestuck", says)];
 }
 
-function redisFindings({ redis }: Readings): Finding[] {
+function redisFindings({ dataDirMib = Infinity, redis }: Readings): Finding[] {
+  const full = `The disk of DATA_DIR is full (${dataDirMib.toFixed(1)} MiB left): the embedded Redis ends when it cannot write, and the daemon with it. What was accepted is kept.`;
   return [
+    ...(dataDirMib < LITTLE_MIB ? [finding("critical", "crmsyncredisaway", full)] : []),
     ...durabilityProblems(redis).map((problem) =>
       finding("warning", "crmsyncredisnotdurable", `Redis: ${problem}.`),
     ),

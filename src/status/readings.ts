@@ -1,5 +1,6 @@
 /** One reading of all shared state in Redis; every process reads the same. */
 import type { Redis } from "ioredis";
+import { mibLeft } from "../ops/data-dir.ts";
 import { within } from "../ops/deadline.ts";
 import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
@@ -69,6 +70,8 @@ export interface Readings {
   /** Whether the tenant's value lists are known. */
   readonly valueListsKnown: boolean;
   readonly redis: RedisHealth;
+  /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
+  readonly dataDirMib: number | undefined;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
   /** Records of which the ledger has a row. */
@@ -134,8 +137,12 @@ const lastOf = ({ lastDueAt }: QueueState): number[] => Object.values(lastDueAt)
 
 /** @param redis the connection to read over, if it is not that of the stores. */
 export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
-  const [pingMs, read] = await Promise.all([pingOf(redis), readAll(stores, redis)]);
   const { config } = stores;
+  const [pingMs, dataDirMib, read] = await Promise.all([
+    pingOf(redis),
+    config.REDIS_URL === undefined ? mibLeft(config.DATA_DIR) : undefined,
+    readAll(stores, redis),
+  ]);
   const { all, inbox, sync, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
   const { held, heldSince, countedTerminations } = read;
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
@@ -148,6 +155,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
   return {
     ...read,
     pingMs,
+    dataDirMib,
     inboxJobs: inbox.jobs,
     syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
     fetchJobs: fetch.jobs,

@@ -53,6 +53,19 @@ test("all readings come in one round trip, however far away Redis is", async () 
   expect(tookMs).toBeLessThan(3900);
 });
 
+test.skipIf(process.platform !== "linux")(
+  "the disk of DATA_DIR counts where Redis is the embedded one",
+  async () => {
+    const stores = await storesAt(inject("redisUrl"));
+    // It has no free space.
+    const config = { ...stores.config, DATA_DIR: "/proc" };
+    expect(await takeReadings({ ...stores, config })).toMatchObject({ dataDirMib: 0 });
+    const elsewhere = { ...config, REDIS_URL: inject("redisUrl") };
+    const { dataDirMib } = await takeReadings({ ...stores, config: elsewhere });
+    expect(dataDirMib).toBe(undefined);
+  },
+);
+
 test("a key that another program has overwritten is named", async () => {
   const stores = await storesAt(inject("redisUrl"));
   const { keys, redis } = stores;

@@ -34,6 +34,13 @@ it("a Redis that may still keep events out is not fine: it opens below 80 %", ()
   ]);
 });
 
+it("an embedded Redis whose disk is full is not fine, also between its ends", () => {
+  expect(said({ dataDirMib: 16 })).toEqual([]);
+  expect(said({ dataDirMib: 15.9 })).toEqual([
+    ["crmsyncredisaway", expect.stringMatching(/^The disk of DATA_DIR is full \(15\.9 MiB left\)/)],
+  ]);
+});
+
 it("a Redis without the replica that it demands rejects writes, and no process is blamed", () => {
   const redis = { ...IDLE.redis, hasEnoughReplicas: false };
   const silent = [{ ...process, seenAt: NOW - MINUTE }];
