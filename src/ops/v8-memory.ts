@@ -1,6 +1,6 @@
 /**
- * How much memory V8 may take to be fast. A daemon usually has little to do and is kept small (ADR 30);
- * when it has much to do, it gets what saves time. V8 reads these flags whenever it decides.
+ * How much memory V8 may take to be fast, and which threads it uses. A daemon usually has little to do and is
+ * kept small (ADR 30); when it has much to do, it gets what saves time. V8 reads these flags whenever it decides.
  */
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 
@@ -21,6 +21,16 @@ export function keepHeapSmall(): void {
 export function letHeapGrow(): void {
   setFlagsFromString("--heap-growing-percent=0");
   setFlagsFromString("--semi-space-growth-factor=2");
+}
+
+/**
+ * Lets V8's first compiler, Sparkplug, work on the main thread only. Its own thread may wait until the main thread
+ * collects garbage, while the main thread waits for that thread to end the process: such a process never ends
+ * (https://github.com/nodejs/node/issues/54918). A small heap is collected often: on a busy machine one of 120
+ * refused starts did not end, and a supervisor restarts only a process that has ended.
+ */
+export function compileOnMainThread(): void {
+  setFlagsFromString("--no-concurrent-sparkplug");
 }
 
 /**
