@@ -10,6 +10,7 @@ export const IDLE: Readings = {
   now: 0,
   pingMs: 0,
   dataDirMib: undefined,
+  isRedisDirGone: false,
   inboxJobs: {},
   syncJobs: {},
   fetchJobs: {},

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "./log.ts";
@@ -85,6 +86,13 @@ export async function findEmbeddedRedis(dataDir: string): Promise<string | undef
   const address = readAddress(dir);
   return address && (await serves(dir, address)) ? redisUrl(address) : undefined;
 }
+
+/** Whether somebody has removed the data of a server that runs: it goes on writing, into files that no start finds. */
+export const isRedisDirGone = (dataDir: string): Promise<boolean> =>
+  stat(redisDir(dataDir)).then(
+    () => false,
+    (error: NodeJS.ErrnoException) => error.code === "ENOENT",
+  );
 
 function redisDir(dataDir: string): string {
   return join(resolve(dataDir), "redis");

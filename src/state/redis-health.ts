@@ -123,9 +123,13 @@ export class MemoryGate {
   }
 }
 
-/** Each setting or fault that may lose accepted changes, as a sentence. */
-export function durabilityProblems(health: RedisHealth): string[] {
+/**
+ * Each setting or fault that may lose accepted changes, as a sentence.
+ * @param isDirGone whether the folder of the embedded Redis was removed
+ */
+export function durabilityProblems(health: RedisHealth, isDirGone: boolean): string[] {
   const problems: string[] = [];
+  if (isDirGone) problems.push("its folder was removed: all that it holds ends with the daemon");
   if (!health.appendOnly) problems.push("appendonly is off: a crash of Redis loses changes");
   if (!health.writesSucceed)
     problems.push("its append-only file cannot be written (is the disk full?)");

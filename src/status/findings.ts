@@ -207,11 +207,11 @@ function stuckFindings({ bulkPause, minutes, now, oldest }: Readings): Finding[]
   return [finding("warning", "crmsyncchangestuck", says)];
 }
 
-function redisFindings({ dataDirMib = Infinity, redis }: Readings): Finding[] {
+function redisFindings({ dataDirMib = Infinity, isRedisDirGone, redis }: Readings): Finding[] {
   const full = `The disk of DATA_DIR is full (${dataDirMib.toFixed(1)} MiB left): the embedded Redis ends when it cannot write, and the daemon with it. What was accepted is kept.`;
   return [
     ...(dataDirMib < LITTLE_MIB ? [finding("critical", "crmsyncredisaway", full)] : []),
-    ...durabilityProblems(redis).map((problem) =>
+    ...durabilityProblems(redis, isRedisDirGone).map((problem) =>
       finding("warning", "crmsyncredisnotdurable", `Redis: ${problem}.`),
     ),
     ...savingProblems(redis).map((problem) =>

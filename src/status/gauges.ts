@@ -227,8 +227,9 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "redis_durable",
-    help: "1 when Redis has AOF on, can write it, and evicts nothing.",
-    read: ({ redis }) => (durabilityProblems(redis).length === 0 ? 1 : 0),
+    help: "1 when Redis has AOF on, can write it, and evicts nothing; the embedded one must have its folder, too.",
+    read: ({ isRedisDirGone, redis }) =>
+      durabilityProblems(redis, isRedisDirGone).length === 0 ? 1 : 0,
   },
   {
     name: "redis_saves_failing",

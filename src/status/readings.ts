@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { mibLeft } from "../ops/data-dir.ts";
 import { within } from "../ops/deadline.ts";
+import { isRedisDirGone } from "../ops/embedded-redis.ts";
 import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
 import type { BulkPause } from "../state/bulk-pause.ts";
@@ -72,6 +73,8 @@ export interface Readings {
   readonly redis: RedisHealth;
   /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
   readonly dataDirMib: number | undefined;
+  /** Whether the folder of the embedded Redis was removed while it runs. */
+  readonly isRedisDirGone: boolean;
   readonly outage: OutageView | undefined;
   readonly warmUp: WarmUp;
   /** Records of which the ledger has a row. */
@@ -138,9 +141,11 @@ const lastOf = ({ lastDueAt }: QueueState): number[] => Object.values(lastDueAt)
 /** @param redis the connection to read over, if it is not that of the stores. */
 export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
   const { config } = stores;
-  const [pingMs, dataDirMib, read] = await Promise.all([
+  const isEmbedded = config.REDIS_URL === undefined;
+  const [pingMs, dataDirMib, isDirGone, read] = await Promise.all([
     pingOf(redis),
-    config.REDIS_URL === undefined ? mibLeft(config.DATA_DIR) : undefined,
+    isEmbedded ? mibLeft(config.DATA_DIR) : undefined,
+    isEmbedded && isRedisDirGone(config.DATA_DIR),
     readAll(stores, redis),
   ]);
   const { all, inbox, sync, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
@@ -156,6 +161,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     ...read,
     pingMs,
     dataDirMib,
+    isRedisDirGone: isDirGone,
     inboxJobs: inbox.jobs,
     syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
     fetchJobs: fetch.jobs,

@@ -194,7 +194,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
     redis: {
       version: redis.version,
       pingMs: Math.round(readings.pingMs * 10) / 10,
-      durable: durabilityProblems(redis).length === 0,
+      durable: durabilityProblems(redis, readings.isRedisDirGone).length === 0,
       usedBytes: redis.usedBytes,
       limitBytes: redis.limitBytes === 0 ? null : redis.limitBytes,
     },

@@ -1,4 +1,4 @@
-import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
@@ -197,4 +197,21 @@ it("says of a DATA_DIR that is another user's who can run the command", async (c
   expect(status.stderr).toEqual([
     `crmsync: DATA_DIR ${dir.path} cannot be read by this user (EACCES): run the command as the daemon's user, or set REDIS_URL to the Redis that it uses`,
   ]);
+});
+
+it("names a DATA_DIR that was removed while the daemon runs, which ends as always", async () => {
+  await using dir = await tempDir();
+  const dataDir = join(dir.path, "data");
+  await using daemon = await startDaemon({ DATA_DIR: dataDir }, ["--sandbox"]);
+  expect((await daemon.status()).redis.durable).toBe(true);
+  await rm(dataDir, { recursive: true });
+  const isNamed = async () => {
+    const { redis, findings } = await daemon.status();
+    const says = "Redis: its folder was removed: all that it holds ends with the daemon.";
+    return !redis.durable && findings.some((finding) => finding.says === says);
+  };
+  await waitFor(isNamed, { what: "it is named" });
+  expect(await daemon.metric("crmsync_redis_durable")).toBe(0);
+  daemon.process.kill("SIGTERM");
+  expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
 });

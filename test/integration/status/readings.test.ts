@@ -26,7 +26,7 @@ import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 async function storesAt(url: string): Promise<Stores> {
-  const config = readConfig({ QUEUE_PREFIX: uniquePrefix() });
+  const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), REDIS_URL: url });
   const redis = new Redis(url, { maxRetriesPerRequest: null });
   const stores = openStores(config, redis);
   onTestFinished(async () => {
@@ -58,11 +58,14 @@ test.skipIf(process.platform !== "linux")(
   async () => {
     const stores = await storesAt(inject("redisUrl"));
     // It has no free space.
-    const config = { ...stores.config, DATA_DIR: "/proc" };
-    expect(await takeReadings({ ...stores, config })).toMatchObject({ dataDirMib: 0 });
+    const config = { ...stores.config, REDIS_URL: undefined, DATA_DIR: "/proc" };
+    expect(await takeReadings({ ...stores, config })).toMatchObject({
+      dataDirMib: 0,
+      isRedisDirGone: true,
+    });
     const elsewhere = { ...config, REDIS_URL: inject("redisUrl") };
-    const { dataDirMib } = await takeReadings({ ...stores, config: elsewhere });
-    expect(dataDirMib).toBe(undefined);
+    const { dataDirMib, isRedisDirGone } = await takeReadings({ ...stores, config: elsewhere });
+    expect([dataDirMib, isRedisDirGone]).toEqual([undefined, false]);
   },
 );
 
