@@ -69,7 +69,7 @@ export class IntakeClient {
     return isFull ? "redis is nearly full" : undefined;
   }
 
-  /** Tries a write that changes nothing: nobody ever sets this key. */
+  /** Tries a write that changes nothing: it deletes a key that crmsync never sets. */
   async #isWritable(): Promise<boolean> {
     return this.#redis.del(this.#keys.request("")).then(
       () => true,

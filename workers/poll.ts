@@ -29,7 +29,7 @@ export interface PollingOptions {
   readonly restMs?: number;
   /** @param nextMs how long after this step the next one begins, at the latest. */
   readonly step: (signal: AbortSignal, nextMs: number) => Promise<void>;
-  /** Gets each error of a step. Without it, nobody reports these errors; Redis clients log a lost connection themselves. */
+  /** Is called with each error of a step. Without this function, errors of steps are not logged. */
   readonly onError?: (error: unknown) => void;
 }
 

@@ -49,9 +49,9 @@ export function openQueueWorker<Data>(
 
 /**
  * Looks for jobs of workers whose processes have died, and lets others take them: every `everyMs`, until it is
- * closed. BullMQ's own timer cannot do this, because it cannot rest. After each check, no process may check again
- * for that timer's interval. With an interval that is long enough for a rest, nobody would check for long after the
- * rest has ended. The worker is made with `skipStalledCheck`, and with `everyMs` as its interval.
+ * closed. BullMQ's own timer cannot do this: it always checks at the same interval, and after each check BullMQ
+ * forbids all processes to check again within that interval. An interval long enough for a rest would also forbid
+ * checks after the rest. So the worker is made with `skipStalledCheck`, and with `everyMs` as its interval.
  */
 export function checkStalled(
   { redis, rest }: Pick<Runtime, "redis" | "rest">,

@@ -1,20 +1,20 @@
 /**
- * The dead letters of a tenant by fault, as this process has counted them last. Counting 100,000 takes
- * seconds and is done a page at a time: no page of the console waits for it, each shows what is known,
- * and since when. The numbers are forgotten while nobody looks at the console.
+ * The dead letters of a tenant by fault, as this process has counted them last. To count 100,000 takes
+ * seconds. No page of the console waits for that: each page shows the last numbers, and when they were counted.
+ * This process forgets the numbers when no page has asked for them for five minutes.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { groupDeadLetters, type DeadGroups } from "../dead-letters/group.ts";
 import type { DeadLetters } from "../state/dead-letters.ts";
 
-/** So long a page waits for newer numbers, ms. */
+/** How long a page waits for newer numbers, ms. */
 const WAIT_MS = 150;
 
-/** Numbers are used for so long, and for so many times as long as it took to count them, ms. */
+/** Numbers are used for KEPT_MS, or for KEPT_TIMES the time that counting them took, if that is longer. */
 const KEPT_MS = 1000;
 const KEPT_TIMES = 10;
 
-/** They are forgotten after this time without a view, ms. */
+/** The numbers are forgotten when no page has asked for them for this long, ms. */
 const FORGOTTEN_MS = 300_000;
 
 /**

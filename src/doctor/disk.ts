@@ -3,13 +3,13 @@ import type { Config } from "../config.ts";
 import { mibLeft } from "../ops/data-dir.ts";
 import { ok, warn, type Check } from "./check.ts";
 
-/** With less free space than this a file cannot grow for long, MiB. */
-const LITTLE_MIB = 64;
+/** With less free space than this a file cannot grow for long: time to act before the disk is full, MiB. */
+const WARN_MIB = 64;
 
 /** Undefined: the disk of this folder has room, or there is no such folder. */
 export async function littleRoom(dir: string): Promise<string | undefined> {
   const left = (await mibLeft(dir)) ?? Infinity;
-  return left < LITTLE_MIB ? `its disk has ${Math.round(left)} MiB left` : undefined;
+  return left < WARN_MIB ? `its disk has ${Math.round(left)} MiB left` : undefined;
 }
 
 /** A line only where the embedded Redis keeps its data. */

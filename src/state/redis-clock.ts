@@ -194,8 +194,9 @@ const isConfirmed = ({ own, confirmed }: Read): boolean =>
   confirmed !== undefined && own >= confirmed && own - confirmed < CONFIRMED_MS;
 
 /**
- * How far Redis' clock was set back since the last process ended, at least: a later change must not count as older
- * than one from before. How far it was set forward, nobody can tell.
+ * At least how far Redis' clock was set back after the last process ended, ms, as a negative number; 0: it was not.
+ * With this step taken out, a new change does not count as older than a change from before the restart. A step
+ * forward cannot be seen: it looks like the time in which no process ran.
  */
 function stepBackBefore({ own, confirmed = own }: Read): number {
   return confirmed - own > STEP_MS ? own - confirmed : 0;
