@@ -7,7 +7,6 @@ import { ownRedis } from "../test/support/own-redis.ts";
 import { runBurst } from "./burst.ts";
 import { runCompare } from "./compare.ts";
 import { runConsole } from "./console.ts";
-import { runDemand } from "./demand.ts";
 import { runFailover } from "./failover.ts";
 import { runHistory } from "./history.ts";
 import { runIdle } from "./idle.ts";
@@ -31,7 +30,6 @@ const CHAPTERS: Readonly<Record<string, (redisUrl: string) => Promise<readonly T
     await runQuotaInTrouble({ redisUrl, hourMs, burstMs }),
   ],
   pacing: async (redisUrl) => runPacing(redisUrl),
-  demand: async (redisUrl) => [await runDemand(redisUrl)],
   ingest: async (redisUrl) => [
     await runIngest({ redisUrl }),
     await runIngest({ redisUrl, mapping: "generic" }),

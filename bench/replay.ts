@@ -1,12 +1,11 @@
 /** Sends a stream of changes to real processes with a compressed clock, and measures their ages. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { createDemand } from "../src/quota/demand.ts";
-import { quotaKeys } from "../src/quota/quota-keys.ts";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
 import type { Change } from "../src/simulate/change.ts";
 import type { Ages } from "../src/simulate/figures.ts";
 import { startFleet } from "./fleet.ts";
+import { RecordLine } from "./record-line.ts";
 import { startReceiver, strictest } from "./receiver.ts";
 import type { Message, Orders } from "./spender.ts";
 
@@ -28,7 +27,7 @@ export interface Replay extends Figures {
   readonly worstBurst: number;
 }
 
-/** How often due changes are reported to the demand, ms. */
+/** How often due changes are staged, ms. */
 const TICK_MS = 5;
 
 export async function replay(changes: readonly Change[], options: ReplayOptions): Promise<Replay> {
@@ -38,7 +37,7 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
   const burst = { limit: quota.burst, ms: quota.burstMs };
   await using receiver = await startReceiver({ hour, burst });
   const redis = new Redis(redisUrl);
-  const demand = createDemand(redis, quota);
+  const line = new RecordLine(redis, quota);
   const pending = new Map<string, number[]>();
   const ages: number[] = [];
   let settledAt = 0;
@@ -71,10 +70,9 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
       next += 1;
     }
     for (const record of due) pending.set(record, [...(pending.get(record) ?? []), now]);
-    await demand.changed(due.map((crmCode) => ({ crmCode, lane: "live" })));
+    await line.changed(due);
   }
-  const { priorities } = quotaKeys(quota.prefix);
-  while ((await redis.zcard(priorities)) > 0 || ages.length < changes.length) await delay(TICK_MS);
+  while ((await line.waiting()) > 0 || ages.length < changes.length) await delay(TICK_MS);
   await Promise.all(fleet.map((spender) => spender.stop()));
   redis.disconnect();
   ages.sort((a, b) => a - b);

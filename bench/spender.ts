@@ -3,14 +3,10 @@
  * parent sends commands over IPC.
  */
 import { Redis } from "ioredis";
-import { takeTimeFrom } from "../src/ops/redis-script.ts";
 import { createServiceClient } from "../src/service/client.ts";
-import { createDemand } from "../src/quota/demand.ts";
 import { createQuota, type QuotaLimits } from "../src/quota/quota.ts";
-import { quotaKeys } from "../src/quota/quota-keys.ts";
-import { keysOf } from "../src/state/keys.ts";
-import { RedisClock } from "../src/state/redis-clock.ts";
 import type { Lane } from "../src/sync/lane.ts";
+import { RecordLine } from "./record-line.ts";
 
 export interface Orders {
   readonly redisUrl: string;
@@ -34,9 +30,6 @@ export type Message =
   | { readonly served: string; readonly takenAt: number; readonly doneAt: number }
   | { readonly waits: readonly number[]; readonly cpuMs: number };
 
-/** As often as a daemon, ms. */
-const MEASURE_MS = 1000;
-
 const orders = JSON.parse(process.env["SPENDER"] ?? "{}") as Orders;
 if (orders.skewMs !== 0) {
   const { now } = Date;
@@ -46,10 +39,6 @@ const send = (message: Message) => void process.send?.(message);
 
 const redis = new Redis(orders.redisUrl, { maxRetriesPerRequest: null });
 redis.on("error", () => {});
-const clock = new RedisClock(redis, keysOf(orders.quota.prefix));
-await clock.measure();
-setInterval(() => void clock.measure().catch(() => {}), MEASURE_MS).unref();
-takeTimeFrom(() => clock.nowIfKnown());
 const say = (_: object, message: string) => send({ log: message });
 const quota = createQuota({
   ...orders.quota,
@@ -62,8 +51,7 @@ const client = createServiceClient({
   token: () => "token",
   timeoutMs: 30_000,
 });
-const demand = createDemand(redis, orders.quota);
-const { priorities } = quotaKeys(orders.quota.prefix);
+const line = new RecordLine(redis, orders.quota);
 const stop = new AbortController();
 const running = new Set<Promise<void>>();
 const waits: number[] = [];
@@ -78,21 +66,22 @@ process.on("message", (command: Command) => {
 process.on("disconnect", () => process.exit());
 
 async function spend(): Promise<void> {
-  if (orders.work === "waiting" && (await redis.zcard(priorities)) === 0) return pause();
+  const isEndless = orders.work === "endless";
+  if (!isEndless && (await line.due()) === 0) return pause();
   if (running.size >= orders.concurrency) return Promise.race(running);
   const asked = performance.now();
   const permit = await quota.acquire(orders.lane, stop.signal);
   waits.push(performance.now() - asked);
-  const record = orders.work === "waiting" ? (await demand.highest())?.crmCode : "record";
-  if (record === undefined) return permit.cancel();
-  // The process that takes its place may send it; another one may have been faster.
-  if (orders.work === "waiting" && (await demand.take(record)) === undefined)
-    return permit.cancel();
+  // Another process may have been faster.
+  const taken = isEndless ? undefined : await line.take();
+  if (!isEndless && taken === undefined) return permit.cancel();
+  const record = taken?.crmCode ?? "record";
   const takenAt = Date.now();
-  const run = client.get(permit, record).then((reply) => {
+  const run = client.get(permit, record).then(async (reply) => {
+    const isSent = reply.kind === "found";
+    if (taken !== undefined) await line.settle(taken, isSent);
     running.delete(run);
-    if (reply.kind === "found") send({ served: record, takenAt, doneAt: Date.now() });
-    else if (orders.work === "waiting") void demand.changed([{ crmCode: record, lane: "live" }]);
+    if (isSent) send({ served: record, takenAt, doneAt: Date.now() });
   });
   running.add(run);
 }

@@ -33,6 +33,7 @@ export const IDLE: Readings = {
     drainedAt: () => 0,
   },
   clocksAhead: {},
+  clockStep: undefined,
   changesLost: {},
   valueListsKnown: true,
   sources: { "": 0 },

@@ -1,6 +1,6 @@
 /**
  * The rules of a user of Redis that may do what crmsync does, and nothing else. The commands are read
- * out of everything that sends some: our sources and scripts, BullMQ's and Bottleneck's.
+ * out of everything that sends some: our sources and scripts, and BullMQ's.
  */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,20 +9,11 @@ import { Redis } from "ioredis";
 const ROOT = join(import.meta.dirname, "..");
 
 /** Scripts: `redis.call('HSET', …)`, and commands in variables, which are in upper case. */
-const SCRIPTS = [
-  "src/**/*.lua",
-  "node_modules/bullmq/dist/esm/scripts/*.js",
-  "node_modules/bottleneck/lib/lua.json",
-];
+const SCRIPTS = ["src/**/*.lua", "node_modules/bullmq/dist/esm/scripts/*.js"];
 const IN_SCRIPTS = [/call\(\s*\\?["'](\w+)/g, /["']([A-Z]{3,})["']/g];
 
 /** Programs: `redis.hget(…)`, `reading(["hget", …])`, `write("HSET", …)`. */
-const PROGRAMS = [
-  "src/**/*.ts",
-  "workers/*.ts",
-  "node_modules/bullmq/dist/esm/classes/*.js",
-  "node_modules/bottleneck/lib/*.js",
-];
+const PROGRAMS = ["src/**/*.ts", "workers/*.ts", "node_modules/bullmq/dist/esm/classes/*.js"];
 const IN_PROGRAMS = [
   /\b(?:redis|client|bclient|pipeline|multi|subscriber)\)?\s*\.(\w+)\(/g,
   /\b(?:reading\(\[|write\()\s*"(\w+)"/g,
@@ -80,9 +71,9 @@ export function commandsOfSources(): string[] {
   return [...found].toSorted();
 }
 
-/** One line, for `ACL SETUSER` and for an ACL file. Bottleneck names its channels after its keys. */
+/** One line, for `ACL SETUSER` and for an ACL file. */
 export function aclRules(prefix: string): string {
   const commands = commandsOfSources().map((command) => `+${command}`);
-  const scope = ["resetkeys", `~${prefix}*`, "resetchannels", `&${prefix}*`, `&b_${prefix}*`];
+  const scope = ["resetkeys", `~${prefix}*`, "resetchannels", `&${prefix}*`];
   return [...scope, "-@all", ...commands].join(" ");
 }

@@ -4,7 +4,6 @@ import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
-import { gather } from "../src/ops/gather.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { AcceptPorts } from "../src/sync/accept-event.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
@@ -25,13 +24,11 @@ export interface IntakePorts {
   current(): Promise<AcceptPorts>;
 }
 
-/** Events that are processed at the same time are staged together. */
 export function openPorts(runtime: Runtime): IntakePorts {
   const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
   startWarningsAtZero(runtime);
-  const stage = gather(staged.stageAll.bind(staged));
   const portsFor = (keeps: Keeps, fingerprintOf: FingerprintOf): AcceptPorts => ({
-    latest: () => clock.latest(),
+    now: () => clock.latest(),
     fingerprintOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
@@ -39,9 +36,12 @@ export function openPorts(runtime: Runtime): IntakePorts {
     fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
     lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
+    codeOf: (subject) => staged.codeOf(subject),
     isSeen: async (key) => (await staged.seen([key])).has(key),
     stage: (state) =>
-      tracing.span("stage", {}, () => stage({ ...state, keeps, trace: tracing.carried?.() })),
+      tracing.span("stage", {}, () =>
+        staged.stage({ ...state, keeps, trace: tracing.carried?.() }),
+      ),
     storeDeadLetter: (letter) => deadLetters.store(letter),
     dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
     note(step, crmCode) {

@@ -1,4 +1,5 @@
 /** How this process records changes in its audit trail. */
+import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { FileSink } from "../src/audit/file-sink.ts";
 import { LineHashes } from "../src/audit/line.ts";
@@ -11,10 +12,13 @@ import type { Stores } from "../src/status/stores.ts";
 import type { AuditedChange } from "../src/sync/audited-change.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";
 
-/** As its heartbeats name it. */
-export const thisProcess = `${hostname()}:${process.pid}`;
+/**
+ * How heartbeats, locks, notifications and the audit trail name this process. Containers on the host's network share
+ * its name, and each has the process id 1: the end is by chance.
+ */
+export const thisProcess = `${hostname()}:${process.pid}-${randomBytes(2).toString("hex")}`;
 
-/** By the clock that all processes share. */
+/** By the clock of this machine, as the log. */
 export const timeNow = (): string => new Date(Date.now()).toISOString();
 
 /** Redis must tell the newest line of the chain within this time, or the trail cannot be continued now, ms. */
@@ -22,7 +26,7 @@ const KNOWN_HEAD_MS = 5000;
 
 /** Opens nothing before its first line. */
 export function createTrail(
-  { auditActs, config }: Stores,
+  { auditActs, clock, config }: Stores,
   log: Logger,
   metrics: Metrics,
 ): AuditTrail | undefined {
@@ -40,7 +44,7 @@ export function createTrail(
     onHead({ chain, seq, hash }) {
       metrics.auditLines.inc();
       // Sent before the ledger's row, over the same connection. Without it a cut-off end goes unnoticed.
-      const head = { seq, hash, where: sink.where, at: Date.now() };
+      const head = { seq, hash, where: sink.where, at: clock.now() };
       void auditActs.noteHead(chain, head).catch(() => {});
     },
     onFailure(error) {
@@ -53,7 +57,7 @@ export function createTrail(
 /** One line: what a request has done at the service. */
 export async function auditChange(
   trail: AuditTrail | undefined,
-  { crmCode, late, newestEvent, tries }: TakenState,
+  { counts: { tries }, crmCode, late, newestEvent }: TakenState,
   { fieldsSent, outcome }: AuditedChange,
 ): Promise<void> {
   if (trail === undefined) return;

@@ -54,16 +54,15 @@ export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Par
 }
 
 /** Writes the lines of the acts that wait in Redis. */
-function writeActs({ auditActs, rest }: Runtime, trail: AuditTrail): Polling {
+function writeActs({ auditActs, clock }: Runtime, trail: AuditTrail): Polling {
   const owner = randomUUID();
   let isTidy = false;
   return startPolling({
     everyMs: ACTS_EVERY_MS,
-    rest,
     async step(signal) {
       if (!trail.isWritable) return;
       // Not before the trail is open: it looks for its own head.
-      if (!isTidy) await auditActs.forgetOldHeads(Date.now());
+      if (!isTidy) await auditActs.forgetOldHeads(clock.now());
       isTidy = true;
       while (!signal.aborted && trail.isWritable && (await auditActs.claim(owner))) {
         const act = await auditActs.next();

@@ -12,13 +12,12 @@ import type { Part } from "../src/ops/shutdown.ts";
 import {
   FETCH_QUEUE,
   fetchPauseMs,
-  isThinPointer,
+  thinPointerIn,
   type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
 import { notedEvent } from "../src/sync/noted.ts";
 import { confirmedDeletion, isDeletion, isOlder, timeOf, wholeEvent } from "./fetched-event.ts";
-import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
 import { missingSettings, readerOf } from "./request-fetch.ts";
@@ -70,14 +69,13 @@ export function startFetch(runtime: Runtime): Part {
   });
   const fetching: Fetching = { runtime, api, pausedUntil: new Map(), silent: new Map() };
   const handleJob = (job: Job<ThinPointer>) => handle(fetching, job);
-  const { worker, checks } = openQueueWorker(runtime, FETCH_QUEUE, handleJob, {
+  const worker = openQueueWorker(runtime, FETCH_QUEUE, handleJob, {
     errorEvent: "fetch.worker_error",
     ...runtime.tracing.bullmq,
     concurrency: CONCURRENCY,
     limiter: LIMITER,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
-    drainDelay: DRAIN_DELAY_S,
     settings: {
       backoffStrategy: (tries, _type, error) =>
         Math.max(
@@ -88,7 +86,6 @@ export function startFetch(runtime: Runtime): Part {
   });
   return {
     async close() {
-      await checks.close();
       await worker.close();
       await api.close();
     },
@@ -123,29 +120,33 @@ class TryLater extends Error {
 
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
   const { runtime, pausedUntil, silent } = fetching;
-  runtime.rest.wake();
   const { inbox, log, metrics, rarely, recordName, thinEvents } = runtime;
-  if (!isThinPointer(job.data)) {
+  const pointer = thinPointerIn(job);
+  if (pointer === undefined) {
     rarely.warn({}, "fetch.foreign_job");
     return;
   }
-  const { crm } = job.data;
-  const taken = await thinEvents.take(job.data);
+  const { crm } = pointer;
+  const taken = await thinEvents.take(pointer);
   if (taken === undefined) return;
   if (taken.isDamaged) {
     await rejectThinEvent(runtime, taken, "not_fetched", DAMAGED_RULE);
-    await thinEvents.finish(job.data, taken);
+    await thinEvents.finish(pointer, taken);
     return;
   }
   const event = JSON.parse(taken.event) as CrmEvent;
   const pauseMs = (pausedUntil.get(crm) ?? 0) - performance.now();
   if (pauseMs > 0) {
     const why = pauseReason(pauseMs);
-    return retryOrGiveUp(runtime, job, taken, { kind: "throttled", why, pauseMs });
+    return retryOrGiveUp(runtime, job, pointer, taken, { kind: "throttled", why, pauseMs });
   }
   if (silent.get(crm)?.isTried === true) {
     const why = "it does not answer";
-    return retryOrGiveUp(runtime, job, taken, { kind: "unavailable", why, pauseMs: TIMEOUT_MS });
+    return retryOrGiveUp(runtime, job, pointer, taken, {
+      kind: "unavailable",
+      why,
+      pauseMs: TIMEOUT_MS,
+    });
   }
   const fetched = await readAndTime(fetching, event, crm);
   metrics.fetches.inc({ crm, outcome: fetched.kind });
@@ -154,12 +155,12 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       if (
         readerOf(crm)?.hasOneClock === true &&
         isOlder(event, taken, crm, fetched) &&
-        (await countOlder(job, taken)) <= OLDER_TRIES
+        (await countOlder(job, pointer, taken)) <= OLDER_TRIES
       ) {
         throw new TryLater("the record is older than its event");
       }
       await inbox.push([wholeEvent(event, taken, fetched)]);
-      await thinEvents.finish(job.data, taken);
+      await thinEvents.finish(pointer, taken);
       return;
     case "missing":
       // A deletion is an event of its own. A record that we may not see must not be terminated.
@@ -171,7 +172,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
         log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
         noteMissing(runtime, event);
       }
-      await thinEvents.finish(job.data, taken);
+      await thinEvents.finish(pointer, taken);
       return;
     case "throttled": {
       const { retryAfterMs } = fetched;
@@ -180,13 +181,13 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
       pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
       const { kind } = fetched;
       const why = pauseReason(retryAfterMs);
-      await retryOrGiveUp(runtime, job, taken, { kind, why, pauseMs: retryAfterMs });
+      await retryOrGiveUp(runtime, job, pointer, taken, { kind, why, pauseMs: retryAfterMs });
       return;
     }
     case "client_error":
     case "unavailable": {
       const { kind, reason: why } = fetched;
-      await retryOrGiveUp(runtime, job, taken, { kind, why });
+      await retryOrGiveUp(runtime, job, pointer, taken, { kind, why });
     }
   }
 }
@@ -201,10 +202,14 @@ const pauseReason = (ms: number): string =>
   `it asks for a pause, for ${Math.ceil(ms / 1000)} s more`;
 
 /** @returns how often the record was older than this event: tries that failed otherwise do not count. */
-async function countOlder(job: Job<ThinPointer>, { order }: TakenThinEvent): Promise<number> {
-  const { older } = job.data;
+async function countOlder(
+  job: Job<ThinPointer>,
+  pointer: ThinPointer,
+  { order }: TakenThinEvent,
+): Promise<number> {
+  const { older } = pointer;
   const times = older?.order === order ? older.times + 1 : 1;
-  await job.updateData({ ...job.data, older: { order, times } });
+  await job.updateData({ ...pointer, older: { order, times } });
   return times;
 }
 
@@ -252,18 +257,19 @@ interface Failure {
 
 async function retryOrGiveUp(
   runtime: Runtime,
-  job: Job<ThinPointer>,
+  { timestamp }: Job,
+  pointer: ThinPointer,
   taken: TakenThinEvent,
   { kind, pauseMs, why }: Failure,
 ): Promise<void> {
   const { config, metrics, rarely, thinEvents } = runtime;
-  const { crm } = job.data;
+  const { crm } = pointer;
   rarely.warn({ crm, outcome: kind, why }, "fetch.failed", crm);
-  if (Date.now() - job.timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
+  if (runtime.clock.now() - timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);
   }
   const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
   await rejectThinEvent(runtime, taken, "not_fetched", rule);
   metrics.fetches.inc({ crm, outcome: "given_up" });
-  await thinEvents.finish(job.data, taken);
+  await thinEvents.finish(pointer, taken);
 }

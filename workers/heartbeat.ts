@@ -23,7 +23,7 @@ export function startHeartbeat(
   service: ServiceAddress | undefined,
 ): Part {
   const { clock, config, heartbeats, keyring, log, metrics } = runtime;
-  const { redis, rest, tenant, trail, version } = runtime;
+  const { redis, tenant, trail, version } = runtime;
   const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
@@ -35,7 +35,7 @@ export function startHeartbeat(
   });
   const addCounts = createCountsReport(runtime);
 
-  async function beat(_signal?: AbortSignal, nextMs = HEARTBEAT_EVERY_MS): Promise<void> {
+  async function beat(): Promise<void> {
     if (clock.view() === undefined) await clock.measure();
     const lacksKey = await keyring.missingKey();
     const unusable = unusableSecrets(config);
@@ -46,7 +46,6 @@ export function startHeartbeat(
       roles: [...roles],
       settings,
       startedAt: Math.round(clock.now() - (performance.now() - startedAt)),
-      ...(nextMs !== HEARTBEAT_EVERY_MS && { nextMs }),
       ...clock.view(),
       ...(frozen && { frozen }),
       ...(lacksKey !== undefined && { lacksKey }),
@@ -59,7 +58,7 @@ export function startHeartbeat(
     await addCounts();
   }
 
-  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, rest, step: beat });
+  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, step: beat });
   // Nothing is sent then: `crmsync status` must not say for 5 s that all is well.
   const beatNow = () => void beating.look(0).catch(() => {});
   const unlisten = [trail?.onFailureChange(beatNow), tenant.onChange(beatNow)];

@@ -39,23 +39,17 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
   serveCrmWebhooks(app, runtime, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, keyring, rarely, rest }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, keyring, rarely }: Runtime): IntakePorts {
   return {
-    presents: () => clock.presents(),
+    now: () => clock.latest(),
     async push(events) {
       // No process could open what is sealed with a wrong key.
       if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
-      rest.expectChange();
-      return intakeClient.push(events);
+      return intakeClient.push(events, clock.latest());
     },
     seen: (keys) => intakeClient.seen(keys),
     isRemembered: (request) => intakeClient.isRemembered(request),
-    remember(request, forSeconds) {
-      // Until its time is past by each clock that may be right.
-      const presents = clock.presents();
-      const apartMs = Math.max(...presents) - Math.min(...presents);
-      return intakeClient.remember(request, forSeconds + Math.ceil(apartMs / 1000));
-    },
+    remember: (request, forSeconds) => intakeClient.remember(request, forSeconds),
     unavailable: (error) => rarely.warn({ err: error }, "intake.unavailable"),
   };
 }

@@ -10,9 +10,11 @@ import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
 import { digestOf } from "../src/state/digest.ts";
 import type { Sealing } from "../src/state/sealing.ts";
+import { History } from "../src/state/history.ts";
 import type { Keys } from "../src/state/keys.ts";
 import { healthReading, MemoryGate, writesRejected } from "../src/state/redis-health.ts";
 import { Replication } from "../src/state/replication.ts";
+import { RecordStore } from "../src/state/record-store.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
@@ -47,13 +49,25 @@ export class IntakeClient {
     this.#replication = new Replication(this.#redis, onReplicaLate);
     this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, target.prefix, sealing, tracing.bullmq);
-    this.#staged = new StagedStates(this.#redis, keys, sealing);
+    this.#staged = new StagedStates(
+      this.#redis,
+      keys,
+      sealing,
+      new RecordStore(this.#redis, keys),
+      { history: new History(this.#redis, keys, 0) },
+    );
   }
 
-  /** @throws when Redis is nearly full: what is left of its memory is for sync. */
-  async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
+  /**
+   * @param sentAt Redis' time, ms.
+   * @throws when Redis is nearly full: what is left of its memory is for sync.
+   */
+  async push(
+    events: readonly { source: string; id: string }[],
+    sentAt: number,
+  ): Promise<PushResult> {
     if (await this.#memory.isClosed()) throw new Error("Redis is nearly full");
-    const result = await this.#inbox.push(events);
+    const result = await this.#inbox.push(events, sentAt);
     await this.#replication.confirm();
     return result;
   }

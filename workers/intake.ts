@@ -1,34 +1,25 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, type Job, type JobsOptions } from "bullmq";
-import { MAX_DEPTH } from "../src/event/crm-event.ts";
-import { isDeeperThan } from "../src/event/depth.ts";
-import { parseExactly } from "../src/event/exact-json.ts";
-import { hasRounded } from "../src/event/ill-formed.ts";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
+import { ownData } from "../src/event/job-data.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import type { Part } from "../src/ops/shutdown.ts";
-import { growYoungGeneration } from "../src/ops/v8-memory.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
-import { openGiveWay } from "./give-way.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
-import { expediteStaged, reportAccepted } from "./report-accepted.ts";
+import { reportAccepted } from "./report-accepted.ts";
 import { rejectEvent } from "./reject-event.ts";
-import { openLargeEvents } from "./large-events.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
-import { MOST_ALONG, openAlong } from "./handle-along.ts";
-import { DRAIN_DELAY_S } from "./keep-rest.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** Events processed at once in one process with traces; each waits mostly for Redis. */
-const CONCURRENCY = 50;
-const MANY_IN_FLIGHT = CONCURRENCY / 2;
-
-/** Without traces, BullMQ hands out this many at once, and each takes others along (handle-along.ts). */
-const PLACES = 6;
+/**
+ * Events processed at once in one process. More stage no more, since each costs mostly processor time; and a
+ * client of BullMQ may add events of 10 MB, each of which takes several times its size of memory.
+ */
+const CONCURRENCY = 10;
 
 /** How long an event is locked, ms. Its worker renews the lock at half of it, or counts as dead. */
 const LOCK_MS = 10_000;
@@ -56,29 +47,22 @@ class NotYet extends Error {}
 export function startIntake(runtime: Runtime): Part {
   const { log, rarely, tracing } = runtime;
   const ports = openPorts(runtime);
-  const giveWay = openGiveWay(runtime.inbox);
-  const large = openLargeEvents(runtime.deadLetters);
-  let inFlight = 0;
-  /** Whether more events wait than can be taken along. */
-  let isFlood = false;
 
   /** Delays a job, and seals its event: another client may have added it as plain text. */
-  async function wait(job: Job, waitMs: number, token: string | undefined): Promise<void> {
+  async function wait(job: Job, waitMs: number, token: string | undefined): Promise<never> {
     await runtime.inbox.sealJob(job);
     await job.moveToDelayed(Date.now() + waitMs, token);
+    throw new DelayedError();
   }
 
   /** Accepts one event. @throws DelayedError when it waits for another try. */
-  async function handleOne(job: Job, token: string | undefined): Promise<void> {
-    inFlight += 1;
+  async function handle(job: Job, token: string | undefined): Promise<void> {
     try {
-      await large.handle(job, () => accept(runtime, ports, job));
+      await accept(runtime, ports, job);
     } catch (error) {
       if (error instanceof NotYet) {
         const others = await runtime.inbox.queue.getDelayedCount();
-        const waitMs = LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS;
-        await wait(job, waitMs, token);
-        throw new DelayedError();
+        return wait(job, LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS, token);
       }
       if (isDefect(error)) {
         log.error({ err: error, record: runtime.recordName(job.id) }, "event.defect");
@@ -87,67 +71,34 @@ export function startIntake(runtime: Runtime): Part {
       }
       if (error instanceof UnknownKey) runtime.resealing.markDue();
       rarely.warn({ err: error }, "event.retry_scheduled");
-      await wait(job, RETRY_MS, token);
-      throw new DelayedError();
-    } finally {
-      inFlight -= 1;
+      return wait(job, RETRY_MS, token);
     }
   }
 
-  async function handle(job: Job, token: string | undefined): Promise<void> {
-    if (isFlood) await giveWay.wait().catch(() => {});
-    // Only while all other places are taken, others wait to be taken along.
-    const isAlone = inFlight < PLACES - 1 || large.areInWork;
-    const others = takesAlong && !isAlone ? handleAlong() : undefined;
-    if (others === undefined) isFlood = false;
-    others?.then(
-      (taken) => {
-        isFlood = taken === MOST_ALONG;
-        // Jobs that are not plain cannot be taken along: BullMQ hands out more at once when there are such.
-        worker.concurrency = taken > 0 ? PLACES : CONCURRENCY;
-      },
-      (error: unknown) => worker.emit("error", error as Error),
-    );
-    try {
-      await handleOne(job, token);
-    } finally {
-      growYoungGeneration(isFlood || inFlight > MANY_IN_FLIGHT);
-      await others?.catch(() => {});
-    }
-  }
-
-  // BullMQ's spans know nothing of jobs that are taken along.
-  const takesAlong = tracing.bullmq.telemetry === undefined;
-  const { worker, checks } = openQueueWorker(runtime, INBOX_QUEUE, handle, {
+  const worker = openQueueWorker(runtime, INBOX_QUEUE, handle, {
     errorEvent: "intake.worker_error",
     ...tracing.bullmq,
-    concurrency: takesAlong ? PLACES : CONCURRENCY,
+    concurrency: CONCURRENCY,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
-    drainDelay: DRAIN_DELAY_S,
     removeOnFail: { count: 10_000 },
   });
   // The options of another client must not keep the job, let it fail in a way of its own, or remove
   // it when it has failed. Set here, because BullMQ fails a job whose workers died too often
   // without calling `handle`.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
-  const handleAlong = openAlong(runtime, worker, LOCK_MS, handleOne);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
-      giveWay.end();
       await holding.close();
-      await checks.close();
       await worker.close();
     },
   };
 }
 
 async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Promise<void> {
-  runtime.rest.expectChange();
-  await runtime.rest.checked();
+  await runtime.guards.checked();
   const fault = jobFault(job);
-  if (fault !== undefined || job.attemptsMade !== 0) await runtime.inbox.removeFaults(job);
   if (fault !== undefined) return rejectJob(runtime, job, { reason: "bad_event", rule: fault });
   const ports = await intakePorts.current();
   const letterId = redriveOf(job);
@@ -158,7 +109,6 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   const value = await eventIn(job, runtime);
   const arrival = await arrivalOf(job, value, runtime);
   const { event, records } = await acceptEvent(value, arrival, ports);
-  await expediteStaged(runtime, records);
   if (records.some(({ result }) => result === "waiting")) throw new NotYet();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
@@ -171,17 +121,12 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
 }
 
 /** @throws UnknownKey: the event waits for a process that has the key. */
-async function eventIn(job: Job, { inbox, redis }: Runtime): Promise<unknown> {
+async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
   try {
-    // BullMQ has parsed it: of a number with many digits, only the text in Redis has all of them.
-    if (!isDeeperThan(MAX_DEPTH, job.data) && hasRounded(job.data)) {
-      const text = await redis.hget(inbox.queue.toKey(job.id ?? ""), "data");
-      if (text !== null) return parseExactly(text);
-    }
-    return await inbox.open(job.data);
+    return await inbox.read(job);
   } catch (error) {
     // Not sealed by crmsync: the check of the event rejects it as it is.
-    if (error instanceof DamagedValue) return job.data;
+    if (error instanceof DamagedValue) return ownData(job);
     throw error;
   }
 }
@@ -238,12 +183,13 @@ async function rejectJob(
   const value = await eventIn(job, runtime);
   const { source, key } = identityOf(value, `job-${job.id}`);
   const problems = [{ field: "", rule, kind: "an event" }];
-  const arrival = { at: arrivedAt(job.timestamp, Date.now()), number: numberIn(job.id) ?? 0 };
+  const now = runtime.clock.now();
+  const arrival = { at: arrivedAt(job.timestamp, now), number: numberIn(job.id) ?? 0 };
   await rejectEvent(
     runtime,
     createDeadLetter(
       { eventKey: key },
-      { reason, problems, source, event: JSON.stringify(value), at: Date.now(), arrival },
+      { reason, problems, source, event: JSON.stringify(value), at: now, arrival },
     ),
   );
 }

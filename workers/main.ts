@@ -23,7 +23,6 @@ import { openKeyring } from "./keyring.ts";
 import { meetService } from "./known-service.ts";
 import { keepSealed } from "./reseal.ts";
 import { startReconciling } from "./reconcile.ts";
-import { keepRest } from "./keep-rest.ts";
 import { rewriteAof } from "./rewrite-aof.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
 import { watchStateAge } from "./state-age.ts";
@@ -70,7 +69,6 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
     "state version",
     watchStateVersion(runtime, (error) => void endWith(error, options)),
   );
-  shutdown.closes("rest", keepRest(runtime));
   shutdown.closes("sweep", startSweep(runtime));
   // Ends late: a slow CRM must not keep requests to the service from being settled.
   if (roles.has("intake")) shutdown.closes("fetch", startFetch(runtime));

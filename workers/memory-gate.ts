@@ -42,7 +42,6 @@ export function holdIntakeBack(
 
   return startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step() {
       const hold = await mustWait();
       await leaveHistoryOut();

@@ -43,7 +43,7 @@ export function watchRedis(runtime: Runtime, sender: Sender): RedisWatch {
   const waiting: Waiting[] = [];
   let state: NotifyState = { topics: {} };
 
-  /** By a clock that never steps; a message names the shared time, as far as it is known. */
+  /** By a clock that never steps; a message names Redis' time, as far as it is known. */
   function inSharedTime(notice: Notice): Notice {
     const now = performance.now();
     const shared = (at: number) => Math.round(clock.now() - now + at);

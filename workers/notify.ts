@@ -33,7 +33,7 @@ const CONNECT_MS = 2000;
  *   whether Redis can be used.
  */
 export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling | undefined {
-  const sender = openSender(runtime.config, undefined, () => runtime.clock.latest());
+  const sender = openSender(runtime.config, undefined, () => runtime.clock.now());
   return sender && startWith(sender, runtime, workable);
 }
 
@@ -67,7 +67,6 @@ function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>)
   let connecting: Promise<unknown> | undefined = connected(statusRedis);
   const polling = startPolling({
     everyMs,
-    rest: runtime.rest,
     async step(signal) {
       await connecting;
       connecting = undefined;

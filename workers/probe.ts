@@ -21,7 +21,6 @@ export function startProbing(
   let token = hasNewToken ? undefined : access.token();
   return startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step(signal) {
       const changed = access.token() !== token;
       token = access.token();
@@ -35,7 +34,7 @@ export function startProbing(
 
 async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
   const { denial, log } = runtime;
-  const reply = await access.client.schemaConfig(permit);
+  const reply = await access.client.schemaConfig(permit, { anyTenant: true });
   const end = async () => {
     if (await denial.end()) log.info({}, "service.accepted_again");
   };

@@ -3,22 +3,15 @@ import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { sealedIn } from "../src/event/inbox.ts";
 import { serveQueues } from "../src/http/queues.ts";
 import { LANES } from "../src/sync/lane.ts";
-import { isPointer } from "../src/state/pointer-queue.ts";
 import type { Runtime } from "./runtime.ts";
 
 export async function serveQueuesPage(
   app: Parameters<typeof serveQueues>[0],
   runtime: Runtime,
 ): Promise<void> {
-  const { inbox, pointers } = runtime;
+  const { inbox } = runtime;
   await serveQueues(app, {
-    queues: [
-      { queue: inbox.queue, describe: describeEvent },
-      {
-        queue: pointers.queue,
-        describe: (data) => (isPointer(data) ? { record: runtime.recordName(data.crmCode) } : {}),
-      },
-    ],
+    queues: [{ queue: inbox.queue, describe: describeEvent }],
   });
 }
 

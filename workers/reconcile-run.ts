@@ -15,7 +15,6 @@ import {
 import type { ServiceObserver } from "../src/service/open-service.ts";
 import { openStores } from "../src/status/stores.ts";
 import { thisProcess } from "./audit-trail.ts";
-import { addPointers } from "./report-accepted.ts";
 
 /** What the daemon asks for. */
 export interface RunRequest {
@@ -55,7 +54,6 @@ async function run(request: RunRequest): Promise<RunResult> {
       return await runUnattended(session, input, options, {
         recordAct: (details) =>
           stores.auditActs.record({ act: "reconcile.apply", by: thisProcess, details }),
-        point: (staged) => addPointers(stores, staged),
         onApplied: () => tell({ kind: "applied" }),
       });
     } finally {

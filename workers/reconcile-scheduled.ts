@@ -7,10 +7,10 @@ import { countIn, fieldsOf, RunLater, type Ended, type Run } from "./reconcile-t
 import type { Runtime } from "./runtime.ts";
 
 /** Whether a run is due. One that was missed while no daemon ran is due once. */
-export async function isRunDue({ config, reconcileRuns }: Runtime): Promise<boolean> {
+export async function isRunDue({ clock, config, reconcileRuns }: Runtime): Promise<boolean> {
   const cron = config.RECONCILE_CRON;
   if (cron === undefined) return false;
-  const now = Date.now();
+  const now = clock.now();
   const done = await reconcileRuns.scheduledUntil(now);
   await reconcileRuns.noteNext(nextTime(cron, done));
   return lastTime(cron, now) > done;
@@ -28,7 +28,7 @@ export async function endSchedule({
 
 /** @throws RunLater; the run is then still due. */
 export async function runScheduled({ redisUrl, runtime, service, signal }: Run): Promise<void> {
-  const { config, log, reconcileRuns } = runtime;
+  const { clock, config, log, reconcileRuns } = runtime;
   // Another process may have ended it before this one got the lease.
   if (config.RECONCILE_FROM === undefined || !(await isRunDue(runtime))) return;
   const dir = resolve(config.DATA_DIR, "reconcile");
@@ -49,7 +49,7 @@ export async function runScheduled({ redisUrl, runtime, service, signal }: Run):
     if (signal.aborted) return;
     throw new RunLater(result.error);
   }
-  const at = Date.now();
+  const at = clock.now();
   keepResult(dir, at, result);
   // Runs that became due while this one ran are not made up for.
   await reconcileRuns.scheduleDone(at);

@@ -48,8 +48,9 @@ export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
   }
   if (result.result === "died") throw new RunLater(result.error);
   if (result.result !== "later") return end(taken, runtime, begunAt, result);
-  const { failingSince = Date.now() } = taken.task;
-  if (Date.now() - failingSince > runtime.config.RETRY_MAX_HOURS * HOUR_MS) {
+  const now = runtime.clock.now();
+  const { failingSince = now } = taken.task;
+  if (now - failingSince > runtime.config.RETRY_MAX_HOURS * HOUR_MS) {
     return end(taken, runtime, begunAt, failed(result.error));
   }
   await taken.note({ tries: 0, failingSince });
@@ -103,13 +104,13 @@ export type Ended = Exclude<ChildResult, { result: "died" | "later" }>;
 
 async function end(
   taken: TakenFile,
-  { log, reconcileRuns }: Runtime,
+  { clock, log, reconcileRuns }: Runtime,
   begunAt: number,
   result: RunResult,
 ): Promise<void> {
   if (result.result === "later") return;
   const folder = result.result === "success" ? "done" : "failed";
-  const at = Date.now();
+  const at = clock.now();
   const tookMs = Math.round(performance.now() - begunAt);
   const { path, task } = taken;
   await taken.end(folder, (place) => ({

@@ -37,7 +37,7 @@ export function startReconciling(
   redisUrl: string,
   service: ServiceAddress,
 ): Part | undefined {
-  const { config, log, rarely, reconcileRuns } = runtime;
+  const { clock, config, log, rarely, reconcileRuns } = runtime;
   const dir = config.RECONCILE_DIR;
   if (config.RECONCILE_CRON === undefined) {
     setTimeout(() => void endSchedule(runtime).catch(() => {}), END_SCHEDULE_MS).unref();
@@ -60,7 +60,7 @@ export function startReconciling(
       rarely.warn({ err: error }, "reconcile.folder_unusable");
     }
     const { waiting, failed } = view;
-    await reconcileRuns.noteFolder(hostname(), { waiting, failed, trouble }, Date.now());
+    await reconcileRuns.noteFolder(hostname(), { waiting, failed, trouble }, clock.now());
     return view;
   }
 
@@ -90,7 +90,6 @@ export function startReconciling(
 
   const looking = startPolling({
     everyMs: LOOK_MS,
-    rest: runtime.rest,
     async step(signal) {
       const view = await look();
       if (running !== undefined || pause.isOn()) return;

@@ -4,7 +4,7 @@ import { redrive } from "../src/dead-letters/redrive.ts";
 import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
 import { isTenantProblem } from "../src/sync/tenant-problems.ts";
-import { expediteStaged, reportAccepted } from "./report-accepted.ts";
+import { reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** @returns `again` when it must be done again later (`Redriven.again`). */
@@ -19,7 +19,6 @@ export async function redriveDeadLetter(
   const redriven = letter && (await redrive(letter, now, ports, runtime));
   if (redriven === undefined) return "done";
   const { again, dropped, event, records } = redriven;
-  await expediteStaged(runtime, records);
   if (again) return "again";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source, now);
@@ -45,6 +44,22 @@ export async function redriveAllowed(runtime: Runtime): Promise<void> {
     await tenantLists.endChange();
   }
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
+}
+
+/** Clocks of processes and of Redis may differ by this, ms. */
+const CLOCKS_MS = 5000;
+
+/** The service accepts what it has rejected before: redrives the changes that it has rejected since `since`, ms. */
+export async function redriveRejected(runtime: Runtime, since: number): Promise<void> {
+  const { deadLetters, inbox, log } = runtime;
+  let redriven = 0;
+  for await (const { at, id, reason } of deadLetters.details()) {
+    if (reason !== "service_rejected" || at < since - CLOCKS_MS) continue;
+    await inbox.redrive(id);
+    redriven += 1;
+  }
+  if (redriven > 0)
+    log.info({ records: redriven, why: "false rejections" }, "dead_letter.redriven");
 }
 
 /** Whether only the tenant's lists were in the way of the change, and no longer are. */

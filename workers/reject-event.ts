@@ -31,7 +31,7 @@ export async function rejectThinEvent(
     runtime,
     createDeadLetter(
       { eventKey: eventKey(parsedEvent) },
-      { reason, problems, event, source, order, at: Date.now() },
+      { reason, problems, event, source, order, at: runtime.clock.now() },
     ),
   );
 }

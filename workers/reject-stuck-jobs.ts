@@ -1,4 +1,5 @@
 /** Makes dead letters of the jobs in the inbox that no worker will end. */
+import { parseExactly } from "../src/event/exact-json.ts";
 import { arrivedAt } from "../src/event/job-fault.ts";
 import type { StuckJob } from "../src/event/stuck-jobs.ts";
 import { identityOf } from "../src/sync/accept-event.ts";
@@ -16,7 +17,7 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
     const rule = fault ?? `could not be processed (${failedReason})`;
     const problems = [{ field: "", rule, kind: "an event" }];
     const event = typeof value === "string" ? value : JSON.stringify(value);
-    const now = Date.now();
+    const now = runtime.clock.now();
     const arrival = { at: arrivedAt(timestamp, now), number: Number(id) || 0 };
     const letter = createDeadLetter(
       { eventKey: key },
@@ -27,10 +28,10 @@ export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
   }
 }
 
-/** The event, opened where that is possible; the text itself where it is not JSON. */
+/** The event, opened where that is possible; otherwise the text itself. */
 async function eventIn({ data }: StuckJob, { inbox }: Runtime): Promise<unknown> {
   try {
-    return await inbox.open(JSON.parse(data));
+    return await inbox.open(parseExactly(data));
   } catch {
     return data;
   }

@@ -1,32 +1,10 @@
-/** What follows once an event was accepted: the place of its job, counters and log lines. */
+/** What follows once an event was accepted: counters and log lines. */
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import type { Accepted } from "../src/sync/accept-event.ts";
 import { IGNORE_REASONS } from "../src/sync/mapped.ts";
 import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
-
-/** Adds the jobs of what was staged without one (`job: "later"`). If this process dies before, the sweep does. */
-export async function addPointers(
-  stores: Pick<Runtime, "pointers">,
-  records: readonly Accepted[],
-): Promise<void> {
-  const staged = records.flatMap(({ crmCode, lane, result }) =>
-    crmCode !== undefined && result === "staged" ? [{ crmCode, lane }] : [],
-  );
-  if (staged.length > 0) await stores.pointers.add(staged);
-  await expediteStaged(stores, records);
-}
-
-/** Lets the jobs of live changes go before those of the lane bulk, and end the wait for an older state's retry. */
-export async function expediteStaged(
-  { pointers }: Pick<Runtime, "pointers">,
-  records: readonly Accepted[],
-): Promise<void> {
-  for (const { crmCode, expedite } of records) {
-    if (expedite && crmCode !== undefined) await pointers.expedite(crmCode);
-  }
-}
 
 /**
  * @param source bounded name of the event's source.
@@ -61,7 +39,7 @@ export function reportAccepted(
     case "unchanged":
     case "nothing_to_terminate": {
       runtime.metrics.countPassed("intake");
-      const time = event?.time === undefined ? Date.now() : Date.parse(event.time);
+      const time = event?.time === undefined ? runtime.clock.now() : Date.parse(event.time);
       const happenedAt = since ?? time;
       reportOutcome(runtime, { ...common, outcome: result, happenedAt });
       return;

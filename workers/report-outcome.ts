@@ -42,7 +42,7 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
     metrics.countPassed("sync");
     if (lane !== undefined) metrics.countSent(lane);
   }
-  const freshness = happenedAt && Math.max(0, (Date.now() - happenedAt) / 1000);
+  const freshness = happenedAt && Math.max(0, (runtime.clock.now() - happenedAt) / 1000);
   if (freshness !== undefined && lane !== undefined) metrics.observeFreshness(lane, freshness);
   tracing.note(() => ({
     "crmsync.outcome": outcome,

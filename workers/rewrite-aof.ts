@@ -27,7 +27,7 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
 
   /** Changes with each event added, each state staged, and each dead letter deleted. */
   async function written(): Promise<string> {
-    const counters = await redis.mget(inbox.queue.toKey("id"), keys.versions);
+    const counters = await redis.mget(inbox.queue.toKey("id"), keys.stagedCount);
     return [...counters, await redis.hlen(keys.deadLetters)].join();
   }
 
@@ -42,7 +42,6 @@ export function rewriteAof(runtime: Runtime): Polling | undefined {
 
   return startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step() {
       const age = performance.now() - rewrittenAt;
       if (age < config.QUOTA_HOUR_MS / REWRITES_PER_HOUR) return;

@@ -1,72 +1,85 @@
-/** Runs THE PATH for one pointer job with its permit, and ends the job as the path says. */
-import type { Job } from "bullmq";
+/** Runs THE PATH for one record with its permit, and reports how it went. */
+import { randomUUID } from "node:crypto";
+import { readOne } from "../src/ops/redis-reading.ts";
 import type { Permit } from "../src/quota/permit.ts";
-import { isPointer, type FirstJob, type Pointer } from "../src/state/pointer-queue.ts";
-import { NOT_OPENED } from "../src/state/retried-records.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
 import { runStep } from "../src/sync/noted.ts";
 import { retryShareMs } from "../src/sync/retry-delay.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
-import type { StateToStage, Take, TakenState } from "../src/sync/staged-state.ts";
-import type { Next, RunEnd } from "../src/sync/run-end.ts";
+import {
+  bringsFields,
+  type StateToStage,
+  type Take,
+  type TakenState,
+} from "../src/sync/staged-state.ts";
+import type { RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
 import { auditChange } from "./audit-trail.ts";
 import { hashOf } from "./log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reportRetry } from "./report-retry.ts";
 import type { Runtime } from "./runtime.ts";
-import { retryAfterSuccess, type ServiceAccess } from "./service-access.ts";
+import type { ServiceAccess } from "./service-access.ts";
 
 /**
  * A record stays held this much longer than its request may take, ms. So the request of a process that stood
  * still in between cannot meet that of another process.
  */
-const HOLD_MARGIN_MS = 10_000;
+export const HOLD_MARGIN_MS = 10_000;
 
 /** A process that stood still for longer than this between taking a record and sending gives the record back, ms. */
 const STALE_AFTER_MS = 5000;
 
 const HOUR_MS = 3_600_000;
 
-/** How long a state that this process cannot open waits before the next try, ms. */
-const KEY_WAIT_MS = 10_000;
-
-/** @returns what the job does next; undefined when the run was cut short. */
+/** Never throws: a run that was cut short leaves the record held, and in the line at the end of its hold. */
 export async function runRelation(
-  job: Job<Pointer>,
-  token: string,
-  permit: Permit,
+  crmCode: string,
+  granted: { readonly permit: Permit; readonly askedAt: number },
   runtime: Runtime,
   access: ServiceAccess,
-  early?: EarlyTake,
-): Promise<Next | undefined> {
+): Promise<void> {
+  const { outage, rarely, recordName, tracing } = runtime;
+  const { permit, askedAt: startedAt } = granted;
+  const grantedAt = Date.now();
   try {
-    if (!isPointer(job.data)) return await endForeign(runtime, job, token);
-    return await runState(job, runtime, access, { token, permit, early }).catch(
-      (error: unknown) => {
-        if (!(error instanceof UnknownKey || error instanceof DamagedValue)) throw error;
-        return waitForKey(runtime, job, token, error);
-      },
-    );
+    const takenAt = performance.now();
+    const taken = await take(crmCode, runtime);
+    const carried = taken.kind === "taken" ? taken.state.trace : undefined;
+    await tracing.span("process sync", { carried, startedAt }, () => {
+      tracing.past("permit", startedAt, grantedAt);
+      return runState(crmCode, runtime, access, { taken, takenAt, permit });
+    });
   } catch (error) {
-    // The record is held and its job locked until both expire; then it is run again.
-    runtime.rarely.error({ err: error }, "change.interrupted");
-    return undefined;
+    // A newer event of the record replaces a state that cannot be opened.
+    const isClosed = error instanceof UnknownKey || error instanceof DamagedValue;
+    const record = isClosed ? recordName(crmCode) : undefined;
+    rarely.error({ record, err: error }, isClosed ? "change.not_opened" : "change.interrupted");
   } finally {
     // Has no effect on a permit that was used.
     permit.cancel();
-    if (access.requestOf(permit) === undefined) await runtime.outage.notTried().catch(() => {});
+    if (access.requestOf(permit) === undefined) await outage.notTried().catch(() => {});
   }
 }
 
 /** @throws UnknownKey, DamagedValue when the state cannot be opened. */
+async function take(crmCode: string, { config, log, recordName, staged }: Runtime): Promise<Take> {
+  const taken = await staged.take(
+    crmCode,
+    randomUUID(),
+    config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS,
+  );
+  if (taken.kind === "lost") log.error({ record: recordName(crmCode) }, "change.lost");
+  return taken;
+}
+
 async function runState(
-  job: Job<Pointer>,
+  crmCode: string,
   runtime: Runtime,
   access: ServiceAccess,
-  run: Pick<Run, "token" | "permit" | "early">,
-): Promise<Next> {
+  run: Pick<Run, "taken" | "takenAt" | "permit">,
+): Promise<void> {
   let status: number | undefined;
   const ports = syncPorts(runtime, access, {
     ...run,
@@ -75,87 +88,37 @@ async function runState(
       status = reply.kind === "unavailable" ? reply.status : undefined;
     },
   });
-  const { end, state } = await syncRelation(job.data.crmCode, ports);
-  if (state !== undefined && isGone(state, end)) runtime.metrics.relationsGone.inc();
-  if (state !== undefined) report(runtime, state, end, status);
-  await endJob(runtime, job, run.token, end.next);
-  return end.next;
-}
-
-/** Ends a job of another kind, which somebody has added to the queue: it names no record, so nothing is lost. */
-async function endForeign(runtime: Runtime, job: Job, token: string): Promise<Next> {
-  runtime.rarely.warn({}, "sync.foreign_job");
-  await job.moveToCompleted("", token, false);
-  return { kind: "complete" };
-}
-
-/** The state cannot be opened. It stays as it is; a newer event of the record replaces it. */
-async function waitForKey(
-  runtime: Runtime,
-  job: Job<Pointer>,
-  token: string,
-  error: UnknownKey | DamagedValue,
-): Promise<Next> {
-  const { rarely, recordName, retried } = runtime;
-  const { crmCode } = job.data;
-  const record = recordName(crmCode);
-  rarely.error({ record, err: error }, "change.not_opened");
-  const why = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
-  await retried.failed(crmCode, { reason: `${NOT_OPENED}: ${why}`, record: hashOf(crmCode) });
-  const next = { kind: "later", at: Date.now() + KEY_WAIT_MS } as const;
-  await endJob(runtime, job, token, next);
-  return next;
-}
-
-/** A record that is taken while Redis is still giving out its job. */
-export interface EarlyTake {
-  readonly crmCode: string;
-  /** By `performance.now()`. */
-  readonly at: number;
-  /** Undefined when this process did not get the job. */
-  readonly taken: Promise<Take | undefined>;
-}
-
-/** The job must have been asked for on the same connection: Redis answers in this order. */
-export function takeEarly({ config, staged }: Runtime, job: FirstJob, token: string): EarlyTake {
-  const taken = staged.takeWithJob(job, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
-  // If this process does not get the job, an error here concerns no run.
-  taken.catch(() => {});
-  return { crmCode: job.crmCode, at: performance.now(), taken };
+  const { end, state } = await syncRelation(crmCode, ports);
+  if (state === undefined) return;
+  if (isGone(state, end)) runtime.metrics.relationsGone.inc();
+  if (wasNeverKnown(state, end)) runtime.metrics.relationsUnknown.inc();
+  report(runtime, state, end, status);
 }
 
 interface Run extends Pick<SyncPorts, "fingerprintsWithout"> {
-  /** Of the pointer job. */
-  readonly token: string;
+  readonly taken: Take;
+  /** By performance.now(). */
+  readonly takenAt: number;
   readonly permit: Permit;
-  readonly early: EarlyTake | undefined;
   readonly onReply: (reply: ServiceReply) => void;
 }
 
 function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts {
-  const { early, fingerprintsWithout, onReply, permit, token } = run;
-  const { config, log, recordName, settledLately, staged } = runtime;
-  let takenAt = 0;
+  const { fingerprintsWithout, onReply, permit, taken, takenAt } = run;
+  const { config, settledLately, staged } = runtime;
   return {
-    async take(crmCode) {
-      let taken = early?.crmCode === crmCode ? await early.taken : undefined;
-      takenAt = early?.at ?? 0;
-      if (taken === undefined) {
-        takenAt = performance.now();
-        taken = await staged.take(crmCode, token, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
-      }
-      if (taken.kind === "lost") log.error({ record: recordName(crmCode) }, "change.lost");
-      return taken;
-    },
-    admitTermination: (crmCode, when) => runtime.terminationGuard.admit(crmCode, when),
-    async send(decision, { crmCode, status }) {
+    take: async () => taken,
+    admitTermination: (state, when) => runtime.terminationGuard.admit(state, when),
+    async send(decision, state) {
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
       }
-      const reply = await access.send(permit, decision, crmCode);
+      const reply = await access.send(permit, decision, state.crmCode, state);
       // A termination now sends these values back, without those that are no longer on the tenant's lists:
       // another process may have stored newer lists since this one last looked.
-      if (reply.kind === "found" && status === "terminated") await runtime.tenantLists.reload();
+      if (reply.kind === "found" && state.status === "terminated") {
+        await runtime.tenantLists.reload();
+      }
       onReply(reply);
       return reply;
     },
@@ -175,11 +138,13 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     },
     audit: (state, change) => auditChange(runtime.trail, state, change),
     async storeDeadLetter(state, reason, problems) {
-      await runtime.deadLetters.store(deadLetterOf(state, { reason, problems, at: Date.now() }));
+      await runtime.deadLetters.store(
+        deadLetterOf(state, { reason, problems, at: runtime.clock.now() }),
+      );
       // After the letter is stored: changed lists may redrive it.
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
     },
-    now: Date.now,
+    now: () => runtime.clock.now(),
     lists: () => runtime.tenantLists.known(),
     fingerprintsWithout,
     retry: {
@@ -190,8 +155,10 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
     },
     async retryShareMs() {
       // If this fails, the retry has its own delay: what was sent must be settled all the same.
-      const waiting = await runtime.pointers.retries().catch(() => 0);
-      return retryShareMs(waiting, {
+      const waiting = await readOne(runtime.redis, runtime.line.counts()).catch(() => ({
+        later: 0,
+      }));
+      return retryShareMs(waiting.later, {
         perHour: config.QUOTA_PER_HOUR,
         hourMs: config.QUOTA_HOUR_MS,
       });
@@ -199,46 +166,35 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
   };
 }
 
-/** The state to stage again, with the order of its own event: whatever is newer stays newer. */
-const onceMore = (state: TakenState): StateToStage => ({
-  ...state,
-  eventKey: "",
-  fingerprint: undefined,
-  fieldsOrder: state.earlierFields?.order,
-  // Nobody may drop it with an import, and it must not wait behind one.
-  lane: "live",
-  time: state.firstTime,
-});
+/** The state to stage again, with the orders of its own events: whatever is newer stays newer. */
+function onceMore(state: TakenState): StateToStage {
+  const { crmCode, event, newestEvent, orders, payload, status, variant } = state;
+  const hasFields = payload !== undefined && bringsFields(state);
+  return {
+    crmCode,
+    eventKey: "",
+    order: orders.status,
+    ...(hasFields && { payload, fieldsOrder: orders.fields }),
+    payload: hasFields ? payload : undefined,
+    fingerprint: undefined,
+    variant,
+    status,
+    // Nobody may drop it with an import, and it must not wait behind one.
+    lane: "live",
+    time: state.firstTime,
+    event: hasFields ? event : newestEvent,
+  };
+}
 
 /** Whether the service has lost a relation that the ledger knew, not from a 409 of this change alone. */
-function isGone({ heals, row }: TakenState, { reason }: RunEnd): boolean {
-  if (row?.exists !== true || heals > 0) return false;
+function isGone({ counts, row }: TakenState, { reason }: RunEnd): boolean {
+  if (row.exists !== true || counts.heals > 0) return false;
   return reason === "missing" || (reason === "nothing_to_terminate" && !row.terminated);
 }
 
-/** Ends the job as the path says. */
-async function endJob(
-  { pointers }: Runtime,
-  job: Job<Pointer>,
-  token: string,
-  next: Next,
-): Promise<void> {
-  switch (next.kind) {
-    case "complete":
-      await job.moveToCompleted("", token, false);
-      await pointers.restore(job.data.crmCode);
-      return;
-    case "again":
-      await job.moveToWait(token);
-      return;
-    case "parked":
-      await pointers.park(job, token);
-      return;
-    case "later":
-      await job.moveToDelayed(Math.max(next.at, Date.now() + 1), token);
-      return;
-  }
-}
+/** Whether a deletion came without its record, and neither an event nor the service has ever told of the relation. */
+const wasNeverKnown = ({ orders, row }: TakenState, { reason }: RunEnd): boolean =>
+  reason === "nothing_to_terminate" && orders.fields === "" && row.exists !== true;
 
 /** @param status HTTP status of a reply that was `unavailable`. */
 function report(
@@ -247,14 +203,16 @@ function report(
   end: RunEnd,
   status: number | undefined,
 ): void {
-  const { crmCode, lane, tries } = state;
-  if (end.next.kind === "complete") void runtime.retried.ended(crmCode).catch(() => {});
+  const {
+    counts: { tries },
+    crmCode,
+    lane,
+  } = state;
   const { outcome, problems, reason } = end;
   const common = { crmCode, lane, tries };
   switch (outcome) {
     case "created":
     case "updated":
-      if (tries > 0) void retryAfterSuccess(runtime).catch(() => {});
       reportOutcome(runtime, { ...common, outcome, happenedAt: state.firstTime });
       return;
     case "skipped": {
@@ -284,7 +242,11 @@ function reportUnfinished(
   { outcome, reason }: RunEnd,
   status: number | undefined,
 ): void {
-  const { crmCode, lane, tries } = state;
+  const {
+    counts: { tries },
+    crmCode,
+    lane,
+  } = state;
   const { log, recordName, tracing } = runtime;
   tracing.note(() => ({
     "crmsync.outcome": outcome ?? "requeued",

@@ -15,7 +15,7 @@ import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
 import { hashOf } from "./log-names.ts";
-import { Rest } from "./rest.ts";
+import { Guards } from "./guards.ts";
 import { TenantOfToken } from "./tenant-of-token.ts";
 
 /** The same event is logged at most once in this time, ms. */
@@ -40,7 +40,7 @@ export interface Runtime extends Stores {
   /** Where this process records changes; undefined without AUDIT_LOG. */
   readonly trail: AuditTrail | undefined;
   readonly jobNotifier: JobNotifier;
-  readonly rest: Rest;
+  readonly guards: Guards;
   readonly tenant: TenantOfToken;
   /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
   readonly statusRedis: Redis;
@@ -93,7 +93,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     intakeClient,
     trail: createTrail(stores, log, metrics),
     jobNotifier: new JobNotifier(subscriber, stores.redis, keys),
-    rest: new Rest(),
+    guards: new Guards(),
     tenant: new TenantOfToken(),
     statusRedis,
     recordName: (crmCode) =>

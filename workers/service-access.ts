@@ -4,9 +4,18 @@ import { CrmCodeError, type ServiceClient } from "../src/service/client.ts";
 import { openService, type OpenService, type ServiceAddress } from "../src/service/open-service.ts";
 import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
 import type { NotedRequest } from "../src/sync/step.ts";
-import type { ServiceReply } from "../src/sync/service-reply.ts";
+import { doubtedSince, isRejecting } from "../src/sync/breaker.ts";
+import { REJECTING, type ServiceReply } from "../src/sync/service-reply.ts";
+import type { TakenState } from "../src/sync/staged-state.ts";
 import type { Sendable } from "../src/sync/decide.ts";
+import { redriveRejected } from "./redrive.ts";
 import type { Runtime } from "./runtime.ts";
+
+/** What earlier requests of a change have ended with. */
+type Tried = Pick<TakenState, "counts" | "doubt">;
+
+/** The service has taken a change. */
+const ACCEPTED: ReadonlySet<ServiceReply["kind"]> = new Set(["created", "updated", "accepted"]);
 
 export interface ServiceAccess extends OpenService {
   /** The token in force. */
@@ -22,31 +31,43 @@ export interface ServiceAccess extends OpenService {
   isReady(): Promise<boolean>;
   /** Whether one change may be sent now: `isReady`, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
-  /** Whether one change may be sent now, and no failure of the service is known. It claims no try of an outage. */
-  isUntroubled(): Promise<boolean>;
-  /** The records that should not be an outage's one try. */
-  unfitForTry(): Promise<ReadonlySet<string>>;
   /** What was sent with this permit; undefined when nothing was. */
   requestOf(permit: Permit): NotedRequest | undefined;
-  /** Spends the permit on the request that a decision needs. */
-  send(permit: Permit, decision: Sendable, crmCode: string): Promise<ServiceReply>;
+  /**
+   * Spends the permit on the request that a decision needs.
+   * @param state of the change; absent for a request that no change needs.
+   */
+  send(
+    permit: Permit,
+    decision: Sendable,
+    crmCode: string,
+    state?: Partial<Tried>,
+  ): Promise<ServiceReply>;
   /** Shares a denial: all processes stop sending. */
   denied(reply: Denied): Promise<void>;
 }
 
+/** A process that was ready does not ask Redis again within this time, ms. */
+const READY_FOR_MS = 200;
+
 export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { ledger, log, metrics, outage, rest, tenant, trail } = runtime;
+  const { guards, ledger, outage, tenant, trail } = runtime;
   const requests = new WeakMap<Permit, NotedRequest>();
   const service = openObservedService(runtime, address, requests);
   const denials = trackDenials(runtime);
 
+  let readyUntil = 0;
+
   async function isReady(): Promise<boolean> {
     if (trail?.isWritable === false) return false;
+    if (performance.now() < readyUntil) return true;
     // Before the ledger is read: it is forgotten here if Redis went back.
-    await rest.checked();
+    await guards.checked();
     // Together, because Redis may be far away.
     const [isAllowed, { state }] = await Promise.all([mayAsk(), ledger.warmUp()]);
-    return isAllowed && (state === "done" || state === "cold");
+    const ready = isAllowed && (state === "done" || state === "cold");
+    readyUntil = ready ? performance.now() + READY_FOR_MS : 0;
+    return ready;
   }
 
   async function mayAsk(): Promise<boolean> {
@@ -60,68 +81,66 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     mayAsk,
     isReady,
     mayTry: async () => (await isReady()) && (await outage.waitMs()) === 0,
-    isUntroubled: async () =>
-      (await Promise.all([isReady(), outage.isFree()])).every((isFine) => isFine),
-    unfitForTry: () => outage.unfitForTry(),
     denied: denials.begin,
     requestOf: (permit) => requests.get(permit),
 
-    async send(permit, decision, crmCode) {
+    async send(permit, decision, crmCode, state = {}) {
       const denial = denials.met();
       if (denial !== undefined) return denial;
       const token = address.token();
-      // The token has changed since the permit was asked for: the change is sent once
-      // the new token was checked.
-      if (!tenant.isKnown(token)) return { kind: "throttled" };
       const reply = await sendDecision(service.client, permit, decision, crmCode).catch(
         refusedCode,
       );
+      // The token has changed since the permit was asked for: the change is sent once the new one was checked.
+      if (reply.kind === "throttled" && !requests.has(permit)) return reply;
       if (reply.kind === "unavailable" && reply.reason === "forbidden") {
         await runtime.denial.askForProbe();
       }
       if (reply.kind === "denied") {
         // A 401 to a token that was replaced meanwhile says nothing about the one in force.
         if (reply.cause !== "token" || token === address.token()) await denials.begin(reply);
-      } else if (reply.kind === "unavailable") {
-        if (await outage.failed(reply.reason, crmCode)) {
-          metrics.pauses.inc({ reason: "unavailable" });
-          log.error({ reason: reply.reason }, "service.unavailable");
-        }
-      } else {
-        const failed = await outage.succeeded();
-        if (failed !== undefined) {
-          log.info({}, "service.recovered");
-          void retryNow(runtime, failed).catch(() => {
-            // Their own retries remain. They come as late as the outage was long.
-          });
-        }
+        return reply;
       }
-      return reply;
+      return heard(runtime, reply, crmCode, state);
     },
   };
 }
 
 /**
- * This many records are retried at once after another one's retry has succeeded: what the service refused
- * before, it may accept now. If at least one in four succeeds, all are soon retried.
+ * Tells the circuit breaker (src/sync/breaker.ts).
+ * @returns the reply; in place of a rejection that is put off, one that leads to a retry.
  */
-const RETRIED_AFTER_SUCCESS = 4;
-
-/** To be called when a record that failed before was accepted: others that wait for a retry may be, too. */
-export async function retryAfterSuccess(runtime: Runtime): Promise<void> {
-  await retryNow(runtime, await runtime.pointers.lastRetries(RETRIED_AFTER_SUCCESS));
-}
-
-/** Ends the wait of these records for their retries. */
-export async function retryNow(
-  { demand, pointers }: Runtime,
-  crmCodes: readonly string[],
-): Promise<void> {
-  for (const crmCode of crmCodes) {
-    // In this order: a record that has a place is put off again when its job is delayed.
-    await pointers.retryNow(crmCode);
-    await demand.retryNow(crmCode);
+async function heard(
+  runtime: Runtime,
+  reply: ServiceReply,
+  crmCode: string,
+  { counts, doubt }: Partial<Tried>,
+): Promise<ServiceReply> {
+  const { clock, log, metrics, outage, staged } = runtime;
+  const again = doubt === "rejected";
+  const change =
+    reply.kind === "unavailable"
+      ? await outage.failed(reply.reason, (counts?.tries ?? 0) === 0)
+      : reply.kind === "rejected"
+        ? await outage.rejected(crmCode, again)
+        : await outage.answered(ACCEPTED.has(reply.kind), again);
+  if (change === undefined) return reply;
+  const { after, before } = change;
+  if (before.open === undefined && after.open !== undefined) {
+    metrics.pauses.inc({ reason: "unavailable" });
+    log.error({ reason: after.open.reason }, "service.unavailable");
   }
+  if (before.open !== undefined && after.open === undefined) {
+    if (after.believed === true) log.warn({}, "service.rejects_all");
+    else log.info({}, "service.recovered");
+    // If this fails, their own retries remain.
+    void staged.retryAll(clock.now()).catch(() => {});
+  }
+  const since = again && ACCEPTED.has(reply.kind) ? doubtedSince(before) : undefined;
+  if (since !== undefined) void redriveRejected(runtime, since).catch(() => {});
+  if (reply.kind !== "rejected" || !isRejecting(after)) return reply;
+  const { error, status } = reply;
+  return { kind: "unavailable", reason: REJECTING, ambiguous: false, status, error };
 }
 
 function openObservedService(
@@ -129,9 +148,10 @@ function openObservedService(
   address: ServiceAddress,
   requests: WeakMap<Permit, NotedRequest>,
 ): OpenService {
-  const { config, log, metrics, rarely, redis } = runtime;
+  const { config, log, metrics, rarely, redis, tenant } = runtime;
   return openService(config, redis, address, {
     setsLimits: true,
+    admits: (token) => tenant.isKnown(token),
     onExchange({ permit, operation, method, status, durationMs }) {
       requests.set(permit, { method, status, durationMs });
       metrics.countRequest(method, operation, status);

@@ -17,25 +17,24 @@ export function watchStateAge(
   roles: ReadonlySet<Role>,
   service?: ServiceAddress,
 ): Polling {
-  const { keptFields, ledger, log, mapping, redis, rest, stateAge } = runtime;
+  const { clock, guards, keptFields, ledger, log, mapping, redis, stateAge } = runtime;
   const { settledLately, terminationGuard } = runtime;
 
   async function check(): Promise<void> {
-    const wentBackwards = rest.isOn ? stateAge.isBehind() : stateAge.wentBackwards();
-    if (!(await wentBackwards)) return;
+    if (!(await stateAge.wentBackwards())) return;
     if (roles.has("intake")) await keptFields.adopt(mapping.keeps);
     const rows = await ledger.forgetAll();
     if (service !== undefined) await noteService(runtime, service);
     await terminationGuard.restore();
     const removed = await settledLately.restore();
-    await stateAge.note(Date.now());
+    await stateAge.note(clock.now());
     log.error({ rows, removed }, "redis.went_backwards");
   }
 
-  const checking = startPolling({ everyMs: CHECK_MS, rest, step: check });
+  const checking = startPolling({ everyMs: CHECK_MS, step: check });
   const onReady = () => void checking.look(0).catch(() => {});
   redis.on("ready", onReady);
-  rest.guard(checking);
+  guards.add(checking);
   return {
     async close() {
       redis.off("ready", onReady);

@@ -21,17 +21,15 @@ export async function takeOverState({ log, rarely, stateVersion }: Runtime): Pro
 }
 
 /**
- * A process that rests looks rarely; it may begin no work before it has looked again.
  * @param onOther called once, when the state has got another version.
  */
 export function watchStateVersion(
-  { rest, stateVersion }: Runtime,
+  { guards, stateVersion }: Runtime,
   onOther: (error: StateVersionError) => void,
 ): Polling {
   let tell = onOther;
   const looking = startPolling({
     everyMs: CHECK_EVERY_MS,
-    rest,
     step: () => stateVersion.keep(),
     onError(error) {
       // An unreachable Redis is logged by its connections.
@@ -40,5 +38,5 @@ export function watchStateVersion(
       tell = () => {};
     },
   });
-  return rest.guard(looking);
+  return guards.add(looking);
 }

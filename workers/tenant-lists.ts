@@ -47,7 +47,6 @@ export function keepTenantLists(
   let failures = 0;
   const polling = startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step(signal) {
       if (access !== undefined && (await access.mayAsk()) && (await isDue(runtime))) {
         const isFetched = await requestLists(runtime, access, signal);

@@ -21,6 +21,11 @@ export class TenantOfToken {
     this.#set(undefined);
   }
 
+  /** Another token was taken for the ledger's tenant's meanwhile: this one must be checked again. */
+  forget(): void {
+    this.#token = undefined;
+  }
+
   refuse(doubt: TokenDoubt): void {
     this.#set(doubt);
   }

@@ -53,7 +53,7 @@ export function keepTenantKnown(
   let nextAt = 0;
 
   async function check(own: string, known: readonly string[], signal: AbortSignal): Promise<void> {
-    const verdict = await tenantOf(access, known, signal);
+    const verdict = await tenantOf(access, own, known, signal);
     // The token may have changed again.
     if (token() !== own) return;
     if (verdict === "own") {
@@ -98,17 +98,20 @@ export function keepTenantKnown(
   };
 }
 
-/** @param known relations that the service has, if the token is of their tenant. */
+/** @param token the only one that is used @param known relations that the service has, if the token is of their tenant. */
 async function tenantOf(
   access: ServiceAccess,
+  token: string,
   known: readonly string[],
   signal: AbortSignal,
 ): Promise<"own" | TokenDoubt> {
   for (const crmCode of known) {
     const permit = await access.quota.acquire("live", signal);
-    const reply = await access.client.get(permit, crmCode);
+    const reply = await access.client.get(permit, crmCode, { anyTenant: true, token });
     if (reply.kind === "found") return "own";
     if (reply.kind === "denied") await access.denied(reply);
+    // A service that changes codes may show a relation of anybody here.
+    if (reply.kind === "renamed") return "unavailable";
     if (reply.kind !== "missing") return reply.kind;
   }
   return "foreign";

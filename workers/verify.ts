@@ -4,7 +4,7 @@
  * sent again.
  */
 import type { Permit } from "../src/quota/permit.ts";
-import type { ClaimedProof } from "../src/state/verifications.ts";
+import type { DueProof } from "../src/state/verifications.ts";
 import { verifyProof } from "../src/sync/verify-proof.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
@@ -28,7 +28,6 @@ const TRY_FREE_AFTER_MS = 10_000;
 export function startVerifying(runtime: Runtime, access: ServiceAccess): Polling {
   return startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step(signal) {
       while (await verifyNext(runtime, access, signal));
     },
@@ -42,8 +41,9 @@ async function verifyNext(
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { config, outage, verifications } = runtime;
-  if (!(await verifications.anyDue()) || !(await isItsTurn(runtime, access))) return false;
+  const { clock, config, outage, verifications } = runtime;
+  if (!(await verifications.anyDue(clock.now())) || !(await isItsTurn(runtime, access)))
+    return false;
   const permit = await access.quota.acquire("bulk", signal);
   try {
     // Checked after the wait, which may have been long.
@@ -52,8 +52,11 @@ async function verifyNext(
       config.QUOTA_HOUR_MS / PAUSES_PER_HOUR,
       config.SERVICE_TIMEOUT_MS + PAUSE_MARGIN_MS,
     );
-    const due = await verifications.claim(Math.ceil(pauseMs));
-    if (due === undefined) return await outage.notTried();
+    const due = await verifications.claim(clock.now(), Math.ceil(pauseMs));
+    if (due === undefined) {
+      await outage.notTried();
+      return false;
+    }
     return await verify(runtime, access, permit, due);
   } finally {
     // Has no effect on a permit that was used.
@@ -65,31 +68,27 @@ async function verifyNext(
  * Whether a verification may be sent. During an outage the one try is for changes. If no change waits, a
  * verification makes it: otherwise nothing would end the outage.
  */
-async function isItsTurn({ outage }: Runtime, access: ServiceAccess): Promise<boolean> {
+async function isItsTurn({ clock, outage }: Runtime, access: ServiceAccess): Promise<boolean> {
   if (!(await access.isReady())) return false;
   const current = await outage.current();
-  return current === undefined || Date.now() - current.nextTryAt > TRY_FREE_AFTER_MS;
+  return current === undefined || clock.now() - current.nextTryAt > TRY_FREE_AFTER_MS;
 }
 
+/** @returns whether the service has told anything. */
 async function verify(
   runtime: Runtime,
   access: ServiceAccess,
   permit: Permit,
-  due: ClaimedProof,
+  due: DueProof,
 ): Promise<boolean> {
-  const { config, log, recordName, staged, verifications } = runtime;
-  const { crmCode } = due;
-  const verified = await verifyProof(due, {
-    get: () => access.send(permit, { kind: "fetch" }, crmCode),
-    withdraw: () => verifications.withdraw(due),
-    async stage(state) {
-      log.warn({ record: recordName(crmCode) }, "change.overwritten");
-      await staged.stage(state);
-    },
-    finish: () => verifications.finish(due),
-    isTooOld: (provenAt) => Date.now() - provenAt > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS,
-    now: Date.now,
-    fingerprintOf: await runtime.keyring.fingerprintOf(await runtime.keptFields.current()),
-  });
-  return verified !== "unknown";
+  const { clock, config, keptFields, keyring, log, recordName, verifications } = runtime;
+  const reply = await access.send(permit, { kind: "fetch" }, due.crmCode);
+  const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
+  const found = verifyProof(reply, due.proof, fingerprintOf);
+  if (found === "something_else" && (await verifications.withdraw(due))) {
+    log.warn({ record: recordName(due.crmCode) }, "change.overwritten");
+  }
+  const isTooOld = clock.now() - due.at > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS;
+  if (found === "same" || (found === "unknown" && isTooOld)) await verifications.finish(due);
+  return found !== "unknown";
 }

@@ -4,11 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { PageLoop } from "../src/service/page-loop.ts";
 import type { ListReply } from "../src/service/reply.ts";
+import { tokenName } from "../src/state/known-service.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/retry-delay.ts";
 import { rowOf } from "../src/sync/ledger-row.ts";
-import { addPointers } from "./report-accepted.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
@@ -19,27 +20,35 @@ const TRIES = 5;
 /** After this part of the hour window the service is listed again, if an outage may have kept it from that. */
 const OUTAGE_PART = 1 / 12;
 
+/** What status shows of a listing that goes on without an end, and of an error that is not the service's. */
+const ENDLESS = "the list repeats itself";
+const OWN_ERROR = "an error of crmsync, see its log";
+
 /** How often the ledger is checked, ms: how long a lost one may go unnoticed. */
 const CHECK_MS = 500;
 
 export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling {
-  const { config, ledger, rarely } = runtime;
+  const { clock, config, ledger, rarely } = runtime;
   const owner = randomUUID();
   let failures = 0;
   return startPolling({
     everyMs: CHECK_MS,
-    rest: runtime.rest,
     async step(signal) {
+      if (await ledger.noticeLoss()) rarely.error({}, "ledger.lost");
       const warmUp = await ledger.warmUp();
-      if (!isListDue(warmUp, config.QUOTA_HOUR_MS, Date.now()) || !(await access.mayAsk())) return;
+      if (!isListDue(warmUp, config.QUOTA_HOUR_MS, clock.now()) || !(await access.mayAsk())) return;
       // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
-      await runtime.rest.checked(0);
+      await runtime.guards.checked(0);
       if (!(await ledger.claimWarmUp(owner))) return;
-      if (warmUp.lost) rarely.error({}, "ledger.lost");
       // A permit may be an hour away: no other process lists meanwhile.
       const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);
-      const listing = listFrom(warmUp, runtime, access, signal);
+      const listing = listFrom(warmUp, runtime, access, signal).catch(async (error: unknown) => {
+        if (signal.aborted) throw error;
+        rarely.warn({ err: error }, "ledger.warm_up_interrupted");
+        await ledger.listingFailed(OWN_ERROR);
+        return "failed" as const;
+      });
       const result = await listing.finally(() => clearInterval(renewing));
       await ledger.releaseWarmUp(owner);
       failures = result === "failed" ? failures + 1 : 0;
@@ -50,14 +59,15 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
 }
 
 /**
- * An empty list is requested again once per hour window. So is a listing that was rejected: it may
- * take many requests to come so far again. After another failure, perhaps of a short outage, the
+ * An empty list is requested again once per hour window. So is a listing that was rejected or had no end: it
+ * may take many requests to come so far again. After another failure, perhaps of a short outage, the
  * service is listed sooner.
  */
 export function isListDue(warmUp: WarmUp, hourMs: number, now: number): boolean {
   const { state, coldSince, cursor, failure, listedAt = 0, relations } = warmUp;
   if (state === "cold") {
-    const pauseMs = failure?.startsWith("rejected") === true ? hourMs : hourMs * OUTAGE_PART;
+    const isLong = failure === ENDLESS || failure?.startsWith("rejected") === true;
+    const pauseMs = isLong ? hourMs : hourMs * OUTAGE_PART;
     return now - (coldSince ?? 0) > pauseMs;
   }
   if (state !== "done" || cursor !== undefined) return true;
@@ -65,66 +75,76 @@ export function isListDue(warmUp: WarmUp, hourMs: number, now: number): boolean 
 }
 
 async function pauseOrContinueCold(
-  { config, ledger, log }: Runtime,
+  { clock, config, ledger, log }: Runtime,
   failures: number,
   signal: AbortSignal,
 ): Promise<void> {
   if (failures >= TRIES) {
     log.warn({}, "ledger.cold");
-    await ledger.continueCold(Date.now());
+    await ledger.continueCold(clock.now());
     return;
   }
   await sleep(retryDelay(failures, config.RETRY_BASE_MS, Math.random), undefined, { signal });
 }
 
-/** Continues the listing where the last run ended. */
+/** Continues the listing where the last run ended. It is bound to the token that it begins with. */
 async function listFrom(
   { cursor }: WarmUp,
   runtime: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<"done" | "failed" | "again"> {
-  const { keptFields, keyring, ledger, log } = runtime;
+  const { clock, keptFields, keyring, ledger, log } = runtime;
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
-  let askedAt = 0;
-  const acquire = async () => {
-    const permit = await access.quota.acquire("live", signal);
-    askedAt = Date.now();
-    return permit;
-  };
+  const token = access.token();
+  if (!(await isOfLedger(token, runtime))) return "again";
+  const loop = new PageLoop();
   let page = cursor;
-  for await (const reply of access.client.list(acquire, cursor)) {
+  do {
+    const permit = await access.quota.acquire("live", signal);
+    const askedAt = clock.now();
+    const reply = await access.client.listPage(permit, page, { token });
+    if (access.token() !== token) {
+      await ledger.restartWarmUp();
+      log.warn({}, "ledger.listing_token_changed");
+      return "again";
+    }
     if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
+    const { fresh, isEndless } = loop.add(reply);
+    if (isEndless) return listingEndless(runtime);
     const rows = reply.relations.map(
-      (relation) => [relation.crmCode, rowOf(relation, Date.now(), fingerprintOf)] as const,
+      (relation) => [relation.crmCode, rowOf(relation, clock.now(), fingerprintOf)] as const,
     );
-    await makeUpForDeletions(runtime, reply.relations);
-    if (!(await ledger.writePage(rows, reply.nextCursor, page, askedAt))) return "again";
+    const about = { askedAt, fresh: fresh.size, token: tokenName(token) };
+    if (!(await ledger.writePage(rows, reply.nextCursor, page, about))) return "again";
     page = reply.nextCursor;
-  }
+  } while (page !== undefined);
   const { relations } = await ledger.warmUp();
   log.info({ relations }, "ledger.warm");
   return "done";
 }
 
-/** Stages deletions that were left out because an earlier list was empty; before the page is written. */
-async function makeUpForDeletions(
-  runtime: Runtime,
-  relations: Extract<ListReply, { kind: "page" }>["relations"],
-): Promise<void> {
-  const { clock, ledger, log, staged } = runtime;
-  const active = relations.filter(({ relationStatus }) => relationStatus !== "terminated");
-  const leftOut = await ledger.doubtAssumed(active.map(({ crmCode }) => crmCode));
-  if (leftOut.length === 0) return;
-  const { applyTermination } = await import("../src/reconcile/apply-entry.ts");
-  for (const code of leftOut) {
-    const [deletedAt = ""] = (await ledger.row(code))?.watermark.split("\t") ?? [];
-    // Staged just after that deletion's time: a newer change, waiting or coming late, stays newer.
-    const asOf = new Date((Date.parse(deletedAt) || clock.now()) + 1).toISOString();
-    const applied = await applyTermination({ code, was: "" }, asOf, { ledger, staged });
-    await addPointers(runtime, applied.staged === undefined ? [] : [applied.staged]);
-  }
-  log.warn({ relations: leftOut.length }, "ledger.list_was_empty");
+/** Whether the token still is of the ledger's tenant: another process may have begun with another one. */
+async function isOfLedger(
+  token: string,
+  { knownService, tenant }: Pick<Runtime, "knownService" | "tenant">,
+): Promise<boolean> {
+  const name = tokenName(token);
+  const isKnown = await knownService.hasToken(name);
+  // Redis has lost it.
+  if (isKnown === undefined) await knownService.addToken(name);
+  if (isKnown === false) tenant.forget();
+  return isKnown !== false;
+}
+
+/** What was listed is believed. What was not may be there all the same: changes go on cold. */
+async function listingEndless({ clock, ledger, log }: Runtime): Promise<"done"> {
+  const { relations } = await ledger.warmUp();
+  log.error({ relations }, "ledger.list_endless");
+  await ledger.restartWarmUp();
+  await ledger.listingFailed(ENDLESS);
+  await ledger.continueCold(clock.now());
+  return "done";
 }
 
 async function listingFailed(

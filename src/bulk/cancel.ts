@@ -5,7 +5,7 @@ import type { Stores } from "../status/stores.ts";
 
 /** What a cancellation would do now. */
 export interface CancelView {
-  /** The number of the change that was staged last: those that came later are left alone. */
+  /** The version of a change that is staged now: those that come later are left alone. */
   readonly last: number;
   readonly waiting: number;
   readonly plan: FeedingPlan | undefined;
@@ -20,12 +20,12 @@ export interface Cancelled {
 }
 
 export async function viewCancel({ keys, reconciliations, redis }: Stores): Promise<CancelView> {
-  const [last, plan, waiting] = await Promise.all([
-    redis.get(keys.versions),
+  const [[seconds, micros], plan, waiting] = await Promise.all([
+    redis.time(),
     readOne(redis, reconciliations.feeding()),
     redis.zcard(keys.unsynced("bulk")),
   ]);
-  return { last: Number(last ?? 0), waiting, plan };
+  return { last: Number(seconds) * 1_000_000 + Number(micros), waiting, plan };
 }
 
 /**
@@ -37,7 +37,7 @@ export async function cancelBulk(
   { last, plan, waiting }: CancelView,
   { by, onProgress }: { readonly by: string; readonly onProgress?: (dropped: number) => void },
 ): Promise<Cancelled> {
-  const { auditActs, bulkChanges, pointers, reconciliations, stateVersion } = stores;
+  const { auditActs, bulkChanges, reconciliations, stateVersion } = stores;
   await stateVersion.require();
   const details = { changes: waiting, plan: plan?.id, left: plan?.left };
   await auditActs.record({ act: "bulk.cancel", by, details });
@@ -47,10 +47,6 @@ export async function cancelBulk(
   let busy = 0;
   for await (const page of bulkChanges.waiting()) {
     const { busy: left, crmCodes } = await bulkChanges.drop(page, last);
-    await pointers.removeAll(crmCodes);
-    // An event that came in between has added no job, because the old one was still there.
-    const again = await bulkChanges.stagedAgain(crmCodes);
-    if (again.length > 0) await pointers.add(again);
     busy += left;
     dropped += crmCodes.length;
     onProgress?.(dropped);

@@ -16,7 +16,7 @@ export interface PauseRequest {
 
 /** @returns the pause in force, and whether it began now; an earlier one stays as it is. */
 export async function pauseBulk(
-  { auditActs, bulkPauses, keys, redis, stateVersion }: Stores,
+  { auditActs, bulkPauses, redis, stateVersion }: Stores,
   { by, reason = "" }: PauseRequest,
 ): Promise<{ readonly pause: BulkPause; readonly begun: boolean }> {
   const words = reason.trim();
@@ -26,7 +26,7 @@ export async function pauseBulk(
   await stateVersion.require();
   const before = await bulkPauses.current();
   if (before !== undefined) return { pause: before, begun: false };
-  const pause = { since: await readOne(redis, nowReading(keys)), by, reason: words || undefined };
+  const pause = { since: await readOne(redis, nowReading), by, reason: words || undefined };
   await auditActs.record({ act: "bulk.pause", by, details: { reason: pause.reason } });
   const begun = await bulkPauses.begin(pause);
   return { pause: (await bulkPauses.current()) ?? pause, begun };

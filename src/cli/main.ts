@@ -3,7 +3,7 @@
 // This file imports only what an old Node has too, so that it can say there that Node is too old.
 import nodeModule from "node:module";
 import { nodeProblem } from "../ops/version.ts";
-import { compileOnMainThread, keepHeapSmall, preferSize } from "../ops/v8-memory.ts";
+import { compileOnMainThread } from "../ops/v8-flags.ts";
 
 const problem = nodeProblem(process.versions.node);
 if (problem !== undefined) {
@@ -12,9 +12,7 @@ if (problem !== undefined) {
   process.exit(78);
 }
 const isDaemon = process.argv[2] === "start";
-keepHeapSmall();
 compileOnMainThread();
-if (isDaemon) preferSize();
 // The compile cache takes 10 MB for as long as the process runs, which a built daemon does not need. It
 // shortens the start of a command, and from sources the stripping of types.
 if (!isDaemon || import.meta.url.endsWith(".ts")) nodeModule.enableCompileCache();

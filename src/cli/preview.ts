@@ -4,9 +4,10 @@ import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { openService } from "../service/open-service.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
+import { tokenName } from "../state/known-service.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { fingerprintWith } from "../sync/fingerprint.ts";
-import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { newestOrders, provenOf } from "../sync/record.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
 import {
@@ -153,6 +154,7 @@ async function openView(
       lists: DEFAULT_TENANT_LISTS,
       fingerprintOf: fingerprintWith(undefined, keeps),
       known: async () => undefined,
+      codeOf: async () => undefined,
       ask: undefined,
       close: async () => {},
     };
@@ -169,14 +171,10 @@ async function openView(
     lists: stores.tenantLists.current(),
     fingerprintOf: await stores.keyring.fingerprintOf(keeps),
     known: async (crmCode) => {
-      const [row, [waiting]] = await Promise.all([
-        stores.ledger.row(crmCode),
-        stores.staged.waiting([crmCode]),
-      ]);
-      // After a complete warm-up, what is not in the ledger is not on the service.
-      const isWarm = row !== undefined || (await stores.ledger.warmUp()).state === "done";
-      return { row: row ?? rowWithoutProof(isWarm), waiting };
+      const read = await stores.records.read(crmCode);
+      return { row: provenOf(read.row, read.warm), newest: newestOrders(read) };
     },
+    codeOf: (subject) => stores.staged.codeOf(subject),
     ask: service && ((crmCode) => service.read(crmCode)),
     async close() {
       await service?.close();
@@ -191,9 +189,15 @@ function openReader(config: Config, stores: Stores) {
   if (baseUrl === undefined || token === undefined) {
     throw new UserError("--ask needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE)");
   }
-  const service = openService(config, stores.redis, { baseUrl, token: () => token.value() });
+  const value = token.value();
+  const service = openService(config, stores.redis, { baseUrl, token: () => value });
   return {
     async read(crmCode: string): Promise<Body | undefined> {
+      if ((await stores.knownService.hasToken(tokenName(value))) === false) {
+        throw new UserError(
+          "whether SERVICE_TOKEN is of the daemon's tenant is not known: set it as the daemon has it; see crmsync status",
+        );
+      }
       const inTime = AbortSignal.timeout(PERMIT_WAIT_MS);
       const permit = await service.quota.acquire("live", inTime).catch((error: unknown) => {
         if (!inTime.aborted) throw error;

@@ -54,7 +54,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
       const { id, source } = first;
       await recordAct(stores, "push", { event: { id, source }, details: { events: fresh.length } });
     }
-    const { accepted, duplicates } = await inbox.push(fresh);
+    const { accepted, duplicates } = await inbox.push(fresh, clock.latest());
     totals.accepted += accepted;
     totals.duplicates += duplicates + chunk.length - fresh.length;
     chunk = [];

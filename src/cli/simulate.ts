@@ -2,7 +2,6 @@
 import { Command } from "commander";
 import { readConfigWith, type Config } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
-import { letHeapGrow } from "../ops/v8-memory.ts";
 import { EventLoad, type Load } from "../simulate/event-load.ts";
 import { reportLines } from "../simulate/report-text.ts";
 import { reportOf } from "../simulate/report.ts";
@@ -57,8 +56,6 @@ costs two, except a creation (crm.record.created). Not simulated: the mapping, r
 Lines without a valid event are reported and left out, and the exit code is 1.`;
 
 async function run(name: string, options: SimulateOptions): Promise<void> {
-  // main.ts keeps the heap small. With a small heap a simulation would take twice as long.
-  letHeapGrow();
   const settings = settingsOf(readConfigWith(variablesOf(options)), options);
   const { load, invalid } = await readLoad(name);
   const report = reportOf(load, invalid, simulate(load.changes, settings), settings);

@@ -9,7 +9,6 @@ import { withoutPassword } from "../ops/redis-url.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
-import { preferSpeedWhenBusy } from "../ops/v8-memory.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
@@ -104,7 +103,6 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
   const { url, opsUrl } = await startDaemon({ ...shared, ...given }).catch((error: unknown) => {
     throw explainPorts(error, config);
   });
-  preferSpeedWhenBusy();
   if (options.json) {
     const shown = withoutPassword(redisUrl);
     const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };

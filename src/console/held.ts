@@ -1,10 +1,11 @@
-/** The tab Held: terminations beyond the limit, to release or to drop. */
+/** The tab Held: terminations that wait for a person, to release or to drop. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { counted } from "../ops/counted.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { originOf } from "../held/origin.ts";
+import { HELD_BECAUSE } from "../sync/staged-state.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/termination-findings.ts";
@@ -116,9 +117,9 @@ function choiceOf(request: FastifyRequest): Choice {
 
 const explanation = ({ stores }: ConsolePorts, total: number): Html =>
   html`<p>
-    ${countOf(total)}, beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}). A broken
-    export or a wrong condition in the mapping terminates that many too. Release them if the CRM is
-    right; drop them if it is not.
+    ${countOf(total)}: beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}), or of a
+    record that did not write the relation. A broken export, a wrong condition in the mapping or a
+    deleted duplicate terminates too. Release them if the CRM is right; drop them if it is not.
   </p>`;
 
 function allActs({ role }: Session, total: number, newest: number): Html | string {
@@ -149,6 +150,7 @@ const heldTable = (rows: readonly HeldTermination[], { role }: Session): Html =>
         },
       },
       { heading: "Held since", cell: ({ heldAt }) => moment(heldAt) },
+      { heading: "Why", cell: ({ why }) => HELD_BECAUSE[why] },
       { heading: "Happened", cell: ({ time }) => moment(time) },
       { heading: "Source", cell: (one) => originOf(one).source },
       ...(role === "act" ? [DECIDE] : []),

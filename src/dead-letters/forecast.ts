@@ -12,8 +12,8 @@ import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-eve
 import type { DeadReason } from "../sync/dead-letter.ts";
 import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import { isSuperseded, type StateOrder } from "../sync/is-superseded.ts";
-import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
+import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
+import { isSuperseded, newestOrders, provenOf } from "../sync/record.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
@@ -26,36 +26,33 @@ export interface RedriveView {
   readonly lists: TenantLists | undefined;
   readonly fingerprintOf: FingerprintOf;
   readonly now: () => number;
-  readonly latest: () => number;
+  /** The crmCode to which a record of the CRM led before. */
+  codeOf(subject: string): Promise<string | undefined>;
   /** What is known of these records, in their order. */
   known(crmCodes: readonly string[]): Promise<readonly KnownRecord[]>;
 }
 
 interface KnownRecord {
   readonly row: LedgerRow;
-  /** Of the state that waits, if one does. */
-  readonly staged: StateOrder | undefined;
+  /** Of what waits and what was settled. */
+  readonly newest: Orders;
 }
 
 /** @param mapping the one that the events are mapped by; the caller closes it. */
 export async function openRedriveView(stores: Stores, mapping: Mapping): Promise<RedriveView> {
-  const { clock, keyring, ledger, staged, tenantLists } = stores;
+  const { clock, keyring, staged, tenantLists } = stores;
   const areKnown = await tenantLists.reload();
-  const warm = (await ledger.warmUp()).state === "done";
   return {
     mapping,
     lists: areKnown ? tenantLists.current() : undefined,
     fingerprintOf: await keyring.fingerprintOf(mapping.keeps),
     now: () => clock.now(),
-    latest: () => clock.latest(),
+    codeOf: (subject) => staged.codeOf(subject),
     async known(crmCodes) {
-      const [rows, waiting] = await Promise.all([
-        ledger.rowsOf(crmCodes),
-        staged.waiting(crmCodes),
-      ]);
-      return rows.map((row, index) => ({
-        row: row ?? rowWithoutProof(warm),
-        staged: waiting[index],
+      const all = await staged.known(crmCodes);
+      return all.map((read) => ({
+        row: provenOf(read.row, read.warm),
+        newest: newestOrders(read),
       }));
     },
   };
@@ -122,7 +119,7 @@ async function planOf(letter: StoredDeadLetter, view: RedriveView): Promise<Lett
 /** @param staged takes the states that would be staged. */
 function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
   return {
-    latest: view.latest,
+    now: view.now,
     fingerprintOf: view.fingerprintOf,
     map: (event, subject) => mapRecord(view, event, subject),
     objects: () => view.mapping.objects,
@@ -131,9 +128,10 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     lists: () => view.lists,
     askListsAgain: async () => false,
     isSeen: async () => false,
+    codeOf: (subject) => view.codeOf(subject),
     async stage(state) {
       staged.push(state);
-      return { result: "staged", coalesced: false, expedite: false };
+      return { result: "staged", coalesced: false };
     },
     note() {},
     storeDeadLetter: async () => "stored",
@@ -175,12 +173,12 @@ function forecastOfState(
   known: KnownRecord | undefined,
   view: RedriveView,
 ): Forecast {
-  const { row, staged } = known ?? { row: rowWithoutProof(false), staged: undefined };
+  const { row, newest } = known ?? { row: rowWithoutProof(false), newest: NO_ORDERS };
   const { order, fieldsOrder = order } = state;
-  const orders = { order, fieldsOrder: state.payload === undefined ? "" : fieldsOrder };
-  if (isSuperseded(orders, row, staged)) return SETTLED;
+  const orders = { status: order, fields: state.payload === undefined ? "" : fieldsOrder };
+  if (isSuperseded(orders, newest)) return SETTLED;
   // A newer event without fields decides the status.
-  const settledStatus = order < row.watermark ? row.earlierFields?.status : undefined;
+  const settledStatus = order < row.orders.status ? row.orders.is : undefined;
   const payload =
     state.payload === undefined
       ? undefined

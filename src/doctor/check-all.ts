@@ -6,9 +6,7 @@ import type { Config } from "../config.ts";
 import { connectOnce, redisTarget, redisUrlOf } from "../ops/connect-redis.ts";
 import { within } from "../ops/deadline.ts";
 import { openPrimaries } from "../ops/open-redis.ts";
-import { readOne } from "../ops/redis-reading.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
-import { sharedAheadReading } from "../state/redis-clock.ts";
 import { REDIS_DEADLINE_MS, takeReadings } from "../status/readings.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
@@ -63,20 +61,19 @@ async function checkShared(stores: Stores): Promise<readonly Check[]> {
     const all = Promise.all([
       takeReadings(stores),
       clockAhead(stores.redis),
-      readOne(stores.redis, sharedAheadReading(stores.keys)),
       checkStateVersion(stores),
       checkEncryption(stores),
       settingOf(stores.redis, "appendfsync"),
       settingOf(stores.redis, "slowlog-log-slower-than"),
     ]);
-    const [readings, aheadMs, sharedAheadMs, version, encryption, fsync, slowerThan] = await within(
+    const [readings, aheadMs, version, encryption, fsync, slowerThan] = await within(
       REDIS_DEADLINE_MS,
       all,
     );
     return [
       version,
       encryption,
-      ...checkRedis(stores.config, readings, { aheadMs, sharedAheadMs, fsync, slowerThan }),
+      ...checkRedis(stores.config, readings, { aheadMs, fsync, slowerThan }),
       ...checkProcesses(readings),
       ...(await otherPrefixesInTime(stores)),
     ];

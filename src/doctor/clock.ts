@@ -28,19 +28,6 @@ export function clockCheck(name: string, aheadMs: number, uncertainMs = 0): Chec
     : ok(name, off > uncertainMs ? says : "as this machine's");
 }
 
-/** Less is not worth a line, ms. */
-const SHARED_WARN_MS = 60_000;
-
-/** @param aheadMs how far the time that crmsync goes by is ahead of Redis' clock; negative: behind. */
-export function sharedClockCheck(aheadMs: number): Check[] {
-  if (Math.abs(aheadMs) < SHARED_WARN_MS) return [];
-  const side = aheadMs > 0 ? "ahead of" : "behind";
-  const says = `${distance(Math.abs(aheadMs))} ${side} Redis' clock, which was set: the times in status, log and audit trail are off by that`;
-  const remedy =
-    "It approaches by 18 s an hour, and nothing is late: docs/runbook.md#the-clock-of-a-process-is-wrong.";
-  return [warn("clock, shared", says, remedy)];
-}
-
 function distance(ms: number): string {
   if (ms < 10_000) return `${Math.round(ms)} ms`;
   return ms < 120_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`;

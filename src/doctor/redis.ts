@@ -6,7 +6,7 @@ import { isOlder } from "../ops/version.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
-import { clockCheck, sharedClockCheck } from "./clock.ts";
+import { clockCheck } from "./clock.ts";
 import { checkConnection, checkReplicas } from "./redis-connection.ts";
 
 /** The oldest version that BullMQ and our scripts work with. */
@@ -15,8 +15,6 @@ const OLDEST_REDIS = "6.2";
 interface AskedOfRedis {
   /** How far its clock is ahead of this machine's; negative: behind. */
   readonly aheadMs: number;
-  /** How far the shared time is ahead of its clock. */
-  readonly sharedAheadMs: number;
   /** Its setting `appendfsync`, and `slowlog-log-slower-than`; undefined when Redis does not say it. */
   readonly fsync: string | undefined;
   readonly slowerThan: string | undefined;
@@ -25,7 +23,7 @@ interface AskedOfRedis {
 export function checkRedis(
   config: Config,
   { redis, pingMs }: Readings,
-  { aheadMs, sharedAheadMs, fsync, slowerThan }: AskedOfRedis,
+  { aheadMs, fsync, slowerThan }: AskedOfRedis,
 ): Check[] {
   return [
     checkConnection(config),
@@ -49,7 +47,6 @@ export function checkRedis(
     checkMemory(redis),
     ...checkSlowLog(config, slowerThan),
     clockCheck("clock, redis", aheadMs, pingMs / 2),
-    ...sharedClockCheck(sharedAheadMs),
   ];
 }
 

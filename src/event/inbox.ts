@@ -5,10 +5,10 @@
 import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { eventKey } from "./event-key.ts";
-import { CAN_KEEP } from "./job-fault.ts";
+import { parseExactly } from "./exact-json.ts";
+import { dataText, exactData, ownData } from "./job-data.ts";
 import { openQueue } from "./open-queue.ts";
-import { pausedJobsKeeper } from "./paused-jobs.ts";
-import { removeJob, stuckJobs, type StuckJob } from "./stuck-jobs.ts";
+import { removeStuck, stuckJobs, type StuckJob } from "./stuck-jobs.ts";
 
 export const INBOX_QUEUE = "crm-events";
 
@@ -45,9 +45,6 @@ export class Inbox {
   readonly queue: Queue;
   readonly #redis: Redis;
   readonly #sealing: EventSealing;
-  #pushed = 0;
-  /** See paused-jobs.ts. */
-  readonly keepPaused: () => Promise<void>;
 
   /** @param redis a client for commands; the caller opens and closes it. */
   constructor(
@@ -63,35 +60,37 @@ export class Inbox {
       prefix,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: false },
     });
-    this.keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /**
    * Adds events, each once: an event that waits here already is a duplicate. Resolves only when
    * Redis has all of them; a chunk of 500 is stored whole or not at all.
+   * @param sentAt Redis' time, ms; undefined: by the clock of this machine.
    */
-  async push(events: readonly { source: string; id: string }[]): Promise<PushResult> {
+  async push(
+    events: readonly { source: string; id: string }[],
+    sentAt?: number,
+  ): Promise<PushResult> {
+    const sent = sentAt === undefined ? {} : { timestamp: sentAt };
     let accepted = 0;
     for (let start = 0; start < events.length; start += CHUNK) {
       const chunk = events.slice(start, start + CHUNK);
-      const data = await Promise.all(chunk.map((event) => this.#seal(event)));
+      const data = this.#sealing.keyId === undefined ? chunk : await this.#sealAll(chunk);
+      const keys = chunk.map((event) => eventKey(event));
       // In one round trip: Redis answers in this order.
-      const [newest, isPaused, ids] = await Promise.all([
-        this.#newestId(),
-        this.#redis.hexists(this.queue.toKey("meta"), "paused"),
+      const [waiting, ids] = await Promise.all([
+        Promise.all(keys.map((key) => this.queue.getDeduplicationJobId(key))),
         addAll(
           this.queue,
-          chunk.map((event, index) => ({
+          keys.map((id, index) => ({
             name: "event",
             data: data[index],
-            opts: { deduplication: { id: eventKey(event) } },
+            opts: { ...sent, deduplication: { id } },
           })),
         ),
       ]);
-      this.#pushed += chunk.length;
-      if (isPaused === 1) await this.keepPaused();
       // For a duplicate, BullMQ returns the id of the job that waits already.
-      accepted += new Set(ids.filter((id) => Number(id) > newest)).size;
+      accepted += new Set(ids.filter((id, index) => id !== waiting[index])).size;
     }
     return { accepted, duplicates: events.length - accepted };
   }
@@ -100,29 +99,38 @@ export class Inbox {
    * What a job carries: the event as it was added, by us or by another client.
    * @throws as `Sealing.open`
    */
+  async read(job: Pick<Job, "id" | "data">): Promise<unknown> {
+    return this.open(await exactData(this.#redis, this.queue, job));
+  }
+
+  /** The event in the data of a job. @throws as `Sealing.open` */
   async open(data: unknown): Promise<unknown> {
     const sealed = sealedIn(data);
     if (sealed === undefined) return data;
     const text = await this.#sealing.open(sealed, SEALED_FOR);
     try {
-      return JSON.parse(text) as unknown;
+      return parseExactly(text);
     } catch {
       // Another client's event has a text of its own by this name.
       return data;
     }
   }
 
-  /** Seals the event of a job that must wait: another client has added it as it is. */
-  async sealJob(job: Pick<Job, "name" | "data" | "updateData">): Promise<void> {
-    if (this.#sealing.keyId === undefined || sealedIn(job.data) !== undefined) return;
+  /** Seals the event of a job that must wait, as its sender has written it: another client has added it. */
+  async sealJob(job: Pick<Job, "id" | "name" | "data" | "updateData">): Promise<void> {
+    if (this.#sealing.keyId === undefined || sealedIn(ownData(job)) !== undefined) return;
     // A redrive carries no event. Sealed, it would not be known as a redrive any more.
     if (redriveOf(job) !== undefined) return;
-    await job.updateData(await this.#seal(job.data));
+    const text = await dataText(this.#redis, this.queue, job.id);
+    if (text !== null) await job.updateData(await this.#seal(text));
   }
 
-  async #seal(event: unknown): Promise<unknown> {
-    if (this.#sealing.keyId === undefined) return event;
-    return { sealed: await this.#sealing.seal(JSON.stringify(event), SEALED_FOR) };
+  #sealAll(events: readonly unknown[]): Promise<unknown[]> {
+    return Promise.all(events.map((event) => this.#seal(JSON.stringify(event))));
+  }
+
+  async #seal(text: string): Promise<unknown> {
+    return { sealed: await this.#sealing.seal(text, SEALED_FOR) };
   }
 
   /**
@@ -134,28 +142,14 @@ export class Inbox {
     await this.queue.add(REDRIVE, { redrive: deadLetterId }, { deduplication });
   }
 
-  /** How many events were added so far, by other clients than this one. */
-  async countOthers(): Promise<number> {
-    return (await this.#newestId()) - this.#pushed;
-  }
-
-  async #newestId(): Promise<number> {
-    return Number((await this.#redis.get(this.queue.toKey("id"))) ?? 0);
-  }
-
   /** Jobs that no worker will end, so that the sweep must. */
   stuck(): AsyncIterable<StuckJob> {
     return stuckJobs(this.#redis, this.queue);
   }
 
-  /** Lets BullMQ end a job that its own fields would keep. */
-  async removeFaults({ id = "" }: Pick<Job, "id">): Promise<void> {
-    await this.#redis.hdel(this.queue.toKey(id), ...CAN_KEEP);
-  }
-
   /** Removes a job that is stuck, once what it held is kept elsewhere. */
   removeStuck(id: string): Promise<void> {
-    return removeJob(this.#redis, this.queue, id);
+    return removeStuck(this.#redis, this.queue, id);
   }
 
   async close(): Promise<void> {
@@ -164,17 +158,15 @@ export class Inbox {
 }
 
 /** The dead letter that a job asks to redrive; undefined for a job that carries an event. */
-export function redriveOf(job: {
-  readonly name: string;
-  readonly data: unknown;
-}): string | undefined {
-  const { name, data } = job;
+export function redriveOf(job: Pick<Job, "name" | "data">): string | undefined {
+  const { name } = job;
+  const data = ownData(job);
   if (name !== REDRIVE || typeof data !== "object" || data === null) return undefined;
   const { redrive, ...rest } = data as { redrive?: unknown };
   return typeof redrive === "string" && Object.keys(rest).length === 0 ? redrive : undefined;
 }
 
-/** The sealed text of a job's data; undefined for an event that is not sealed. */
+/** The sealed text in the data of a job; undefined for an event that is not sealed. */
 export function sealedIn(data: unknown): string | undefined {
   if (typeof data !== "object" || data === null) return undefined;
   const { sealed, ...rest } = data as { sealed?: unknown };

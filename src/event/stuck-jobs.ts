@@ -1,21 +1,30 @@
-/** Jobs that no worker will end. They are read and removed without BullMQ, which may fail on them. */
-import type { Queue } from "bullmq";
+/**
+ * Jobs that no worker will end. Such an event becomes a dead letter, and its job is removed. BullMQ itself hands out
+ * for ever what it cannot parse, and removes no job that has a lock, as this one has most of the time: the lock is
+ * the one key of BullMQ that is deleted here.
+ */
+import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
-import { redisWrites } from "../ops/redis-script.ts";
-import { unreadable } from "./job-fault.ts";
+import { redisWrite } from "../ops/redis-script.ts";
+import { dataText } from "./job-data.ts";
+import { readJob } from "./read-jobs.ts";
 
 /** Jobs of one state that are looked at in one call. */
 const CHUNK = 500;
 
-const LISTS = ["wait", "active", "paused"];
-const SORTED_SETS = ["delayed", "prioritized", "failed", "completed", "waiting-children"];
+/** How often BullMQ takes back a job whose worker died before it gives the job up. */
+export const MAX_STALLED = 5;
+
+const NOT_JSON = "must be one CloudEvent as JSON; the data of this job is not JSON";
+const UNREADABLE =
+  "must be a job that BullMQ can read: its options, progress or parent are not JSON";
 
 export interface StuckJob {
   readonly id: string;
   /** As it lies in Redis. */
   readonly data: string;
-  /** When it was added, ms; not a number where the job does not say. */
-  readonly timestamp: number;
+  /** When it was added, ms; undefined where that cannot be read. */
+  readonly timestamp: number | undefined;
   /** Why no worker can read it; undefined where its workers died again and again. */
   readonly fault: string | undefined;
   readonly failedReason: string;
@@ -23,35 +32,45 @@ export interface StuckJob {
 
 /** Reads stuck jobs one at a time, because each may hold megabytes. */
 export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<StuckJob> {
-  const [active, failed] = await Promise.all([
-    redis.lrange(queue.toKey("active"), 0, CHUNK - 1),
-    redis.zrange(queue.toKey("failed"), "0", String(CHUNK - 1)),
-  ]);
-  const read = async (id: string): Promise<StuckJob> => {
-    const job = await redis.hgetall(queue.toKey(id));
-    // The job has ended since, or only its id was left behind: there is nothing to keep.
-    if (Object.keys(job).length === 0) await redis.lrem(queue.toKey("active"), 0, id);
-    const { data = "{}", failedReason = "no reason given" } = job;
-    return { id, data, timestamp: Number(job["timestamp"]), fault: unreadable(job), failedReason };
-  };
-  for (const id of active) {
-    const job = await read(id);
-    if (job.fault !== undefined) yield job;
+  for (const state of ["active", "failed"] as const) {
+    for (const id of await queue.getRanges([state], 0, CHUNK - 1, true)) {
+      const job = await readJob(queue, id);
+      if (job === undefined || (state === "active" && !isGivenUp(job))) continue;
+      const data = (await dataText(redis, queue, id)) ?? "{}";
+      yield { id, data, ...(job === "unreadable" ? unreadable(data) : died(job)) };
+    }
   }
-  for (const id of failed) yield await read(id);
 }
 
-/** Removes a job from every state, and all that BullMQ keeps of it. */
-export async function removeJob(redis: Redis, queue: Queue, id: string): Promise<void> {
-  const key = queue.toKey(id);
-  const deduplication = queue.toKey(`de:${(await redis.hget(key, "deid")) ?? ""}`);
-  // Otherwise the same event, sent again, would count as a duplicate of this job.
-  const isOwn = (await redis.get(deduplication)) === id;
-  await redisWrites(redis)([
-    ...(isOwn ? ([["DEL", deduplication]] as const) : []),
-    ...LISTS.map((list) => ["LREM", queue.toKey(list), 0, id] as const),
-    ...SORTED_SETS.map((set) => ["ZREM", queue.toKey(set), id] as const),
-    ["SREM", queue.toKey("stalled"), id],
-    ...[key, `${key}:lock`, `${key}:logs`].map((own) => ["DEL", own] as const),
-  ]);
+/** Whether no worker can end it: BullMQ has given it up, and could not let it fail. */
+const isGivenUp = (job: Job | "unreadable"): boolean =>
+  job === "unreadable" || job.stalledCounter > MAX_STALLED + 1;
+
+function unreadable(data: string): Omit<StuckJob, "id" | "data"> {
+  return {
+    timestamp: undefined,
+    fault: isJson(data) ? UNREADABLE : NOT_JSON,
+    failedReason: "it cannot be read",
+  };
+}
+
+const died = ({ failedReason, timestamp }: Job): Omit<StuckJob, "id" | "data"> => ({
+  timestamp,
+  fault: undefined,
+  failedReason: failedReason ?? "no reason given",
+});
+
+/** Removes a job, also one that a worker has taken. */
+export async function removeStuck(redis: Redis, queue: Queue, id: string): Promise<void> {
+  await redisWrite(redis)("DEL", `${queue.toKey(id)}:lock`);
+  await queue.remove(id);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -11,9 +11,6 @@ const AGAIN_MS = 250;
 /** A change moves on between two reads: only what two searches do not find is gone. */
 const EMPTY_SEARCHES = 2;
 
-/** Entries of a stream read in one round trip. */
-const CHUNK = 500;
-
 export interface Erased {
   readonly erased: Readonly<Counts>;
   /** What is still there: a request was under way for too long, or events keep coming. */
@@ -46,7 +43,7 @@ export async function eraseTraces(
     }
     left = await finder.find();
   }
-  await eraseFromStreams(stores, new Set(finder.names()));
+  await eraseStreams(stores);
   return { erased, left };
 }
 
@@ -97,7 +94,7 @@ async function eraseFetch({ keys, redis, thinEvents }: Stores, name: string): Pr
   const { queue } = thinEvents;
   const waiting = await queue.getDeduplicationJobId(name);
   const ids = new Set([waiting]);
-  for await (const { deduplicationId, id } of readJobs(queue, redis, ["failed"])) {
+  for await (const { deduplicationId, id } of readJobs(queue, ["failed"])) {
     if (deduplicationId === name) ids.add(id ?? "");
   }
   let removed = await redis.hdel(keys.thinEvents, name);
@@ -105,21 +102,7 @@ async function eraseFetch({ keys, redis, thinEvents }: Stores, name: string): Pr
   return removed > 0;
 }
 
-/** BullMQ writes the names of duplicate jobs into a stream of each queue. */
-async function eraseFromStreams(stores: Stores, names: ReadonlySet<string>): Promise<void> {
-  const { inbox, pointers, redis, thinEvents } = stores;
-  // `<CRM>|<subject>` and `redrive:c:<crmCode>` are names of jobs, too.
-  const isNamed = (text: string) =>
-    names.has(text) || names.has(text.replace(/^([^|]*\||redrive:c:)/, ""));
-  for (const { queue } of [inbox, pointers, thinEvents]) {
-    const stream = queue.toKey("events");
-    for (let from = "-"; ;) {
-      const entries = await redis.xrange(stream, from, "+", "COUNT", CHUNK);
-      const named = entries.filter(([, fields]) => fields.some(isNamed)).map(([id]) => id);
-      if (named.length > 0) await redis.xdel(stream, ...named);
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < CHUNK) break;
-      from = `(${last[0]}`;
-    }
-  }
+/** BullMQ writes the names of duplicate jobs into a stream of each queue. Only people look at it. */
+async function eraseStreams({ inbox, thinEvents }: Stores): Promise<void> {
+  for (const { queue } of [inbox, thinEvents]) await queue.trimEvents(0);
 }

@@ -13,8 +13,6 @@ export const TRACES = {
   inbox: ["event in the inbox", "events in the inbox"],
   fetch: ["record to fetch", "records to fetch"],
   dead: ["dead letter", "dead letters"],
-  job: ["job of the queue sync", "jobs of the queue sync"],
-  place: ["place in the order of service", "places in the order of service"],
   history: ["history", "histories"],
   tries: ["count of tries", "counts of tries"],
 } as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
@@ -50,11 +48,6 @@ export class TraceFinder {
     this.#given = given;
     this.#person = new Person(given);
     this.records = new Records(stores);
-  }
-
-  /** All names of the person that are known by now. */
-  names(): readonly string[] {
-    return [...new Set([...this.#person.crmCodes, ...this.#person.subjects])];
   }
 
   async find(): Promise<Traces> {

@@ -4,7 +4,7 @@ import { JOB_STATES } from "../event/job-states.ts";
 import { readJobs } from "../event/read-jobs.ts";
 import { scanHash, scanSorted } from "../state/scan.ts";
 import { DamagedValue } from "../state/sealing.ts";
-import { isThinPointer } from "../state/thin-events.ts";
+import { thinPointerIn } from "../state/thin-events.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../sync/lane.ts";
@@ -34,19 +34,19 @@ export async function* readPieces(stores: Stores, names: EventNames): AsyncGener
   yield* readInbox(stores, names);
   yield* readFetches(stores);
   yield* readStaged(stores);
-  yield* readProofs(stores);
   yield* readDeadLetters(stores, names);
 }
 
 /** What the histories of these names tell: to which crmCodes a record led, and the records of each. */
 export async function readHistories(
-  { history }: Stores,
+  { history, staged }: Stores,
   names: Iterable<string>,
 ): Promise<Named[]> {
   const told: Named[] = [];
   for (const name of names) {
-    const codes = await history.codesOf(name);
-    told.push(...codes.map((crmCode) => ({ crmCode, subject: name })));
+    const led = await staged.codeOf(name);
+    const codes = new Set([...(await history.codesOf(name)), ...(led === undefined ? [] : [led])]);
+    told.push(...[...codes].map((crmCode) => ({ crmCode, subject: name })));
     for (const crmCode of [name, ...codes]) {
       for (const step of await history.read({ crmCode })) {
         if (step.kind === "event") told.push({ crmCode, subject: step.event.subject });
@@ -56,12 +56,12 @@ export async function readHistories(
   return told;
 }
 
-async function* readInbox({ inbox, redis }: Stores, names: EventNames): AsyncGenerator<Piece> {
-  for await (const job of readJobs(inbox.queue, redis, JOB_STATES)) {
+async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  for await (const job of readJobs(inbox.queue, JOB_STATES)) {
     const letter = redriveOf(job);
     const named =
       letter === undefined
-        ? await names.of(await unlessDamaged(inbox.open(job.data), job.data))
+        ? await names.of(await unlessDamaged(inbox.read(job), undefined))
         : nameOfLetter(letter);
     yield { place: "inbox", id: job.id ?? "", ...named };
   }
@@ -85,14 +85,15 @@ async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator
       yield { place: "fetch", id: field, subject: field.slice(field.indexOf("|") + 1) };
     }
   }
-  for await (const { data, deduplicationId } of readJobs(thinEvents.queue, redis, FETCH_STATES)) {
-    if (!isThinPointer(data)) continue;
-    yield { place: "fetch", id: deduplicationId ?? "", subject: data.subject };
+  for await (const job of readJobs(thinEvents.queue, FETCH_STATES)) {
+    const pointer = thinPointerIn(job);
+    if (pointer === undefined) continue;
+    yield { place: "fetch", id: job.deduplicationId ?? "", subject: pointer.subject };
   }
 }
 
 async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piece> {
-  const lists = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations];
+  const lists = [...LANES.map(keys.unsynced), keys.heldTerminations, keys.verify];
   for (const list of lists) {
     for await (const waiting of scanSorted(redis, list, PAGE)) {
       const codes = waiting.map(([crmCode]) => crmCode);
@@ -104,17 +105,6 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
           yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
         }
       }
-    }
-  }
-}
-
-async function* readProofs({ keys, redis, sealing }: Stores): AsyncGenerator<Piece> {
-  for await (const fields of scanHash(redis, keys.verifyProofs, PAGE)) {
-    for (const [crmCode, proof] of fields) {
-      const { wanted } = JSON.parse(proof) as { wanted: string };
-      const text = await unlessDamaged(sealing.open(wanted, crmCode), '{"event":""}');
-      const { event } = JSON.parse(text) as { event: string };
-      yield { place: "verify", id: crmCode, crmCode, subject: subjectOf(event) };
     }
   }
 }

@@ -1,16 +1,19 @@
 /** What is known of one record under its crmCode, beside dead letters: looked at, or erased. */
-import type { Redis } from "ioredis";
-import { quotaKeys } from "../quota/quota-keys.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Stores } from "../status/stores.ts";
-import { LANES } from "../sync/lane.ts";
+import { forget } from "../sync/person.ts";
+import { busyUntil } from "../sync/record.ts";
+import { storeRow } from "../state/ledger-row.ts";
+import { unchanged, type ReadRecord } from "../state/record-store.ts";
+import type { Call } from "../state/commit.ts";
+import { scanHash } from "../state/scan.ts";
+
+/** Entries read in one round trip. */
+const PAGE = 1000;
 
 /** A day longer than ids of events are surely remembered: then no sender sends an older event again. */
 const ORDER_KEPT_S = 8 * 86_400;
 
-const KINDS = ["staged", "ledger", "verify", "tries", "place", "history"] as const;
-
-export type RecordTrace = (typeof KINDS)[number] | "job";
+export type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history";
 
 export interface RecordTraces {
   readonly found: readonly RecordTrace[];
@@ -18,61 +21,82 @@ export interface RecordTraces {
   readonly isHeld: boolean;
 }
 
-type Reply = [isHeld: number, ...found: number[]];
+type Needed = Pick<Stores, "keys" | "records" | "redis">;
 
 export class Records {
-  readonly #stores: Stores;
-  readonly #quotaKeys: ReturnType<typeof quotaKeys>;
-  readonly #run: RedisScript<Reply>;
+  readonly #stores: Needed;
 
-  constructor(stores: Stores, redis: Redis = stores.redis) {
+  constructor(stores: Needed) {
     this.#stores = stores;
-    this.#quotaKeys = quotaKeys(stores.config.QUEUE_PREFIX);
-    this.#run = redisScript(redis, new URL("./lua/erase-record.lua", import.meta.url));
   }
 
-  look(crmCode: string): Promise<RecordTraces> {
-    return this.#traces(crmCode, "look");
+  async look(crmCode: string): Promise<RecordTraces> {
+    const { keys, records, redis } = this.#stores;
+    const read = await records.read(crmCode);
+    const hasHistory =
+      (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
+      (await this.#subjectsOf(crmCode)).length > 0;
+    const isHeld = read.staged !== undefined && busyUntil(read.staged, read.now) !== undefined;
+    return { found: tracesIn(read, hasHistory), isHeld };
   }
 
   /** In one step, so that no worker can take the record in between. @returns what it has erased. */
   async erase(crmCode: string): Promise<RecordTraces> {
-    const { found, isHeld } = await this.#traces(crmCode, "erase");
-    if (isHeld) return { found: [], isHeld };
-    await this.#stores.pointers.remove(crmCode);
-    // A job that runs ends by itself: it finds nothing to send.
-    const runs = found.includes("job") && (await this.#stores.pointers.hasJob(crmCode));
-    return { found: runs ? found.filter((kind) => kind !== "job") : found, isHeld };
+    const { keys, records } = this.#stores;
+    const history = keys.history("crmCode", crmCode);
+    const subjects = await this.#subjectsOf(crmCode);
+    return records.change<RecordTraces>(crmCode, [["EXISTS", history]], (read) => {
+      const forgotten = forget(read, read);
+      if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
+      const { isAbsent, row } = forgotten;
+      const found = tracesIn(read, read.more[0] === 1 || subjects.length > 0);
+      const kept: Call[] =
+        row === undefined || found.length === 0
+          ? []
+          : [
+              [
+                "SET",
+                keys.erased(crmCode),
+                storeRow(row, read.epoch),
+                ...(isAbsent ? ["EX", ORDER_KEPT_S] : []),
+              ],
+            ];
+      return {
+        record: undefined,
+        outcome: { found, isHeld: false },
+        checks: records.checksOf(read),
+        calls: [
+          ["DEL", keys.staged(crmCode)],
+          ["HDEL", keys.ledger, crmCode],
+          ["DEL", history],
+          ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
+          ["ZREM", keys.terminations, crmCode],
+          ...records.placeCalls(crmCode, read.staged, undefined),
+          // Last: a full Redis lets a script go on that has deleted something.
+          ...kept,
+        ],
+      };
+    });
   }
 
-  async #traces(crmCode: string, how: "look" | "erase"): Promise<RecordTraces> {
-    const hasJob = await this.#stores.pointers.hasJob(crmCode);
-    const [isHeld, ...flags] = await this.#run(this.#keys(crmCode), [crmCode, how, ORDER_KEPT_S]);
-    const found: RecordTrace[] = KINDS.filter((_, index) => flags[index] === 1);
-    return { found: hasJob ? [...found, "job"] : found, isHeld: isHeld === 1 };
+  /** The records of the CRM, as hashes, of which Redis knows that they led to this crmCode. */
+  async #subjectsOf(crmCode: string): Promise<string[]> {
+    const { keys, redis } = this.#stores;
+    const found: string[] = [];
+    for await (const page of scanHash(redis, keys.subjects, PAGE)) {
+      found.push(...page.filter(([, code]) => code === crmCode).map(([subject]) => subject));
+    }
+    return found;
   }
+}
 
-  #keys(crmCode: string): string[] {
-    const { keys } = this.#stores;
-    const { priorities, postponed, postponedRanks } = this.#quotaKeys;
-    return [
-      keys.staged(crmCode),
-      keys.ledger,
-      keys.ledgerForgotten,
-      ...LANES.map((lane) => keys.unsynced(lane)),
-      keys.verify,
-      keys.verifyProofs,
-      keys.retried,
-      keys.retriedDetails,
-      keys.outageRecords,
-      priorities,
-      postponed,
-      postponedRanks,
-      keys.erased(crmCode),
-      keys.terminations,
-      keys.heldTerminations,
-      keys.history("crmCode", crmCode),
-      keys.outageSuspects,
-    ];
-  }
+function tracesIn({ rowText, staged }: ReadRecord, hasHistory: boolean): RecordTrace[] {
+  const isProof = staged?.phase === "proven" || staged?.phase === "left";
+  return [
+    ...(staged !== undefined && !isProof ? (["staged"] as const) : []),
+    ...(rowText === "" ? [] : (["ledger"] as const)),
+    ...(isProof ? (["verify"] as const) : []),
+    ...(staged?.failure === undefined ? [] : (["tries"] as const)),
+    ...(hasHistory ? (["history"] as const) : []),
+  ];
 }

@@ -4,6 +4,7 @@ import { NOT_OPENED } from "../state/retried-records.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
+import { HELD_BECAUSE } from "../sync/staged-state.ts";
 import type { FateOfRecord } from "./fates.ts";
 import { restFate } from "./rest-fate.ts";
 import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";
@@ -90,11 +91,15 @@ function waitingFate(waiting: WaitingState, facts: RecordFacts, shared: SharedFa
   return turnFate(waiting, shared);
 }
 
-function heldFate(since: number, { time }: WaitingState, facts: RecordFacts): FateOfRecord {
+function heldFate(
+  since: number,
+  { heldWhy = "limit", time }: WaitingState,
+  facts: RecordFacts,
+): FateOfRecord {
   const name = shellWord(facts.crmCode ?? facts.name);
   return {
     fate: "held",
-    answer: `its termination (event of ${clockTime(time)}) is held since ${clockTime(since)}: more relations were to be terminated than TERMINATE_LIMIT allows`,
+    answer: `its termination (event of ${clockTime(time)}) is held since ${clockTime(since)}: ${HELD_BECAUSE[heldWhy]}`,
     remedy: `Release it with crmsync held release ${name} --apply, or let the relation live with crmsync held drop ${name} --apply.`,
     runbook: "crmsyncheldterminations",
   };

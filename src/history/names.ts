@@ -27,7 +27,7 @@ export async function findNames(stores: Stores, name: string): Promise<Names> {
 async function isCode({ redis, keys }: Stores, name: string): Promise<boolean> {
   const found = await Promise.all([
     redis.hexists(keys.ledger, name),
-    redis.hexists(keys.staged(name), "v"),
+    redis.exists(keys.staged(name)),
     redis.hexists(keys.deadLetters, deadLetterId(name)),
     redis.exists(keys.history("crmCode", name)),
   ]);

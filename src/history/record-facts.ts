@@ -1,9 +1,9 @@
 /** Reads what is known of one record now, and the steps that led there. */
 import { eventKey } from "../event/event-key.ts";
-import { quotaKeys } from "../quota/quota-keys.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { scanHash } from "../state/scan.ts";
-import { timeOfOrder, wholeOrder } from "../state/short-order.ts";
+import { timeOfOrder, waitingIn } from "../sync/record.ts";
+import type { HeldWhy } from "../sync/staged-state.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
@@ -34,12 +34,13 @@ export interface WaitingState {
   readonly time: number;
   /** Since when it is held for a person. */
   readonly heldSince: number | undefined;
+  readonly heldWhy: HeldWhy | undefined;
   /** A person has approved the termination. */
   readonly isApproved: boolean;
   readonly tries: number;
   /** Until when a worker has taken it. */
   readonly takenUntil: number | undefined;
-  /** When its job is due; undefined when it may run now. */
+  /** When it may be sent; undefined: now. */
   readonly dueAt: number | undefined;
   /** Why its last try failed, as the client names it. */
   readonly failure: string | undefined;
@@ -83,7 +84,7 @@ export async function readFacts(
   const { history, ledger } = stores;
   const [row, waiting, ofCode, ofSubject] = await Promise.all([
     crmCode === undefined ? undefined : ledger.row(crmCode),
-    crmCode === undefined ? undefined : readWaiting(stores, crmCode, readings),
+    crmCode === undefined ? undefined : readWaiting(stores, crmCode),
     crmCode === undefined ? [] : history.read({ crmCode }),
     subject === undefined ? [] : history.read({ subject }),
   ]);
@@ -111,53 +112,41 @@ export async function readFacts(
 }
 
 async function readWaiting(
-  stores: Stores,
+  { line, records }: Stores,
   crmCode: string,
-  readings: Readings,
 ): Promise<WaitingState | undefined> {
-  const { heldTerminations, keys, pointers, redis } = stores;
-  const field = await redis.hgetall(keys.staged(crmCode));
-  if (field["v"] === undefined) return undefined;
-  const lane = (field["l"] ?? "live") as Lane;
-  const isHeld = field["hv"] === field["v"];
-  const [held, job, details] = await Promise.all([
-    isHeld ? heldTerminations.find(crmCode) : undefined,
-    pointers.waitOf(crmCode),
-    redis.hget(keys.retriedDetails, crmCode),
-  ]);
-  const until = Number(field["tu"] ?? 0);
-  const order = wholeOrder(field["o"] ?? "");
-  return {
-    order,
+  const { now, staged: read } = await records.read(crmCode);
+  const staged = waitingIn(read);
+  if (staged === undefined) return undefined;
+  const {
+    approved,
+    counts,
+    failure,
+    heldAt,
+    heldUntil = 0,
+    heldWhy,
     lane,
-    status: (field["st"] ?? "mapped") as WantedStatus,
-    time: timeOfOrder(order),
-    heldSince: isHeld ? (held?.heldAt ?? readings.now) : undefined,
-    isApproved: field["ok"] === "1",
-    tries: Number(field["n"] ?? 0),
-    takenUntil: field["tv"] !== undefined && until > readings.now ? until : undefined,
-    dueAt: job?.dueAt,
-    failure: details === null ? undefined : (JSON.parse(details) as { reason: string }).reason,
-    ahead: await countAhead(stores, crmCode, lane, readings),
+    phase,
+    since,
+    status,
+    taken,
+  } = staged;
+  const dueAt = await line.dueAt(crmCode);
+  const isTaken = taken !== undefined && heldUntil > now;
+  return {
+    order: status.order,
+    lane,
+    status: status.is,
+    time: timeOfOrder(status.order),
+    heldSince: phase === "held" ? (heldAt ?? since) : undefined,
+    heldWhy,
+    isApproved: approved === true,
+    tries: counts?.tries ?? 0,
+    takenUntil: isTaken ? heldUntil : undefined,
+    dueAt: dueAt === undefined || dueAt <= now ? undefined : dueAt,
+    failure: failure?.reason,
+    ahead: await line.aheadOf(crmCode, lane),
   };
-}
-
-/** Live records by their rank in the order of service, bulk ones after them in the order of their jobs. */
-async function countAhead(
-  { config, keys, pointers, redis }: Stores,
-  crmCode: string,
-  lane: Lane,
-  { unsynced }: Readings,
-): Promise<WaitingState["ahead"]> {
-  if (lane === "bulk") {
-    return { live: unsynced.live, bulk: (await pointers.bulkAhead(crmCode)) ?? 0 };
-  }
-  const { priorities } = quotaKeys(config.QUEUE_PREFIX);
-  for (const order of [priorities, keys.unsynced("live")]) {
-    const score = await redis.zscore(order, crmCode);
-    if (score !== null) return { live: await redis.zcount(order, "-inf", `(${score}`), bulk: 0 };
-  }
-  return { live: 0, bulk: 0 };
 }
 
 /** The letter of the relation, or that of the newest event, if no relation was known for it. */

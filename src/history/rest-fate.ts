@@ -1,6 +1,6 @@
 /** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
 import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
-import { timeOfOrder } from "../state/short-order.ts";
+import { timeOfOrder } from "../sync/record.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
@@ -138,7 +138,7 @@ const hiddenFate = (
   };
 };
 
-/** A deletion that is newer than the event was carried out: its dead letter has gone with that (settle.lua). */
+/** A deletion that is newer than the event was carried out: its dead letter has gone with that (run.ts). */
 function hasEndedAfter(
   { event: { time = Number.POSITIVE_INFINITY } }: NotedEventStep,
   { row }: RecordFacts,
@@ -149,7 +149,7 @@ function hasEndedAfter(
 }
 
 /** When the newest event that was settled happened in the CRM, ms; NaN: none was settled. */
-const settledTime = (row: LedgerRow | undefined): number => timeOfOrder(row?.watermark ?? "");
+const settledTime = (row: LedgerRow | undefined): number => timeOfOrder(row?.orders.status ?? "");
 
 const droppedFate = (what: string, at: number, known: FateOfRecord): FateOfRecord => ({
   fate: known.fate,

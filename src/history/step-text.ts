@@ -1,4 +1,5 @@
 /** Tells one step of a history in words. No values of a person. Pure. */
+import { HELD_BECAUSE } from "../sync/staged-state.ts";
 import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { EventStep, NotedEvent, RunStep, Step } from "../sync/step.ts";
@@ -93,7 +94,7 @@ function resultText(step: EventStep, present: PresentWhens): string {
     case "staged":
       return `accepted, waits to be sent${replaced}${left}`;
     case "held":
-      return `accepted, held for a person like the termination before it`;
+      return "accepted, held for a person";
     case "unchanged":
       return `unchanged: the service has this already${replaced}`;
     case "nothing_to_terminate":
@@ -135,7 +136,7 @@ function endText(
     case "rejected":
       return `rejected: ${rejectedText({ problems })}`;
     case "held":
-      return "held for a person: TERMINATE_LIMIT is reached";
+      return `held for a person: ${HELD_BECAUSE.limit}`;
     case "throttled":
       return "the service asked us to wait (429); it goes first afterwards";
     case "denied":

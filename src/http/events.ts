@@ -58,7 +58,7 @@ async function checkCredentials(
   ports: EventsPorts,
 ): Promise<void> {
   if (needsNoSignature(request, ports)) return;
-  if (ports.secret !== undefined && isSignedNow(request.headers, ports.presents())) return;
+  if (ports.secret !== undefined && isSignedNow(request.headers, ports.now())) return;
   const error =
     ports.token === undefined && ports.secret === undefined
       ? "neither INGEST_TOKEN nor INGEST_SECRET is configured, so no request is accepted (INGEST_AUTH=none accepts all)"
@@ -94,7 +94,7 @@ async function takeRequest(
     }
     claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
-  const read = await readEvents(request, body, Math.max(...ports.presents()));
+  const read = await readEvents(request, body, ports.now());
   if (!read.ok) {
     const { ok: _, ...answer } = read;
     await reply.code(400).send(answer);

@@ -9,8 +9,8 @@ export interface PushableEvent {
 }
 
 export interface IntakePorts {
-  /** What time it may be, ms (`RedisClock.presents`). This machine's clock may be wrong: it judges no event. */
-  presents(): readonly number[];
+  /** Redis' time, ms. This machine's clock may be wrong: it judges no event. */
+  now(): number;
   push(events: readonly PushableEvent[]): Promise<PushResult>;
   /** Those of the event keys that were processed before. */
   seen(keys: readonly string[]): Promise<ReadonlySet<string>>;

@@ -95,10 +95,7 @@ function verify(
   if (secretName !== undefined && secrets.length === 0) {
     return { ok: false, why: `${secretName} is not configured, so no request is accepted here` };
   }
-  return ports
-    .presents()
-    .map((receivedAt) => endpoint.verify({ ...request, receivedAt }, secrets))
-    .reduce((one, other) => (one.ok ? one : other));
+  return endpoint.verify(request, secrets);
 }
 
 async function takeRequest(
@@ -124,7 +121,7 @@ async function takeRequest(
   let usable: UsableEvents;
   try {
     const translated = await endpoint.toEvents(request, ports.canFetch(name));
-    usable = await usableEvents(translated, Math.max(...ports.presents()));
+    usable = await usableEvents(translated, ports.now());
     await countGaps(translated.gaps ?? 0, request, endpoint, ports);
   } catch (error) {
     if (error instanceof WebhookUnavailable) return unavailable(error.message);
@@ -192,7 +189,7 @@ function acknowledgementOf(endpoint: WebhookEndpoint, request: WebhookRequest) {
 function headOf(
   received: FastifyRequest,
   name: string,
-  { publicUrl }: WebhookPorts,
+  ports: Pick<WebhookPorts, "now" | "publicUrl">,
 ): Omit<WebhookRequest, "body"> {
   const url = new URL(received.url, "http://localhost");
   const headers = Object.fromEntries(
@@ -203,14 +200,14 @@ function headOf(
   );
   const host = headers["host"] ?? "";
   const bases =
-    publicUrl === undefined
+    ports.publicUrl === undefined
       ? [`https://${host}`, `http://${host}`]
-      : [publicUrl.replace(/\/+$/, "")];
+      : [ports.publicUrl.replace(/\/+$/, "")];
   return {
     path: url.pathname.slice(`/webhooks/${name}/`.length),
     urls: bases.map((base) => base + received.url),
     query: url.searchParams,
     headers,
-    receivedAt: Date.now(),
+    receivedAt: ports.now(),
   };
 }

@@ -32,7 +32,7 @@ export const LOG_EVENTS = {
     "`outcome` and `reason` say how, `freshness_s` how long after its event.",
   ],
   "change.requeued":
-    "A change goes back to the front of its queue, because the service's reply asks for another request.",
+    "A record is due again at once, because the service's reply asks for another request.",
   "change.retry_scheduled": [
     "The service gave no usable reply for one change; it is tried again.",
     "`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
@@ -55,8 +55,6 @@ export const LOG_EVENTS = {
     "A change that waited is gone from Redis: its key was deleted or evicted. Send the record again.",
     "`record` names it. If there are many, reconcile an export of the CRM.",
   ],
-  "sync.foreign_job":
-    "Somebody has added a job to the queue sync that names no record. It was removed; events belong in the queue crm-events.",
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
@@ -79,8 +77,8 @@ export const LOG_EVENTS = {
     "`why` says how its event, or a newer one of the record, ended.",
   ],
   "dead_letter.redriven": [
-    "Dead letters were redriven, because the value lists now allow values that they did not allow before.",
-    "`records` says how many.",
+    "Dead letters were redriven, because they may pass now.",
+    "`records` says how many; `why`: the value lists have changed, or the service accepts what it has rejected before (`false rejections`).",
   ],
   "dead_letter.expired": [
     "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.",
@@ -173,7 +171,9 @@ export const LOG_EVENTS = {
   ],
   "service.accepted_again": "The service grants access again; sending continues.",
   "service.unavailable":
-    "Five requests in a row had no usable reply. One request is tried per pause until one succeeds.",
+    "Five records in a row failed or were rejected. One request is tried per pause until one succeeds.",
+  "service.rejects_all":
+    "The service rejects everything, and this is believed now: the changes become dead letters.",
   "verify.failed": "A proof could not be verified; it is tried again.",
   "service.recovered": "The service gives usable replies again.",
   "probe.failed": "A probe of a service that denies access could not be carried out.",
@@ -202,16 +202,18 @@ export const LOG_EVENTS = {
     "A page of the service's list could not be read; it is tried again.",
     "`reason` says why.",
   ],
+  "ledger.listing_token_changed":
+    "The token has changed while the service was listed: the listing begins again with the new one.",
+  "ledger.list_endless": [
+    "The service's list goes on without an end: its pages bring nothing new. Changes are sent without a warm ledger.",
+    "It has shown `relations` relations. Report it to the service's support.",
+  ],
   "ledger.lost": [
     "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.",
     "Look for a Redis that evicts keys, or for somebody who deletes them; then reconcile an export of the CRM.",
   ],
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
-  "ledger.list_was_empty": [
-    "The service lists relations that an earlier, empty list lacked: deletions left out because of it are sent.",
-    "`relations` are to be terminated.",
-  ],
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "reconcile.began": [
@@ -241,11 +243,6 @@ export const LOG_EVENTS = {
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
 
   "sync.loop_error": "The loop that spends permits failed once; it continues.",
-  "sync.worker_error": "The worker of the sync queue reported an error.",
-  "sweep.pointers_restored": [
-    "Some records had lost their job in a crash, and have one again.",
-    "`records` says how many.",
-  ],
   "bulk.cancelled": [
     "An operator has dropped changes that waited in the lane bulk (crmsync bulk cancel).",
     "`records` says how many.",
@@ -270,7 +267,7 @@ export const LOG_EVENTS = {
   "redis.replica_late":
     "No replica of Redis has confirmed an event in time; it was accepted all the same.",
   "redis.clock_stepped": [
-    "Redis' own clock has stepped. Pauses, retries and leases go on by the time that has really passed.",
+    "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
     "`step_ms` says by how much; negative: back.",
   ],
   "redis.went_backwards": [
@@ -279,7 +276,7 @@ export const LOG_EVENTS = {
   ],
   "state.migrated": [
     "The state in Redis was brought to the next version.",
-    "`from` and `to` are the versions, `step` says what was done.",
+    "`from` and `to` are the versions, `step` says what was done. `damaged`: so many values could not be read; a change among them is a dead letter now.",
   ],
   "state.other_version":
     "The state in Redis has another version than this program; the process ends with 78.",

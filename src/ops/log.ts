@@ -103,7 +103,7 @@ export function createRareLog(log: Logger, everyMs: number): RareLog {
     (fields, event, about = "") => {
       const key = `${event} ${about}`;
       const { at, suppressed } = last.get(key) ?? { at: Number.NEGATIVE_INFINITY, suppressed: 0 };
-      const now = Date.now();
+      const now = performance.now();
       if (now - at < everyMs) last.set(key, { at, suppressed: suppressed + 1 });
       else {
         log[level]({ ...fields, suppressed }, event);

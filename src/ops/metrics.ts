@@ -141,7 +141,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `sent <lane>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
+     * `relation_unknown`, `sent <lane>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
      * `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
@@ -150,6 +150,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
         ...(await countsOf(own.checks, ({ role, result }) => `checked ${role} ${result}`)),
         ...(await countsOf(own.rejected, ({ reason, field }) => `rejected ${reason} ${field}`)),
         ...(await countsOf(own.relationsGone, () => "relation_gone")),
+        ...(await countsOf(own.relationsUnknown, () => "relation_unknown")),
         ...(await countsOf(own.intakeRequests, ({ route, code }) =>
           SENDER_ERRORS.has(String(code)) ? `sender_error ${route} ${code}` : undefined,
         )),
@@ -246,6 +247,10 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
     relationsGone: counter(
       "relations_gone_total",
       "Relations that the ledger knew, and that the service does not have any more.",
+    ),
+    relationsUnknown: counter(
+      "relations_unknown_total",
+      "Deletions without a record whose crmCode no event had ever named, and that the service does not have.",
     ),
     frozen: counter(
       "frozen_seconds_total",

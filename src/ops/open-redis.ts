@@ -68,15 +68,14 @@ export async function meetRedis(target: RedisTarget, deadlineMs: number): Promis
 /** @throws RedisUrlError */
 function optionsOf(target: RedisTarget, options: ClientOptions): ClientOptions {
   const url = parseRedisUrl(target.url);
-  const { username, password, db, socket } = url;
-  const login = { username, password, db };
-  if (socket !== undefined) return { ...login, path: socket, ...options };
-  const [node] = url.nodes;
-  if (url.kind === "single" && node !== undefined) return nodeOptions(target, url, node, options);
+  const { username, password, db } = url;
   const tls = tlsOf(url, target);
   return {
-    ...login,
+    username,
+    password,
+    db,
     ...(tls && { tls }),
+    // Behind one address the primary may change, too: at a provider, or after a restart with another role.
     Connector: connectorTo(findOf(target, url), url, tls),
     reconnectOnError: ({ message }) => (MOVED.test(message) ? 2 : false),
     retryStrategy: (times) => Math.min(times * 50, LONGEST_RETRY_PAUSE_MS),
@@ -130,7 +129,14 @@ const tlsOf = ({ tls }: RedisUrl, target: RedisTarget): RedisTls | undefined =>
 const finders = new WeakMap<RedisTarget, FindPrimary>();
 
 function findOf(target: RedisTarget, url: RedisUrl): FindPrimary {
-  const find = finders.get(target) ?? primaryOf(url, target.prefix, tlsOf(url, target));
+  const find = finders.get(target) ?? finderOf(target, url);
   finders.set(target, find);
   return find;
+}
+
+function finderOf(target: RedisTarget, url: RedisUrl): FindPrimary {
+  const { kind, nodes, socket } = url;
+  const [only] = socket === undefined ? nodes : [{ path: socket }];
+  if (kind === "single" && only !== undefined) return async () => only;
+  return primaryOf(url, target.prefix, tlsOf(url, target));
 }

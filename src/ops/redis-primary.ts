@@ -15,7 +15,7 @@ const ASK_MS = 1500;
 /** Replies have the shapes of RESP2: the type of ioredis' constructor asks for it. */
 export type ClientOptions = RedisOptions & { replyMapping?: "legacy" };
 
-export type FindPrimary = () => Promise<RedisNode>;
+export type FindPrimary = () => Promise<RedisNode | { readonly path: string }>;
 
 type Ask = (client: Redis, asked: RedisNode) => Promise<RedisNode>;
 type Slots = readonly (readonly [from: number, to: number, ...nodes: readonly Announced[]])[];
@@ -124,6 +124,8 @@ const unique = (nodes: readonly RedisNode[]): RedisNode[] => [
 export const namedTls = (tls: ConnectionOptions, { host }: RedisNode): ConnectionOptions =>
   isIP(host) === 0 ? { servername: host, ...tls } : tls;
 
+const REPLICA = "READONLY this Redis is a replica; the address must lead to its primary";
+
 /** A connector of ioredis that asks for the primary before each connection. */
 export function connectorTo(
   find: FindPrimary,
@@ -135,9 +137,12 @@ export function connectorTo(
       super((options as { disconnectTimeout: number }).disconnectTimeout);
     }
 
-    /** A server that is a replica by now rejects writes: the client asks again. */
+    /** A server that is a replica by now rejects writes: the client connects again. */
     override check({ role }: { readonly role?: string }): boolean {
-      return role === undefined || role === "master";
+      if (role === undefined || role === "master") return true;
+      // The client reports it; without it nobody would know why nothing goes on.
+      this.stream?.destroy(new Error(REPLICA));
+      return false;
     }
 
     /** ioredis calls this for every command that asks to reconnect: a stream that is ending is left alone. */
@@ -153,7 +158,8 @@ export function connectorTo(
         const node = await find();
         if (!this.connecting) throw new Error("Connection is closed.");
         const to = { ...node, family };
-        this.stream = tls ? connectTls({ ...to, ...namedTls(tls, node) }) : createConnection(to);
+        const named = tls && "host" in node ? namedTls(tls, node) : tls;
+        this.stream = named ? connectTls({ ...to, ...named }) : createConnection(to);
         this.stream.once("error", (error: Error) => (this.firstError = error));
       } catch (error) {
         this.firstError = error as Error;

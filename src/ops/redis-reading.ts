@@ -3,7 +3,7 @@
  * trip and show one moment: Redis runs them as one transaction.
  */
 import type { Redis } from "ioredis";
-import { scriptText, takesTime } from "./redis-script.ts";
+import { scriptText } from "./redis-script.ts";
 
 type Argument = string | number;
 type Command = readonly [name: string, ...args: Argument[]];
@@ -30,12 +30,7 @@ export const scriptReading = <T>(
   keys: readonly string[],
   args: readonly Argument[],
   meaning: (reply: never) => T,
-): Reading<T> => {
-  const lua = scriptText(file);
-  // A reading may be taken much later than it is made: the script takes the time from Redis.
-  const time = takesTime(lua) ? [""] : [];
-  return reading(["eval", lua, keys.length, ...keys, ...args, ...time], meaning);
-};
+): Reading<T> => reading(["eval", scriptText(file), keys.length, ...keys, ...args], meaning);
 
 type Discarded = Error & { readonly previousErrors?: readonly Error[] };
 

@@ -3,11 +3,8 @@
  * BullMQ's syntax, on a line of its own, relative to the including file:
  *
  *     --- @include "../../ops/lua/now.lua"
- *
- * and a script of BullMQ by its name: `--- @bullmq "addPrioritizedJob-9"`.
  */
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Redis, RedisOptions } from "ioredis";
@@ -132,28 +129,13 @@ export function redisScript<Reply>(
   reply: "text" | "bytes" = "text",
 ): RedisScript<Reply> {
   const name = commandName(file);
-  const lua = scriptText(file);
-  redis.defineCommand(name, { lua });
+  redis.defineCommand(name, { lua: scriptText(file) });
   return async (keys, args = []) => {
     const called = reply === "bytes" ? `${name}Buffer` : name;
     const command = (redis as unknown as Record<string, Command>)[called] as Command;
-    const all = [...keys, ...args, ...(takesTime(lua) ? [toldTime()] : [])];
-    return (await command.call(redis, keys.length, ...all)) as Reply;
+    return (await command.call(redis, keys.length, ...keys, ...args)) as Reply;
   };
 }
-
-/** Whether the last argument of this script is the time: it includes now.lua. */
-export const takesTime = (lua: string): boolean => lua.includes("table.remove(ARGV)");
-
-let now: () => number | undefined = () => undefined;
-
-/** Sets the clock of this process' scripts: its view of the shared clock, ms; undefined while unknown. */
-export function takeTimeFrom(clock: () => number | undefined): void {
-  now = clock;
-}
-
-/** The last argument of a script that takes the time. */
-export const toldTime = (): number | "" => now() ?? "";
 
 /** The text of a script, read from its file once. */
 export function scriptText(file: URL): string {
@@ -162,35 +144,17 @@ export function scriptText(file: URL): string {
   return text;
 }
 
-/** The text of a script with its includes and BullMQ's scripts. */
-export const readScript = (file: URL): string =>
-  readIncludes(file).replaceAll(BULLMQ, (_, name: string) => bullmqScript(name));
-
 /** The text of a script with its includes expanded, each at its first mention only. */
-export function readIncludes(file: URL, included: Set<string> = new Set()): string {
+export function readScript(file: URL, included: Set<string> = new Set()): string {
   return readFileSync(file, "utf8").replaceAll(INCLUDE, (_, path: string) => {
     const other = new URL(path, file);
     if (included.has(other.href)) return "";
     included.add(other.href);
-    return readIncludes(other, included).trimEnd();
+    return readScript(other, included).trimEnd();
   });
 }
 
 const INCLUDE = /^--- @include "(.+)"$/gm;
-const BULLMQ = /^--- @bullmq "(.+)"$/gm;
-
-const require = createRequire(import.meta.url);
-
-/** BullMQ has each script in a file of its own, which exports it alone. */
-function bullmqScript(name: string): string {
-  const exported = require(`bullmq/dist/cjs/scripts/${name}.js`) as Record<
-    string,
-    { content: string }
-  >;
-  const [script] = Object.values(exported);
-  if (script === undefined) throw new Error(`BullMQ has no script ${name}`);
-  return script.content;
-}
 
 /** `src/state/lua/stage.lua` becomes `crmsync:state/stage`. */
 function commandName(file: URL): string {

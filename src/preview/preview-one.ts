@@ -7,9 +7,15 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
-import { isSuperseded, type StateOrder } from "../sync/is-superseded.ts";
-import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
-import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
+import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
+import { isSuperseded } from "../sync/record.ts";
+import {
+  crmToFetchFrom,
+  isGuessed,
+  planChange,
+  withKnownCode,
+  type Plan,
+} from "../sync/plan-change.ts";
 import type { Problem } from "../sync/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
@@ -20,8 +26,8 @@ export type Body = Readonly<Record<string, unknown>>;
 /** What is known of one record. */
 export interface KnownRecord {
   readonly row: LedgerRow;
-  /** Of the state that waits, if one does. */
-  readonly waiting: StateOrder | undefined;
+  /** Of what waits and what was settled. */
+  readonly newest: Orders;
 }
 
 /** What is known of the service without a request, and how to make one. */
@@ -30,6 +36,8 @@ export interface ServiceView {
   readonly fingerprintOf: FingerprintOf;
   /** Undefined: not known, because no Redis could be reached. */
   known(crmCode: string): Promise<KnownRecord | undefined>;
+  /** The crmCode to which a record of the CRM led before. */
+  codeOf(subject: string): Promise<string | undefined>;
   /** Reads the relation from the service; undefined where no request may be spent. */
   readonly ask: ((crmCode: string) => Promise<Body | undefined>) | undefined;
 }
@@ -76,8 +84,11 @@ export async function previewOne(
     },
     subject: context.subject,
   };
-  const mapped = await mapEventRecord(mapping, context, record, view.lists, { explain: true });
-  const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
+  const made = await mapEventRecord(mapping, context, record, view.lists, { explain: true });
+  const warnings = made.kind === "ignored" ? [] : made.warnings;
+  const mapped = isGuessed(made, record !== undefined)
+    ? withKnownCode(made, await view.codeOf(context.subject))
+    : made;
   const { crmCode } = mapped;
   const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
   const crm = crmToFetchFrom(change, mapping.objects);
@@ -126,13 +137,12 @@ async function previewPlan(
 ): Promise<Partial<Preview>> {
   const { crmCode, payload } = plan;
   const known = await view.known(crmCode);
-  const { row = rowWithoutProof(false), waiting } = known ?? {};
-  const orders = order && { order, fieldsOrder: payload === undefined ? "" : order };
+  const { row = rowWithoutProof(false), newest = NO_ORDERS } = known ?? {};
+  const orders = order && { status: order, fields: payload === undefined ? "" : order };
   // A newer event without fields decides the status.
-  const newest = order && order < row.watermark ? row.earlierFields?.status : undefined;
-  const status = newest ?? plan.status;
+  const status = order && order < row.orders.status ? row.orders.is : plan.status;
   const shown = { payload: payload && bodyOf(payload, status), status };
-  if (orders && isSuperseded(orders, row, waiting)) {
+  if (orders && isSuperseded(orders, newest)) {
     return { ...shown, decision: "skip", why: "superseded" };
   }
   if (known === undefined && view.ask === undefined) return shown;

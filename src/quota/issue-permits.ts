@@ -1,153 +1,156 @@
-/** Issues permits to the waiters of this process, one at a time: a turn, both slots, the permit. */
+/** Issues permits to the calls of this process that wait: through the gate, then from the pacer. */
 import { randomUUID } from "node:crypto";
 import type { Lane } from "../sync/lane.ts";
 import type { Feedback } from "./feedback.ts";
-import { areFresh, type LeasePair, type Slots } from "./lease-pair.ts";
-import type { Pacer, TakenTurn } from "./pacer.ts";
+import { PRIORITY, type Gate } from "./gate.ts";
+import type { Pacer, TakenPermit } from "./pacer.ts";
 import { Permit } from "./permit.ts";
-import { isStopped } from "./quota-state.ts";
-import { passedOr, type Waiters } from "./waiters.ts";
+import type { SlidingLog } from "./sliding-log.ts";
 
-/** Longest wait before asking for a turn again: other processes may change when it comes. */
+/** Longest wait before asking again: other processes may give slots back, ms. */
 const ASK_AGAIN_MS = 1000;
 
-/** After a wait for slots longer than this, check again that nothing has stopped all sending. */
-const LONG_WAIT_MS = 50;
-
 export interface PermitIssuerOptions {
-  readonly waiters: Waiters;
+  readonly gate: Gate;
   readonly pacer: Pacer;
-  readonly leases: LeasePair;
+  readonly slots: SlidingLog;
   readonly feedback: Feedback;
-  readonly hourMs: number;
-  readonly burstMs: number;
   /** Gets errors that concern no waiter. */
   readonly onError: (error: unknown) => void;
 }
 
-/** What a permit is made of. */
-interface Grant {
-  readonly permitId: string;
-  readonly turn: TakenTurn;
-  readonly slots: Slots;
-}
-
-/** With more slots than this left in the hour, other processes cannot take all of them in a moment. */
-const MANY = 100;
-
-const hasMany = ({ snapshot }: TakenTurn): boolean => snapshot.remaining > MANY;
-
-/** Gives the slots back as soon as they are there. */
-async function releaseAll(taking: Promise<Slots> | undefined): Promise<void> {
-  const slots = await taking?.catch(() => undefined);
-  slots?.hour.release(0);
-  slots?.burst.release(0);
+interface Waiter {
+  readonly lane: Lane;
+  grant(permit: Permit): void;
+  reject(reason: unknown): void;
 }
 
 export class PermitIssuer {
   readonly #options: PermitIssuerOptions;
-  #running = false;
-  /**
-   * Whether the last permit was given at once and left many: so, probably, is the next one. Its turn and
-   * both slots are then asked for together.
-   */
-  #isCalm = false;
-  /** Whether the next permit has had to wait for its turn. */
-  #hasWaited = false;
+  readonly #waiting = new Set<Waiter>();
+  /** Resolves when the next waiter comes or goes. */
+  #changed = Promise.withResolvers<void>();
 
   constructor(options: PermitIssuerOptions) {
     this.#options = options;
   }
 
-  /** Issues permits until no waiter is left; does nothing while an earlier call is still at it. */
-  async run(): Promise<void> {
-    const { waiters, leases } = this.#options;
-    if (this.#running) return;
-    this.#running = true;
+  acquire(lane: Lane, signal: AbortSignal | undefined): Promise<Permit> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const end = () => {
+        signal?.removeEventListener("abort", giveUp);
+        this.#waiting.delete(waiter);
+        this.#notify();
+      };
+      const waiter: Waiter = {
+        lane,
+        grant: (permit) => (end(), resolve(permit)),
+        reject: (reason) => (end(), reject(reason)),
+      };
+      const giveUp = () => waiter.reject(signal?.reason);
+      signal?.addEventListener("abort", giveUp, { once: true });
+      this.#waiting.add(waiter);
+      this.#notify();
+      void this.#enter(waiter, PRIORITY[lane]);
+    });
+  }
+
+  rejectAll(reason: unknown): void {
+    for (const waiter of this.#waiting) waiter.reject(reason);
+  }
+
+  #notify(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  async #enter(waiter: Waiter, priority: number): Promise<void> {
+    const { gate, slots } = this.#options;
     try {
-      await leases.ready;
-      while (waiters.next() !== undefined) await this.#issueNext();
+      await slots.ready;
+      let taken: TakenPermit | undefined;
+      await gate.pass(priority, async () => {
+        taken = await this.#take(waiter);
+      });
+      if (taken !== undefined) return this.#grant(waiter, taken);
+      await gate.giveBack("both");
     } catch (error) {
-      waiters.rejectAll(error);
-    } finally {
-      this.#running = false;
+      await gate.giveBack("both");
+      waiter.reject(error);
     }
+    if (this.#waiting.has(waiter)) return this.#enter(waiter, PRIORITY.returned);
   }
 
-  async #issueNext(): Promise<void> {
-    const { leases, pacer, waiters } = this.#options;
-    const change = waiters.change();
-    const lane = waiters.next()?.lane ?? "bulk";
-    const untrustedMs = leases.untrustedMs();
-    if (untrustedMs > 0) return passedOr(change, Math.min(untrustedMs, ASK_AGAIN_MS));
+  /** Asks until a permit is given; undefined when nobody waits for it any more, or a live call goes first. */
+  async #take(waiter: Waiter): Promise<TakenPermit | undefined> {
+    const { pacer, slots } = this.#options;
     const permitId = randomUUID();
-    const asking = pacer.takeTurn(lane, permitId);
-    const early = this.#isCalm ? leases.takeBoth() : undefined;
-    early?.catch(() => {}); // awaited below
-    const turn = await asking.catch((error: unknown) => {
-      void releaseAll(early);
-      throw error;
-    });
-    if (turn.kind === "wait") {
-      this.#isCalm = false;
-      this.#hasWaited = true;
-      void releaseAll(early);
-      return passedOr(change, Math.min(turn.ms, ASK_AGAIN_MS));
+    while (this.#waiting.has(waiter) && !this.#makesWay(waiter)) {
+      const change = this.#changed.promise;
+      const untrustedMs = slots.untrustedMs();
+      const taking =
+        untrustedMs > 0
+          ? ({ kind: "wait", ms: untrustedMs } as const)
+          : await pacer.take(waiter.lane, permitId);
+      if (taking.kind === "taken") return taking;
+      if (taking.ms > 0) await passedOr(change, Math.min(taking.ms, ASK_AGAIN_MS));
     }
-
-    const grant = await this.#takeSlots(permitId, turn, early);
-    // The first waiter may be another by now, or none. A live turn may come from the reserve that
-    // bulk work must leave alone.
-    const waiter = waiters.next();
-    const mayUse = waiter !== undefined && (waiter.lane === lane || waiter.lane === "live");
-    if (grant.stopped || !mayUse || !areFresh(grant.slots)) return this.#cancel(grant);
-    this.#isCalm = !this.#hasWaited && hasMany(turn);
-    this.#hasWaited = false;
-    return waiter.grant(this.#permitOf(waiter.lane, grant));
+    return undefined;
   }
 
-  async #takeSlots(
-    permitId: string,
-    turn: TakenTurn,
-    early: Promise<Slots> | undefined,
-  ): Promise<Grant & { stopped: boolean }> {
-    const { leases, pacer } = this.#options;
-    const askedAt = performance.now();
-    const slots = await (early ?? (hasMany(turn) ? leases.takeBoth() : leases.take()));
-    const long = performance.now() - askedAt > LONG_WAIT_MS;
-    const stopped = leases.untrustedMs() > 0 || (long && isStopped(await pacer.snapshot()));
-    return { permitId, turn, slots, stopped };
+  #makesWay({ lane }: Waiter): boolean {
+    return lane === "bulk" && [...this.#waiting].some((other) => other.lane === "live");
   }
 
-  #permitOf(lane: Lane, grant: Grant): Permit {
-    const { feedback, pacer, hourMs, burstMs, onError } = this.#options;
-    const { permitId, turn, slots } = grant;
+  #grant(waiter: Waiter, taken: TakenPermit): void {
+    const { gate, slots, onError } = this.#options;
+    const { limit, burst } = taken.snapshot;
+    gate.follow(limit, burst).catch(onError);
+    const permit = this.#permitOf(waiter.lane, taken);
+    const isGood = slots.isFresh(taken.requestedAt) && slots.untrustedMs() <= 0;
+    if (isGood && this.#waiting.has(waiter)) return waiter.grant(permit);
+    permit.cancel();
+    if (this.#waiting.has(waiter)) void this.#enter(waiter, PRIORITY[waiter.lane]);
+  }
+
+  #permitOf(lane: Lane, taken: TakenPermit): Permit {
+    const { feedback, gate, pacer, slots, onError } = this.#options;
+    const { permitId, requestedAt } = taken;
     const grantedAt = performance.now();
+    let sentAt = grantedAt;
+    let stopKeeping = () => {};
+    const returned = (windows: "both" | "hour", burst: number) => {
+      const returning = [
+        slots.end(permitId, { hour: 0, burst }),
+        pacer.returnTurn(taken),
+        gate.giveBack(windows),
+      ];
+      void Promise.all(returning).catch(onError);
+    };
     return new Permit(lane, {
-      fresh: () => areFresh(slots),
+      fresh: () => slots.isFresh(requestedAt),
       sending() {
-        slots.hour.keep();
-        slots.burst.keep();
+        sentAt = performance.now();
+        stopKeeping = slots.keep(permitId);
       },
-      cancelled: () => void this.#cancel(grant).catch(onError),
-      unsent() {
-        slots.hour.release(0);
-        slots.burst.release(burstMs);
-        pacer.returnTurn(permitId, turn).catch(onError);
-      },
+      cancelled: () => returned("both", 0),
+      unsent: () => returned("hour", slots.afterReply(undefined).burst),
       async answered(result) {
-        slots.hour.release(hourMs);
-        slots.burst.release(burstMs);
-        const tripMs = performance.now() - grantedAt;
-        await feedback.learn(result, { permitId, turn, tripMs }).catch(onError);
+        stopKeeping();
+        const now = performance.now();
+        const tripMs = result.status === undefined ? undefined : now - sentAt;
+        const learning = feedback.learn(result, taken, now - grantedAt);
+        await Promise.all([slots.end(permitId, slots.afterReply(tripMs)), learning]).catch(onError);
       },
     });
   }
+}
 
-  /** Returns the turn and both slots at once. */
-  #cancel({ permitId, turn, slots }: Grant): Promise<void> {
-    slots.hour.release(0);
-    slots.burst.release(0);
-    return this.#options.pacer.returnTurn(permitId, turn);
-  }
+/** Resolves after `ms`, or earlier when `event` resolves. */
+async function passedOr(event: Promise<void>, ms: number): Promise<void> {
+  const passed = Promise.withResolvers<void>();
+  const timer = setTimeout(passed.resolve, ms);
+  await Promise.race([passed.promise, event]);
+  clearTimeout(timer);
 }

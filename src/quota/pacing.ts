@@ -1,6 +1,6 @@
 /**
  * How fast to spend the rest of the hour. Pure: `src/simulate/` runs this code in virtual time;
- * docs/adr/0026 lists the alternatives.
+ * docs/adr/0026 has the reasons.
  *
  * Bursts are right while the hour has more requests than the flow of changes will need: without a flow, or
  * with one that fits. Otherwise requests have turns at an even pace. A record may take its turn early, by a
@@ -8,7 +8,7 @@
  * taken early, the larger a lead must be: the price of a request follows from what was spent, and nothing has
  * to forecast it.
  */
-import { SLICES_KEPT, sliceMs } from "./slices.ts";
+import { SLICES_KEPT, sliceMs } from "../sync/slices.ts";
 import type { Lane } from "../sync/lane.ts";
 
 /** The forecast divides the hour into this many equal parts. */

@@ -1,6 +1,7 @@
 /** The quota as operators see it. */
 import { drainsInMs, type ForecastLimits, type Waiting } from "./pacing.ts";
-import type { Pacing, QuotaSnapshot } from "./snapshot.ts";
+import type { Pacing } from "./pace-state.ts";
+import type { QuotaSnapshot } from "./snapshot.ts";
 
 /** The same in every process. Times in ms since the epoch. */
 export interface QuotaState {
@@ -21,8 +22,9 @@ export interface QuotaState {
 }
 
 export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaState {
-  const { now, limit, remaining, stopUntil, pacing } = snapshot;
-  const stopped = isStopped(snapshot);
+  const { now, limit, remaining, pacing } = snapshot;
+  const stopUntil = snapshot.state.stop;
+  const stopped = stopUntil > now;
   const startsAt = Math.max(now, stopUntil);
   return {
     limit,
@@ -35,8 +37,4 @@ export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaS
     until: stopped ? stopUntil : undefined,
     drainedAt: (waiting) => startsAt + drainsInMs(waiting, snapshot, limits, pacing === "steady"),
   };
-}
-
-export function isStopped(snapshot: QuotaSnapshot): boolean {
-  return snapshot.stopUntil > snapshot.now;
 }

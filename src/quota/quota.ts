@@ -1,20 +1,21 @@
 /**
- * The quota: the one place that gives permits. Two lease logs keep both windows exact (the hour
- * and the burst); a pacer before them decides when the next request may start. All of it is shared
- * through Redis; docs/adr/0002 explains why it is built this way.
+ * The quota: the one place that gives permits. Each call goes through the limiter of this process
+ * (gate.ts); then the pacer decides when the next request may start, and the sliding log keeps both
+ * windows exact over all processes. docs/adr/0002 explains why it is built this way.
  */
 import type { Redis } from "ioredis";
 import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../sync/lane.ts";
 import { createFeedback, type QuotaLog } from "./feedback.ts";
+import { createGate } from "./gate.ts";
 import { PermitIssuer } from "./issue-permits.ts";
-import { holdsOf, LeasePair } from "./lease-pair.ts";
+import type { PacingSetting } from "./pace-state.ts";
 import { Pacer } from "./pacer.ts";
 import type { Permit } from "./permit.ts";
 import { quotaKeys } from "./quota-keys.ts";
 import { stateOf, type QuotaState } from "./quota-state.ts";
-import { snapshotReading, type PacingSetting } from "./snapshot.ts";
-import { createWaiters } from "./waiters.ts";
+import { SlidingLog } from "./sliding-log.ts";
+import { snapshotReading } from "./snapshot.ts";
 
 export type { Permit } from "./permit.ts";
 export type { QuotaState } from "./quota-state.ts";
@@ -58,57 +59,36 @@ export interface Quota {
 const SILENT: QuotaLog = { info() {}, warn() {} };
 
 export function createQuota(options: QuotaOptions): Quota {
-  const { hourMs, burstMs, log = SILENT } = options;
+  const { hourMs, log = SILENT } = options;
   const keys = quotaKeys(options.prefix);
   let closed = false;
   const onError = (error: unknown) => {
     // Commands that fail because the connection was closed are expected.
     if (!closed) log.warn({ err: error }, "quota.redis_error");
   };
-  const leases = new LeasePair(options, onError);
-  const pacer = new Pacer(leases.redis, keys, { ...options, ...holdsOf(options) });
-  const feedback = createFeedback({
-    redis: leases.redis,
-    pacer,
-    hour: leases.hour,
-    hourMs,
-    refillMs: (options.burst * hourMs) / options.perHour,
-    correcting: keys.correcting,
-    log,
-    onThrottled: options.onThrottled,
-    onError,
-  });
-  const waiters = createWaiters();
-  leases.redis.isWaiting = () => waiters.next() !== undefined || leases.isWaiting();
-  const issuer = new PermitIssuer({
-    waiters,
-    pacer,
-    leases,
-    feedback,
-    hourMs,
-    burstMs,
-    onError,
-  });
+  const slots = new SlidingLog({ ...options, keys, onError });
+  const pacer = new Pacer(slots, keys, options);
+  const gate = createGate(options);
+  const refillMs = (options.burst * hourMs) / options.perHour;
+  const { onThrottled } = options;
+  const feedback = createFeedback({ pacer, slots, hourMs, refillMs, log, onThrottled });
+  const issuer = new PermitIssuer({ gate, pacer, slots, feedback, onError });
 
   return {
-    ready: leases.ready,
-    acquire(lane, signal) {
-      const permit = waiters.add(lane, signal);
-      void issuer.run();
-      return permit;
-    },
+    ready: slots.ready,
+    acquire: (lane, signal) => issuer.acquire(lane, signal),
     state: async () => stateOf(await pacer.snapshot(), options),
     async disconnect() {
       closed = true;
-      waiters.rejectAll(new Error("the quota is closed"));
-      await leases.disconnect();
+      issuer.rejectAll(new Error("the quota is closed"));
+      slots.disconnect();
+      await gate.close();
     },
   };
 }
 
 /** Reads the state of the quota, for processes that send nothing. */
 export function quotaReading(limits: QuotaLimits): Reading<QuotaState> {
-  const options = { ...limits, ...holdsOf(limits) };
-  const { command, meaning } = snapshotReading(quotaKeys(limits.prefix), options);
+  const { command, meaning } = snapshotReading(quotaKeys(limits.prefix), limits);
   return { command, meaning: (reply) => stateOf(meaning(reply), limits) };
 }

@@ -34,7 +34,7 @@ export interface EntryStores {
 
 export interface AppliedEntry {
   readonly outcome: EntryOutcome;
-  /** What was staged; it needs a pointer job. */
+  /** What was staged. */
   readonly staged: Accepted | undefined;
 }
 
@@ -50,7 +50,7 @@ export async function applyRecord(
     event,
     { at: view.now, number: 0 },
     {
-      latest: () => view.now,
+      now: () => view.now,
       fingerprintOf: view.fingerprintOf,
       map: (parsed, subject) => map(parsed, subject, view),
       objects: () => view.mapping.objects,
@@ -68,6 +68,7 @@ export async function applyRecord(
       fetch: async () => undefined,
       askListsAgain: async () => false,
       isSeen: async () => false,
+      codeOf: async () => undefined,
       storeDeadLetter: async () => "superseded",
       dropDeadLetter: async () => false,
       note() {},
@@ -115,7 +116,6 @@ export async function applyTermination(
 const NOT_STAGED: StageResult = {
   result: "superseded",
   coalesced: false,
-  expedite: false,
 };
 
 async function stageIfTrue(
@@ -126,8 +126,7 @@ async function stageIfTrue(
   const now = stillTrue(entry, state, await ledger.row(state.crmCode));
   if (now !== "sent") return { outcome: now, result: NOT_STAGED };
   // Without an event key, only the event order decides: the plan itself knows which entries were done.
-  // The feed adds the pointer job when it knows that the plan was not cancelled meanwhile.
-  const result = await staged.stage({ ...state, eventKey: "", job: "later" });
+  const result = await staged.stage({ ...state, eventKey: "" });
   return { outcome: RESULTS[result.result], result };
 }
 
@@ -147,7 +146,7 @@ export function stillTrue(
   row: LedgerRow | undefined,
 ): Extract<EntryOutcome, "sent" | "newer" | "changed"> {
   if (row === undefined) return "sent";
-  if (row.watermark > order) return "newer";
+  if (row.orders.status > order) return "newer";
   // A request is under way, perhaps for this very entry: the newest state is sent in any case.
   if (row.uncertain || row.exists === undefined) return "sent";
   if (!row.exists) return was === "" ? "sent" : "changed";

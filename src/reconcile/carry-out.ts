@@ -28,7 +28,7 @@ const KEEP_LIST_MS = HOUR_MS;
 const CLAIM_MS = PLAN_LEASE_MS + 2000;
 const CLAIM_CHECK_MS = 500;
 
-export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress" | "point"> {
+export interface CarryOutView extends Pick<ApplyView, "onPause" | "onProgress"> {
   /** A plan that is older is not begun. */
   readonly maxAgeHours: number;
   /** Records in the audit trail that it begins. */
@@ -203,7 +203,7 @@ async function feed(
   session: Session,
   snapshot: OpenSnapshot,
   plan: OpenPlan,
-  { keepClaim, onPause, onProgress, point }: CarryOutView & Pick<ApplyView, "keepClaim">,
+  { keepClaim, onPause, onProgress }: CarryOutView & Pick<ApplyView, "keepClaim">,
 ): Promise<Applied> {
   const { fingerprintOf, mapping, stores } = session;
   const { asOf, object, idFrom } = plan.header.snapshot;
@@ -216,7 +216,6 @@ async function feed(
     events: readEvents(snapshot, mapping, options, Date.parse(asOf)),
     view: { mapping, fingerprintOf, lists: stores.tenantLists.current() },
     now: () => stores.clock.now(),
-    point,
     keepClaim,
     onPause,
     onProgress,

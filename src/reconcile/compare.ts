@@ -7,6 +7,7 @@ import type { Known } from "../sync/decide.ts";
 import { agrees, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { Staged } from "../sync/staged-state.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 
 /** What the CRM says that a relation must be. */
@@ -58,9 +59,7 @@ function compareStatus({ ends }: Wanted, terminated: boolean): "equal" | "termin
 export interface LiveState {
   readonly row: LedgerRow | undefined;
   /** The state that waits to be sent. */
-  readonly staged:
-    | { readonly order: string; readonly status: string; readonly fingerprint: string }
-    | undefined;
+  readonly staged: Pick<Staged, "fingerprint" | "status"> | undefined;
 }
 
 /**
@@ -74,10 +73,10 @@ export function resolve(
   { row, staged }: LiveState,
 ): Resolved {
   const { order, fingerprint = "", status } = wanted;
-  if (row !== undefined && row.watermark > order) return "newer";
+  if (row !== undefined && row.orders.status > order) return "newer";
   if (staged !== undefined) {
-    if (staged.order > order) return "newer";
-    const ends = status === "terminated" && staged.status === "terminated";
+    if (staged.status.order > order) return "newer";
+    const ends = status === "terminated" && staged.status.is === "terminated";
     if (ends || (fingerprint !== "" && staged.fingerprint === fingerprint)) return "waiting";
   }
   if (row?.exists !== true || row.uncertain) return "differs";

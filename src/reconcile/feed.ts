@@ -7,7 +7,6 @@ import type { BulkPause, BulkPauses } from "../state/bulk-pause.ts";
 import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
 import type { StagedStates } from "../state/staged-state.ts";
-import type { Accepted } from "../sync/accept-event.ts";
 import type { AppliedEntry, EntryOutcome } from "./apply-entry.ts";
 import type { PlanCount } from "./plan-count.ts";
 import type { OpenPlan, PlanEntry } from "./plan-file.ts";
@@ -34,8 +33,6 @@ export interface FeedView {
   };
   /** @throws TryLater when another process may carry out a plan by now. */
   readonly keepClaim: () => Promise<void>;
-  /** Adds pointer jobs for what was staged. */
-  readonly point: (staged: readonly Accepted[]) => Promise<void>;
   readonly onProgress: (applied: Applied) => void;
   /** The lane bulk is paused, and the plan waits; undefined: it goes on. */
   readonly onPause: (pause: BulkPause | undefined) => void;
@@ -123,13 +120,12 @@ export class Feed {
     const entries = staged.map(({ entry }) => entry);
     this.#await(entries, { isRecalled: false });
     this.#batch = [];
-    // After a crash before this line the batch is carried out again, which changes nothing; after it,
-    // the sweep adds the jobs. What was staged after the plan was cancelled is dropped like the rest.
+    // After a crash before this line the batch is carried out again, which changes nothing. What was staged after
+    // the plan was cancelled is dropped like the rest.
     if (!(await this.#isNoted("running"))) {
       await this.#apply.stores.bulkChanges.drop(staged.map(({ entry }) => entry.code));
       throw this.#cancelled();
     }
-    await this.#apply.point(batch.flatMap(({ applied }) => applied.staged ?? []));
     this.#apply.onProgress(this.applied);
   }
 

@@ -36,6 +36,8 @@ export interface Listed {
 }
 
 interface Progress extends Listed {
+  /** Name of the token that it is listed with; absent: of an older release. */
+  readonly token?: string;
   /** Where the next page begins; undefined at the start, and at the end. */
   readonly cursor?: string | undefined;
   readonly isComplete: boolean;
@@ -44,6 +46,8 @@ interface Progress extends Listed {
 export interface ServiceToList {
   readonly client: Pick<ServiceClient, "listPage">;
   readonly acquire: () => Promise<Permit>;
+  /** Name of the token that the client sends. */
+  readonly token: string;
   readonly ledger: Pick<Ledger, "heal">;
   readonly fingerprintOf: FingerprintOf;
   /** The kept fields of the mapping. */
@@ -60,7 +64,7 @@ export async function listService(
   work: WorkFile,
   onProgress: (listed: Listed) => void,
 ): Promise<Listed> {
-  let progress = (work.progress("listing") as Progress | undefined) ?? beginning(service.now());
+  let progress = (work.progress("listing") as Progress | undefined) ?? beginning(service);
   let failures = 0;
   let restarts = 0;
   let loop = new PageLoop();
@@ -73,11 +77,12 @@ export async function listService(
     progress = { ...progress, requests: progress.requests + 1 };
     if (reply.kind === "page") {
       failures = 0;
-      if (loop.isSeen(reply)) {
-        restart(beginning(service.now()), work);
+      const { fresh, isEndless } = loop.add(reply);
+      if (isEndless) {
+        restart(beginning(service), work);
         throw new UserError("the service lists the same page again and again; nothing was sent");
       }
-      progress = await keepPage(reply, progress, askedAt, service, work);
+      progress = await keepPage(reply, fresh, progress, askedAt, service, work);
       continue;
     }
     // The pause that a 429 asks for is shared: the next permit waits for its end.
@@ -87,7 +92,7 @@ export async function listService(
       if (restarts === RESTARTS) throw failure(reply, progress);
       restarts += 1;
       loop = new PageLoop();
-      progress = { ...beginning(service.now()), requests: progress.requests };
+      progress = { ...beginning(service), requests: progress.requests };
       restart(progress, work);
     }
     failures += 1;
@@ -98,8 +103,8 @@ export async function listService(
   return progress;
 }
 
-const beginning = (startedAt: number): Progress => {
-  return { startedAt, relations: 0, active: 0, requests: 0, isComplete: false };
+const beginning = ({ now, token }: Pick<ServiceToList, "now" | "token">): Progress => {
+  return { startedAt: now(), token, relations: 0, active: 0, requests: 0, isComplete: false };
 };
 
 function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryLater {
@@ -114,12 +119,16 @@ function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryL
   );
 }
 
-/** Forgets a listing that is too old to be believed. @param now ms */
-export function forgetOldListing(work: WorkFile, now: number): void {
+/** Forgets a listing that is too old to be believed, or was made with another token: perhaps another tenant's. */
+export function forgetOldListing(
+  work: WorkFile,
+  service: Pick<ServiceToList, "now" | "token">,
+): void {
   const listing = work.progress("listing") as Progress | undefined;
   if (listing === undefined) return;
   const maxAgeMs = listing.isComplete ? COMPLETE_MS : INCOMPLETE_MS;
-  if (now - listing.startedAt > maxAgeMs) restart(beginning(now), work);
+  const isOld = service.now() - listing.startedAt > maxAgeMs;
+  if (isOld || listing.token !== service.token) restart(beginning(service), work);
 }
 
 function restart(progress: Progress, work: WorkFile): void {
@@ -136,6 +145,7 @@ function restart(progress: Progress, work: WorkFile): void {
 
 async function keepPage(
   { relations, nextCursor }: Page,
+  fresh: ReadonlySet<string>,
   before: Progress,
   askedAt: number,
   service: ServiceToList,
@@ -157,7 +167,7 @@ async function keepPage(
     for (const [code, { relation, row, body }] of rows) {
       const context = { seed, body, keeps: service.keeps };
       // An earlier page may have this relation, too: it counts once, because the guards go by these numbers.
-      if (!keepRelation(work, code, relation, row, context)) continue;
+      if (!keepRelation(work, code, relation, row, context) || !fresh.has(code)) continue;
       listed += 1;
       if (!row.terminated) active += 1;
     }
@@ -169,8 +179,8 @@ async function keepPage(
 }
 
 /**
- * @returns false when an earlier page had the relation. A terminated relation that the snapshot lacks is
- *   not kept: it counts each time that a page has it.
+ * @returns false when an earlier page had the relation, also one that another process has listed. A terminated
+ *   relation that the snapshot lacks is not kept.
  */
 function keepRelation(
   work: WorkFile,

@@ -7,6 +7,7 @@ import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { waitingIn } from "../sync/record.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import { compare, resolve, type Resolved } from "./compare.ts";
 import { reject } from "./ingest.ts";
@@ -122,7 +123,7 @@ async function resolveWaiting(
     const waiting = await staged.waiting(equal.map(({ code }) => code));
     work.together(() => {
       for (const [index, record] of equal.entries()) {
-        const state = { row: undefined, staged: waiting[index] };
+        const state = { row: undefined, staged: waitingIn(waiting[index]) };
         const wanted = { ...wantedOf(record), order: record.ord };
         if (state.staged === undefined || resolve(wanted, state) !== "differs") continue;
         const change = "UPDATE records SET kind = 'different', fields = '[]' WHERE code = ?";
@@ -158,5 +159,5 @@ async function liveStates({ ledger, staged }: LiveStores, codes: readonly string
   // The staged states first: one that is settled in between has left its mark in the ledger.
   const waiting = await staged.waiting(codes);
   const rows = await ledger.rowsOf(codes);
-  return codes.map((_, index) => ({ row: rows[index], staged: waiting[index] }));
+  return codes.map((_, index) => ({ row: rows[index], staged: waitingIn(waiting[index]) }));
 }

@@ -69,11 +69,13 @@ export async function runComparison(
     }
     work.note("asOf", asOf);
     work.note("order", eventOrder({ time: new Date(asOf).toISOString() }, 0));
-    forgetOldListing(work, now());
+    const { token } = session;
+    forgetOldListing(work, { now, token });
     const expected = Math.max(ingested.records, await stores.redis.hlen(stores.keys.ledger));
     const listed = await listService(
       {
         client: service.client,
+        token,
         acquire: () => acquireTold(service.quota, progress.waiting),
         ledger: stores.ledger,
         fingerprintOf,

@@ -28,6 +28,8 @@ export interface Session {
   readonly stores: Stores;
   readonly service: OpenService;
   readonly baseUrl: string;
+  /** Name of the token that it sends with. */
+  readonly token: string;
   readonly mapping: Mapping;
   readonly mappingHash: string;
   readonly fingerprintOf: FingerprintOf;
@@ -52,8 +54,10 @@ export async function openSession(
   { address = addressIn(config), observer }: ServiceView = {},
 ): Promise<Session> {
   const { baseUrl } = address;
+  // One for the whole session: a token that is written into its file meanwhile may be another tenant's.
+  const token = address.token();
   await stores.stateVersion.require();
-  await requireSameService(stores, address);
+  await requireSameService(stores, baseUrl, tokenName(token));
   await stores.clock.measure();
   const denial = await stores.denial.current();
   if (denial !== undefined) {
@@ -62,7 +66,7 @@ export async function openSession(
   const dir = join(config.DATA_DIR, "reconcile");
   makeFolder(dir);
   const mapping = await loadMapping(mappingName);
-  const service = openService(config, stores.redis, address, observer);
+  const service = openService(config, stores.redis, { baseUrl, token: () => token }, observer);
   try {
     await requireSameKeeps(stores, mapping);
     return {
@@ -70,6 +74,7 @@ export async function openSession(
       stores,
       service,
       baseUrl,
+      token: tokenName(token),
       mapping,
       mappingHash: hashOfMapping(mappingName),
       fingerprintOf: await stores.keyring.fingerprintOf(mapping.keeps),
@@ -115,7 +120,8 @@ function hashOfMapping(name: string): string {
 /** The ledger is about the daemon's service and tenant, and what is planned is sent there. */
 async function requireSameService(
   { knownService }: Stores,
-  { baseUrl, token }: ServiceAddress,
+  baseUrl: string,
+  token: string,
 ): Promise<void> {
   const known = await knownService.name();
   if (known !== undefined && known !== serviceName(baseUrl)) {
@@ -123,7 +129,7 @@ async function requireSameService(
       "the daemon sends to another service than SERVICE_BASE_URL says here: set it as the daemon has it, or start the daemon with it first",
     );
   }
-  if ((await knownService.hasToken(tokenName(token()))) === false) {
+  if ((await knownService.hasToken(token)) === false) {
     throw new TryLater(
       "whether SERVICE_TOKEN is of the daemon's tenant is not known: set it as the daemon has it, or start the daemon with it first; see crmsync status",
     );

@@ -56,7 +56,7 @@ export type RunResult =
   /** It failed for a reason that may pass. */
   | { readonly result: "later"; readonly error: string };
 
-export type RunPorts = Pick<CarryOutView, "point" | "recordAct"> & {
+export type RunPorts = Pick<CarryOutView, "recordAct"> & {
   /** Called while the plan is carried out. */
   readonly onApplied: () => void;
 };
@@ -160,10 +160,10 @@ async function apply(
   session: Session,
   snapshot: OpenSnapshot,
   plan: OpenPlan,
-  { onApplied, point, recordAct }: RunPorts,
+  { onApplied, recordAct }: RunPorts,
 ): Promise<Readonly<Record<EntryOutcome, number>>> {
   const maxAgeHours = MAX_AGE_HOURS;
-  const view = { maxAgeHours, point, recordAct, onProgress: onApplied, onPause() {} };
+  const view = { maxAgeHours, recordAct, onProgress: onApplied, onPause() {} };
   return (await carryOut(session, snapshot, plan, view)).outcomes;
 }
 

@@ -45,7 +45,7 @@ export const faultSchema = z.discriminatedUnion("fault", [
   }),
   z.strictObject({
     fault: z.literal("error"),
-    status: z.int().min(500).max(599).default(500),
+    status: z.int().min(400).max(599).default(500),
     body: z.enum(["json", "html", "empty"]).default("json"),
     headers,
     when,

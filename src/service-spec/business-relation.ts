@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { characters } from "./characters.ts";
-import { crmCodeProblem } from "./crm-code.ts";
+import { newCrmCodeProblem } from "./crm-code.ts";
 import { isCountryCode, isLanguageCode } from "./iso-codes.ts";
 import { DMS_LINK_URL_MAX_LENGTH } from "./limits.ts";
 import * as lists from "./value-lists.ts";
@@ -58,7 +58,7 @@ const uri = rule(
 );
 
 export const crmCodeSchema = z.string().superRefine((code, context) => {
-  const problem = crmCodeProblem(code);
+  const problem = newCrmCodeProblem(code);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
 });
 

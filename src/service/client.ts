@@ -16,11 +16,12 @@ import {
   type SchemaReply,
   type UpdateReply,
 } from "./reply.ts";
-import { PageLoop } from "./page-loop.ts";
 
 export interface ServiceClientOptions extends ExchangeOptions {
   /** Called before every request, so that a rotated token is used at once. */
   readonly token: () => string;
+  /** Whether anything may be sent with this token: it is known to be of the ledger's tenant. Default: any token. */
+  readonly admits?: (token: string) => boolean;
   /** Called after every request that was sent; `status` is undefined when no response came. */
   readonly onExchange?: (exchange: {
     /** The one that the request has spent. */
@@ -34,18 +35,21 @@ export interface ServiceClientOptions extends ExchangeOptions {
   }) => void;
 }
 
+/** With which token a request may go. Otherwise it is not sent: its reply is `throttled`. */
+export interface Sending {
+  /** Only with this one: the pages of one listing must not be those of two tenants. */
+  readonly token?: string;
+  /** Also with one whose tenant is not known: the request finds that out, and nothing of its answer is kept. */
+  readonly anyTenant?: true;
+}
+
 export interface ServiceClient {
   create(permit: Permit, payload: Relation): Promise<CreateReply>;
   update(permit: Permit, crmCode: string, payload: Relation): Promise<UpdateReply>;
-  get(permit: Permit, crmCode: string): Promise<GetReply>;
+  get(permit: Permit, crmCode: string, sending?: Sending): Promise<GetReply>;
   /** @param cursor of the page; undefined for the first one. */
-  listPage(permit: Permit, cursor: string | undefined): Promise<ListReply>;
-  /**
-   * All pages from this cursor on; `acquire` provides a permit for each. Ends after the last page, or
-   * after the first reply that is no page: the caller may then continue from the last `nextCursor`.
-   */
-  list(acquire: () => Promise<Permit>, cursor: string | undefined): AsyncGenerator<ListReply, void>;
-  schemaConfig(permit: Permit): Promise<SchemaReply>;
+  listPage(permit: Permit, cursor: string | undefined, sending?: Sending): Promise<ListReply>;
+  schemaConfig(permit: Permit, sending?: Sending): Promise<SchemaReply>;
   /** Closes all connections; requests under way end as `unavailable`. */
   close(): Promise<void>;
 }
@@ -68,15 +72,29 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
   const { host, hostname } = new URL(options.baseUrl);
   const hosts = [host, hostname];
 
-  async function call(permit: Permit, operation: Operation, request: CallRequest) {
+  /** The gate: the token is read once, and every request passes here. */
+  function mayGo(token: string, { anyTenant, token: wanted = token }: Sending): boolean {
+    return token === wanted && (anyTenant === true || (options.admits?.(token) ?? true));
+  }
+
+  async function call(
+    permit: Permit,
+    operation: Operation,
+    request: CallRequest,
+    sending: Sending = {},
+  ) {
+    const token = options.token();
+    if (!mayGo(token, sending)) {
+      permit.cancel();
+      return { kind: "throttled" } as const;
+    }
     permit.use();
     const { payload, crmCode, ...rest } = request;
     const started = performance.now();
-    let token = "";
     const result = await exchange.run(permit, {
       ...rest,
       operation,
-      token: () => (token = options.token()),
+      token,
       body: payload === undefined ? undefined : JSON.stringify(payload),
     });
     const wasSent = permit.spent;
@@ -100,16 +118,6 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     });
   }
 
-  async function listPage(permit: Permit, cursor: string | undefined): Promise<ListReply> {
-    const query = new URLSearchParams({
-      pageSize: String(PAGE_SIZE_MAX),
-      includeTerminated: "true",
-      ...(cursor !== undefined && { cursor }),
-    });
-    const request = { method: "GET", path: `${RELATIONS}?${query.toString()}` } as const;
-    return (await call(permit, "list", request)) as ListReply;
-  }
-
   return {
     async create(permit, payload) {
       const crmCode = String(payload["crmCode"]);
@@ -122,31 +130,24 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
       return (await call(permit, "update", request)) as UpdateReply;
     },
 
-    async get(permit, crmCode) {
+    async get(permit, crmCode, sending) {
       const request = { method: "GET", path: pathOf(permit, crmCode), crmCode } as const;
-      return (await call(permit, "get", request)) as GetReply;
+      return (await call(permit, "get", request, sending)) as GetReply;
     },
 
-    listPage,
-
-    async *list(acquire, from) {
-      const loop = new PageLoop();
-      let cursor = from;
-      do {
-        const page = await listPage(await acquire(), cursor);
-        yield page;
-        if (page.kind !== "page") return;
-        if (loop.isSeen(page)) {
-          yield { kind: "unavailable", reason: "unexpected_body", ambiguous: false };
-          return;
-        }
-        cursor = page.nextCursor;
-      } while (cursor !== undefined);
+    async listPage(permit, cursor, sending) {
+      const query = new URLSearchParams({
+        pageSize: String(PAGE_SIZE_MAX),
+        includeTerminated: "true",
+        ...(cursor !== undefined && { cursor }),
+      });
+      const request = { method: "GET", path: `${RELATIONS}?${query.toString()}` } as const;
+      return (await call(permit, "list", request, sending)) as ListReply;
     },
 
-    async schemaConfig(permit) {
+    async schemaConfig(permit, sending) {
       const request = { method: "GET", path: `${RELATIONS}/schema-config` } as const;
-      return (await call(permit, "schema-config", request)) as SchemaReply;
+      return (await call(permit, "schema-config", request, sending)) as SchemaReply;
     },
 
     close: () => exchange.close(),

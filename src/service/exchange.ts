@@ -20,7 +20,7 @@ export interface Request {
   readonly operation: Operation;
   readonly method: "GET" | "POST" | "PUT";
   readonly path: string;
-  readonly token: () => string;
+  readonly token: string;
   readonly body: string | undefined;
 }
 
@@ -67,10 +67,12 @@ export function createExchange(options: ExchangeOptions) {
         path: prefix + request.path,
         method: request.method,
         headers: {
-          authorization: `Bearer ${request.token()}`,
+          authorization: `Bearer ${request.token}`,
           accept: "application/json",
           // Without it a gateway may compress what it returns.
           "accept-encoding": "identity",
+          // A cached answer may be older than what we have written since.
+          ...(!writes && { "cache-control": "no-cache" }),
           ...(request.body !== undefined && { "content-type": "application/json" }),
         },
         ...(request.body !== undefined && { body: request.body }),

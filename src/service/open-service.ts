@@ -28,6 +28,8 @@ export interface ServiceObserver {
 export interface ServiceOptions extends ServiceObserver {
   /** A daemon's limits hold for all processes; a command may have been given others. */
   readonly setsLimits?: true;
+  /** See ServiceClientOptions. */
+  readonly admits?: ServiceClientOptions["admits"];
 }
 
 /** Connections beside those for changes: for the list, the value lists, probes and checks. */
@@ -38,7 +40,7 @@ export function openService(
   config: Config,
   redis: Redis,
   { baseUrl, token }: ServiceAddress,
-  { setsLimits, onExchange, onThrottled, log }: ServiceOptions = {},
+  { setsLimits, admits, onExchange, onThrottled, log }: ServiceOptions = {},
 ): OpenService {
   const quota = createQuota({
     ...quotaLimits(config),
@@ -54,6 +56,7 @@ export function openService(
     // A permit that waits for a connection gets too old to be spent.
     connections: config.SYNC_CONCURRENCY + OTHER_CONNECTIONS,
     proxy: proxyOf(config),
+    ...(admits && { admits }),
     ...(onExchange && { onExchange }),
   });
   return {

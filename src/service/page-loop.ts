@@ -1,26 +1,29 @@
-/** Recognises a listing that would never end. */
+/** What one listing has brought, page after page: it recognises a listing that would never end. */
 import type { Page } from "./reply.ts";
 
 /** A service may answer a page without a match, and a next cursor; not again and again. */
 const MOST_IDLE_PAGES = 2;
 
-/** Of one listing, page after page. */
 export class PageLoop {
   readonly #cursors = new Set<string>();
-  #before: ReadonlySet<string> = new Set();
+  readonly #codes = new Set<string>();
   #idle = 0;
 
   /**
-   * Whether the listing goes on without an end: with a cursor that it has given before, or with pages that bring no
-   * relation but those of the page before.
+   * @returns the crmCodes of the page that no page before had; and whether the listing goes on without an end: with
+   *   a cursor that it has given before, or with pages that bring no new relation.
    */
-  isSeen({ relations, nextCursor }: Page): boolean {
-    if (nextCursor === undefined) return false;
-    const isNew = relations.some(({ crmCode }) => !this.#before.has(crmCode));
-    this.#before = new Set(relations.map(({ crmCode }) => crmCode));
-    this.#idle = isNew ? 0 : this.#idle + 1;
+  add({ relations, nextCursor }: Page): {
+    readonly fresh: ReadonlySet<string>;
+    readonly isEndless: boolean;
+  } {
+    const codes = relations.map(({ crmCode }) => crmCode);
+    const fresh = new Set(codes.filter((code) => !this.#codes.has(code)));
+    for (const code of fresh) this.#codes.add(code);
+    if (nextCursor === undefined) return { fresh, isEndless: false };
+    this.#idle = fresh.size > 0 ? 0 : this.#idle + 1;
     const isAgain = this.#cursors.has(nextCursor);
     this.#cursors.add(nextCursor);
-    return isAgain || this.#idle > MOST_IDLE_PAGES;
+    return { fresh, isEndless: isAgain || this.#idle > MOST_IDLE_PAGES };
   }
 }

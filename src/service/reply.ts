@@ -5,6 +5,7 @@
  * is not believed becomes `unavailable` with its reason: only another try can show what it meant.
  */
 import { isIP } from "node:net";
+import { isSameCode } from "../service-spec/crm-code.ts";
 import type { DenialCause } from "../sync/outcomes.ts";
 import type { ServiceReply, UnavailableReason } from "../sync/service-reply.ts";
 import { scrub } from "./scrub.ts";
@@ -32,10 +33,18 @@ export interface Accepted {
   readonly kind: "accepted";
 }
 
+/** A success that names our crmCode in another form: trimmed, in another case, in another Unicode form. */
+export interface Renamed {
+  readonly kind: "renamed";
+}
+
 /** Rejected by the service; the same request would be rejected again. Its error text is scrubbed (scrub.ts). */
 export type Rejected = Extract<ServiceReply, { kind: "rejected" }>;
 
-/** The quota already pauses all processes: `permit.done` reported the 429. */
+/**
+ * The quota already pauses all processes: `permit.done` reported the 429. Or nothing was sent, because of the token
+ * (Sending in client.ts).
+ */
 export interface Throttled {
   readonly kind: "throttled";
 }
@@ -45,15 +54,18 @@ export type CreateReply =
   | { readonly kind: "created" }
   | { readonly kind: "exists" }
   | Accepted
+  | Renamed
   | Failure;
 export type UpdateReply =
   | { readonly kind: "updated" }
   | { readonly kind: "missing" }
   | Accepted
+  | Renamed
   | Failure;
 export type GetReply =
   | { readonly kind: "found"; readonly body: Relation }
   | { readonly kind: "missing" }
+  | Renamed
   | Failure;
 export interface Page {
   readonly kind: "page";
@@ -62,14 +74,9 @@ export interface Page {
   readonly nextCursor?: string;
 }
 export type ListReply = Page | Failure;
-export interface SchemaFieldConfig {
-  readonly values?: readonly string[];
-  readonly isRequired?: boolean;
-  readonly multiSelect?: boolean;
-}
 export type SchemaReply =
-  | { readonly kind: "schema"; readonly fields: Readonly<Record<string, SchemaFieldConfig>> }
-  | Failure;
+  /** Each field is read by itself (tenantFields). */
+  { readonly kind: "schema"; readonly fields: Readonly<Record<string, unknown>> } | Failure;
 
 /** A response that arrived completely, before it is classified. */
 export interface HttpResponse {
@@ -186,11 +193,11 @@ function parseBody(response: HttpResponse): Body {
 function replyOf(body: Relation, sent: SentRequest): Success | undefined {
   switch (sent.operation) {
     case "create":
-      return body["crmCode"] === sent.crmCode ? { kind: "created" } : undefined;
+      return isOurs(body, sent) ? { kind: "created" } : renamed(body, sent);
     case "update":
-      return body["crmCode"] === sent.crmCode ? { kind: "updated" } : undefined;
+      return isOurs(body, sent) ? { kind: "updated" } : renamed(body, sent);
     case "get":
-      return body["crmCode"] === sent.crmCode ? { kind: "found", body } : undefined;
+      return isOurs(body, sent) ? { kind: "found", body } : renamed(body, sent);
     case "list": {
       const { businessRelations: relations, nextCursor } = body;
       if (!Array.isArray(relations) || !relations.every(isListed)) return undefined;
@@ -201,11 +208,18 @@ function replyOf(body: Relation, sent: SentRequest): Success | undefined {
     }
     case "schema-config": {
       const { fields } = body;
-      if (!isObject(fields) || !Object.values(fields).every(isObject)) return undefined;
-      return { kind: "schema", fields: fields as Readonly<Record<string, SchemaFieldConfig>> };
+      return isObject(fields) ? { kind: "schema", fields } : undefined;
     }
   }
 }
+
+const isOurs = (body: Relation, { crmCode }: SentRequest): boolean => body["crmCode"] === crmCode;
+
+const renamed = (
+  { crmCode: named }: Relation,
+  { crmCode = "" }: SentRequest,
+): Renamed | undefined =>
+  typeof named === "string" && isSameCode(named, crmCode) ? { kind: "renamed" } : undefined;
 
 /** The text of an ErrorResponse (spec: Errors); undefined when the body is none. */
 function errorOf(response: HttpResponse, sent: SentRequest): string | undefined {

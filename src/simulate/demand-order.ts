@@ -1,22 +1,14 @@
-import {
-  FIRST_CHANGES,
-  firstChangesOf,
-  firstChangesWords,
-  gapOf,
-  learn,
-  slotOf,
-  TICKS_PER_HOUR,
-  WORDS,
-} from "../quota/gaps.ts";
-import { leadOf, rankAgain, rankOf } from "../quota/rank.ts";
+import type { Pace } from "../sync/ledger-row.ts";
+import { gapOf, leadOf, learn, NO_FIRST_CHANGES, rankAgain, rankOf } from "../sync/rank.ts";
 import { RankedOrder, type ServiceOrder, type Waiting } from "./service-order.ts";
 
-/** The order in which crmsync serves live records, as lua/count-changes.lua keeps it. */
+/** The order in which crmsync serves live records, as staging keeps it (src/state/staged-state.ts). */
 export class DemandOrder implements ServiceOrder {
   readonly #hourMs: number;
   readonly #ranks = new Map<Waiting, number>();
   readonly #order = new RankedOrder<Waiting>((entry) => this.#ranks.get(entry) ?? 0);
-  readonly #words = new Uint32Array(WORDS);
+  readonly #paces = new Map<number, Pace>();
+  #first = NO_FIRST_CHANGES;
 
   constructor(hourMs: number) {
     this.#hourMs = hourMs;
@@ -56,15 +48,9 @@ export class DemandOrder implements ServiceOrder {
 
   /** @returns the usual gap of its record, with its newest change, ms */
   #learn({ record, newest }: Waiting): number {
-    const words = this.#words;
-    const tickMs = this.#hourMs / TICKS_PER_HOUR;
-    const now = Math.floor(newest / tickMs);
-    const slot = slotOf(String(record));
-    const firstWords = FIRST_CHANGES.map((word) => words[word] ?? 0);
-    const before = firstChangesOf(firstWords, now);
-    const { word, first } = learn(words[slot] ?? 0, before, now);
-    words[slot] = word;
-    if (first !== before) words.set(firstChangesWords(first), FIRST_CHANGES[0]);
-    return gapOf(word, first) * tickMs;
+    const { first, pace } = learn(this.#paces.get(record), this.#first, newest, this.#hourMs);
+    this.#paces.set(record, pace);
+    this.#first = first;
+    return gapOf(pace, first, this.#hourMs);
   }
 }

@@ -1,6 +1,6 @@
 import type { PacingView } from "../quota/pacing.ts";
 
-/** Counts changes per slice of time, as lua/count-changes.lua does. */
+/** Counts changes per slice of time, as staging does. */
 export class DemandSlices {
   readonly #sliceMs: number;
   readonly #counts = new Map<number, number>();

@@ -4,7 +4,7 @@
  * would give it; the two windows, and the turns of src/quota/lua/claim-turn.lua, are modelled exactly.
  */
 import { HOUR_PARTS, paceOf, turnAt, type Pace, type PacingView } from "../quota/pacing.ts";
-import { SLICES_KEPT, sliceMs } from "../quota/slices.ts";
+import { SLICES_KEPT, sliceMs } from "../sync/slices.ts";
 import type { Lane } from "../sync/lane.ts";
 import { laneOf, type Change } from "./change.ts";
 import { DemandOrder } from "./demand-order.ts";

@@ -1,4 +1,4 @@
-/** The requests that one window of the quota still counts: exact, as the lease logs are. */
+/** The requests that one window of the quota still counts: exact, as the sliding log is. */
 export class SlotLog {
   readonly limit: number;
   readonly windowMs: number;

@@ -1,16 +1,16 @@
 /** The changes that wait in the lane bulk, and how they are dropped: a few at once, so that Redis serves others. */
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { cancel } from "../sync/person.ts";
+import { digestOf } from "./digest.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
+import { unchanged, type RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
-import { seenKeys } from "./seen-keys.ts";
 
 /** Records that are read in one round trip. */
 const PAGE = 500;
 
-/** Records in one call of the script. */
+/** Records that are changed at the same time. */
 const BATCH = 25;
 
 export interface Dropped {
@@ -19,22 +19,25 @@ export interface Dropped {
   readonly crmCodes: readonly string[];
 }
 
-type NotedHistory = Pick<History, "note" | "notedMs">;
-
 export class BulkChanges {
-  readonly #history: NotedHistory;
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #verifyAfterMs: number;
-  readonly #cancel: RedisScript<[number, string[]]>;
+  readonly #store: RecordStore;
+  readonly #history: Pick<History, "note">;
+  readonly #verifyMs: number;
 
-  /** @param verifyAfterMs after how long a request is verified that had no answer. */
-  constructor(redis: Redis, keys: Keys, verifyAfterMs: number, history: NotedHistory) {
-    this.#history = history;
+  /** @param verifyMs after how long a request is verified that had no answer. */
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    store: RecordStore,
+    { history, verifyMs }: { readonly history: Pick<History, "note">; readonly verifyMs: number },
+  ) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#verifyAfterMs = verifyAfterMs;
-    this.#cancel = redisScript(redis, new URL("./lua/cancel-bulk.lua", import.meta.url));
+    this.#store = store;
+    this.#history = history;
+    this.#verifyMs = Math.ceil(verifyMs);
   }
 
   /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
@@ -53,42 +56,30 @@ export class BulkChanges {
     crmCodes: readonly string[],
     last: number = Number.MAX_SAFE_INTEGER,
   ): Promise<Dropped> {
-    const { bulkCancelled, verify } = this.#keys;
-    const seen = seenKeys(this.#keys);
-    const fixed = [this.#keys.unsynced("bulk"), verify, bulkCancelled, ...seen];
-    const found: Dropped[] = [];
+    const crmCodesDropped: string[] = [];
+    let busy = 0;
     for (let from = 0; from < crmCodes.length; from += BATCH) {
       const batch = crmCodes.slice(from, from + BATCH);
-      const ofEach = batch.flatMap((crmCode) => [
-        this.#keys.staged(crmCode),
-        this.#keys.history("crmCode", crmCode),
-      ]);
-      const args = [last, Math.ceil(this.#verifyAfterMs), this.#history.notedMs, ...batch];
-      const [busy, dropped] = await this.#cancel([...fixed, ...ofEach], args);
-      found.push({ busy, crmCodes: dropped });
+      const ends = await Promise.all(batch.map((crmCode) => this.#cancel(crmCode, last)));
+      crmCodesDropped.push(...batch.filter((_, index) => ends[index] === "dropped"));
+      busy += ends.filter((end) => end === "busy").length;
     }
-    for (const crmCode of found.flatMap((one) => one.crmCodes)) {
-      this.#history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
-    }
-    return {
-      busy: found.reduce((sum, { busy }) => sum + busy, 0),
-      crmCodes: found.flatMap((one) => one.crmCodes),
-    };
+    return { busy, crmCodes: crmCodesDropped };
   }
 
-  /** The records among these that have a change, and its lane. */
-  async stagedAgain(
-    crmCodes: readonly string[],
-  ): Promise<{ readonly crmCode: string; readonly lane: Lane }[]> {
-    if (crmCodes.length === 0) return [];
-    const found = await Promise.all(
-      LANES.map(async (lane) => {
-        const scores = await this.#redis.zmscore(this.#keys.unsynced(lane), ...crmCodes);
-        const present = crmCodes.filter((_, index) => (scores[index] ?? null) !== null);
-        return present.map((crmCode) => ({ crmCode, lane }));
-      }),
-    );
-    return found.flat();
+  async #cancel(crmCode: string, last: number): Promise<"busy" | "kept" | "dropped"> {
+    const { bulkCancelled, seen } = this.#keys;
+    const at = { verifyMs: this.#verifyMs };
+    const end = await this.#store.change<"busy" | "kept" | "dropped">(crmCode, [], (read) => {
+      const cancelled = cancel(read, last, { ...read, ...at });
+      if (cancelled.kind !== "dropped") return unchanged(cancelled.kind);
+      const { eventKeys, record } = cancelled;
+      // Its events are no longer known: the same import may be sent again.
+      const forgotten = eventKeys.map((key) => ["DEL", seen(digestOf(key))] as const);
+      return { record, outcome: "dropped", calls: [...forgotten, ["INCR", bulkCancelled]] };
+    });
+    if (end === "dropped") this.#history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
+    return end;
   }
 
   /** How many were dropped since the last call of any process. */

@@ -3,6 +3,10 @@ import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
+import { storeLetter } from "../sync/letter.ts";
+import type { LetterMark } from "../sync/staged-state.ts";
+import type { Call } from "./commit.ts";
+import { unchanged, type RecordStore } from "./record-store.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
 
@@ -24,14 +28,13 @@ export interface StoredDeadLetter extends LetterDetails, DeadLetter {
   readonly raw: string;
 }
 
-/** One value of the hash: store-dead-letter.lua says what its fields mean. */
+/** One value of the hash. What the letter knows of its record's events lies beside it, in `deadMarks`. */
 interface StoredValue {
+  /** The rest of the letter, JSON. */
   details: string;
+  /** Sealed. */
   event: string;
-  order: string;
-  eo?: string;
-  of?: string;
-  st?: "terminated" | "active";
+  /** When a letter of this id was first stored, ms, and how often one was. */
   first: number;
   times: number;
 }
@@ -50,16 +53,14 @@ export class DeadLetters {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
-  readonly #store: RedisScript<"stored" | "superseded">;
-  readonly #drop: RedisScript<number>;
+  readonly #store: RecordStore;
   readonly #details: RedisScript<[cursor: string, bytes: number, ...(string | number)[]]>;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
-    this.#store = redisScript(redis, new URL("./lua/store-dead-letter.lua", import.meta.url));
-    this.#drop = redisScript(redis, new URL("./lua/drop-dead-letter.lua", import.meta.url));
+    this.#store = store;
     this.#details = redisScript(redis, new URL("./lua/dead-details.lua", import.meta.url));
   }
 
@@ -69,31 +70,53 @@ export class DeadLetters {
    */
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
     const { event, hasFields, newest, order = "", ...details } = deadLetter;
-    const crmCode = deadLetter.crmCode ?? "";
-    return this.#store(
-      [
-        this.#keys.deadLetters,
-        this.#keys.ledger,
-        this.#keys.staged(crmCode),
-        this.#keys.erased(crmCode),
-        this.#keys.ledgerForgotten,
-      ],
-      [
-        deadLetter.id,
-        crmCode,
-        newest?.order ?? order,
-        deadLetter.at,
-        // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
-        JSON.stringify(details, (_name, value: unknown) =>
-          typeof value === "string" ? value.toWellFormed() : value,
-        ),
-        await this.#sealing.seal(event, deadLetter.id),
-        deadLetter.reason,
-        order,
-        hasFields === undefined ? "" : hasFields ? "1" : "0",
-        newest?.status ?? "",
-      ],
-    );
+    const { at, crmCode, id, reason } = deadLetter;
+    const { deadLetters, deadMarks, deadTime } = this.#keys;
+    const own = {
+      // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
+      details: JSON.stringify(details, (_name, value: unknown) =>
+        typeof value === "string" ? value.toWellFormed() : value,
+      ),
+      event: await this.#sealing.seal(event, id),
+    };
+    const letter = {
+      order: newest?.order ?? order,
+      is: newest?.status ?? "mapped",
+      event: order,
+      hasFields,
+      reason,
+    } as const;
+    const more: Call[] = [
+      ["HGET", deadLetters, id],
+      ["HGET", deadMarks, id],
+      ["HGET", deadTime, "counted"],
+    ];
+    return this.#store.change(crmCode ?? "", more, (read) => {
+      const [text, markText, counted] = read.more as (string | null)[];
+      const mark = markText == null ? undefined : (JSON.parse(markText) as LetterMark);
+      const stored = storeLetter(letter, { ...read, letter: mark });
+      if (stored.kind === "superseded") return unchanged("superseded");
+      const before = text == null ? undefined : (JSON.parse(text) as StoredValue);
+      const value: StoredValue = {
+        details: stored.keepsDetails && before ? before.details : own.details,
+        event: stored.keepsEvent && before ? before.event : own.event,
+        first: before?.first ?? at,
+        times: (before?.times ?? 0) + 1,
+      };
+      return {
+        // The mark is written below, also where no record is known.
+        record: { row: read.row, staged: read.staged, letter: read.letter },
+        outcome: "stored",
+        checks: [{ call: ["HGET", deadMarks, id], expected: markText ?? "" }],
+        calls: [
+          ...(mark === undefined ? [] : this.#store.dropLetterCalls(id, mark)),
+          ["HSET", deadLetters, id, JSON.stringify(value)],
+          ["HSET", deadMarks, id, JSON.stringify(stored.mark)],
+          ["HINCRBY", this.#keys.deadReasons, stored.mark.reason, 1],
+          ["ZADD", this.#keys.deadAges, Number(counted ?? 0), id],
+        ],
+      };
+    });
   }
 
   count(): Promise<number> {
@@ -129,23 +152,23 @@ export class DeadLetters {
     return true;
   }
 
-  /** How many bytes it has in Redis; 0: it is gone. */
-  lengthOf(id: string): Promise<number> {
-    return this.#redis.hstrlen(this.#keys.deadLetters, id);
-  }
-
   /** A text stands in the place of a damaged event. @throws UnknownKey */
   async find(id: string): Promise<StoredDeadLetter | undefined> {
-    const text = await this.#redis.hget(this.#keys.deadLetters, id);
-    return text === null ? undefined : this.#read(text);
+    for await (const letter of this.read([id])) return letter;
+    return undefined;
   }
 
   /** The letters of these ids that are still there, in this order, a few at a time; see `find`. */
   async *read(ids: readonly string[]): AsyncGenerator<StoredDeadLetter> {
     for (let from = 0; from < ids.length; from += READ_BATCH) {
       const batch = ids.slice(from, from + READ_BATCH);
-      const texts = await this.#redis.hmget(this.#keys.deadLetters, ...batch);
-      for (const text of texts) if (text !== null) yield await this.#read(text);
+      const [texts, marks] = await Promise.all([
+        this.#redis.hmget(this.#keys.deadLetters, ...batch),
+        this.#redis.hmget(this.#keys.deadMarks, ...batch),
+      ]);
+      for (const [index, text] of texts.entries()) {
+        if (text !== null) yield await this.#read(text, marks[index] ?? null);
+      }
     }
   }
 
@@ -177,37 +200,60 @@ export class DeadLetters {
   }
 
   async drop(id: string): Promise<boolean> {
-    return (await this.#drop([this.#keys.deadLetters], [id, "any"])) === 1;
+    return this.#drop(id, () => true);
   }
 
   /** Drops a dead letter, unless it has changed since it was read. */
   async dropRead({ id, raw }: StoredDeadLetter): Promise<boolean> {
-    return (await this.#drop([this.#keys.deadLetters], [id, "raw", raw])) === 1;
+    return this.#drop(id, (_, text) => text === raw);
   }
 
   /** Drops the dead letter of a record, unless it is newer than an event of this order. */
   async dropOlder(crmCode: string, order: string): Promise<boolean> {
-    const id = deadLetterId(crmCode);
-    return (await this.#drop([this.#keys.deadLetters], [id, "order", order])) === 1;
+    return this.#drop(deadLetterId(crmCode), (mark) => mark.order <= order);
   }
 
-  async #read(text: string): Promise<StoredDeadLetter> {
+  async #drop(id: string, mayDrop: (mark: LetterMark, text: string) => boolean): Promise<boolean> {
+    const { deadLetters, deadMarks } = this.#keys;
+    for (;;) {
+      const [text, markText] = await Promise.all([
+        this.#redis.hget(deadLetters, id),
+        this.#redis.hget(deadMarks, id),
+      ]);
+      const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
+      if (text === null || !mayDrop(mark, text)) return false;
+      const isSame = { call: ["HGET", deadMarks, id], expected: markText ?? "" } as const;
+      if (await this.#store.commit(0, [isSame], this.#store.dropLetterCalls(id, mark))) return true;
+    }
+  }
+
+  async #read(text: string, markText: string | null): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Details;
     const event = await this.#sealing.open(stored.event, details.id).catch((error: unknown) => {
       if (error instanceof DamagedValue) return DAMAGED;
       throw error;
     });
-    const { eo, first, of, order, st, times } = stored;
+    const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
+    const { fields } = mark;
     return {
       ...details,
       event,
-      order: order === "" ? undefined : (eo ?? order),
-      hasFields: of === undefined ? undefined : of !== "",
-      newest: of === undefined ? undefined : { order, status: st ?? "mapped" },
-      firstAt: first,
-      times,
+      order: mark.order === "" ? undefined : mark.event,
+      hasFields: fields === undefined ? undefined : fields !== "",
+      newest: fields === undefined ? undefined : { order: mark.order, status: mark.is },
+      firstAt: stored.first,
+      times: stored.times,
       raw: text,
     };
   }
 }
+
+/** Of a letter whose record is not known. */
+const NO_MARK: LetterMark = {
+  order: "",
+  is: "mapped",
+  event: "",
+  fields: undefined,
+  reason: "defect",
+};

@@ -22,15 +22,13 @@ export const ROLES = ["http", "intake", "sync"] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface ProcessInfo {
-  /** `<host>:<pid>` */
+  /** `<host>:<pid>-<chance>` */
   readonly id: string;
   readonly version: string;
   /** The version of the state that it works with; absent: 1. */
   readonly stateVersion?: number;
   readonly roles: readonly string[];
   readonly startedAt: number;
-  /** How soon its next heartbeat follows, ms; absent: HEARTBEAT_EVERY_MS. */
-  readonly nextMs?: number;
   /** How long Redis takes to answer it, ms; not known at its very start. */
   readonly pingMs?: number;
   /** How far its machine's clock is ahead of Redis' clock, ms; negative: behind. */
@@ -67,20 +65,16 @@ export class Heartbeats {
   readonly #redis: Redis;
   readonly #beat: RedisScript<null>;
   readonly #key: string;
-  readonly #keys: readonly string[];
-  readonly #now: Reading<number>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#beat = redisScript(redis, new URL("./lua/beat.lua", import.meta.url));
     this.#key = keys.heartbeats;
-    this.#keys = [keys.heartbeats, keys.clock];
-    this.#now = nowReading(keys);
   }
 
-  async beat({ startedAt, nextMs, pingMs, clockAheadMs, ...same }: ProcessInfo): Promise<void> {
-    const differs = JSON.stringify({ startedAt, nextMs, pingMs, clockAheadMs });
-    await this.#beat(this.#keys, [same.id, JSON.stringify(same), differs, KEPT_MS]);
+  async beat({ startedAt, pingMs, clockAheadMs, ...same }: ProcessInfo): Promise<void> {
+    const differs = JSON.stringify({ startedAt, pingMs, clockAheadMs });
+    await this.#beat([this.#key], [same.id, JSON.stringify(same), differs, KEPT_MS]);
   }
 
   async leave(id: string): Promise<void> {
@@ -88,7 +82,7 @@ export class Heartbeats {
   }
 
   async running(): Promise<RunningProcess[]> {
-    const { now, all } = await readTogether(this.#redis, { now: this.#now, all: this.all() });
+    const { now, all } = await readTogether(this.#redis, { now: nowReading, all: this.all() });
     return runningAt(now, all);
   }
 
@@ -107,8 +101,8 @@ export class Heartbeats {
 }
 
 /** How late its heartbeat is, ms; negative: it is not due yet. */
-const lateMs = (now: number, { seenAt, nextMs = HEARTBEAT_EVERY_MS }: RunningProcess): number =>
-  now - seenAt - nextMs;
+const lateMs = (now: number, { seenAt }: RunningProcess): number =>
+  now - seenAt - HEARTBEAT_EVERY_MS;
 
 /** Whether a process hangs or was killed, by its late heartbeat. @param now Redis' time, ms */
 export const isQuiet = (now: number, one: RunningProcess): boolean => lateMs(now, one) > QUIET_MS;

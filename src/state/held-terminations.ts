@@ -1,24 +1,26 @@
 /**
- * Terminations beyond the limit (termination-guard.ts). Each stays in the staged hash of its record
+ * Terminations beyond the limit (termination-guard.ts). Each stays the state of its record
  * until a person releases or drops it, or a newer event of the record replaces it.
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import type { Lane } from "../sync/lane.ts";
+import { drop, release } from "../sync/person.ts";
+import { timeOfOrder, VERIFY_AFTER_MS } from "../sync/record.ts";
+import type { HeldWhy } from "../sync/staged-state.ts";
 import type { ActText } from "./audit-acts.ts";
-import type { History } from "./history.ts";
+import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
+import type { ReadRecord, RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
-import { timeOfOrder, wholeOrder } from "./short-order.ts";
-import { VERIFY_AFTER_MS } from "./staged-state.ts";
-import { openTexts, readStagedFields } from "./staged-values.ts";
+import { openEvents } from "./staged-values.ts";
 
 export interface HeldTermination {
   readonly crmCode: string;
   /** ms */
   readonly heldAt: number;
+  readonly why: HeldWhy;
   /** When the change happened in the CRM, ms. */
   readonly time: number;
   readonly lane: Lane;
@@ -41,26 +43,21 @@ export class HeldTerminations {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
-  readonly #verifyAfterMs: number;
-  readonly #history: Pick<History, "notedMs"> | undefined;
-  readonly #release: RedisScript<Lane | "">;
-  readonly #drop: RedisScript<number>;
+  readonly #store: RecordStore;
+  readonly #verifyMs: number;
 
-  /** @param verifyAfterMs as for `StagedStates`. */
   constructor(
     redis: Redis,
     keys: Keys,
     sealing: Sealing,
-    verifyAfterMs = VERIFY_AFTER_MS,
-    history?: Pick<History, "notedMs">,
+    store: RecordStore,
+    verifyMs: number = VERIFY_AFTER_MS,
   ) {
-    this.#history = history;
-    this.#verifyAfterMs = verifyAfterMs;
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
-    this.#release = redisScript(redis, new URL("./lua/release-termination.lua", import.meta.url));
-    this.#drop = redisScript(redis, new URL("./lua/drop-termination.lua", import.meta.url));
+    this.#store = store;
+    this.#verifyMs = Math.ceil(verifyMs);
   }
 
   count(): Reading<number> {
@@ -106,51 +103,48 @@ export class HeldTerminations {
   }
 
   async find(crmCode: string): Promise<HeldTermination | undefined> {
-    const key = this.#keys.staged(crmCode);
-    const [heldAt, fields] = await Promise.all([
-      this.#redis.zscore(this.#keys.heldTerminations, crmCode),
-      readStagedFields(this.#redis, key),
-    ]);
-    const [version, heldVersion, order = "", lane] = ["v", "hv", "o", "l"].map((name) =>
-      fields.get(name)?.toString(),
-    );
-    // An older program may have replaced it without knowing of it.
-    if (heldAt === null || !version || version !== heldVersion) return undefined;
-    const { event, laterEvent } = await openTexts(fields, crmCode, this.#sealing).catch(
+    const { staged } = await this.#store.read(crmCode);
+    if (staged?.phase !== "held") return undefined;
+    const { newestEvent } = await openEvents(staged, crmCode, this.#sealing).catch(
       (error: unknown) => {
-        if (error instanceof DamagedValue) return { event: DAMAGED, laterEvent: undefined };
+        if (error instanceof DamagedValue) return { newestEvent: DAMAGED };
         throw error;
       },
     );
-    return {
-      crmCode,
-      heldAt: Number(heldAt),
-      // The field `t` may be the time of a redrive.
-      time: timeOfOrder(wholeOrder(order)),
-      lane: (lane ?? "live") as Lane,
-      event: laterEvent ?? event,
-    };
+    const { heldAt, heldWhy = "limit", lane, since, status } = staged;
+    // `time` may be that of a redrive.
+    const time = timeOfOrder(status.order);
+    return { crmCode, heldAt: heldAt ?? since, why: heldWhy, time, lane, event: newestEvent };
   }
 
   /**
-   * Lets a held termination be sent. The caller then adds its pointer job; if it dies before, the sweep does.
+   * Lets a held termination be sent.
    * @param act gets its line in the audit trail if it is done: another operator may be faster.
    * @returns its lane; undefined when it is not held any more.
    */
-  async release(crmCode: string, act: ActText = NO_ACT): Promise<Lane | undefined> {
-    const { auditActs, auditHeads, heldTerminations } = this.#keys;
-    const lanes = LANES.map((lane) => this.#keys.unsynced(lane));
-    const keys = [this.#keys.staged(crmCode), heldTerminations, ...lanes, auditActs, auditHeads];
-    return (await this.#release(keys, [crmCode, ...act])) || undefined;
+  release(crmCode: string, act: ActText = NO_ACT): Promise<Lane | undefined> {
+    return this.#store.change(crmCode, [["EXISTS", this.#keys.auditHeads]], (read) => {
+      const record = release(read, read);
+      const lane = record?.staged?.lane;
+      const told = lane && [
+        ...this.#actCalls(act, read),
+        ["PUBLISH", this.#keys.jobsAdded, lane] as const,
+      ];
+      return { record, outcome: lane, calls: told };
+    });
   }
 
   /** @param act as for `release`. @returns false when it is not held any more. */
-  async drop(crmCode: string, act: ActText = NO_ACT): Promise<boolean> {
-    const { auditActs, auditHeads, heldTerminations, verify } = this.#keys;
-    const staged = this.#keys.staged(crmCode);
-    const history = this.#keys.history("crmCode", crmCode);
-    const keys = [staged, heldTerminations, verify, history, auditActs, auditHeads];
-    const args = [crmCode, Math.ceil(this.#verifyAfterMs), this.#history?.notedMs ?? "", ...act];
-    return (await this.#drop(keys, args)) === 1;
+  drop(crmCode: string, act: ActText = NO_ACT): Promise<boolean> {
+    return this.#store.change(crmCode, [["EXISTS", this.#keys.auditHeads]], (read) => {
+      const record = drop(read, { ...read, verifyMs: this.#verifyMs });
+      return { record, outcome: record !== undefined, calls: record && this.#actCalls(act, read) };
+    });
+  }
+
+  /** Keeps the act until a process has written its line, if any process has ever written an audit trail. */
+  #actCalls([line, isConfigured]: ActText, { more, now }: ReadRecord): Call[] {
+    if (line === "" || (isConfigured !== "1" && more[0] !== 1)) return [];
+    return [["RPUSH", this.#keys.auditActs, `${now} ${line}`]];
   }
 }

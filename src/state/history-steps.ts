@@ -19,7 +19,7 @@ import type {
   Step,
 } from "../sync/step.ts";
 
-/** The code of each result; stage.lua writes those that it decides. */
+/** The code of each result. */
 const RESULT_CODES: Readonly<Record<EventResult, string>> = {
   staged: "s",
   held: "h",
@@ -91,11 +91,11 @@ export function lineOf(step: NewStep): StepLine {
   }
 }
 
-export const originOf = ({ source, subject }: NotedEvent): string =>
+const originOf = ({ source, subject }: NotedEvent): string =>
   `O${oneLine(source, SOURCE_MAX)}\t${oneLine(subject, SUBJECT_MAX)}`;
 
-/** All of an event's body after its result, which stage.lua decides. */
-export function eventTail(
+/** All of an event's body after its result. */
+function eventTail(
   event: NotedEvent,
   { ignored, problems, whens }: Partial<Pick<EventStep, "ignored" | "problems" | "whens">>,
 ): string {

@@ -1,13 +1,13 @@
 /**
- * The last steps of each record that changed lately, for `crmsync why`. Scripts that run for a change
- * anyway append its step (lua/note-step.lua); what has no script is appended without being waited for.
- * A history never fails a change, and none is kept while Redis is nearly full. The first step of a relation
- * lies in the staged hash while its change waits (lua/hold-step.lua): a key costs more than its text.
+ * The last steps of each record that changed lately, for `crmsync why`. The write that changes a record
+ * appends its step (lua/commit.lua); what changes no record is appended without being waited for.
+ * A history never fails a change, and none is kept while Redis is nearly full.
  */
 import type { Redis } from "ioredis";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { EventStep, NewStep, RunStep, Step } from "../sync/step.ts";
-import { eventTail, lineOf, originOf, readSteps } from "./history-steps.ts";
+import type { Call } from "./commit.ts";
+import { lineOf, readSteps } from "./history-steps.ts";
 import type { Keys } from "./keys.ts";
 
 const DAY_MS = 86_400_000;
@@ -20,7 +20,6 @@ export class History {
   readonly #keys: Keys;
   readonly #keptMs: number;
   readonly #append: RedisScript<unknown>;
-  readonly #read: RedisScript<string>;
   #isLeftOut = false;
 
   /** @param days for how long it is kept; 0: not at all. */
@@ -29,7 +28,6 @@ export class History {
     this.#keys = keys;
     this.#keptMs = days * DAY_MS;
     this.#append = redisScript(redis, new URL("./lua/append-step.lua", import.meta.url));
-    this.#read = redisScript(redis, new URL("./lua/read-history.lua", import.meta.url));
   }
 
   /** For how long a step is kept, ms; 0: no history is kept. */
@@ -37,37 +35,27 @@ export class History {
     return this.#keptMs;
   }
 
-  /** For how long scripts keep steps, ms; "": they note none now. */
-  get notedMs(): number | "" {
-    return this.#isOff ? "" : this.#keptMs;
-  }
-
   /** While Redis is nearly full, no steps are noted. */
   leaveOut(isLeftOut: boolean): void {
     this.#isLeftOut = isLeftOut;
   }
 
-  /** Keys and arguments by which stage.lua notes an event. */
-  ofEvent(
-    crmCode: string,
-    step: Pick<EventStep, "event" | "ignored" | "whens"> | undefined,
-  ): ScriptNote {
-    const { event } = step ?? {};
-    const keys = [
-      this.#keys.history("crmCode", crmCode),
-      this.#keys.historyCodes(event?.subject ?? ""),
+  /** What notes an event of a relation in the write that stages it. */
+  callsOfEvent(crmCode: string, step: EventStep): Call[] {
+    if (this.#isOff) return [];
+    const { body, extra, kind, origin } = lineOf(step);
+    const codes = this.#keys.historyCodes(step.event.subject);
+    return [
+      ["NOTE", this.#keys.history("crmCode", crmCode), this.#keptMs, origin, kind, extra, body],
+      ["CODE", codes, this.#keptMs, crmCode, origin],
     ];
-    if (step === undefined || event === undefined || this.#isOff)
-      return { keys, args: ["", "", ""] };
-    return { keys, args: [this.#keptMs, originOf(event), eventTail(event, step)] };
   }
 
-  /** Keys and arguments by which settle.lua notes a run. */
-  ofRun(crmCode: string, step: RunStep | undefined): ScriptNote {
-    const keys = [this.#keys.history("crmCode", crmCode)];
-    if (step === undefined || this.#isOff) return { keys, args: ["", "", ""] };
-    const { extra, body } = lineOf(step);
-    return { keys, args: [this.#keptMs, extra, body] };
+  /** What notes a run of a relation in the write that settles it. */
+  callsOfRun(crmCode: string, step: RunStep): Call[] {
+    if (this.#isOff) return [];
+    const { body, extra, kind } = lineOf(step);
+    return [["NOTE", this.#keys.history("crmCode", crmCode), this.#keptMs, "", kind, extra, body]];
   }
 
   /** Notes a step. Not waited for: the connection carries it before what the caller sends next. */
@@ -75,14 +63,12 @@ export class History {
     if (this.#isOff) return;
     const { origin, kind, extra, body } = lineOf(step);
     const args = [this.#keptMs, origin, kind, extra, body];
-    void this.#append(this.#placesOf(name), args).catch(() => {});
+    void this.#append([this.#keyOf(name)], args).catch(() => {});
   }
 
   /** Oldest first. */
   async read(name: HistoryName): Promise<Step[]> {
-    const [key, staged] = this.#placesOf(name);
-    if (staged === undefined) return readSteps((await this.#redis.get(key)) ?? "");
-    return readSteps(await this.#read([key, staged], [this.#keptMs]));
+    return readSteps((await this.#redis.get(this.#keyOf(name))) ?? "");
   }
 
   /** crmCodes to which a record of the CRM led, newest first. */
@@ -135,15 +121,9 @@ export class History {
     return this.#keptMs === 0 || this.#isLeftOut;
   }
 
-  /** Its key; the first step of a relation may lie in the staged hash. */
-  #placesOf(name: HistoryName): [key: string, ...staged: string[]] {
-    if ("subject" in name) return [this.#keys.history("subject", name.subject)];
-    const { crmCode } = name;
-    return [this.#keys.history("crmCode", crmCode), this.#keys.staged(crmCode)];
+  #keyOf(name: HistoryName): string {
+    return "subject" in name
+      ? this.#keys.history("subject", name.subject)
+      : this.#keys.history("crmCode", name.crmCode);
   }
-}
-
-interface ScriptNote {
-  readonly keys: readonly string[];
-  readonly args: readonly (string | number)[];
 }

@@ -1,4 +1,4 @@
-/** Tells the waiting loops of all processes that a pointer job was added. */
+/** Tells the waiting loops of all processes that a lane has got work. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";

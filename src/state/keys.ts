@@ -7,27 +7,36 @@ import type { Lane } from "../sync/lane.ts";
 import { digestOf, digestOfRecord } from "./digest.ts";
 
 export interface Keys {
-  /** Hash: the newest state of one record, waiting to be sent (fields: lua/staged-fields.lua). */
-  staged(crmCode: string): string;
-  /** Sorted set crmCode → when its proof is to be verified, ms: a late request may still take effect. */
+  /** Hash `version`, `state`: the newest change of one record (`Staged` in sync/staged-state.ts, as JSON). */
+  readonly staged: (crmCode: string) => string;
+  /** Sorted set crmCode → from when on it may be sent, ms: one line for each lane. */
+  readonly line: (lane: Lane) => string;
+  /** Sorted set crmCode → until when a worker has taken it, ms. */
+  readonly inFlight: string;
+  /** Sorted set crmCode → when it is read once more, ms: a late request may have taken effect since. */
   readonly verify: string;
-  /** Hash crmCode → what is verified then (fields: verifications.ts). */
-  readonly verifyProofs: string;
-  /** Counter: one number for every staged state, never used twice. */
-  readonly versions: string;
+  /** Hash: hash of a record of the CRM → the crmCode to which it led, where its own id does not say it. */
+  readonly subjects: string;
+  /** Counter: states that were staged. */
+  readonly stagedCount: string;
+  /** Counter: live changes in one slice of the hour (sync/slices.ts); expires. */
+  readonly flow: (slice: number) => string;
+  /** What records did after their first change, as JSON (sync/rank.ts). */
+  readonly firstChanges: string;
   /** Name of the service that the ledger is about (known-service.ts). */
   readonly service: string;
   /** Set: names of the tokens that are known to be of the ledger's tenant. */
   readonly serviceTokens: string;
-  /** Hash crmCode → row: what was last proven to be on the service (fields: ledger-row.ts). */
+  /** Hash crmCode → row: what was last proven to be on the service (ledger-row.ts), as JSON. */
   readonly ledger: string;
-  /** Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm. */
+  /**
+   * Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm, and `epoch` counts how
+   * often the whole ledger was forgotten.
+   */
   readonly warmUp: string;
-  /** Hash: rows that are not believed any more; only their watermarks are still taken over. */
-  readonly ledgerForgotten: string;
-  /** Order of the newest event of a record whose traces were erased, as JSON; named by a hash. */
-  erased(crmCode: string): string;
-  /** Hash: what the shared clock differs from Redis' own (fields: lua/read-clock.lua). */
+  /** Row of a record whose traces were erased: only its orders; named by a hash. */
+  readonly erased: (crmCode: string) => string;
+  /** Hash: latest, the latest time that Redis told; stepMs and steppedAt, of the last step of its clock. */
   readonly clock: string;
   /**
    * Hash: `name`; `number`, which all processes count up; and for each process the number that it has met
@@ -46,18 +55,18 @@ export interface Keys {
   readonly sweeping: string;
   /** Set while the ledger needs no sweeping. */
   readonly ledgerSwept: string;
-  /** Hash lane → where the next sweep goes on among the records that wait. */
-  readonly swept: string;
   /** Sorted set crmCode → when its first unsynced event arrived, ms. */
-  unsynced(lane: Lane): string;
+  readonly unsynced: (lane: Lane) => string;
   /** Sorted set crmCode → when its termination was sent last, ms; those of the last 24 hours count. */
   readonly terminations: string;
   /** Sorted set crmCode → since when its termination is held for a person, ms. */
   readonly heldTerminations: string;
-  /** Prefix of a week's buckets (weeks since the epoch): sets of events seen; expire (lua/seen-place.lua). */
-  seen(week: number): string;
+  /** Set for seven days once the event of this key (a hash) was accepted. */
+  readonly seen: (digest: string) => string;
   /** Hash id → dead letter, as JSON. */
   readonly deadLetters: string;
+  /** Hash id → what the letter knows of its record's events (`LetterMark` in sync/letter.ts), as JSON. */
+  readonly deadMarks: string;
   /** Hash reason → number of dead letters; the scripts make this name from that of `deadLetters`. */
   readonly deadReasons: string;
   /** Sorted set id → what `deadTime` had counted when the letter was stored, ms. */
@@ -68,14 +77,8 @@ export interface Keys {
   readonly denial: string;
   /** After how many probes the last one ended; expires. */
   readonly denialEnded: string;
-  /** Hash: unavailable replies in a row, and when to try next (fields: lua/outage-failed.lua). */
+  /** Hash with one field: the circuit breaker (src/sync/breaker.ts). */
   readonly outage: string;
-  /** Hash process → when its own way to the service (DNS, proxy) failed last, ms; expires. */
-  readonly outageHere: string;
-  /** Hash crmCode → its failures, of those that count towards an outage. */
-  readonly outageRecords: string;
-  /** Sorted set crmCode → when its request failed last: records of an outage that has ended; expires. */
-  readonly outageSuspects: string;
   /** Set for one probe pause after a record was answered 403; `due` until one process probes. */
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
@@ -96,12 +99,10 @@ export interface Keys {
   readonly outcomes: string;
   /** Prefix; a slice's number follows. Hash bucket → replies of the service in an hour; expires. */
   readonly durations: string;
-  /** Sorted set crmCode → how often its record was tried without success. */
+  /** Sorted set crmCode → since when the tries of its record fail, ms. */
   readonly retried: string;
-  /** Hash crmCode → since when, why, and the hash of the crmCode, as JSON. */
-  readonly retriedDetails: string;
   /** Set for a while once the events of a signed request, or the changes that a CRM has lost, were stored. */
-  request(hash: string): string;
+  readonly request: (hash: string) => string;
   /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
   readonly thinEvents: string;
   /** The key of the ledger's fingerprints, sealed with the first key of STATE_KEY (keyring.ts). */
@@ -123,7 +124,7 @@ export interface Keys {
   /** Sorted set comparison, as JSON → when it ended, ms: the last ones; expires. */
   readonly comparisons: string;
   /** Hash: how far a plan was carried out; expires. */
-  plan(id: string): string;
+  readonly plan: (id: string) => string;
   /** Hash: the plan that was begun last and is not finished (fields: lua/note-plan.lua); expires. */
   readonly feedingPlan: string;
   /** Hash id → how far each plan is that was begun and is not finished. */
@@ -131,7 +132,7 @@ export interface Keys {
   /** Set while one process carries out a plan. */
   readonly planOwner: string;
   /** Set after somebody has logged out of the console, for as long as the session's cookie would be valid. */
-  endedSession(id: string): string;
+  readonly endedSession: (id: string) => string;
   /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
   readonly bulkPause: string;
   /** Hash source → how the last reconciliation that a daemon began has ended, as JSON. */
@@ -148,9 +149,9 @@ export interface Keys {
    * Steps of a record by its crmCode, or by its subject while no crmCode is known; expires. A first step
    * may lie in the staged hash.
    */
-  history(of: "crmCode" | "subject", name: string): string;
+  readonly history: (of: "crmCode" | "subject", name: string) => string;
   /** crmCodes to which the record of a CRM led lately; expires with its history. */
-  historyCodes(subject: string): string;
+  readonly historyCodes: (subject: string) => string;
   /** Since when histories are kept without a gap, ms. */
   readonly historySince: string;
   /** What has been notified, as JSON. */
@@ -164,7 +165,7 @@ export interface Keys {
   /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
   readonly bulkCancelled: string;
   /**
-   * Channel: the lane of each batch of pointer jobs that was added; `paused` when the lane bulk was paused;
+   * Channel: the lane that has got work; `paused` when the lane bulk was paused;
    * `look` when every process is to look now (job-notifier.ts).
    */
   readonly jobsAdded: string;
@@ -173,16 +174,19 @@ export interface Keys {
 export function keysOf(prefix: string): Keys {
   return {
     staged: (crmCode) => `${prefix}:staged:${crmCode}`,
+    line: (lane) => `${prefix}:line:${lane}`,
+    inFlight: `${prefix}:line:in-flight`,
     verify: `${prefix}:verify`,
-    verifyProofs: `${prefix}:verify:proofs`,
-    versions: `${prefix}:versions`,
+    subjects: `${prefix}:subjects`,
+    stagedCount: `${prefix}:staged-count`,
+    flow: (slice) => `${prefix}:quota:flow:${slice}`,
+    firstChanges: `${prefix}:quota:first-changes`,
     service: `${prefix}:service`,
     serviceTokens: `${prefix}:service:tokens`,
     ledger: `${prefix}:ledger`,
     warmUp: `${prefix}:warm-up`,
-    ledgerForgotten: `${prefix}:ledger:forgotten`,
     erased: (crmCode) => `${prefix}:erased:${cut(digestOfRecord(crmCode))}`,
-    clock: `${hashTagOf(prefix)}:clock`,
+    clock: `${prefix}:clock`,
     age: `${prefix}:age`,
     stateVersion: `${prefix}:state-version`,
     stateMigration: `${prefix}:state-version:migration`,
@@ -190,21 +194,18 @@ export function keysOf(prefix: string): Keys {
     warmUpOwner: `${prefix}:warm-up:owner`,
     sweeping: `${prefix}:sweeping`,
     ledgerSwept: `${prefix}:ledger:swept`,
-    swept: `${prefix}:swept`,
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     terminations: `${prefix}:terminations`,
     heldTerminations: `${prefix}:terminations:held`,
-    seen: (week) => `${prefix}:seen:${week}`,
+    seen: (digest) => `${prefix}:seen:${cut(digest)}`,
     deadLetters: `${prefix}:dead-letters`,
+    deadMarks: `${prefix}:dead-letters:marks`,
     deadReasons: `${prefix}:dead-letters:reasons`,
     deadAges: `${prefix}:dead-letters:ages`,
     deadTime: `${prefix}:dead-letters:time`,
     denial: `${prefix}:denial`,
     denialEnded: `${prefix}:denial:ended`,
     outage: `${prefix}:outage`,
-    outageHere: `${prefix}:outage:here`,
-    outageRecords: `${prefix}:outage:records`,
-    outageSuspects: `${prefix}:outage:suspects`,
     probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
@@ -216,7 +217,6 @@ export function keysOf(prefix: string): Keys {
     outcomes: `${prefix}:outcomes:`,
     durations: `${prefix}:durations:`,
     retried: `${prefix}:retried`,
-    retriedDetails: `${prefix}:retried:details`,
     request: (hash) => `${prefix}:request:${hash}`,
     thinEvents: `${prefix}:thin-events`,
     keyring: `${prefix}:keyring`,
@@ -256,6 +256,3 @@ export function keysOf(prefix: string): Keys {
 
 /** 22 characters of base64url are 132 bits: no two names get the same key. */
 const cut = (digest: string): string => digest.slice(0, 22);
-
-/** Tenants with the same hash tag share one clock: now.lua finds it by the tag of a script's first key. */
-const hashTagOf = (prefix: string): string => /^\{.*?\}/.exec(prefix)?.[0] ?? "";

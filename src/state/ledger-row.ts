@@ -1,54 +1,62 @@
-/** The ledger's rows as Redis has them. */
-import type { LedgerRow } from "../sync/ledger-row.ts";
+/** The ledger's rows as Redis has them: JSON, without what its absence says. */
+import { NO_ORDERS, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
+import type { Variant } from "../service-spec/business-relation.ts";
 
-/** One-letter names, because there is a row for every relation. */
 interface StoredRow {
-  /** Whether the relation exists; -1: unknown. */
-  e: 1 | 0 | -1;
-  /** Uncertain. */
-  u?: 1;
-  /** Fingerprint. */
-  f?: string;
-  /** Terminated. */
-  x?: 1;
-  /** Variant. */
-  k?: "P" | "C";
-  /** Watermark. */
-  w?: string;
-  /** Order of the earlier fields, and the status of the event of the watermark. */
-  wf?: string;
-  ws?: "terminated" | "active";
-  /** Assumed to be absent because a list was empty, when the record was deleted (stage.lua). */
-  a?: 1;
-  /** When it was last proven, ms. */
-  s: number;
+  readonly exists?: boolean;
+  readonly uncertain?: true;
+  readonly fingerprint?: string;
+  readonly terminated?: true;
+  readonly variant?: Variant;
+  readonly byList?: true;
+  /** Of the status register, and of the fields where that differs. */
+  readonly order?: string;
+  readonly fields?: string;
+  readonly is?: Orders["is"];
+  readonly provedAt: number;
+  readonly writer?: string;
+  readonly changedAt?: number;
+  readonly gapMs?: number;
+  /** Counts how often the whole ledger was forgotten: a proof from before that is not believed. */
+  readonly epoch: number;
 }
 
-export function storeRow(row: LedgerRow): string {
+export function storeRow(row: LedgerRow, epoch: number): string {
+  const { fields, is, status } = row.orders;
   const stored: StoredRow = {
-    e: row.exists === undefined ? -1 : row.exists ? 1 : 0,
-    ...(row.uncertain && { u: 1 }),
-    ...(row.fingerprint !== undefined && { f: row.fingerprint }),
-    ...(row.terminated && { x: 1 }),
-    ...(row.variant !== undefined && { k: row.variant === "Person" ? "P" : "C" }),
-    ...(row.watermark !== "" && { w: row.watermark }),
-    ...(row.earlierFields && { wf: row.earlierFields.order, ws: row.earlierFields.status }),
-    s: row.provedAt,
+    ...(row.exists !== undefined && { exists: row.exists }),
+    ...(row.uncertain && { uncertain: true }),
+    ...(row.fingerprint !== undefined && { fingerprint: row.fingerprint }),
+    ...(row.terminated && { terminated: true }),
+    ...(row.variant !== undefined && { variant: row.variant }),
+    ...(row.byList === true && { byList: true }),
+    ...(status !== "" && { order: status }),
+    ...(fields !== status && { fields }),
+    ...(is !== "mapped" && { is }),
+    provedAt: row.provedAt,
+    ...(row.writer !== undefined && { writer: row.writer }),
+    ...(row.pace !== undefined && { changedAt: row.pace.changedAt }),
+    ...(row.pace?.gapMs !== undefined && { gapMs: row.pace.gapMs }),
+    epoch,
   };
   return JSON.stringify(stored);
 }
 
-export function readRow(text: string): LedgerRow {
+/** @param epoch the present one: of an older row, only what events have settled is still true. */
+export function readRow(text: string, epoch: number): LedgerRow {
   const stored = JSON.parse(text) as StoredRow;
+  const { order = "", fields = order, is = "mapped", writer, changedAt, gapMs } = stored;
+  const isBelieved = stored.epoch === epoch;
   return {
-    exists: stored.e === -1 ? undefined : stored.e === 1,
-    uncertain: stored.u === 1,
-    fingerprint: stored.f,
-    terminated: stored.x === 1,
-    variant: stored.k === undefined ? undefined : stored.k === "P" ? "Person" : "Company",
-    watermark: stored.w ?? "",
-    ...(stored.wf !== undefined &&
-      stored.ws !== undefined && { earlierFields: { order: stored.wf, status: stored.ws } }),
-    provedAt: stored.s,
+    exists: isBelieved ? stored.exists : undefined,
+    uncertain: isBelieved && stored.uncertain === true,
+    fingerprint: isBelieved ? stored.fingerprint : undefined,
+    terminated: isBelieved && stored.terminated === true,
+    variant: isBelieved ? stored.variant : undefined,
+    ...(isBelieved && stored.byList === true && { byList: true }),
+    orders: order === "" ? NO_ORDERS : { status: order, fields, is },
+    provedAt: stored.provedAt,
+    ...(writer !== undefined && { writer }),
+    ...(changedAt !== undefined && { pace: { changedAt, gapMs } }),
   };
 }

@@ -1,9 +1,10 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisWrite } from "../ops/redis-script.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
-import type { LedgerRow } from "../sync/ledger-row.ts";
+import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
+import { committer, type Call, type Check, type Commit } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
@@ -34,83 +35,133 @@ const LEASE_MS = 10_000;
 /** How often the process that warms the ledger must call `claimWarmUp`, ms. */
 export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 
-/** Rows in one script that heals or doubts: Redis does nothing else meanwhile. */
-const HEAL_BATCH = 1000;
-
-/** Rows that are read in one round trip, and how many such pages are searched for relations that exist. */
+/** Rows that are read, or written, in one round trip: Redis does nothing else meanwhile. */
 const PAGE = 500;
+
+/** How many such pages are searched for relations that exist. */
 const PAGES_SEARCHED = 20;
+
+/** What is known of one listed page. */
+export interface ListedPage {
+  /** When it was requested, ms. */
+  readonly askedAt: number;
+  /** How many of its relations no page before had; default: all. */
+  readonly fresh?: number;
+  /** Name of the token that it was requested with; the page counts only while that is of the ledger's tenant. */
+  readonly token?: string;
+}
+
+/** What a change of rows must know beside them. */
+interface Listed {
+  readonly epoch: number;
+  readonly checks: readonly Check[];
+}
 
 export class Ledger {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
+  readonly #commit: Commit;
   readonly #lease: Lease;
-  readonly #writePage: RedisScript<number>;
-  readonly #forget: RedisScript<number>;
-  readonly #forgetAll: RedisScript<number>;
-  readonly #forgetRow: RedisScript<number>;
-  readonly #keepWatermarks: RedisScript<number>;
-  readonly #heal: RedisScript<number>;
-  readonly #doubtAssumed: RedisScript<string[]>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
+    this.#commit = committer(redis);
     this.#lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
-    this.#writePage = redisScript(redis, new URL("./lua/write-page.lua", import.meta.url));
-    this.#forget = redisScript(redis, new URL("./lua/forget-rows.lua", import.meta.url));
-    this.#forgetAll = redisScript(redis, new URL("./lua/forget-ledger.lua", import.meta.url));
-    this.#forgetRow = redisScript(redis, new URL("./lua/forget-row.lua", import.meta.url));
-    this.#keepWatermarks = redisScript(
-      redis,
-      new URL("./lua/keep-watermarks.lua", import.meta.url),
-    );
-    this.#heal = redisScript(redis, new URL("./lua/heal-ledger.lua", import.meta.url));
-    this.#doubtAssumed = redisScript(redis, new URL("./lua/doubt-assumed.lua", import.meta.url));
   }
 
   /** Undefined when the ledger has no row of this crmCode. */
   async row(crmCode: string): Promise<LedgerRow | undefined> {
-    const text = await this.#redis.hget(this.#keys.ledger, crmCode);
-    return text === null ? undefined : readRow(text);
+    return (await this.rowsOf([crmCode]))[0];
   }
 
   /** The rows of these crmCodes, in their order; undefined where there is none. */
   async rowsOf(crmCodes: readonly string[]): Promise<(LedgerRow | undefined)[]> {
     if (crmCodes.length === 0) return [];
-    const texts = await this.#redis.hmget(this.#keys.ledger, ...crmCodes);
-    return texts.map((text) => (text === null ? undefined : readRow(text)));
+    const [texts, epoch] = await Promise.all([
+      this.#redis.hmget(this.#keys.ledger, ...crmCodes),
+      this.#epoch(),
+    ]);
+    return texts.map((text) => (text === null ? undefined : readRow(text, epoch)));
+  }
+
+  async #epoch(): Promise<number> {
+    return Number((await this.#redis.hget(this.#keys.warmUp, "epoch")) ?? 0);
   }
 
   /**
-   * Corrects rows by what the service was seen to hold, except those that say something newer.
+   * Changes rows, each only if it is still the one that was read; what another process has changed meanwhile is
+   * read again.
+   * @param change the new row; undefined: it stays.
+   * @returns how many rows were changed, or undefined when `listed` no longer holds.
+   */
+  async #changeRows<Given>(
+    given: readonly (readonly [crmCode: string, given: Given])[],
+    listed: Listed,
+    change: (row: LedgerRow | undefined, given: Given) => LedgerRow | undefined,
+  ): Promise<number | undefined> {
+    const { ledger } = this.#keys;
+    let changed = 0;
+    for (let from = 0; from < given.length;) {
+      const batch = given.slice(from, from + PAGE);
+      const texts = await this.#redis.hmget(ledger, ...batch.map(([crmCode]) => crmCode));
+      const checks: Check[] = [...listed.checks];
+      const calls: Call[] = [];
+      for (const [index, [crmCode, one]] of batch.entries()) {
+        const text = texts[index] ?? null;
+        const row = change(text === null ? undefined : readRow(text, listed.epoch), one);
+        if (row === undefined) continue;
+        checks.push({ call: ["HGET", ledger, crmCode], expected: text ?? "" });
+        calls.push(["HSET", ledger, crmCode, storeRow(row, listed.epoch)]);
+      }
+      if (calls.length > 0 && !(await this.#commit(0, checks, calls))) {
+        if (!(await this.#commit(0, listed.checks, []))) return undefined;
+        continue;
+      }
+      changed += calls.length;
+      from += PAGE;
+    }
+    return changed;
+  }
+
+  /**
+   * Corrects rows by what the service was seen to hold, except those that say something newer. A list may be
+   * another tenant's, or cut: what it changes is uncertain.
    * @param askedAt when the service was asked, ms.
    * @returns how many rows were wrong or not there
    */
   async heal(rows: readonly (readonly [string, LedgerRow])[], askedAt: number): Promise<number> {
-    let healed = 0;
-    for (let from = 0; from < rows.length; from += HEAL_BATCH) {
-      const batch = rows.slice(from, from + HEAL_BATCH);
-      const flat = batch.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
-      healed += await this.#heal([this.#keys.ledger, this.#keys.warmUp], [askedAt, ...flat]);
-    }
-    return healed;
+    const { forgottenAt, ...listed } = await this.#listed();
+    // The ledger was forgotten since: a row would be taken for newer than the list that warms it.
+    if (forgottenAt > askedAt) return 0;
+    const healed = await this.#changeRows(rows, listed, (row, seen) => {
+      // A relation that has no row, and that the service does not have, needs no row.
+      if (row === undefined) return seen.exists === true ? seen : undefined;
+      const mayHeal = !row.uncertain && row.provedAt < askedAt;
+      const differs =
+        row.exists !== seen.exists ||
+        row.fingerprint !== seen.fingerprint ||
+        row.terminated !== seen.terminated ||
+        row.variant !== seen.variant;
+      return mayHeal && differs
+        ? { ...row, ...seen, orders: row.orders, uncertain: true }
+        : undefined;
+    });
+    return healed ?? 0;
   }
 
-  /**
-   * After an empty list, relations were assumed to be absent. The service has these ones: their rows say
-   * "unknown" from here on.
-   * @returns those whose deletion was left out because of the empty list
-   */
-  async doubtAssumed(crmCodes: readonly string[]): Promise<string[]> {
-    const leftOut: string[] = [];
-    for (let from = 0; from < crmCodes.length; from += HEAL_BATCH) {
-      const batch = crmCodes.slice(from, from + HEAL_BATCH);
-      leftOut.push(...(await this.#doubtAssumed([this.#keys.ledger], batch)));
-    }
-    return leftOut;
+  async #listed(): Promise<Listed & { readonly forgottenAt: number; readonly cursor: string }> {
+    const { warmUp } = this.#keys;
+    const fields = await this.#redis.hmget(warmUp, "epoch", "forgotten", "cursor");
+    const [epoch, forgotten, cursor] = fields;
+    return {
+      epoch: Number(epoch ?? 0),
+      forgottenAt: Number(forgotten ?? 0),
+      cursor: cursor ?? "",
+      checks: [{ call: ["HGET", warmUp, "epoch"], expected: epoch ?? "" }],
+    };
   }
 
   warmUp(): Promise<WarmUp> {
@@ -144,72 +195,132 @@ export class Ledger {
   }
 
   /**
-   * Writes one listed page. Rows that exist are newer than the listing and stay as they are.
+   * Writes one listed page. Rows that were proven are newer than the listing and stay; others take over what it says.
    * @param next cursor of the next page; undefined when this was the last one.
    * @param cursor of this page; undefined when it is the first one.
-   * @param askedAt when it was requested, ms
-   * @returns false when the page is not the one that is due, or the ledger was forgotten since it was requested: the
-   *   listing must begin again.
+   * @returns false when the page is not the one that is due, the ledger was forgotten since it was requested, or the
+   *   token is not known to be of its tenant any more: the listing must begin again.
    */
   async writePage(
     rows: readonly (readonly [string, LedgerRow])[],
     next: string | undefined,
-    cursor?: string,
-    askedAt = Date.now(),
+    cursor: string | undefined,
+    { askedAt, fresh = rows.length, token }: ListedPage,
   ): Promise<boolean> {
-    const flat = rows.flatMap(([crmCode, row]) => [crmCode, storeRow(row)]);
-    const keys = [this.#keys.ledger, this.#keys.warmUp, this.#keys.warmUpOwner];
-    return (
-      (await this.#writePage(keys, [cursor ?? "", next ?? "", LEASE_MS, askedAt, ...flat])) === 1
+    const { serviceTokens, warmUp, warmUpOwner } = this.#keys;
+    const listed = await this.#listed();
+    if (listed.cursor !== (cursor ?? "") || listed.forgottenAt > askedAt) return false;
+    const checks: Check[] = [
+      ...listed.checks,
+      { call: ["HGET", warmUp, "cursor"], expected: cursor ?? "" },
+      ...(token === undefined
+        ? []
+        : [{ call: ["SISMEMBER", serviceTokens, token], expected: "1" } as const]),
+    ];
+    const written = await this.#changeRows(rows, { ...listed, checks }, (row, seen) => {
+      if (row === undefined) return seen;
+      const isKnown = row.uncertain || (row.exists !== undefined && row.byList !== true);
+      return isKnown
+        ? undefined
+        : { ...seen, orders: row.orders, writer: row.writer, pace: row.pace };
+    });
+    if (written === undefined) return false;
+    const progress: Call[] =
+      next === undefined
+        ? [
+            ["HSET", warmUp, "state", "done", "at", askedAt],
+            ["HDEL", warmUp, "cursor", "cold", "lost", "failure"],
+          ]
+        : [
+            ["HSET", warmUp, "cursor", next],
+            ["HSETNX", warmUp, "state", "running"],
+            ["HDEL", warmUp, "failure"],
+          ];
+    return this.#commit(0, checks, [
+      ["HINCRBY", warmUp, "relations", fresh],
+      ...progress,
+      ["PEXPIRE", warmUpOwner, LEASE_MS],
+    ]);
+  }
+
+  /**
+   * Lets no process believe what the ledger says until it is warmed again; changes wait for that. Orders stay.
+   * @returns how many rows were forgotten
+   */
+  async forgetAll(): Promise<number> {
+    const { ledger, warmUp } = this.#keys;
+    const [rows, fields] = await Promise.all([
+      this.#redis.hlen(ledger),
+      this.#redis.hgetall(warmUp),
+    ]);
+    // Redis knows nothing of the service: there is nothing to forget.
+    if (rows === 0 && Object.keys(fields).length === 0) return 0;
+    await this.#beginAgain(fields);
+    return rows;
+  }
+
+  /** @returns whether more than half of the rows were gone: deleted by somebody, or evicted. The listing begins again. */
+  async noticeLoss(): Promise<boolean> {
+    const { ledger, warmUp } = this.#keys;
+    const fields = await this.#redis.hgetall(warmUp);
+    if (fields["state"] !== "done") return false;
+    if ((await this.#redis.hlen(ledger)) * 2 >= Number(fields["relations"] ?? 0)) return false;
+    return this.#beginAgain(fields, ["HSET", warmUp, "lost", "1"]);
+  }
+
+  async #beginAgain(
+    fields: Readonly<Record<string, string>>,
+    ...more: readonly Call[]
+  ): Promise<boolean> {
+    const { warmUp } = this.#keys;
+    const [seconds, micros] = await this.#redis.time();
+    const now = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    const gone = Object.keys(fields).filter((field) => field !== "epoch");
+    return this.#commit(
+      now,
+      [{ call: ["HGET", warmUp, "epoch"], expected: fields["epoch"] ?? "" }],
+      [
+        ...(gone.length === 0 ? [] : [["HDEL", warmUp, ...gone] as Call]),
+        ["HINCRBY", warmUp, "epoch", 1],
+        ["HSET", warmUp, "forgotten", now],
+        ...more,
+      ],
     );
   }
 
   /**
-   * Lets no process believe what the ledger says until it is warmed again; changes wait for that.
-   * Watermarks stay. @returns how many rows were forgotten
-   */
-  async forgetAll(): Promise<number> {
-    await this.keepWatermarks();
-    const { ledger, ledgerForgotten, warmUp } = this.#keys;
-    const rows = await this.#forgetAll([ledger, warmUp, ledgerForgotten]);
-    await this.keepWatermarks();
-    return rows;
-  }
-
-  /**
-   * Takes the watermarks of forgotten rows over, also those that a crash of `forgetAll` has left. Costs one
-   * command when there are none.
-   */
-  async keepWatermarks(): Promise<void> {
-    const { ledger, ledgerForgotten } = this.#keys;
-    if ((await this.#redis.exists(ledgerForgotten)) === 0) return;
-    for await (const page of scanHash(this.#redis, ledgerForgotten, PAGE)) {
-      await this.#keepWatermarks([ledger, ledgerForgotten], page.flat());
-    }
-  }
-
-  /**
-   * Forgets one row, except its watermark; the next change of the record costs a request.
+   * Forgets one row, except its orders; the next change of the record costs a request.
    * @returns false when there is no row, or a request is under way
    */
   async forgetRow(crmCode: string): Promise<boolean> {
-    return (await this.#forgetRow([this.#keys.ledger], [crmCode])) === 1;
+    const forgotten = await this.#changeRows(
+      [[crmCode, undefined]],
+      await this.#listed(),
+      (row) => {
+        if (row === undefined || row.uncertain) return undefined;
+        const { orders, pace, provedAt, writer } = row;
+        return { ...rowWithoutProof(false), orders, pace, provedAt, writer };
+      },
+    );
+    return forgotten === 1;
   }
 
   /** All rows, a page at a time. */
   async *rows(): AsyncGenerator<LedgerRow> {
+    const epoch = await this.#epoch();
     for await (const page of this.#pages()) {
-      for (const [, text] of page) yield readRow(text);
+      for (const [, text] of page) yield readRow(text, epoch);
     }
   }
 
   /** Some relations that the service was last proven to have, among the first rows. */
   async someExisting(most: number): Promise<string[]> {
     const found: string[] = [];
+    const epoch = await this.#epoch();
     let pages = 0;
     for await (const page of this.#pages()) {
       for (const [crmCode, text] of page) {
-        const { exists, uncertain } = readRow(text);
+        const { exists, uncertain } = readRow(text, epoch);
         const canBeAskedFor = crmCodeProblem(crmCode) === undefined;
         if (exists === true && !uncertain && canBeAskedFor) found.push(crmCode);
       }
@@ -235,18 +346,21 @@ export class Ledger {
   }
 
   /**
-   * Forgets rows of relations that the service does not have, proven before this time (ms). Rows of relations
-   * that the service has must stay: without its row, a deletion would find nothing to terminate.
+   * Forgets rows of relations that the service does not have, and of which nothing was proven, from before this time
+   * (ms). Rows of relations that the service has must stay: without its row, a deletion would cost a request.
    * @returns how many rows were forgotten.
    */
   async forgetAbsent(before: number): Promise<number> {
+    const epoch = await this.#epoch();
     let forgotten = 0;
     for await (const page of this.#pages()) {
-      const old = page.filter(([, text]) => {
-        const { exists, uncertain, provedAt } = readRow(text);
-        return exists === false && !uncertain && provedAt < before;
-      });
-      if (old.length > 0) forgotten += await this.#forget([this.#keys.ledger], old.flat());
+      for (const [crmCode, text] of page) {
+        const { exists, pace, provedAt, uncertain } = readRow(text, epoch);
+        if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
+          continue;
+        const isSame = { call: ["HGET", this.#keys.ledger, crmCode], expected: text } as const;
+        if (await this.#commit(0, [isSame], [["HDEL", this.#keys.ledger, crmCode]])) forgotten += 1;
+      }
     }
     return forgotten;
   }

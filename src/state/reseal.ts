@@ -4,6 +4,7 @@
  */
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
+import { ownData } from "../event/job-data.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobsOf } from "../event/read-jobs.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
@@ -11,18 +12,16 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../sync/lane.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import type { RecordStore } from "./record-store.ts";
 import { scanHash, scanSorted } from "./scan.ts";
-import { DamagedValue, isBytes, UnknownKey, type Sealing } from "./sealing.ts";
-import { readStagedFields } from "./staged-values.ts";
+import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
+import { textsOf, withTexts } from "./staged-values.ts";
 
 /** Entries read, and sealed, at once. */
 const CHUNK = 200;
 
 /** After this long without a sign of its process, another one may seal, ms. */
 const LEASE_MS = 30_000;
-
-/** The sealed fields of a staged state (lua/staged-fields.lua). */
-const STAGED = ["p", "ev", "kv"] as const;
 
 /** What one pass over Redis has found. */
 export interface Resealed {
@@ -50,21 +49,21 @@ export class Resealing {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
+  readonly #store: RecordStore;
   readonly #lease: Lease;
   readonly #replace: RedisScript<number>;
-  readonly #replaceStaged: RedisScript<number>;
   #found = 0;
   #missing = new Map<string, number>();
   #isDue: boolean;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
+    this.#store = store;
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
     this.#lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
     this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
-    this.#replaceStaged = redisScript(redis, new URL("./lua/replace-staged.lua", import.meta.url));
   }
 
   /** Whether a pass of this process may find something. */
@@ -101,15 +100,12 @@ export class Resealing {
   async pass(jobs: readonly SealedJobs[], onProgress: () => Promise<void>): Promise<Resealed> {
     this.#found = 0;
     this.#missing = new Map();
-    for (const lane of LANES) {
-      for await (const page of scanSorted(this.#redis, this.#keys.unsynced(lane), CHUNK)) {
+    const { heldTerminations, unsynced, verify } = this.#keys;
+    for (const set of [...LANES.map(unsynced), heldTerminations, verify]) {
+      for await (const page of scanSorted(this.#redis, set, CHUNK)) {
         await Promise.all(page.map(([crmCode]) => this.#resealStaged(crmCode)));
         await onProgress();
       }
-    }
-    for await (const page of scanSorted(this.#redis, this.#keys.heldTerminations, CHUNK)) {
-      for (const [crmCode] of page) await this.#resealStaged(crmCode);
-      await onProgress();
     }
     for (const place of this.#places()) {
       for await (const fields of scanHash(this.#redis, place.key, CHUNK)) {
@@ -129,24 +125,24 @@ export class Resealing {
   #places(): Place[] {
     return [
       { key: this.#keys.deadLetters, within: "event" },
-      { key: this.#keys.verifyProofs, within: "wanted" },
       { key: this.#keys.thinEvents, within: "event" },
     ];
   }
 
   async #resealStaged(crmCode: string): Promise<void> {
-    const key = this.#keys.staged(crmCode);
-    const fields = await readStagedFields(this.#redis, key);
-    for (const name of STAGED) {
-      const value = fields.get(name);
-      if (value === undefined || value.length === 0) continue;
-      const sealed = isBytes(value)
-        ? await this.#again(this.#sealing.areCurrent(value), () =>
-            this.#sealing.sealBytes(this.#sealing.openBytes(value, crmCode), crmCode),
-          )
-        : await this.#sealAgain(value.toString("utf8"), crmCode);
-      if (sealed !== undefined) await this.#replaceStaged([key], [name, value, sealed]);
+    const { staged } = await this.#store.read(crmCode);
+    if (staged === undefined) return;
+    const sealed = new Map<string, string>();
+    for (const text of textsOf(staged)) {
+      const again = await this.#sealAgain(text, crmCode);
+      if (again !== undefined) sealed.set(text, again);
     }
+    if (sealed.size === 0) return;
+    await this.#store.change(crmCode, [], (read) => {
+      // Texts that have changed meanwhile were sealed by their writer.
+      const resealed = read.staged && withTexts(read.staged, (text) => sealed.get(text) ?? text);
+      return { record: { ...read, staged: resealed }, outcome: undefined };
+    });
   }
 
   async #resealField({ key, within }: Place, field: string, value: string): Promise<void> {
@@ -158,7 +154,7 @@ export class Resealing {
   }
 
   async #resealJob({ about, sealedIn }: SealedJobs, job: Job): Promise<void> {
-    const text = sealedIn(job.data);
+    const text = sealedIn(ownData(job));
     const sealed = text === undefined ? undefined : await this.#sealAgain(text, about);
     // A worker may have ended the job meanwhile.
     if (sealed !== undefined) await job.updateData({ sealed }).catch(() => {});
@@ -202,7 +198,7 @@ export class Resealing {
         if (ids.length === 0) break;
         const unread = ids.filter((id) => !active.has(id));
         if (state === "active") for (const id of ids) active.add(id);
-        yield await readJobsOf(queue, this.#redis, unread);
+        yield await readJobsOf(queue, unread);
       }
     }
   }

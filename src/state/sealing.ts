@@ -3,12 +3,12 @@
  * with A256GCM. The header names the key (`kid`) and what the value is about (`sub`); it is
  * authenticated, so that no value can be moved to another record.
  *
- * Bytes, of which there are many: the same in a third of the room.
+ * Bytes are the form of older releases, which the migration reads (old-records.ts):
  *   1   then the bytes, not sealed
  *   2   then id of the key (6 bytes), nonce (12), AES-256-GCM of the bytes with what the value is about
  *       as additional data, tag (16)
  */
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createDecipheriv, createHash } from "node:crypto";
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from "jose";
 
 const HEADER = { alg: "dir", enc: "A256GCM" } as const;
@@ -88,20 +88,6 @@ export class Sealing {
     return Buffer.from(opened.plaintext).toString("utf8");
   }
 
-  /** @param about as for `seal`. */
-  sealBytes(bytes: Buffer, about: string): Buffer {
-    const { keyId } = this;
-    const key = keyId === undefined ? undefined : this.#keys.get(keyId);
-    if (keyId === undefined || key === undefined) {
-      return Buffer.concat([Buffer.of(OPEN_FORM), bytes]);
-    }
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(about));
-    const id = Buffer.from(keyId, "base64url");
-    const sealed = [cipher.update(bytes), cipher.final(), cipher.getAuthTag()];
-    return Buffer.concat([Buffer.of(SEALED_FORM), id, nonce, ...sealed]);
-  }
-
   /**
    * @param value for which `isBytes` holds.
    * @throws UnknownKey, DamagedValue
@@ -122,11 +108,6 @@ export class Sealing {
     }
   }
 
-  /** As `isCurrent`, of bytes. */
-  areCurrent(value: Buffer): boolean {
-    return keyIdOfBytes(value) === this.keyId;
-  }
-
   /** Whether a value is sealed with the key that seals now; without one, whether it is not sealed. */
   isCurrent(value: string): boolean {
     return value === "" || (isSealed(value) ? keyIdOf(value) : undefined) === this.keyId;
@@ -135,12 +116,12 @@ export class Sealing {
 
 const NOT_OURS = "a value in Redis is not what crmsync has sealed";
 
-/** Whether `sealBytes` made it. No text of crmsync begins so. */
+/** Whether it is in the form of older releases. No text of crmsync begins so. */
 export const isBytes = (value: Buffer): boolean =>
   value[0] === OPEN_FORM || value[0] === SEALED_FORM;
 
 /** Id of the key that sealed it; undefined: not sealed. */
-const keyIdOfBytes = (value: Buffer): string | undefined =>
+export const keyIdOfBytes = (value: Buffer): string | undefined =>
   value[0] === SEALED_FORM ? value.toString("base64url", 1, KEY_ID_END) : undefined;
 
 /** A JWE begins with the base64url of `{"`; what crmsync seals begins with a brace. */

@@ -1,167 +1,243 @@
 /**
- * The newest state of each record: staged by an event, taken by a worker, settled by the service's
- * reply. Each of these steps is one script, so a crash between two steps leaves nothing half done.
+ * The newest state of each record: staged by an event, taken by a worker, settled by the service's reply. Each of
+ * these steps is one write, so a crash between two steps leaves nothing half done.
  */
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { Variant } from "../service-spec/business-relation.ts";
-import { deadLetterId } from "../sync/dead-letter.ts";
+import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
 import {
-  bringsFields,
-  type Doubt,
-  type RunCount,
-  type SettleResult,
-  type Settlement,
-  type StageResult,
-  type StateToStage,
-  type Take,
-  type TakenState,
+  gapOf,
+  leadOf,
+  learn,
+  NO_FIRST_CHANGES,
+  rankAgain,
+  rankOf,
+  type FirstChanges,
+} from "../sync/rank.ts";
+import { newestOrders, VERIFY_AFTER_MS } from "../sync/record.ts";
+import { settle, take, type SettleInput, type TakeResult } from "../sync/run.ts";
+import { sliceLastsMs, sliceOf } from "../sync/slices.ts";
+import { stage } from "../sync/stage.ts";
+import type {
+  KnownRecord,
+  LetterMark,
+  Settlement,
+  SettleResult,
+  Staged,
+  StageResult,
+  StateToStage,
+  Take,
+  TakenState,
 } from "../sync/staged-state.ts";
 import type { RunStep } from "../sync/step.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
-import { History } from "./history.ts";
-import type { Sealing } from "./sealing.ts";
-import { openTexts, readStagedFields, sealTexts } from "./staged-values.ts";
-import type { Keys } from "./keys.ts";
-import type { FirstJob } from "./pointer-queue.ts";
+import { readAll, type Call } from "./commit.ts";
+import { digestOf } from "./digest.ts";
+import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
-import { readRow, storeRow } from "./ledger-row.ts";
-import { wholeOrder } from "./short-order.ts";
-import { seenKeys } from "./seen-keys.ts";
-import { Staging, type SameStep } from "./staging.ts";
-import { proofToVerify } from "./verifications.ts";
+import type { Keys } from "./keys.ts";
+import {
+  unchanged,
+  type ReadRecord,
+  type RecordStore,
+  type WrittenRecord,
+} from "./record-store.ts";
+import { scanSorted } from "./scan.ts";
+import { openEvents, openState, sealTexts } from "./staged-values.ts";
+import { NOT_OPENED } from "./retried-records.ts";
+import { UnknownKey, type Sealing } from "./sealing.ts";
 
-/** Event keys in one script call: Redis serves no other client meanwhile. */
-const SEEN_BATCH = 500;
+/** For how long the id of an event is remembered, s. */
+const SEEN_S = 7 * 86_400;
 
-/** After how long a proof is verified when an earlier request may still take effect, ms. */
-export const VERIFY_AFTER_MS = 300_000;
+/** Records read in one round trip. */
+const PAGE = 200;
 
-/** The state of one record that waits to be sent, as far as it decides whether another one is newer. */
-export interface WaitingOrder {
-  readonly order: string;
-  /** Order of the newest event that brought fields; "" when none did. */
-  readonly fieldsOrder: string;
-  readonly fingerprint: string;
-  readonly status: string;
-}
+const HOUR_MS = 3_600_000;
 
 export interface StagedStatesOptions {
-  /** Without it, the caller adds pointer jobs and counts the demand. */
-  readonly sameStep?: SameStep;
-  readonly verifyAfterMs?: number;
-  /** Without it, no steps are noted. */
-  readonly history?: History;
+  readonly history: History;
+  /** Of the quota: the order of service scales with it. */
+  readonly hourMs?: number;
+  readonly verifyMs?: number;
 }
-
-const NO_DAYS = 0;
-
-/** The fields of a staged hash that hold these counts. */
-const COUNT_FIELDS: Readonly<Record<RunCount, string>> = {
-  tries: "n",
-  heals: "h",
-  forbidden: "b",
-  unconfirmed: "c",
-  reads: "g",
-};
-
-/**
- * Values of kept fields that are older than this, ms, are read again before they are sent: somebody may have
- * edited them since. No change reads them more often than MOST_READS: it must also end when permits are rare.
- */
-const KEPT_FOR_MS = 60_000;
-const MOST_READS = 2;
 
 export class StagedStates {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
-  readonly #verifyAfterMs: number;
+  readonly #store: RecordStore;
   readonly #history: History;
-  readonly #staging: Staging;
-  readonly #seen: RedisScript<number[]>;
-  readonly #forgetEvent: RedisScript<unknown>;
-  readonly #take: RedisScript<Buffer[]>;
-  readonly #settle: RedisScript<SettleResult>;
+  readonly #hourMs: number;
+  readonly #verifyMs: number;
+  readonly #next: RedisScript<string | null>;
+  /** The record as a worker of this process has taken it: it is settled without being read again. */
+  readonly #taken = new WeakMap<TakenState, WrittenRecord>();
 
   constructor(
     redis: Redis,
     keys: Keys,
     sealing: Sealing,
-    {
-      verifyAfterMs = VERIFY_AFTER_MS,
-      history = new History(redis, keys, NO_DAYS),
-      sameStep,
-    }: StagedStatesOptions = {},
+    store: RecordStore,
+    { history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
   ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
-    this.#verifyAfterMs = verifyAfterMs;
+    this.#store = store;
     this.#history = history;
-    this.#staging = new Staging(redis, keys, sealing, history, sameStep);
-    this.#seen = redisScript(redis, new URL("./lua/seen.lua", import.meta.url));
-    this.#forgetEvent = redisScript(redis, new URL("./lua/forget-event.lua", import.meta.url));
-    this.#take = redisScript(redis, new URL("./lua/take.lua", import.meta.url), "bytes");
-    this.#settle = redisScript(redis, new URL("./lua/settle.lua", import.meta.url));
+    this.#hourMs = hourMs;
+    this.#verifyMs = Math.ceil(verifyMs);
+    this.#next = redisScript(redis, new URL("./lua/next.lua", import.meta.url));
   }
 
-  /** Stages a state, or settles it without a request. Deletes the record's older dead letter; see stage.lua. */
+  /** Stages a state, or settles it without a request. Deletes the record's older dead letter, and the event's. */
   async stage(state: StateToStage): Promise<StageResult> {
-    const [result] = await this.#staging.stage([state]);
-    if (result instanceof Error) throw result;
-    return result as StageResult;
-  }
-
-  /** Stages several at once; see `Staging.stage`. */
-  stageAll(states: readonly StateToStage[]): Promise<(StageResult | Error)[]> {
-    return this.#staging.stage(states);
-  }
-
-  /** Which of these event keys were seen within the last seven days; some are known for up to fourteen. */
-  async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    const weeks = seenKeys(this.#keys);
-    const found = new Set<string>();
-    for (let from = 0; from < eventKeys.length; from += SEEN_BATCH) {
-      const batch = eventKeys.slice(from, from + SEEN_BATCH);
-      const flags = await this.#seen(weeks, batch);
-      for (const [index, key] of batch.entries()) if (flags[index] === 1) found.add(key);
-    }
-    return found;
-  }
-
-  /** The waiting state of each of these records, in the order given; undefined where nothing waits. */
-  async waiting(crmCodes: readonly string[]): Promise<(WaitingOrder | undefined)[]> {
-    const pipeline = this.#redis.pipeline();
-    for (const crmCode of crmCodes)
-      pipeline.hmget(this.#keys.staged(crmCode), "v", "o", "fp", "st", "of");
-    const replies = (await pipeline.exec()) ?? [];
-    return replies.map(([error, fields]) => {
-      if (error !== null) throw error;
-      const [version, order, fingerprint, status, fieldsOrder] = fields as (string | null)[];
-      if (version === null || version === undefined) return undefined;
+    const keys = this.#keys;
+    const { crmCode, eventKey, lane, noted } = state;
+    const texts = await sealTexts(state, this.#sealing);
+    const seen = keys.seen(digestOf(eventKey));
+    const ofEvent = `e:${eventKey}`;
+    const more: Call[] = [
+      ["EXISTS", seen],
+      ["HGET", keys.deadMarks, ofEvent],
+      ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
+      ["GET", keys.firstChanges],
+    ];
+    return this.#store.change<StageResult>(crmCode, more, (read) => {
+      const [isSeen, eventMark, lowest, first] = read.more as [
+        number,
+        string | null,
+        string[],
+        string | null,
+      ];
+      if (isSeen === 1 && eventKey !== "")
+        return unchanged({ result: "duplicate", coalesced: false });
+      const order = this.#orderOf(read, lane, Number(lowest[1] ?? read.now), first);
+      const { record, ...outcome } = stage(read, { ...state, ...texts, ...order.input }, read);
+      const isStaged = outcome.result === "staged" || outcome.result === "held";
+      const { result } = outcome;
+      // A record that stays erased gets no history.
+      const isNoted = result !== "duplicate" && (result !== "superseded" || read.erasedText === "");
+      const step =
+        isNoted && noted
+          ? ({ kind: "event", ...outcome, result, problems: undefined, ...noted } as const)
+          : undefined;
       return {
-        order: wholeOrder(order ?? ""),
-        fieldsOrder: wholeOrder(fieldsOrder ?? order ?? ""),
-        fingerprint: fingerprint ?? "",
-        status: status ?? "mapped",
+        record,
+        outcome,
+        checks: [{ call: ["HGET", keys.deadMarks, ofEvent], expected: eventMark ?? "" }],
+        calls: [
+          ...(eventKey === "" ? [] : [["SET", seen, "1", "EX", SEEN_S] as const]),
+          ...(isStaged && lane === "live" ? order.calls : []),
+          ...(outcome.result === "superseded" ? [] : this.#letterOfEvent(ofEvent, eventMark)),
+          ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
+          ...this.#keepsCalls(state),
+          ...this.#subjectCalls(state),
+          ...(step === undefined ? [] : this.#history.callsOfEvent(crmCode, step)),
+          ...this.#toldCalls(record),
+        ],
       };
     });
   }
 
-  /** The serialised events of each record's waiting state, in the order given; none where nothing waits. */
-  events(crmCodes: readonly string[]): Promise<string[][]> {
+  /** Where a live record stands in the order of service, and what its change teaches. */
+  #orderOf({ now, row }: ReadRecord, lane: Lane, lowestRank: number, counted: string | null) {
+    const hourMs = this.#hourMs;
+    const lead = leadOf(now, Math.min(lowestRank, now));
+    const before = counted === null ? NO_FIRST_CHANGES : (JSON.parse(counted) as FirstChanges);
+    const { first, pace } = learn(row?.pace, before, now, hourMs);
+    const rank = {
+      first: rankOf(now, gapOf(pace, first, hourMs), lead),
+      again: (waiting: number) => rankAgain(waiting, lead, hourMs),
+    };
+    const slice = this.#keys.flow(sliceOf(now, hourMs));
+    const lastsMs = sliceLastsMs(hourMs);
+    const calls: Call[] = [
+      ["INCR", slice],
+      ["PEXPIRE", slice, lastsMs],
+    ];
+    if (first !== before)
+      calls.push(["SET", this.#keys.firstChanges, JSON.stringify(first), "PX", 2 * hourMs]);
+    return { input: { rank, pace: lane === "live" ? pace : undefined }, calls };
+  }
+
+  #letterOfEvent(id: string, mark: string | null): Call[] {
+    return mark === null ? [] : this.#store.dropLetterCalls(id, JSON.parse(mark) as LetterMark);
+  }
+
+  /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
+  #keepsCalls({ keeps }: StateToStage): Call[] {
+    return keeps === undefined ? [] : [["SETNX", this.#keys.keptFields, textOfKeeps(keeps)]];
+  }
+
+  /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
+  #subjectCalls({ crmCode, noted, payload }: StateToStage): Call[] {
+    const subject = noted?.event.subject;
+    if (payload === undefined || subject === undefined || subject.endsWith(`/${crmCode}`))
+      return [];
+    return [["HSET", this.#keys.subjects, digestOf(subject), crmCode]];
+  }
+
+  /** Wakes the loops that wait for work. */
+  #toldCalls({ staged }: KnownRecord): Call[] {
+    return staged?.phase === "waits" ? [["PUBLISH", this.#keys.jobsAdded, staged.lane]] : [];
+  }
+
+  /** The crmCode to which a record of the CRM led; undefined where nothing but its own id is known. */
+  async codeOf(subject: string): Promise<string | undefined> {
+    return (await this.#redis.hget(this.#keys.subjects, digestOf(subject))) ?? undefined;
+  }
+
+  /** Which of these event keys were seen within the last seven days. */
+  async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
+    if (eventKeys.length === 0) return new Set();
+    const reads = eventKeys.map((key) => ["EXISTS", this.#keys.seen(digestOf(key))] as const);
+    const flags = await readAll(this.#redis, reads);
+    return new Set(eventKeys.filter((_, index) => flags[index] === 1));
+  }
+
+  /** Lets an event be accepted once more, so that its dead letter can be redriven. */
+  async forgetEvent(eventKey: string): Promise<void> {
+    await this.#redis.del(this.#keys.seen(digestOf(eventKey)));
+  }
+
+  /** What is known of these records, in the order given; texts are sealed. */
+  known(crmCodes: readonly string[]): Promise<ReadRecord[]> {
+    return Promise.all(crmCodes.map((crmCode) => this.#store.read(crmCode)));
+  }
+
+  /** What waits of each of these records, or is to be verified, in the order given; texts are sealed. */
+  async waiting(crmCodes: readonly string[]): Promise<(Staged | undefined)[]> {
+    const found: (Staged | undefined)[] = [];
+    for (let from = 0; from < crmCodes.length; from += PAGE) {
+      const page = crmCodes.slice(from, from + PAGE);
+      const reads = page.map((crmCode) => ["HGET", this.#keys.staged(crmCode), "state"] as const);
+      const texts = (await readAll(this.#redis, reads)) as (string | null)[];
+      found.push(
+        ...texts.map((text) => (text === null ? undefined : (JSON.parse(text) as Staged))),
+      );
+    }
+    return found;
+  }
+
+  /** The serialised events of each record's state, in the order given; none where there is none. */
+  async events(crmCodes: readonly string[]): Promise<string[][]> {
+    const states = await this.waiting(crmCodes);
     return Promise.all(
-      crmCodes.map(async (crmCode) => {
-        const fields = await readStagedFields(this.#redis, this.#keys.staged(crmCode));
-        const { event, laterEvent = "" } = await openTexts(fields, crmCode, this.#sealing);
-        return [event, laterEvent].filter((text) => text !== "");
+      states.map(async (staged, index) => {
+        if (staged === undefined) return [];
+        const { event, newestEvent } = await openEvents(
+          staged,
+          crmCodes[index] ?? "",
+          this.#sealing,
+        );
+        return [...new Set([event, newestEvent])];
       }),
     );
   }
 
-  /** The records among these that have a change which is not on the service. */
+  /** The records among these that have a change which is not on the service, and waits for no person. */
   async unsynced(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
     const scores = await Promise.all(
@@ -170,177 +246,158 @@ export class StagedStates {
     return crmCodes.filter((_, index) => scores.some((lane) => (lane[index] ?? null) !== null));
   }
 
-  /** Lets an event be accepted once more, so that its dead letter can be redriven. */
-  async forgetEvent(eventKey: string): Promise<void> {
-    await this.#forgetEvent(seenKeys(this.#keys), [eventKey]);
+  /**
+   * The first record that is due, which no other worker gets meanwhile.
+   * @param lane `live`: only a live one. @param holdMs after this it is due again, if this process dies
+   */
+  async next(lane: Lane, holdMs: number): Promise<string | undefined> {
+    const { bulkPause, line } = this.#keys;
+    return (await this.#next([line("live"), line("bulk"), bulkPause], [holdMs, lane])) ?? undefined;
   }
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
-    const taken = await this.#takeWith(crmCode, token, holdMs);
-    return taken ?? { kind: "nothing" };
-  }
-
-  /**
-   * As `take`, for a worker that has asked for the pointer job and does not have the answer yet.
-   * @returns undefined when this worker has not got the job; the record is untouched then.
-   */
-  takeWithJob(job: FirstJob, token: string, holdMs: number): Promise<Take | undefined> {
-    return this.#takeWith(job.crmCode, token, holdMs, job.lockKey);
-  }
-
-  async #takeWith(
-    crmCode: string,
-    token: string,
-    holdMs: number,
-    lockKey?: string,
-  ): Promise<Take | undefined> {
-    const keys = [
-      this.#keys.staged(crmCode),
-      this.#keys.ledger,
-      this.#keys.warmUp,
-      this.#keys.verify,
-      this.#keys.keptFields,
-      this.#keys.bulkPause,
-      ...LANES.map((lane) => this.#keys.unsynced(lane)),
-      ...(lockKey === undefined ? [] : [lockKey]),
-    ];
-    const reply = await this.#take(keys, [crmCode, token, holdMs]);
-    const [kind, second = "", warmUp = "", kept = ""] = reply.slice(0, 4).map(String);
-    if (kind === "locked") return undefined;
-    if (kind === undefined) return { kind: "nothing" };
-    if (kind === "lost" || kind === "paused") return { kind };
-    if (kind === "busy") return { kind: "busy", until: Number(second) };
-    const row = second === "" ? undefined : readRow(second);
-    const warm = warmUp === "done";
-    const fields = fieldsIn(reply.slice(4));
+    const { keptFields, line } = this.#keys;
+    const reading: Call[] = [["GET", keptFields]];
+    const { outcome: taken, written } = await this.#store.changeKnown<TakenRecord>(
+      crmCode,
+      reading,
+      (read) => {
+        const result = take(read, token, holdMs, read);
+        const lines = LANES.map(line);
+        switch (result.kind) {
+          case "taken":
+            return { record: result.record, outcome: { ...result, read } };
+          case "busy":
+            return {
+              record: undefined,
+              outcome: result,
+              calls: lines.map((key) => ["ZADD", key, "XX", result.until, crmCode]),
+            };
+          case "nothing":
+            return unchanged({ kind: "nothing" });
+        }
+      },
+    );
+    if (taken.kind === "nothing") return this.#leave(crmCode);
+    if (taken.kind !== "taken") return taken;
+    const { read, row, staged } = taken;
     try {
-      const keeps = keepsIn(kept);
-      const read = await this.#readFields(crmCode, fields);
-      return { kind: "taken", state: { crmCode, token, row, warm, keeps, ...read } };
+      const keeps = keepsIn((read.more[0] as string | null) ?? "");
+      const open = await openState(staged, crmCode, this.#sealing, read.now);
+      const state = { crmCode, token, row, keeps, orders: newestOrders(read), ...open };
+      this.#taken.set(state, written);
+      return { kind: "taken", state };
     } catch (error) {
       // This process cannot open the state. Another one may have the key.
-      await this.#giveBack(crmCode, token, fields.get("d"));
+      const why = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
+      const failure = `${NOT_OPENED}: ${why}`;
+      const retryAt = read.now + KEY_WAIT_MS;
+      const doubt = staged.doubt && { doubt: staged.doubt };
+      const back = { row: "before", finished: false, failure, retryAt, ...doubt } as const;
+      await this.#giveBack(crmCode, token, {
+        ...back,
+        found: undefined,
+        keptValues: undefined,
+        sent: NOTHING_SENT,
+      });
       throw error;
     }
   }
 
-  /**
-   * Gives a taken state back.
-   * @param step what the record's history is to say of this run.
-   * @returns `more` when a newer state waits, `lost` when another worker has taken the record over.
-   */
+  /** Nothing of this record is to be sent: it leaves the lines. `lost`: nobody has settled what waited. */
+  #leave(crmCode: string): Promise<Take> {
+    const { line, unsynced } = this.#keys;
+    const waits = LANES.map((lane) => ["ZSCORE", unsynced(lane), crmCode] as const);
+    return this.#store.change<Take>(crmCode, waits, (read) => {
+      if (read.staged?.phase === "waits") return unchanged({ kind: "nothing" });
+      const isLost = read.staged === undefined && read.more.some((score) => score !== null);
+      return {
+        record: undefined,
+        outcome: { kind: isLost ? "lost" : "nothing" },
+        checks: this.#store.checksOf(read),
+        calls: LANES.flatMap((lane) => [line(lane), unsynced(lane)]).map((key) => [
+          "ZREM",
+          key,
+          crmCode,
+        ]),
+      };
+    });
+  }
+
+  /** Gives a taken state back. @param step what the record's history is to say of this run. */
   async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
-    const noted = this.#history.ofRun(taken.crmCode, step);
-    const { payload = "" } = how;
-    // Also when the service's own fields are sent, the event that brought the record's fields stays.
-    const fetched = { payload, event: payload !== "" && bringsFields(taken) ? taken.event : "" };
-    const { p } = await sealTexts(fetched, taken.crmCode, this.#sealing);
-    return this.#settle(this.#settleKeys(taken.crmCode, noted.keys), [
-      taken.crmCode,
-      taken.token,
-      rowArgument(how.row),
-      how.finished ? "1" : "",
-      Math.ceil(how.holdMs ?? 0),
-      p,
-      (how.counts ?? []).map((count) => COUNT_FIELDS[count]).join(""),
-      how.doubt ?? "",
-      how.late === true ? "1" : "",
-      (await proofToVerify(taken, how, this.#sealing)) ?? "",
-      Math.ceil(this.#verifyAfterMs),
-      how.held === true ? "1" : "",
-      await this.#sealing.seal(how.kept ?? "", taken.crmCode),
-      ...letterArguments(taken, how),
-      ...noted.args,
-    ]);
-  }
-
-  /** Gives a state back as if it had not been taken. @param doubt what an earlier reply left open. */
-  async #giveBack(crmCode: string, token: string, doubt?: Buffer): Promise<void> {
-    const { keys, args } = this.#history.ofRun(crmCode, undefined);
-    const nothing = ["", "", this.#verifyAfterMs, "", "", "", "", ...args];
-    const how = [crmCode, token, "before", "", 0, "", "", doubt ?? "", ...nothing];
-    await this.#settle(this.#settleKeys(crmCode, keys), how);
-  }
-
-  #settleKeys(crmCode: string, historyKeys: readonly string[]): string[] {
-    return [
-      this.#keys.staged(crmCode),
-      this.#keys.ledger,
-      ...LANES.map((lane) => this.#keys.unsynced(lane)),
-      this.#keys.verify,
-      this.#keys.verifyProofs,
-      this.#keys.terminations,
-      this.#keys.heldTerminations,
-      this.#keys.deadLetters,
-      ...historyKeys,
-    ];
-  }
-
-  /** @param fields of a staged hash (see lua/staged-fields.lua). */
-  async #readFields(
-    crmCode: string,
-    fields: Map<string, Buffer>,
-  ): Promise<Omit<TakenState, "crmCode" | "token" | "row" | "warm" | "keeps">> {
-    const texts = await openTexts(fields, crmCode, this.#sealing);
-    const { payload, laterEvent } = texts;
-    const field: Record<string, string> = {};
-    for (const [name, value] of fields) field[name] = String(value);
-    const kept = await this.#sealing.open(keptOf(field), crmCode);
-    const order = field["o"] ?? "";
-    const status = field["st"] as WantedStatus;
-    return {
-      order,
-      earlierFields:
-        field["of"] === undefined || status === "mapped"
-          ? undefined
-          : { order: field["of"], status },
-      payload: payload === "" ? undefined : payload,
-      status,
-      variant: field["k"] === "" ? undefined : (field["k"] as Variant),
-      lane: field["l"] as Lane,
-      firstTime: Number(field["t0"]),
-      // Without `oe` the newest event counts: it has a record, or an older program has staged it.
-      event: field["oe"] === undefined ? (laterEvent ?? texts.event) : texts.event,
-      eventOrder: field["oe"] ?? order,
-      newestEvent: laterEvent ?? texts.event,
-      tries: Number(field["n"] ?? 0),
-      firstTryAt: field["n0"] === undefined ? undefined : Number(field["n0"]),
-      heals: Number(field["h"] ?? 0),
-      forbidden: Number(field["b"] ?? 0),
-      unconfirmed: Number(field["c"] ?? 0),
-      doubt: field["d"] as Doubt | undefined,
-      kept: kept === "" ? undefined : kept,
-      late: field["lt"] === "1",
+    const { crmCode, token } = taken;
+    const seal = async (text: string | undefined) =>
+      text && (await this.#sealing.seal(text, crmCode));
+    const input = {
+      ...how,
+      found: await seal(how.payload),
+      keptValues: await seal(how.kept),
+      sent: taken,
     };
+    return this.#giveBack(crmCode, token, input, { step, known: this.#taken.get(taken) });
+  }
+
+  async #giveBack(
+    crmCode: string,
+    token: string,
+    how: SettleInput,
+    {
+      known,
+      step,
+    }: { readonly known?: WrittenRecord | undefined; readonly step?: RunStep | undefined } = {},
+  ): Promise<SettleResult> {
+    const settled = this.#store.changeKnown<SettleResult>(
+      crmCode,
+      [],
+      (read) => {
+        const { record, result } = settle(read, token, how, { ...read, verifyMs: this.#verifyMs });
+        const notes = step === undefined ? [] : this.#history.callsOfRun(crmCode, step);
+        if (result === "lost") return { record: undefined, outcome: result, calls: notes };
+        const { row, staged } = record;
+        // A relation that is known not to be terminated does not count for the guard, whatever was tried.
+        const isActive =
+          row !== undefined && !row.uncertain && !row.terminated && staged?.late !== true;
+        const counts: Call[] = isActive ? [["ZREM", this.#keys.terminations, crmCode]] : [];
+        return {
+          record,
+          outcome: result,
+          calls: [...notes, ...counts, ...this.#toldCalls(record)],
+        };
+      },
+      known,
+    );
+    return (await settled).outcome;
+  }
+
+  /** All that wait for a retry become due now, as when an outage ends. */
+  async retryAll(now: number): Promise<void> {
+    for (const lane of LANES) {
+      const line = this.#keys.line(lane);
+      for await (const page of scanSorted(this.#redis, line, PAGE)) {
+        const later = page.filter(([, due]) => Number(due) > now).map(([crmCode]) => crmCode);
+        const states = await this.waiting(later);
+        const free = later.filter((_, index) => (states[index]?.heldUntil ?? 0) <= now);
+        if (free.length > 0)
+          await this.#redis.zadd(line, "XX", ...free.flatMap((crmCode) => [now, crmCode]));
+      }
+      await this.#redis.publish(this.#keys.jobsAdded, lane);
+    }
   }
 }
 
-/** `dead letter` and `fields` of settle.lua: which letter goes once this state is proven on the service. */
-function letterArguments(
-  state: TakenState,
-  { dead, finished, row }: Settlement,
-): [id: string, fields: string] {
-  if (!finished || typeof row !== "object" || dead === true) return ["", ""];
-  const id = deadLetterId(state.crmCode);
-  if (state.status === "terminated") return [id, "ended"];
-  return [id, state.payload !== undefined && bringsFields(state) ? state.eventOrder : ""];
-}
+type TakenRecord =
+  | (Extract<TakeResult, { kind: "taken" }> & { readonly read: ReadRecord })
+  | Exclude<Take, { kind: "taken" }>;
 
-/** @param flat field, value, field, value, … */
-function fieldsIn(flat: readonly Buffer[]): Map<string, Buffer> {
-  const fields = new Map<string, Buffer>();
-  for (let i = 0; i + 1 < flat.length; i += 2) fields.set(String(flat[i]), flat[i + 1] as Buffer);
-  return fields;
-}
+/** How long a state that this process cannot open waits before the next try, ms. */
+const KEY_WAIT_MS = 10_000;
 
-/** The sealed values of the kept fields as read from the service; "" when none were read, or too long ago. */
-function keptOf({ kv = "", kt, g }: Record<string, string>): string {
-  const isOld = Date.now() - Number(kt ?? 0) > KEPT_FOR_MS;
-  return isOld && Number(g ?? 0) < MOST_READS ? "" : kv;
-}
-
-function rowArgument(row: Settlement["row"]): string {
-  if (row === "before") return "before";
-  return row === "uncertain" ? "" : storeRow(row);
-}
+/** A state that could not be opened proves nothing. */
+const NOTHING_SENT: SettleInput["sent"] = {
+  status: "mapped",
+  payload: undefined,
+  eventOrder: "",
+  orders: { fields: "", status: "", is: "mapped" },
+};

@@ -1,86 +1,92 @@
-/** The payload and the event of a staged hash: packed together and sealed. Older forms are read, too. */
-import type { Redis } from "ioredis";
-import { pack, unpack, type PackedTexts } from "./packing.ts";
-import { isBytes, type Sealing } from "./sealing.ts";
+/** The texts of a record: personal data, sealed while it waits in Redis. */
+import type { Staged, StateToStage, TakenState } from "../sync/staged-state.ts";
+import type { Sealing } from "./sealing.ts";
 
-/** Fields of a staged hash as lua/staged-fields.lua has them: `p` and `ev` are whole. */
-export type StagedFields = ReadonlyMap<string, Buffer>;
+/**
+ * Values of kept fields that are older than this, ms, are read again before they are sent: somebody may have
+ * edited them since. No change reads them more often than MOST_READS: it must also end when permits are rare.
+ */
+const KEPT_FOR_MS = 60_000;
+const MOST_READS = 2;
 
-/** The fields that may lie in pieces, by name; lua/staged-fields.lua writes them. */
-const IN_PIECES = ["p", "ev"] as const;
+type Texts = Pick<StateToStage, "crmCode" | "event" | "payload">;
 
-const NOTHING = Buffer.alloc(0);
-
-export async function readStagedFields(redis: Redis, key: string): Promise<StagedFields> {
-  const found = await redis.hgetallBuffer(key);
-  const fields = new Map(Object.entries(found));
-  for (const name of IN_PIECES) {
-    const pieces: Buffer[] = [];
-    for (let at = name as string; ; at = `${name}${pieces.length}`) {
-      const piece = fields.get(at);
-      if (piece === undefined) break;
-      fields.delete(at);
-      pieces.push(piece);
-    }
-    if (pieces.length > 0) fields.set(name, Buffer.concat(pieces));
-  }
-  return fields;
-}
-
-/** What stage.lua and settle.lua take: the value for `p`, and for `ev`; "": none. */
-export interface StagedArguments {
-  readonly p: Buffer | "";
-  /** "" with a `p`: the event lies in it. */
-  readonly ev: Buffer | "";
-}
-
-/** @param isPackedApart the event did not bring the payload, which was fetched. */
 export async function sealTexts(
-  texts: PackedTexts,
-  crmCode: string,
+  { crmCode, event, payload }: Texts,
   sealing: Sealing,
-  isPackedApart = false,
-): Promise<StagedArguments> {
-  const { event, payload } = texts;
-  const seal = async (packed: PackedTexts) => sealing.sealBytes(await pack(packed), crmCode);
-  if (payload !== "" && !isPackedApart) return { p: await seal(texts), ev: "" };
+): Promise<Pick<Texts, "event" | "payload">> {
   return {
-    p: payload === "" ? "" : await seal({ payload, event: "" }),
-    ev: event === "" ? "" : await seal({ payload: "", event }),
+    event: await sealing.seal(event, crmCode),
+    payload: payload && (await sealing.seal(payload, crmCode)),
   };
 }
 
-export interface StagedTexts extends PackedTexts {
-  /** The newest event, which brought no fields, where `event` is the one that brought them. */
-  readonly laterEvent: string | undefined;
+/** The sealed texts of a state, and a state with other ones in their places. */
+export function textsOf({ fields, found, kept, status }: Staged): string[] {
+  const texts = [fields?.payload, fields?.event, status.event, found, kept?.values];
+  return texts.filter((text) => text !== undefined);
+}
+
+export function withTexts(staged: Staged, other: (text: string) => string): Staged {
+  const { fields, found, kept, status } = staged;
+  return {
+    ...staged,
+    ...(fields && {
+      fields: { ...fields, payload: other(fields.payload), event: other(fields.event) },
+    }),
+    status: { ...status, ...(status.event !== undefined && { event: other(status.event) }) },
+    ...(found !== undefined && { found: other(found) }),
+    ...(kept && { kept: { ...kept, values: other(kept.values) } }),
+  };
+}
+
+export interface OpenEvents {
+  /** The event that brought the fields, or the newest one where these are not an event's. */
+  readonly event: string;
+  readonly eventOrder: string;
+  readonly newestEvent: string;
 }
 
 /** @throws UnknownKey, DamagedValue */
-export async function openTexts(
-  fields: StagedFields,
+export async function openEvents(
+  { fields, status }: Pick<Staged, "fields" | "status">,
   crmCode: string,
   sealing: Sealing,
-): Promise<StagedTexts> {
-  const p = fields.get("p") ?? NOTHING;
-  const ev = fields.get("ev") ?? NOTHING;
-  const [first, second] = await Promise.all([
-    openValue(p, "payload", crmCode, sealing),
-    ev.length === 0 ? undefined : openValue(ev, "event", crmCode, sealing),
-  ]);
-  const { payload, event } = first;
-  return event === ""
-    ? { payload, event: second?.event ?? "", laterEvent: undefined }
-    : { payload, event, laterEvent: second?.event };
+): Promise<OpenEvents> {
+  const ofFields = fields && (await sealing.open(fields.event, crmCode));
+  const newest = status.event === undefined ? ofFields : await sealing.open(status.event, crmCode);
+  const isNewest = ofFields === undefined || status.hasRecord === true;
+  return {
+    event: (isNewest ? newest : ofFields) ?? "{}",
+    eventOrder: isNewest ? (status.eventOrder ?? status.order) : (fields?.order ?? status.order),
+    newestEvent: newest ?? "{}",
+  };
 }
 
-/** @param name what the value is if an older release has written it: one text, not both. */
-async function openValue(
-  value: Buffer,
-  name: keyof PackedTexts,
+/** @throws UnknownKey, DamagedValue */
+export async function openState(
+  staged: Staged,
   crmCode: string,
   sealing: Sealing,
-): Promise<PackedTexts> {
-  if (isBytes(value)) return unpack(sealing.openBytes(value, crmCode));
-  const text = await sealing.open(value.toString("utf8"), crmCode);
-  return { payload: "", event: "", [name]: text };
+  now: number,
+): Promise<Omit<TakenState, "crmCode" | "keeps" | "orders" | "row" | "token">> {
+  const { counts, fields, found, kept, status } = staged;
+  const isFound = fields === undefined || status.is === "terminated";
+  const payload = (isFound ? found : undefined) ?? fields?.payload;
+  const isFresh = kept && (now - kept.at <= KEPT_FOR_MS || (counts?.reads ?? 0) >= MOST_READS);
+  return {
+    ...(await openEvents(staged, crmCode, sealing)),
+    payload: payload && (await sealing.open(payload, crmCode)),
+    kept: isFresh ? await sealing.open(kept.values, crmCode) : undefined,
+    status: status.is,
+    variant: fields?.variant,
+    lane: staged.lane,
+    firstTime: staged.firstTime,
+    counts: { tries: 0, heals: 0, forbidden: 0, unconfirmed: 0, reads: 0, ...counts },
+    firstTryAt: staged.firstTryAt,
+    doubt: staged.doubt,
+    late: staged.late === true,
+    approved: staged.approved === true,
+    trace: staged.trace,
+  };
 }

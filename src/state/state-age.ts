@@ -15,7 +15,6 @@ const TELL_FOR_MS = 86_400_000;
 const MOST_PROCESSES = 1000;
 
 export class StateAge {
-  readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
   readonly #count: RedisScript<[name: string, number: number, met: string]>;
@@ -29,7 +28,6 @@ export class StateAge {
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
     this.#keys = keys;
     this.#write = redisWrite(redis);
     this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
@@ -63,16 +61,6 @@ export class StateAge {
   async wentBackWithin(ms: number): Promise<boolean> {
     await this.count();
     return performance.now() - this.#wentBackAt <= ms;
-  }
-
-  /**
-   * As `wentBackwards`, but writes nothing while Redis has what this process has met last: where nothing
-   * is written that must not be lost, its age need not grow.
-   */
-  async isBehind(): Promise<boolean> {
-    const [name, met] = await this.#redis.hmget(this.#keys.age, "name", this.#field);
-    const isKnown = name === this.#name && Number(met) >= this.#highest;
-    return isKnown ? this.#wentBackwards : this.wentBackwards();
   }
 
   /** Lets status tell for a day that Redis went backwards. Call it once nothing believes the old state. */

@@ -8,19 +8,27 @@ import type { Redis } from "ioredis";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { Keys } from "./keys.ts";
+import { migrateToRecords, whyNotToRecords } from "./migrate-to-records.ts";
+import { Sealing } from "./sealing.ts";
 
 /** Brings the state from one version to the next. */
 export interface Migration {
   /** What it does, for the log. */
   readonly name: string;
-  /** May run again after a crash, twice at once, and on an empty Redis: leaves the new form alone. */
-  run(redis: Redis, keys: Keys): Promise<void>;
+  /** @returns why it must not begin, with what to do; asked before anything is changed. */
+  whyNot?(redis: Redis, keys: Keys, sealing: Sealing): Promise<string | undefined>;
+  /**
+   * May run again after a crash, twice at once, and on an empty Redis: leaves the new form alone.
+   * @returns how many values somebody had damaged.
+   */
+  run(redis: Redis, keys: Keys, sealing: Sealing): Promise<number | void>;
 }
 
 /** The first one leads from version 1 to 2. */
 const MIGRATIONS: readonly Migration[] = [
   // Only older programs must be kept away: this one reads both forms.
   { name: "states are packed from now on; those that wait stay as they are", async run() {} },
+  { name: "one record for each crmCode", whyNot: whyNotToRecords, run: migrateToRecords },
 ];
 
 /** State that was written before it carried a version. */
@@ -48,9 +56,12 @@ export interface MigrationReport {
   readonly from: number;
   readonly to: number;
   readonly step: string;
+  /** How many values somebody had damaged, if any. */
+  readonly damaged?: number;
 }
 
 interface Options {
+  readonly sealing?: Sealing;
   readonly migrations?: readonly Migration[];
   readonly graceMs?: number;
 }
@@ -66,6 +77,7 @@ export class StateVersion {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #heartbeats: Heartbeats;
+  readonly #sealing: Sealing;
   readonly #migrations: readonly Migration[];
   readonly #graceMs: number;
   readonly #write: ReturnType<typeof redisWrite>;
@@ -75,6 +87,7 @@ export class StateVersion {
     this.#redis = redis;
     this.#keys = keys;
     this.#heartbeats = heartbeats;
+    this.#sealing = options.sealing ?? new Sealing([]);
     this.#migrations = options.migrations ?? MIGRATIONS;
     this.#graceMs = options.graceMs ?? GRACE_MS;
     this.#write = redisWrite(redis);
@@ -168,13 +181,18 @@ export class StateVersion {
     try {
       // Another process may have migrated before this one had the lock.
       const { version = FIRST_VERSION } = await this.#find();
+      const steps = this.#migrations.slice(version - FIRST_VERSION);
+      for (const step of steps) {
+        const why = await step.whyNot?.(this.#redis, this.#keys, this.#sealing);
+        if (why !== undefined) throw new StateVersionError(why);
+      }
       if (version < this.#ours) await this.#set("target", this.#ours); // no older program starts now
       await sleep(version < this.#ours ? this.#graceMs : 0);
-      for (let from = version; from < this.#ours; from += 1) {
-        const step = this.#migrations[from - FIRST_VERSION] as Migration;
-        await step.run(this.#redis, this.#keys);
+      for (const [index, step] of steps.entries()) {
+        const from = version + index;
+        const damaged = await step.run(this.#redis, this.#keys, this.#sealing);
         await this.#set("version", from + 1);
-        report({ from, to: from + 1, step: step.name });
+        report({ from, to: from + 1, step: step.name, ...(damaged && { damaged }) });
       }
       await this.#redis.hdel(this.#keys.stateVersion, "target");
     } finally {

@@ -1,11 +1,12 @@
 /**
  * Limits how many relations are terminated within 24 hours without a person's approval: a broken
- * export must not end many of them unasked. All processes share one count, which goes by the shared
- * clock. docs/adr/0017-the-guard-over-terminations.md says why it stands where it stands.
+ * export must not end many of them unasked. All processes share one count, which goes by Redis'
+ * time. docs/adr/0017-the-guard-over-terminations.md says why it stands where it stands.
  */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import type { TakenState } from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
 
 /** The most that a process remembers of what it has sent, for a Redis that goes back. */
@@ -15,34 +16,41 @@ export interface GuardOptions {
   /** Infinity: everything is admitted, and nothing is counted. */
   readonly limit: number;
   readonly windowMs: number;
+  /** Redis' time, ms. */
+  readonly now?: () => number;
 }
 
 export class TerminationGuard {
   readonly limit: number;
   readonly #windowMs: number;
+  readonly #now: () => number;
   readonly #keys: Keys;
   readonly #admit: RedisScript<number>;
   readonly #write: ReturnType<typeof redisWrite>;
   /** crmCode → when this process has sent its termination, ms; oldest first. */
   readonly #sent = new Map<string, number>();
 
-  constructor(redis: Redis, keys: Keys, { limit, windowMs }: GuardOptions) {
+  constructor(redis: Redis, keys: Keys, { limit, windowMs, now = Date.now }: GuardOptions) {
     this.limit = limit;
     this.#windowMs = windowMs;
+    this.#now = now;
     this.#keys = keys;
     this.#admit = redisScript(redis, new URL("./lua/admit-termination.lua", import.meta.url));
     this.#write = redisWrite(redis);
   }
 
   /**
-   * Whether this record's relation may be terminated.
+   * Whether this record's relation may be terminated: a person has approved it, or the limit is not reached.
    * @param when `now`: it is sent now, and counts; `next`: it is only read now.
    */
-  async admit(crmCode: string, when: "now" | "next"): Promise<boolean> {
-    if (this.limit === Number.POSITIVE_INFINITY) return true;
-    const keys = [this.#keys.terminations, this.#keys.staged(crmCode)];
+  async admit(
+    { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
+    when: "now" | "next",
+  ): Promise<boolean> {
+    if (approved || this.limit === Number.POSITIVE_INFINITY) return true;
     const counts = when === "now" ? "1" : "";
-    const admitted = await this.#admit(keys, [crmCode, this.limit, this.#windowMs, counts]);
+    const args = [crmCode, this.limit, this.#windowMs, counts];
+    const admitted = await this.#admit([this.#keys.terminations], args);
     if (admitted === 1 && when === "now") this.#remember(crmCode);
     return admitted === 1;
   }
@@ -63,7 +71,7 @@ export class TerminationGuard {
 
   #remember(crmCode: string): void {
     this.#sent.delete(crmCode);
-    this.#sent.set(crmCode, Date.now());
+    this.#sent.set(crmCode, this.#now());
     const [oldest] = this.#sent.keys();
     if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
   }

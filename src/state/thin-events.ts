@@ -2,11 +2,11 @@
  * Thin events: their records must be fetched from a CRM. A job carries only the CRM and the
  * subject; the newest event lies beside it, so ten events of one record cost one fetch.
  */
-import type { Queue, QueueOptions } from "bullmq";
+import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
+import { ownData } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
-import { pausedJobsKeeper } from "../event/paused-jobs.ts";
-import { removeJob, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
+import { removeStuck, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../sync/lane.ts";
@@ -70,8 +70,6 @@ export class ThinEvents {
   readonly #sealing: Sealing;
   readonly #put: RedisScript<number>;
   readonly #finish: RedisScript<number>;
-  /** See paused-jobs.ts. */
-  readonly keepPaused: () => Promise<void>;
 
   constructor(
     redis: Redis,
@@ -96,7 +94,6 @@ export class ThinEvents {
     });
     this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
     this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
-    this.keepPaused = pausedJobsKeeper(redis, this.queue);
   }
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
@@ -110,7 +107,6 @@ export class ThinEvents {
     });
     // The fetch may have ended meanwhile.
     if (result === BECAME_LIVE) await job.changePriority({ priority: 0 }).catch(() => {});
-    await this.keepPaused();
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
@@ -149,7 +145,7 @@ export class ThinEvents {
   }
 
   removeStuck(id: string): Promise<void> {
-    return removeJob(this.#redis, this.queue, id);
+    return removeStuck(this.#redis, this.queue, id);
   }
 
   /** The CRMs that do not return records, by the fetches whose next try is due first. */
@@ -176,16 +172,19 @@ export class ThinEvents {
   }
 }
 
-/** Whether `data` is that of one of our jobs: another client may have added jobs of another kind. */
-export function isThinPointer(data: unknown): data is ThinPointer {
-  const { crm, subject } = (data ?? {}) as Fields;
-  return typeof crm === "string" && typeof subject === "string";
+/** What a job is to fetch; undefined for a job of another kind, which another client may have added. */
+export function thinPointerIn(job: Pick<Job, "data">): ThinPointer | undefined {
+  return asThinPointer(ownData(job));
 }
 
 /** @param data of a job, as it lies in Redis. @returns undefined for a job of another kind. */
-export function thinPointerOf(data: string): ThinPointer | undefined {
-  const pointer = objectIn(data);
-  return isThinPointer(pointer) ? pointer : undefined;
+export const thinPointerOf = (data: string): ThinPointer | undefined =>
+  asThinPointer(objectIn(data));
+
+function asThinPointer(data: unknown): ThinPointer | undefined {
+  const { crm, subject } = (data ?? {}) as Fields;
+  const isPointer = typeof crm === "string" && typeof subject === "string";
+  return isPointer ? (data as ThinPointer) : undefined;
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,112 +1,102 @@
 /**
- * Proofs that are verified once, some minutes later: an earlier request of the same record had no
- * answer, and could still have taken effect after the state that was proven. What is verified is
- * kept until then, encrypted.
+ * Proofs that are verified once, some minutes later: an earlier request of the same record had no answer, and
+ * could still have taken effect after the state that was proven. The state stays with its record until then.
  */
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { DueProof, Settlement, TakenState, WantedState } from "../sync/staged-state.ts";
-import type { Sealing } from "./sealing.ts";
+import { expire, verified, withdraw } from "../sync/person.ts";
+import type { Staged } from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
+import { unchanged, type RecordStore } from "./record-store.ts";
 
-/** One value of the hash. */
-interface StoredProof {
-  /** What the ledger's row said when the state was settled; see `proofOf`. */
-  readonly proof: string;
-  /** When it was settled, ms. */
+/** A proof that one process verifies. */
+export interface DueProof {
+  readonly crmCode: string;
+  /** Of the state; another one was proven, or waits, once it differs. */
+  readonly version: number;
+  /** What the service must have, and when that was proven, ms. */
+  readonly proof: NonNullable<Staged["proof"]>;
   readonly at: number;
-  /** WantedState as JSON, encrypted. */
-  readonly wanted: string;
-}
-
-/** With the stored text, which tells whether the record was settled again since. */
-export type ClaimedProof = DueProof & { readonly stored: string };
-
-/** @returns what settle.lua keeps, to verify it later; undefined when no earlier request may overwrite it. */
-export async function proofToVerify(
-  { crmCode, earlierFields, event, eventOrder, late, order, payload, status, variant }: TakenState,
-  { finished, row }: Settlement,
-  sealing: Sealing,
-): Promise<string | undefined> {
-  if (!late || !finished || typeof row === "string" || row.uncertain) return undefined;
-  const fieldsOrder = earlierFields?.order;
-  const wanted: WantedState = {
-    order,
-    fieldsOrder,
-    payload,
-    variant,
-    status,
-    event,
-    eventOrder,
-  };
-  const stored: StoredProof = {
-    proof: proofOf(row),
-    at: Date.now(),
-    wanted: await sealing.seal(JSON.stringify(wanted), crmCode),
-  };
-  return JSON.stringify(stored);
 }
 
 export class Verifications {
   readonly #redis: Redis;
   readonly #keys: Keys;
-  readonly #sealing: Sealing;
-  readonly #claim: RedisScript<[] | [string, string]>;
-  readonly #withdraw: RedisScript<number>;
-  readonly #finish: RedisScript<number>;
+  readonly #store: RecordStore;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+  constructor(redis: Redis, keys: Keys, store: RecordStore) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#sealing = sealing;
-    this.#claim = redisScript(redis, new URL("./lua/claim-proof.lua", import.meta.url));
-    this.#withdraw = redisScript(redis, new URL("./lua/withdraw-proof.lua", import.meta.url));
-    this.#finish = redisScript(redis, new URL("./lua/finish-proof.lua", import.meta.url));
+    this.#store = store;
   }
 
-  async anyDue(): Promise<boolean> {
-    return (await this.#redis.zcount(this.#keys.verify, 0, Date.now())) > 0;
+  /** @param now Redis' time, ms */
+  async anyDue(now: number): Promise<boolean> {
+    return (await this.#redis.zcount(this.#keys.verify, "-inf", now)) > 0;
   }
 
   /**
    * Gives one due proof to this process.
    * @param leaseMs after this, another process may claim it.
    */
-  async claim(leaseMs: number): Promise<ClaimedProof | undefined> {
-    const keys = [this.#keys.verify, this.#keys.verifyProofs, this.#keys.ledger];
-    const [crmCode, stored] = await this.#claim(keys, [leaseMs, this.#keys.staged("")]);
-    if (crmCode === undefined || stored === undefined) return undefined;
-    const { at, proof, wanted } = JSON.parse(stored) as StoredProof;
-    return {
-      crmCode,
-      stored,
-      at,
-      proven: readProof(proof),
-      wanted: JSON.parse(await this.#sealing.open(wanted, crmCode)) as WantedState,
-    };
+  async claim(now: number, leaseMs: number): Promise<DueProof | undefined> {
+    for (;;) {
+      const [crmCode] = await this.#redis.zrangebyscore(
+        this.#keys.verify,
+        "-inf",
+        now,
+        "LIMIT",
+        0,
+        1,
+      );
+      if (crmCode === undefined) return undefined;
+      const due = await this.#claimOne(crmCode, leaseMs);
+      if (due !== undefined) return due;
+    }
   }
 
-  /**
-   * The service has something else: the ledger's row becomes uncertain.
-   * @returns false when the record has changed meanwhile; then nothing is done.
-   */
-  async withdraw({ crmCode, stored }: ClaimedProof): Promise<boolean> {
-    const keys = [this.#keys.verifyProofs, this.#keys.ledger, this.#keys.staged(crmCode)];
-    return (await this.#withdraw(keys, [crmCode, stored])) === 1;
+  #claimOne(crmCode: string, leaseMs: number): Promise<DueProof | undefined> {
+    const { verify } = this.#keys;
+    return this.#store.change<DueProof | undefined>(crmCode, [], (read) => {
+      const { now, staged } = read;
+      switch (staged?.phase) {
+        case "proven": {
+          const { proof = NO_PROOF, provedAt: at = now, version } = staged;
+          const record = { ...read, staged: { ...staged, due: now + leaseMs } };
+          return { record, outcome: { crmCode, version, proof, at } };
+        }
+        case "left":
+          return { record: expire(read), outcome: undefined };
+        case "waits":
+        case "held":
+        case undefined: {
+          const checks = this.#store.checksOf(read);
+          return {
+            record: undefined,
+            outcome: undefined,
+            checks,
+            calls: [["ZREM", verify, crmCode]],
+          };
+        }
+      }
+    });
   }
 
-  /** Forgets a proof, unless the record was settled again meanwhile. */
-  async finish({ crmCode, stored }: ClaimedProof): Promise<void> {
-    await this.#finish([this.#keys.verify, this.#keys.verifyProofs], [crmCode, stored]);
+  /** The service has something else: the state is sent again. @returns false when the record has changed meanwhile. */
+  withdraw({ crmCode, version }: DueProof): Promise<boolean> {
+    return this.#store.change(crmCode, [], (read) => {
+      const record = withdraw(read, version, read);
+      const calls = record && [["PUBLISH", this.#keys.jobsAdded, "live"] as const];
+      return { record, outcome: record !== undefined, calls };
+    });
+  }
+
+  /** Forgets a proof, unless the record has changed meanwhile. */
+  async finish({ crmCode, version }: DueProof): Promise<void> {
+    await this.#store.change(crmCode, [], (read) => {
+      const record = verified(read, version);
+      return record === undefined ? unchanged(undefined) : { record, outcome: undefined };
+    });
   }
 }
 
-/** The part of a row that one GET can verify. */
-const proofOf = ({ exists, fingerprint, terminated }: LedgerRow): string =>
-  `${exists === undefined ? -1 : Number(exists)}|${fingerprint ?? ""}|${Number(terminated)}`;
-
-function readProof(text: string): DueProof["proven"] {
-  const [exists, fingerprint = ""] = text.split("|");
-  return { exists: exists === "1", fingerprint: fingerprint === "" ? undefined : fingerprint };
-}
+const NO_PROOF = { exists: undefined, fingerprint: undefined };

@@ -3,8 +3,10 @@
  * of docs/runbook.md, which the alerts name as well. The stops come from their own table (stops.ts).
  * Pure.
  */
+import { counted } from "../ops/counted.ts";
 import { LITTLE_MIB } from "../ops/data-dir.ts";
 import { sumOf } from "../state/outcomes.ts";
+import type { ClockStep } from "../state/redis-clock.ts";
 import {
   durabilityProblems,
   isClosed,
@@ -37,7 +39,7 @@ export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
    * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone` → how many in the last hour.
+   * `relation_gone`, `relation_unknown` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Length of the quota's hour window. */
@@ -49,6 +51,9 @@ export const TOKEN_OLD_DAYS = 80;
 
 /** A date without a time is taken as UTC, so a day ahead may be right. */
 export const isIssuedAhead = (ageDays: number): boolean => ageDays < -1;
+
+/** A step of Redis' clock is named for this long, ms. */
+const STEP_NAMED_MS = 3_600_000;
 
 /** A change that waits longer than this although nothing is stopped is stuck, ms. */
 const STUCK_MS = 900_000;
@@ -174,6 +179,7 @@ const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuo
 /** What the ledger and the service no longer agree on. */
 function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingContext): Finding[] {
   const gone = outcomes["relation_gone"] ?? 0;
+  const unknown = outcomes["relation_unknown"] ?? 0;
   const found: Finding[] = [];
   const warn = (says: string) => found.push(finding("warning", LEDGER_SECTION, says));
   if (wentBackwardsAt !== undefined) {
@@ -188,6 +194,12 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
         : `${gone} relations that crmsync had sent are`;
     warn(
       `In the last hour ${relations} no longer on the service: somebody has deleted them, or the service was reset. Unchanged records are not sent again before: crmsync ledger forget --apply.`,
+    );
+  }
+  if (unknown > 0) {
+    const deletions = counted(unknown, "deletion", "deletions");
+    warn(
+      `In the last hour ${deletions} named a relation that was never known: if such a record was sent under another crmCode, its relation is still active. Reconcile an export of the CRM.`,
     );
   }
   return found;
@@ -220,13 +232,22 @@ function redisFindings({ dataDirMib = Infinity, isRedisDirGone, redis }: Reading
   ];
 }
 
-/** Clocks whose events cannot be ordered by their own times. */
-function clockFindings({ now, clocksAhead }: Readings): Finding[] {
-  return Object.entries(clocksAhead).flatMap(([name, seen]) => {
+/** Clocks of sources whose events cannot be ordered by their own times, and a clock of Redis that was set. */
+function clockFindings({ now, clocksAhead, clockStep }: Readings): Finding[] {
+  const step = clockStep === undefined ? [] : stepFinding(now, clockStep);
+  const ahead = Object.entries(clocksAhead).flatMap(([name, seen]) => {
     const aheadMs = clockAheadNow(now, seen);
     const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
     return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
   });
+  return [...step, ...ahead];
+}
+
+function stepFinding(now: number, { stepMs, at }: ClockStep): Finding[] {
+  if (now - at > STEP_NAMED_MS) return [];
+  const side = stepMs > 0 ? "forward" : "back";
+  const says = `Redis' clock was set ${side} by ${duration(Math.abs(stepMs))} (${clockTime(at)}): pauses and retries may end earlier or later, and the service may answer 429 once. No change is lost.`;
+  return [finding("warning", "the-clock-of-redis-was-set", says)];
 }
 
 /** CRMs that have lost changes, until a comparison that began afterwards: it has found what is missing. */

@@ -6,7 +6,6 @@
 import { Gauge, type Registry } from "prom-client";
 import { INBOX_QUEUE } from "../event/inbox.ts";
 import { ROLES } from "../state/heartbeats.ts";
-import { SYNC_QUEUE } from "../state/pointer-queue.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
 import { RUN_RESULTS, RUN_SOURCES } from "../state/reconcile-runs.ts";
@@ -40,12 +39,12 @@ interface SharedGauge {
 const GAUGES: readonly SharedGauge[] = [
   {
     name: "queue_jobs",
-    help: "Jobs in each queue, by state.",
+    help: "Jobs in each queue, by state; of the queue sync: records in the line that may be sent (wait), are being sent (active), and wait for a retry (delayed).",
     labels: ["queue", "state"],
     read: ({ inboxJobs, syncJobs, fetchJobs }) =>
       Object.entries({
         [INBOX_QUEUE]: inboxJobs,
-        [SYNC_QUEUE]: syncJobs,
+        sync: syncJobs,
         [FETCH_QUEUE]: fetchJobs,
       }).flatMap(([queue, jobs]) =>
         QUEUE_STATES.map((state): Sample => [{ queue, state }, jobs[state] ?? 0]),
@@ -75,7 +74,7 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "held_terminations",
-    help: "Terminations beyond TERMINATE_LIMIT that wait for a person.",
+    help: "Terminations that wait for a person: beyond TERMINATE_LIMIT, or of a record that did not write the relation.",
     read: ({ terminations }) => terminations.held,
   },
   {

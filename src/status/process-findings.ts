@@ -82,6 +82,6 @@ function clockFinding({ id, clockAheadMs = 0 }: RunningProcess): Finding[] {
   const off = Math.abs(clockAheadMs);
   if (off <= CLOCK_WRONG_MS) return [];
   const side = clockAheadMs > 0 ? "ahead of" : "behind";
-  const says = `The clock of the process ${id} is ${duration(off)} ${side} Redis' clock: crmsync goes by Redis' clock, but certificates are checked by the clock of the machine.`;
+  const says = `The clock of the process ${id} is ${duration(off)} ${side} Redis' clock: retries may come late, and certificates are checked by the clock of the machine.`;
   return [finding("warning", "the-clock-of-a-process-is-wrong", says)];
 }

@@ -1,8 +1,6 @@
 /** What is read of one BullMQ queue: by our own script, so that it shares the others' round trip. */
 import type { Queue } from "bullmq";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { LIVE_PRIORITY } from "../state/pointer-job.ts";
-import type { Lane } from "../sync/lane.ts";
 import { duration } from "./duration.ts";
 
 /** crmsync needs the first five. Clients before BullMQ 6 fill `paused`; flows fill `waiting-children`. */
@@ -29,14 +27,7 @@ export interface QueueState {
   readonly limit: string | undefined;
   /** Of the 100 delayed jobs that are due next, how many were tried three times or more. */
   readonly failing: number;
-  /** When the last delayed job of each lane is due, ms; 0 when none is delayed. */
-  readonly lastDueAt: Readonly<Record<Lane, number>>;
 }
-
-/** BullMQ scores a delayed job by its time in ms × 4096, plus a running number. */
-const SCORE_PER_MS = 4096;
-
-const dueAt = (score: string): number => Math.floor(Number(score) / SCORE_PER_MS);
 
 const SCRIPT = new URL("./lua/queue.lua", import.meta.url);
 
@@ -45,16 +36,15 @@ export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueStat
   return scriptReading(
     SCRIPT,
     keys,
-    [toKey(""), LIVE_PRIORITY],
-    (reply: [number, string, string, string, string, string, string, number, ...number[]]) => {
-      const [paused, oldest, lastLive, lastBulk, atOnce, most, inMs, failing, ...counts] = reply;
+    [toKey("")],
+    (reply: [number, string, string, string, string, number, ...number[]]) => {
+      const [paused, oldest, atOnce, most, inMs, failing, ...counts] = reply;
       return {
         jobs: Object.fromEntries(QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0])),
         oldestAt: oldest === "" ? undefined : Number(oldest),
         paused: paused === 1,
         limit: limitText(atOnce, most, inMs),
         failing,
-        lastDueAt: { live: dueAt(lastLive), bulk: dueAt(lastBulk) },
       };
     },
   );

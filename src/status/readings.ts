@@ -13,7 +13,7 @@ import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import type { NotifyFailure } from "../state/notifications.ts";
-import { nowReading } from "../state/redis-clock.ts";
+import { clockStepReading, nowReading, type ClockStep } from "../state/redis-clock.ts";
 import { healthReading, type RedisHealth } from "../state/redis-health.ts";
 import {
   folderAt,
@@ -25,10 +25,11 @@ import type { NotedComparison } from "../state/comparisons.ts";
 import type { FetchFailure } from "../state/thin-events.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
 import type { Resealed } from "../state/reseal.ts";
-import type { MostRetried } from "../state/retried-records.ts";
+import type { LineCounts } from "../state/line.ts";
+import { mostRetried, type MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
 import type { Lane } from "../sync/lane.ts";
-import { queueReading, type JobCounts, type QueueState } from "./queue-reading.ts";
+import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
 
 /** No reader waits longer for Redis, ms. */
@@ -66,6 +67,8 @@ export interface Readings {
   readonly sources: Readonly<Record<string, number>>;
   /** Source → by how much its clock was ahead when that was last seen. */
   readonly clocksAhead: Readonly<Record<string, ClockAhead>>;
+  /** How far Redis' clock was set last, and when that was found. */
+  readonly clockStep: ClockStep | undefined;
   /** Webhook → when its CRM reported last that it had lost changes, ms. */
   readonly changesLost: Readonly<Record<string, number>>;
   /** Whether the tenant's value lists are known. */
@@ -129,14 +132,12 @@ export interface Readings {
   };
 }
 
-/** Records whose pointer job is added when their turn is near count as if it waited already. */
-function withRecords(jobs: JobCounts, records: number): JobCounts {
-  const { active = 0, delayed = 0, prioritized = 0, wait = 0 } = jobs;
-  return { ...jobs, prioritized: Math.max(prioritized, records - active - delayed - wait) };
-}
-
-/** When delayed jobs are due, over both lanes: jobs of the inbox and fetches all count as live (backlog.ts). */
-const lastOf = ({ lastDueAt }: QueueState): number[] => Object.values(lastDueAt);
+/** The line, in the words of a queue. */
+const jobsIn = ({ due, inFlight, later }: LineCounts): JobCounts => ({
+  wait: due.live + due.bulk,
+  active: inFlight,
+  delayed: later,
+});
 
 /** @param redis the connection to read over, if it is not that of the stores. */
 export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
@@ -148,12 +149,11 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     isEmbedded && isRedisDirGone(config.DATA_DIR),
     readAll(stores, redis),
   ]);
-  const { all, inbox, sync, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
+  const { all, inbox, line, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
   const { held, heldSince, countedTerminations } = read;
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
   const queues = Object.entries({
     [stores.inbox.queue.name]: inbox,
-    [stores.pointers.queue.name]: sync,
     [stores.thinEvents.queue.name]: fetch,
   });
   const processes = runningAt(read.now, all);
@@ -163,12 +163,9 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     dataDirMib,
     isRedisDirGone: isDirGone,
     inboxJobs: inbox.jobs,
-    syncJobs: withRecords(sync.jobs, unsyncedLive + unsyncedBulk),
+    syncJobs: jobsIn(line),
     fetchJobs: fetch.jobs,
-    lastRetryAt: {
-      live: Math.max(sync.lastDueAt.live, ...lastOf(inbox), ...lastOf(fetch)),
-      bulk: sync.lastDueAt.bulk,
-    },
+    lastRetryAt: line.lastDueAt,
     failingEvents: inbox.failing,
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
     limited: queues.flatMap(([name, { limit }]) => (limit ? [`${name} to ${limit}`] : [])),
@@ -192,11 +189,12 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
 
 /** All that is read from Redis: one round trip, one moment. */
 function readAll(stores: Stores, redis: Redis) {
-  const { deadLetters, inbox, keys, pointers, sources, thinEvents } = stores;
+  const { deadLetters, inbox, keys, sources, thinEvents } = stores;
   return readTogether(redis, {
-    now: nowReading(keys),
+    now: nowReading,
+    clockStep: clockStepReading(keys),
     inbox: queueReading(inbox.queue),
-    sync: queueReading(pointers.queue),
+    line: stores.line.counts(),
     fetch: queueReading(thinEvents.queue),
     oldestLive: oldestIn(keys.unsynced("live")),
     oldestBulk: oldestIn(keys.unsynced("bulk")),
@@ -223,7 +221,7 @@ function readAll(stores: Stores, redis: Redis) {
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
     minutes: stores.outcomes.reading(),
     hours: stores.durations.reading(),
-    retried: stores.retried.most(),
+    retried: mostRetried(keys),
     resealed: stores.resealing.reading(),
     actWaitsSince: stores.auditActs.waitingSince(),
     reconciliation: stores.reconciliations.last(),

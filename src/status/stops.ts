@@ -7,6 +7,7 @@ import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../sync/lane.ts";
+import { REJECTING } from "../sync/service-reply.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
 import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
@@ -148,9 +149,12 @@ const STOPS: readonly StopRow[] = [
       const { now, outage } = readings;
       // Only a change ends an outage. While none may be sent, the next one is tried at once: nothing is stopped.
       const isStopped = outage && (outage.nextTryAt > now || unpausedIn(readings) > 0);
-      return isStopped
-        ? `The service gives no usable reply (${outage.reason}) since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`
-        : undefined;
+      if (!isStopped) return undefined;
+      const what =
+        outage.reason === REJECTING
+          ? "rejects everything"
+          : `gives no usable reply (${outage.reason})`;
+      return `The service ${what} since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`;
     },
   },
   {

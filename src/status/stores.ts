@@ -4,7 +4,6 @@ import type { Config } from "../config.ts";
 import { Inbox } from "../event/inbox.ts";
 import type { Reading } from "../ops/redis-reading.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
-import { createDemand, type Demand } from "../quota/demand.ts";
 import { quotaReading, type QuotaState } from "../quota/quota.ts";
 import { quotaLimits } from "../service/open-service.ts";
 import { AuditActs } from "../state/audit-acts.ts";
@@ -17,7 +16,8 @@ import { EndedSessions } from "../state/ended-sessions.ts";
 import { Notifications } from "../state/notifications.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
-import { PointerQueue } from "../state/pointer-queue.ts";
+import { Line } from "../state/line.ts";
+import { RecordStore } from "../state/record-store.ts";
 import { History } from "../state/history.ts";
 import { HeldTerminations } from "../state/held-terminations.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
@@ -33,7 +33,6 @@ import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
 import { Sources } from "../state/sources.ts";
 import { RedisClock } from "../state/redis-clock.ts";
-import { RetriedRecords } from "../state/retried-records.ts";
 import { SettledLately } from "../state/settled-lately.ts";
 import { StateAge } from "../state/state-age.ts";
 import { StateVersion } from "../state/state-version.ts";
@@ -45,6 +44,9 @@ import { Verifications } from "../state/verifications.ts";
 
 /** Probes of a service that denies access, at most: twelve in one hour window. */
 const PROBES_PER_HOUR = 12;
+
+/** That the service rejects everything is believed after this part of the hour window: five minutes. */
+const BELIEF_PER_HOUR = 12;
 
 /** A proof that a late request may have overwritten is verified after this part of the hour window. */
 const VERIFY_AFTER_HOURS = 1 / 12;
@@ -69,7 +71,8 @@ export interface Stores {
   readonly verifications: Verifications;
   readonly terminationGuard: TerminationGuard;
   readonly heldTerminations: HeldTerminations;
-  readonly pointers: PointerQueue;
+  readonly records: RecordStore;
+  readonly line: Line;
   readonly bulkPauses: BulkPauses;
   readonly bulkChanges: BulkChanges;
   readonly thinEvents: ThinEvents;
@@ -86,7 +89,6 @@ export interface Stores {
   readonly outcomes: SlicedCounts;
   /** How long the service took within the last 24 hours, by the hour. */
   readonly durations: SlicedCounts;
-  readonly retried: RetriedRecords;
   readonly stateAge: StateAge;
   readonly settledLately: SettledLately;
   readonly stateVersion: StateVersion;
@@ -95,7 +97,6 @@ export interface Stores {
   readonly comparisons: Comparisons;
   readonly reconcileRuns: ReconcileRuns;
   readonly notifications: Notifications;
-  readonly demand: Demand;
   readonly auditActs: AuditActs;
   readonly endedSessions: EndedSessions;
   readonly history: History;
@@ -110,13 +111,14 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
   const sealing = new Sealing(config.stateKeys);
+  const clock = new RedisClock(redis, keys);
+  const now = () => clock.now();
   const heartbeats = new Heartbeats(redis, keys);
   const history = new History(redis, keys, config.HISTORY_DAYS);
-  const verifyAfterMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
+  const verifyMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
-  const demand = createDemand(redis, { prefix, hourMs: config.QUOTA_HOUR_MS });
-  const [liveOrder] = demand.step.keys;
-  const pointers = new PointerQueue(redis, prefix, keys, { liveOrder, ...tracing.bullmq });
+  const records = new RecordStore(redis, keys);
+  const hourMs = config.QUOTA_HOUR_MS;
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   return {
     config,
@@ -126,36 +128,31 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     keyring: new Keyring(redis, keys, sealing),
     keptFields: new StoredKeptFields(redis, keys),
     knownService: new KnownService(redis, keys),
-    resealing: new Resealing(redis, keys, sealing),
+    resealing: new Resealing(redis, keys, sealing, records),
     inbox,
-    pointers,
+    records,
+    line: new Line(redis, keys),
     thinEvents,
-    staged: new StagedStates(redis, keys, sealing, {
-      verifyAfterMs,
-      history,
-      sameStep: { pointers: pointers.step, demand: demand.step },
-    }),
-    verifications: new Verifications(redis, keys, sealing),
+    staged: new StagedStates(redis, keys, sealing, records, { history, hourMs, verifyMs }),
+    verifications: new Verifications(redis, keys, records),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
+      now,
     }),
-    heldTerminations: new HeldTerminations(redis, keys, sealing, verifyAfterMs, history),
+    heldTerminations: new HeldTerminations(redis, keys, sealing, records, verifyMs),
     bulkPauses: new BulkPauses(redis, keys),
-    bulkChanges: new BulkChanges(redis, keys, verifyAfterMs, history),
+    bulkChanges: new BulkChanges(redis, keys, records, { history, verifyMs }),
     ledger: new Ledger(redis, keys),
-    deadLetters: new DeadLetters(redis, keys, sealing),
+    deadLetters: new DeadLetters(redis, keys, sealing, records),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
     outage: new Outage(redis, keys, {
       tryMs: config.SERVICE_TIMEOUT_MS,
-      async runningProcesses() {
-        const running = await heartbeats.running();
-        return running.filter(({ roles }) => roles.includes("sync")).length;
-      },
+      believeMs: config.QUOTA_HOUR_MS / BELIEF_PER_HOUR,
     }),
     sources: new Sources(redis, keys),
-    clock: new RedisClock(redis, keys),
+    clock,
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),
     heartbeats,
     outcomes: new SlicedCounts(redis, {
@@ -168,10 +165,9 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       sliceMs: config.QUOTA_HOUR_MS,
       slices: HOURS,
     }),
-    retried: new RetriedRecords(redis, keys),
     stateAge: new StateAge(redis, keys),
-    settledLately: new SettledLately(redis, keys, verifyAfterMs, history),
-    stateVersion: new StateVersion(redis, keys, heartbeats),
+    settledLately: new SettledLately(records, verifyMs),
+    stateVersion: new StateVersion(redis, keys, heartbeats, { sealing }),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
     history,
     endedSessions: new EndedSessions(redis, keys),
@@ -179,10 +175,9 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     comparisons: new Comparisons(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
-    demand,
     quotaState: quotaReading(quotaLimits(config)),
     async close() {
-      await Promise.all([inbox.close(), pointers.close(), thinEvents.close()]);
+      await Promise.all([inbox.close(), thinEvents.close()]);
       redis.disconnect();
     },
   };

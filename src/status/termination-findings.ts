@@ -7,7 +7,7 @@ import type { Readings } from "./readings.ts";
 export function terminationFindings({ terminations }: Readings): Finding[] {
   const { held, heldSince, limit } = terminations;
   if (held === 0 || heldSince === undefined) return [];
-  const says = `${counted(held, "termination is held", "terminations are held")} since ${clockTime(heldSince)}, beyond TERMINATE_LIMIT (${limitNow(limit)}): release or drop them (crmsync held list). All other changes go on.`;
+  const says = `${counted(held, "termination is held", "terminations are held")} since ${clockTime(heldSince)}, beyond TERMINATE_LIMIT (${limitNow(limit)}) or of a record that did not write its relation: release or drop them (crmsync held list). All other changes go on.`;
   return [finding("warning", "crmsyncheldterminations", says)];
 }
 

@@ -2,7 +2,8 @@
  * THE PATH, first half: check the envelope, map the record, validate the payload, stage the newest
  * state. A change that cannot continue becomes a dead letter that names the reason.
  */
-import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
+import { hash } from "node:crypto";
+import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
@@ -17,8 +18,10 @@ import type { Lane } from "./lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import {
   crmToFetchFrom,
+  isGuessed,
   planChange,
   statusOf,
+  withKnownCode,
   type Plan,
   type RecordChange,
 } from "./plan-change.ts";
@@ -29,8 +32,8 @@ import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
 
 export interface AcceptPorts {
-  /** The latest that it may be by any clock, ms: an event dated more than a day later is not believed. */
-  latest(): number;
+  /** Redis' time, ms: an event dated more than a day later is not believed. */
+  now(): number;
   readonly fingerprintOf: FingerprintOf;
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
@@ -51,6 +54,8 @@ export interface AcceptPorts {
    */
   askListsAgain(): Promise<boolean>;
   isSeen(eventKey: string): Promise<boolean>;
+  /** The crmCode to which this record of the CRM led before; undefined where its own id says it, or nothing is known. */
+  codeOf(subject: string): Promise<string | undefined>;
   stage(state: StateToStage): Promise<StageResult>;
   /** Stores a dead letter; `superseded` when something newer of that record is known. */
   storeDeadLetter(letter: DeadLetter): Promise<"stored" | "superseded">;
@@ -90,7 +95,6 @@ export interface Accepted {
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
-  readonly expedite: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
@@ -109,7 +113,7 @@ export async function acceptEvent(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
-  const parsed = parseEvent(value, ports.latest());
+  const parsed = parseEvent(value, ports.now());
   if (!parsed.ok) {
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };
@@ -165,7 +169,10 @@ async function acceptRecord(
       : reject(record, { reason: "not_fetched", crmCode: undefined, problems: [problem] }, ports);
   }
   const lists = ports.lists();
-  const mapped = await ports.map(event, subject);
+  const made = await ports.map(event, subject);
+  const mapped = isGuessed(made, hasRecord(record))
+    ? withKnownCode(made, await ports.codeOf(subject))
+    : made;
   const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
   if (lists === undefined && candidate !== undefined && needsTenantLists(candidate)) {
     return ended("waiting", event.lane);
@@ -208,9 +215,9 @@ async function stage(
     payload: payload && JSON.stringify(payload),
     eventKey: key,
     order: later?.order ?? order,
-    fieldsOrder: later && payload && order,
-    eventOrder: later && order,
+    fieldsOrder: later && order,
     hasUnusedRecord: payload === undefined && hasRecord(record),
+    writer: writerOf(record.subject),
     lane,
     // A dead letter waited for a person: its freshness counts from the redrive.
     time: record.arrival.redrivenAt ?? Date.parse(normalTime(time) ?? ""),
@@ -232,6 +239,12 @@ async function ignore(
   const dropped =
     crmCode !== undefined && (await ports.dropDeadLetter(crmCode, later?.order ?? order));
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
+}
+
+/** Names a record of the CRM, and does not tell it. A CRM may write the name of an object in several ways. */
+function writerOf(subject: string): string {
+  const { object, recordId } = splitSubject(subject);
+  return hash("sha256", `${object.toLowerCase()}/${recordId}`, "base64url").slice(0, 16);
 }
 
 const hasRecord = ({ event, subject }: RecordToAccept): boolean =>
@@ -356,5 +369,4 @@ const ended = (result: Accepted["result"], lane: Lane): Accepted => ({
   lane,
   crmCode: undefined,
   coalesced: false,
-  expedite: false,
 });

@@ -7,7 +7,7 @@ export function deadLetterOf(
   state: TakenState,
   why: Pick<DeadLetter, "reason" | "problems" | "at">,
 ): DeadLetter {
-  const { crmCode, event, eventOrder, order, status } = state;
+  const { crmCode, event, eventOrder, orders, status } = state;
   const { data, source, type } = JSON.parse(event) as Partial<CrmEvent>;
   // The record of a merge is not that of a record which was merged away.
   const hasUnusedRecord = data?.record !== undefined && type !== "crm.record.merged";
@@ -19,7 +19,7 @@ export function deadLetterOf(
       source,
       order: eventOrder,
       hasFields: bringsFields(state) || hasUnusedRecord,
-      newest: { order, status },
+      newest: { order: orders.status, status },
     },
   );
 }

@@ -1,6 +1,6 @@
 /**
- * What one taken state needs, decided from the ledger's row alone. Staging decides the same for the
- * cases that need no request (src/state/lua/stage.lua).
+ * What one taken state needs, decided from the ledger's row alone. Staging settles what needs no request
+ * (stage.ts) by the same row.
  * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
@@ -11,7 +11,7 @@ import type { Doubt } from "./staged-state.ts";
 import type { WantedStatus } from "./wanted-status.ts";
 
 /** What the ledger knows of the record. */
-export type Known = Omit<LedgerRow, "watermark" | "earlierFields" | "provedAt">;
+export type Known = Omit<LedgerRow, "orders" | "pace" | "provedAt" | "writer">;
 
 /** What the relation must become. `payload` is absent when the event brought no record. */
 export interface Wanted {
@@ -50,7 +50,8 @@ export function decide(
   fingerprintOf: FingerprintOf,
   keeps: Keeps = NO_KEEPS,
 ): Decision {
-  const absent = known.exists === false && !known.uncertain;
+  // A list alone is weak evidence: a deletion, and what cannot be sent, ask for the relation first.
+  const absent = known.exists === false && !known.uncertain && known.byList !== true;
   const present = known.exists === true && !known.uncertain;
   const ended = present && known.terminated && wanted.status === "terminated";
   if (absent && wanted.status === "terminated") return NOTHING_TO_TERMINATE;
@@ -85,7 +86,7 @@ export function decide(
 
 /** Whether the write that was decided must be looked for first: it may have been carried out. */
 export function checkFirst(decision: Decision, doubt: Doubt | undefined): Decision | Check {
-  if (doubt !== "accepted") return decision;
+  if (doubt !== "accepted" && doubt !== "renamed") return decision;
   switch (decision.kind) {
     case "create":
     case "update":

@@ -1,7 +1,22 @@
+/** What is known of one relation beside a change that waits: what was proven, and which events were settled. */
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
+import type { WantedStatus } from "./wanted-status.ts";
 
-/** One row of the ledger: what was last proven of one crmCode on the service. */
+/**
+ * The orders of the two registers of a record (event-order.ts). An event with a record sets both; an event
+ * without one sets the status alone, so `status` is never older than `fields`. "": nothing has set it.
+ */
+export interface Orders {
+  readonly fields: string;
+  readonly status: string;
+  /** What the status register says: `mapped` when the newest event brought a record. */
+  readonly is: WantedStatus;
+}
+
+export const NO_ORDERS: Orders = { fields: "", status: "", is: "mapped" };
+
+/** What the service was last proven to have under one crmCode. */
 export interface LedgerRow {
   /** Undefined while it is not known whether the service has the relation. */
   readonly exists: boolean | undefined;
@@ -13,25 +28,27 @@ export interface LedgerRow {
   readonly fingerprint: string | undefined;
   readonly terminated: boolean;
   readonly variant: Variant | undefined;
-  /** Newest event order that was settled; "" when none was. */
-  readonly watermark: string;
-  /** Set when the event of the watermark brought no record. */
-  readonly earlierFields?: EarlierFields | undefined;
-  /** When it was last proven, ms. */
+  /** That it does not exist is known only because a list did not show it: weaker than an answer about it. */
+  readonly byList?: boolean;
+  /** What was settled of each register. */
+  readonly orders: Orders;
+  /** When it was last proven, ms; 0: never. */
   readonly provedAt: number;
+  /** Names the record of the CRM that has written it (a hash), or says that there are several. Undefined: not known. */
+  readonly writer?: string | undefined;
+  /** Written by staging a live change: when the record changed last, and its usual gap, ms (rank.ts). */
+  readonly pace?: Pace | undefined;
 }
 
-/** What is newest when status and fields come from two events: the newest one brought no record. */
-export interface EarlierFields {
-  /** Order of the newest event that brought a record; "" when none did. */
-  readonly order: string;
-  /** The status that the newest event demands. */
-  readonly status: "terminated" | "active";
+/** How often a record changes. `gapMs`: undefined until it has changed twice within an hour. */
+export interface Pace {
+  readonly changedAt: number;
+  readonly gapMs: number | undefined;
 }
 
 /**
  * The row of a relation of which nothing was ever proven.
- * @param warm whether the service was listed: a relation without a row is then not on the service.
+ * @param warm whether the service was listed: the list did not show the relation then.
  */
 export const rowWithoutProof = (warm: boolean): LedgerRow => ({
   exists: warm ? false : undefined,
@@ -39,23 +56,22 @@ export const rowWithoutProof = (warm: boolean): LedgerRow => ({
   fingerprint: undefined,
   terminated: false,
   variant: undefined,
-  watermark: "",
+  ...(warm && { byList: true }),
+  orders: NO_ORDERS,
   provedAt: 0,
 });
 
-/** The ledger's row for a body that the service holds. */
-export function rowOf(
+/** The row for a body that the service holds. It settles no event. */
+export const rowOf = (
   body: Readonly<Record<string, unknown>>,
   now: number,
   fingerprintOf: FingerprintOf,
-): LedgerRow {
-  return {
-    exists: true,
-    uncertain: false,
-    fingerprint: fingerprintOf(body),
-    terminated: body["relationStatus"] === "terminated",
-    variant: variantOf(body["type"]),
-    watermark: "",
-    provedAt: now,
-  };
-}
+): LedgerRow => ({
+  exists: true,
+  uncertain: false,
+  fingerprint: fingerprintOf(body),
+  terminated: body["relationStatus"] === "terminated",
+  variant: variantOf(body["type"]),
+  orders: NO_ORDERS,
+  provedAt: now,
+});

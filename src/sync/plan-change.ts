@@ -71,6 +71,17 @@ export function crmToFetchFrom(
   return objects.length === 0 || hasRule ? fetch : undefined;
 }
 
+/**
+ * Whether the crmCode was made without the record, from the subject alone: the record may have led to another one.
+ * @param hasRecord whether the event has brought it
+ */
+export const isGuessed = (mapped: Mapped, hasRecord: boolean): boolean =>
+  mapped.kind === "mapped" ? mapped.candidate === undefined : !hasRecord;
+
+/** @param known the crmCode to which the record led before; undefined: not known */
+export const withKnownCode = (mapped: Mapped, known: string | undefined): Mapped =>
+  known === undefined ? mapped : { ...mapped, crmCode: known };
+
 export function planChange(
   change: RecordChange,
   mapped: Mapped,

@@ -1,5 +1,8 @@
 /** The service's reply to one request, as far as THE PATH needs it (spec: Errors). */
 
+/** A rejection is not believed yet, because the service rejects everything (breaker.ts). */
+export const REJECTING = "rejecting";
+
 /** Why a reply tells nothing about the request. Few enough to be labels of a metric. */
 export const UNAVAILABLE_REASONS = [
   "server_error",
@@ -28,6 +31,7 @@ export const UNAVAILABLE_REASONS = [
   "foreign_refusal",
   /** 403 for this request, while others may pass. */
   "forbidden",
+  REJECTING,
   /** A success without proof, and reading the relation did not show the change. */
   "unconfirmed",
   "stale_permit",
@@ -54,6 +58,8 @@ export type ServiceReply =
         | "updated"
         /** A success without proof: the relation must be read. */
         | "accepted"
+        /** A success that names the crmCode in another form: it may be about another relation. */
+        | "renamed"
         | "exists"
         | "missing"
         | "throttled"

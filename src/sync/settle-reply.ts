@@ -3,14 +3,14 @@
  * Source: spec, "Errors" and the responses of each endpoint.
  */
 import { FIELDS_OF, REQUIRED_OF, variantOf } from "../service-spec/business-relation.ts";
-import type { Sendable } from "./decide.ts";
+import type { Check, Sendable } from "./decide.ts";
 import { agrees } from "./fingerprint.ts";
 import { keptIn } from "./keeps.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleUnavailable } from "./settle-unavailable.ts";
-import { AGAIN, COMPLETE, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
+import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import { bringsFields, type Settlement, type TakenState } from "./staged-state.ts";
 import { withoutUnlisted } from "./tenant-problems.ts";
 
@@ -42,26 +42,42 @@ export function settleReply(
     case "accepted":
       return {
         settlement: { row: "uncertain", finished: false, doubt: "accepted" },
-        end: { next: AGAIN, reason: "accepted" },
+        end: { finished: false, reason: "accepted" },
+      };
+    case "renamed":
+      if (isRead(sent)) return renamed(sent);
+      return {
+        settlement: { row: "uncertain", finished: false, doubt: "renamed" },
+        end: { finished: false, reason: "renamed" },
       };
     case "found": {
-      if (sent.kind === "check") return checked(reply.body, sent.body, state, known, context);
+      if (sent.kind === "check") return checked(reply.body, sent, state, known, context);
       return fetched(reply.body, sent, state, known, context);
     }
     case "exists": {
-      const row = { ...proven, exists: true, fingerprint: undefined, terminated: false };
+      const { byList: _, ...answered } = proven;
+      const row = { ...answered, exists: true, fingerprint: undefined, terminated: false };
       return heal(state, row, "exists", context);
     }
     case "missing": {
-      if (sent.kind === "check") return unconfirmed(state, "uncertain", context);
+      if (sent.kind === "check") {
+        if (state.doubt === "renamed") return renamed(sent);
+        return unconfirmed(state, "uncertain", context);
+      }
       // For a relation that the ledger does not know, one 404 is no proof either.
       const mayExist = known.exists === true || state.status === "terminated";
       if (known.exists !== false && mayExist && state.doubt !== "missing") return askAgain(context);
-      const row = { ...proven, exists: false, fingerprint: undefined, terminated: false };
+      const { byList: _, ...answered } = proven;
+      const row = { ...answered, exists: false, fingerprint: undefined, terminated: false };
       if (state.status === "terminated") {
         return {
-          settlement: { row: { ...row, ...settledBy(state) }, finished: true },
-          end: { next: COMPLETE, outcome: "skipped", reason: "nothing_to_terminate" },
+          // The service had it: two false 404s in a row must not end a deletion for good.
+          settlement: {
+            row: { ...row, orders: state.orders },
+            finished: true,
+            late: known.exists === true,
+          },
+          end: { finished: true, outcome: "skipped", reason: "nothing_to_terminate" },
         };
       }
       return heal(state, row, "missing", context);
@@ -70,7 +86,7 @@ export function settleReply(
       if (mayBeOtherVariant(sent, state, known)) {
         return {
           settlement: { row: "before", finished: false, counts: ["heals"], doubt: "variant" },
-          end: { next: AGAIN, reason: "other_variant" },
+          end: { finished: false, reason: "other_variant" },
         };
       }
       const rule = `the service answered ${reply.status}: ${reply.error}${ownText(state)}${carriedOver(sent, state)}`;
@@ -81,7 +97,7 @@ export function settleReply(
     case "denied":
       return {
         settlement: { row: "before", finished: false, ...stillOpen(state) },
-        end: { next: AGAIN, outcome: reply.kind },
+        end: { finished: false, outcome: reply.kind },
       };
     case "unavailable":
       return settleUnavailable(reply, state, context);
@@ -97,10 +113,10 @@ function done(
 ): Settled {
   return {
     settlement: {
-      row: { ...rowOf(body, now, fingerprintOf), ...settledBy(state) },
+      row: { ...rowOf(body, now, fingerprintOf), orders: state.orders },
       finished: true,
     },
-    end: { next: COMPLETE, outcome },
+    end: { finished: true, outcome },
   };
 }
 
@@ -114,7 +130,7 @@ function fetched(
 ): Settled {
   const { fingerprintOf, keeps, lists, now } = context;
   const into = sent.kind === "fetch" ? sent.into : undefined;
-  const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
+  const row = { ...rowOf(found, now, fingerprintOf), orders: known.orders };
   if (into !== undefined && agrees(fingerprintOf(into), row.fingerprint)) {
     // An earlier write, which had no answer, was applied.
     if (known.uncertain) {
@@ -122,10 +138,11 @@ function fetched(
     }
     const reason = state.status === "terminated" ? "nothing_to_terminate" : "unchanged";
     return {
-      settlement: { row: { ...row, ...settledBy(state) }, finished: true },
-      end: { next: COMPLETE, outcome: "skipped", reason },
+      settlement: { row: { ...row, orders: state.orders }, finished: true },
+      end: { finished: true, outcome: "skipped", reason },
     };
   }
+  if (contradicts(row, known) && state.doubt !== "lagging") return readAgain(context);
   const kept = keptIn(found, into, keeps);
   const own = ownFields(found);
   // A relation must end even if the tenant's lists no longer allow a value that it has.
@@ -138,24 +155,35 @@ function fetched(
       ...(into === undefined && { payload: JSON.stringify(payload) }),
       ...(kept !== undefined && { kept: JSON.stringify(kept), counts: ["reads"] as const }),
     },
-    end: { next: AGAIN, reason: "fetched" },
+    end: { finished: false, reason: "fetched" },
   };
 }
 
 /** The relation was read after a write that was accepted without proof. */
 function checked(
   found: Readonly<Record<string, unknown>>,
-  wanted: Readonly<Record<string, unknown>>,
+  sent: Check,
   state: TakenState,
   known: LedgerRow,
   context: SettleContext,
 ): Settled {
   const { fingerprintOf, now } = context;
-  if (agrees(fingerprintOf(wanted), fingerprintOf(found))) {
+  if (agrees(fingerprintOf(sent.body), fingerprintOf(found))) {
     return done(known.exists === true ? "updated" : "created", found, state, context);
   }
-  const row = { ...rowOf(found, now, fingerprintOf), ...settledOf(known) };
+  if (state.doubt === "renamed") return renamed(sent);
+  const row = { ...rowOf(found, now, fingerprintOf), orders: known.orders };
   return unconfirmed(state, row, context);
+}
+
+const isRead = ({ kind }: Sendable): boolean => kind === "check" || kind === "fetch";
+
+/** What was read is not the relation of our crmCode. A write may have changed the one that the service names. */
+function renamed({ kind }: Sendable): Settled {
+  const row = kind === "check" ? "uncertain" : "before";
+  const rule =
+    "the service names the crmCode otherwise (without blanks, or in another case or Unicode form): it would change another relation";
+  return giveUp("contradiction", { row, finished: true }, rule, "the crmCode", "crmCode");
 }
 
 /** The write is sent again: reading did not show what the service had accepted. */
@@ -165,23 +193,40 @@ function unconfirmed(
   { now, retry }: SettleContext,
 ): Settled {
   const reason = "unconfirmed";
-  if (state.unconfirmed >= MAX_UNCONFIRMED) {
-    const rule = `the service accepted the change ${state.unconfirmed + 1} times, and does not have it`;
+  if (state.counts.unconfirmed >= MAX_UNCONFIRMED) {
+    const rule = `the service accepted the change ${state.counts.unconfirmed + 1} times, and does not have it`;
     return giveUp("contradiction", { row, finished: true, late: true }, rule, "the service");
   }
-  const at = now + retryDelay(state.unconfirmed + 1, retry.baseMs, retry.random);
+  const retryAt = now + retryDelay(state.counts.unconfirmed + 1, retry.baseMs, retry.random);
   return {
-    settlement: { row, finished: false, counts: ["tries", "unconfirmed"], late: true },
-    end: { next: { kind: "later", at }, outcome: "unavailable", reason },
+    settlement: { row, finished: false, counts: ["tries", "unconfirmed"], late: true, retryAt },
+    end: { finished: false, outcome: "unavailable", reason },
   };
 }
 
 /** A 404 about a relation that the ledger knows is believed when it is repeated. */
 function askAgain({ now, retry }: SettleContext): Settled {
-  const at = now + retryDelay(1, retry.baseMs, retry.random);
+  const retryAt = now + retryDelay(1, retry.baseMs, retry.random);
   return {
-    settlement: { row: "before", finished: false, doubt: "missing" },
-    end: { next: { kind: "later", at }, reason: "missing_once" },
+    settlement: { row: "before", finished: false, doubt: "missing", retryAt },
+    end: { finished: false, reason: "missing_once" },
+  };
+}
+
+/** A read that shows something else than what is proven may come from a copy that lags behind. */
+const contradicts = (found: LedgerRow, known: LedgerRow): boolean =>
+  known.exists === true &&
+  !known.uncertain &&
+  known.fingerprint !== undefined &&
+  !agrees(known.fingerprint, found.fingerprint);
+
+/** How long a copy of the service may lag behind, ms. */
+const LAG_MS = 5000;
+
+function readAgain({ now }: SettleContext): Settled {
+  return {
+    settlement: { row: "before", finished: false, doubt: "lagging", retryAt: now + LAG_MS },
+    end: { finished: false, reason: "lagging" },
   };
 }
 
@@ -204,7 +249,7 @@ const mayBeOtherVariant = (sent: Sendable, state: TakenState, known: LedgerRow):
   sent.kind === "update" &&
   state.status === "terminated" &&
   known.variant === undefined &&
-  state.heals === 0;
+  state.counts.heals === 0;
 
 function heal(
   state: TakenState,
@@ -212,30 +257,17 @@ function heal(
   reason: "exists" | "missing",
   { now, retry }: SettleContext,
 ): Settled {
-  if (state.heals >= MAX_HEALS) {
-    const rule = `the service says both that the relation exists (409) and that it does not (404), ${state.heals} times`;
+  if (state.counts.heals >= MAX_HEALS) {
+    const rule = `the service says both that the relation exists (409) and that it does not (404), ${state.counts.heals} times`;
     return giveUp("contradiction", { row: "before", finished: true }, rule, "the crmCode");
   }
-  const settlement = { row, finished: false, counts: ["heals"] } as const;
-  const next =
-    state.heals < HEALS_AT_ONCE
-      ? AGAIN
-      : ({ kind: "later", at: now + retryDelay(state.heals, retry.baseMs, retry.random) } as const);
-  return { settlement, end: { next, reason } };
+  const retryAt =
+    state.counts.heals < HEALS_AT_ONCE
+      ? undefined
+      : now + retryDelay(state.counts.heals, retry.baseMs, retry.random);
+  const settlement = { row, finished: false, counts: ["heals"], retryAt } as const;
+  return { settlement, end: { finished: false, reason } };
 }
-
-type EventsSettled = Pick<LedgerRow, "watermark" | "earlierFields">;
-
-/** Which events the row of a finished state has settled. */
-export const settledBy = ({ order, earlierFields }: TakenState): EventsSettled => ({
-  watermark: order,
-  earlierFields,
-});
-
-const settledOf = ({ watermark, earlierFields }: LedgerRow): EventsSettled => ({
-  watermark,
-  earlierFields,
-});
 
 /** The fields that a client may send back (spec); the service may return more. */
 function ownFields(body: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -1,7 +1,12 @@
 /** What a reply that tells nothing leads to: a retry, or a dead letter after too many. */
 import { LONGEST_UNCONNECTED_MS, retryDelay } from "./retry-delay.ts";
-import { NO_CONNECTION, type ServiceReply, type UnavailableReason } from "./service-reply.ts";
-import { AGAIN, giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
+import {
+  NO_CONNECTION,
+  REJECTING,
+  type ServiceReply,
+  type UnavailableReason,
+} from "./service-reply.ts";
+import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
 
 /** After this many tries that ended in 403, only a person can help. */
@@ -28,7 +33,7 @@ export function settleUnavailable(
   if (NOT_SENT.has(reason)) {
     return {
       settlement: { row: "before", finished: false, ...stillOpen(state) },
-      end: { next: AGAIN, outcome: "unavailable", reason },
+      end: { finished: false, outcome: "unavailable", reason },
     };
   }
   const holdMs = reply.ambiguous ? retry.holdMs : 0;
@@ -37,31 +42,31 @@ export function settleUnavailable(
   const tooLong = now - (state.firstTryAt ?? now) > retry.giveUpMs;
   const finished = { row, finished: true, holdMs, late } as const;
   const isForbidden = reason === "forbidden";
-  if (isForbidden && (tooLong || state.forbidden + 1 >= MAX_FORBIDDEN)) {
-    const rule = `the service answered 403 for this record, ${state.forbidden + 1} times: ${reply.error ?? "no reason given"}`;
+  if (isForbidden && (tooLong || state.counts.forbidden + 1 >= MAX_FORBIDDEN)) {
+    const rule = `the service answered 403 for this record, ${state.counts.forbidden + 1} times: ${reply.error ?? "no reason given"}`;
     return giveUp("service_rejected", finished, rule, "the record");
   }
   if (tooLong) {
-    const rule = `the service gave no usable reply for too long, ${state.tries + 1} times (${reason})`;
+    const rule = `the service gave no usable reply for too long, ${state.counts.tries + 1} times (${reason})`;
     return giveUp("given_up", finished, rule, "the service");
   }
-  const bounds = NO_CONNECTION.has(reason)
-    ? { longestMs: LONGEST_UNCONNECTED_MS }
-    : { shareMs: reason === "closed" ? 0 : retryShareMs };
-  const delay = retryDelay(state.tries + 1, retry.baseMs, retry.random, bounds);
+  const isRejected = reason === REJECTING;
+  const bounds =
+    isRejected || NO_CONNECTION.has(reason)
+      ? { longestMs: LONGEST_UNCONNECTED_MS }
+      : { shareMs: reason === "closed" ? 0 : retryShareMs };
+  const delay = retryDelay(state.counts.tries + 1, retry.baseMs, retry.random, bounds);
   return {
     settlement: {
       row,
       finished: false,
       counts: isForbidden ? ["tries", "forbidden"] : ["tries"],
       holdMs,
+      retryAt: now + Math.max(delay, holdMs),
       late,
-      ...stillOpen(state),
+      failure: reply.status === undefined ? reason : `${reply.status} (${reason})`,
+      ...(isRejected ? ({ doubt: "rejected" } as const) : stillOpen(state)),
     },
-    end: {
-      next: { kind: "later", at: now + Math.max(delay, holdMs) },
-      outcome: "unavailable",
-      reason,
-    },
+    end: { finished: false, outcome: "unavailable", reason },
   };
 }

@@ -35,9 +35,6 @@ export interface Settled {
   readonly dead?: { readonly reason: DeadReason; readonly problems: readonly Problem[] };
 }
 
-export const COMPLETE = { kind: "complete" } as const;
-export const AGAIN = { kind: "again" } as const;
-
 /** A reply that tells nothing leaves open what was open. */
 export const stillOpen = ({ doubt }: TakenState): Pick<Settlement, "doubt"> =>
   doubt === undefined ? {} : { doubt };
@@ -48,11 +45,12 @@ export function giveUp(
   settlement: Settlement,
   rule: string,
   kind: Problem["kind"],
+  field = "",
 ): Settled {
-  const problems = [{ field: "", rule, kind }];
+  const problems = [{ field, rule, kind }];
   return {
     settlement: { ...settlement, dead: true },
-    end: { next: COMPLETE, outcome: "rejected", reason, problems },
+    end: { finished: true, outcome: "rejected", reason, problems },
     dead: { reason, problems },
   };
 }

@@ -1,10 +1,152 @@
-/** The newest state of one record while it waits for its turn: what is staged, taken and settled. */
+/**
+ * What is known of one record while a change of it waits, and how it moves: staged by an event, taken by a
+ * worker, settled by the service's reply. The rules are in stage.ts, run.ts, person.ts and letter.ts; the
+ * store (src/state/records.ts) writes what they return.
+ */
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keeps } from "./keeps.ts";
 import type { Lane } from "./lane.ts";
+import type { LedgerRow, Orders } from "./ledger-row.ts";
+import type { DeadReason } from "./dead-letter.ts";
 import type { EventStep } from "./step.ts";
-import type { EarlierFields, LedgerRow } from "./ledger-row.ts";
 import type { WantedStatus } from "./wanted-status.ts";
+
+/** The fields that the record shall have. Texts are sealed while they are in Redis. */
+export interface FieldsRegister {
+  readonly order: string;
+  /** Serialised and sealed. */
+  readonly payload: string;
+  readonly variant: Variant | undefined;
+  /** The event that brought them, sealed. */
+  readonly event: string;
+  /** Names the record of the CRM that they are from (a hash). */
+  readonly writer: string | undefined;
+}
+
+/** The status that the relation shall have. */
+export interface StatusRegister {
+  readonly order: string;
+  readonly is: WantedStatus;
+  /** The newest event, sealed; undefined when it is the one that brought the fields, or was settled before. */
+  readonly event?: string | undefined;
+  /** Its order, when `order` is that of a later event (redrive). */
+  readonly eventOrder?: string | undefined;
+  /** That event brought a record which could not be used: as a dead letter it tells the most. */
+  readonly hasRecord?: boolean | undefined;
+}
+
+/** Why a termination waits for a person, for people. */
+export const HELD_BECAUSE = {
+  limit: "more relations were to be terminated than TERMINATE_LIMIT allows",
+  other_record: "another record of the CRM wrote this relation",
+} as const;
+export type HeldWhy = keyof typeof HELD_BECAUSE;
+
+/** What a record's runs are counted by while its change waits. */
+export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads";
+
+/**
+ * What the last reply left open, so that the next run finds it out:
+ *   missing   a relation that the ledger knows was answered 404 once
+ *   accepted  a success without proof
+ *   renamed   a success that named the crmCode in another form
+ *   variant   a termination was rejected, and the service may hold the other variant
+ *   lagging   a read showed something older than what was proven
+ *   rejected  it was rejected while the service rejected everything (breaker.ts)
+ */
+export type Doubt = "missing" | "accepted" | "renamed" | "variant" | "lagging" | "rejected";
+
+/**
+ * The newest change of one record. Times are Redis' time, ms, but for `time` and `firstTime`, which are of the CRM.
+ *   waits   it is to be sent: in the line of its lane, at `due`
+ *   held    a termination that a person must release; in no line
+ *   proven  it was sent. An earlier request may still take effect, so the relation is read once more at `due`
+ *   left    it was dropped or given up while a request may still take effect: at `due` the row becomes uncertain
+ */
+export interface Staged {
+  /** Grows with each state of the record that is staged, and is Redis' time in µs: nothing else has it. */
+  readonly version: number;
+  readonly phase: "waits" | "held" | "proven" | "left";
+  readonly lane: Lane;
+  /** From when on it may be sent: its place in the line (rank.ts), the end of its hold, or its next try. */
+  readonly due: number;
+  /** When the first event arrived that is not on the service. */
+  readonly since: number;
+  /** When the newest change, and the first one that is not on the service, happened in the CRM. */
+  readonly time: number;
+  readonly firstTime: number;
+  readonly fields: FieldsRegister | undefined;
+  /** Order of fields that waited and turned out not to be usable: none that are older may follow. */
+  readonly unusable?: string | undefined;
+  readonly status: StatusRegister;
+  /** Of the fields with this status; undefined when that is not known. */
+  readonly fingerprint?: string | undefined;
+  /** The first change that came after this one was taken. */
+  readonly newer?: { readonly time: number; readonly since: number } | undefined;
+  /** Of a bulk change: keys of the events that made it, which may be sent again once it was cancelled. */
+  readonly eventKeys?: readonly string[] | undefined;
+  /** The span in which it was staged. */
+  readonly trace?: string | undefined;
+  readonly heldWhy?: HeldWhy | undefined;
+  readonly heldAt?: number | undefined;
+  /** A person has approved the termination. */
+  readonly approved?: boolean | undefined;
+  readonly counts?: Readonly<Partial<Record<RunCount, number>>> | undefined;
+  readonly firstTryAt?: number | undefined;
+  /** Why its last try failed, and since when its tries do. */
+  readonly failure?: { readonly reason: string; readonly since: number } | undefined;
+  readonly doubt?: Doubt | undefined;
+  /** An earlier request of the record may still take effect. */
+  readonly late?: boolean | undefined;
+  /** What the service has, sealed: read because no event brought fields, or because a termination needs its own. */
+  readonly found?: string | undefined;
+  /** What the service has in the kept fields, sealed: for the next run alone. */
+  readonly kept?: { readonly values: string; readonly at: number } | undefined;
+  /** No worker may take the record before that. */
+  readonly heldUntil?: number | undefined;
+  /** The worker that has taken it, which version, the row from before, and its place in the line. */
+  readonly taken?:
+    | {
+        readonly by: string;
+        readonly version: number;
+        readonly row: LedgerRow | undefined;
+        readonly place?: number;
+      }
+    | undefined;
+  /** Of `proven`: what the service must have, and when it was proven. */
+  readonly proof?: Pick<LedgerRow, "exists" | "fingerprint"> | undefined;
+  readonly provedAt?: number | undefined;
+}
+
+/** What a dead letter knows of its record's events. */
+export interface LetterMark {
+  /** Order of the newest event; "": unknown. */
+  readonly order: string;
+  /** What that event demands: `mapped` when it brought the fields. */
+  readonly is: WantedStatus;
+  /** Order of the event that the letter holds. */
+  readonly event: string;
+  /** Order of the newest event that brought fields, which is the one that the letter holds. "": none; undefined: unknown. */
+  readonly fields: string | undefined;
+  readonly reason: DeadReason;
+}
+
+/** Everything that is known of one record; a reducer makes a new one of it. */
+export interface KnownRecord {
+  readonly row: LedgerRow | undefined;
+  readonly staged: Staged | undefined;
+  readonly letter: LetterMark | undefined;
+}
+
+/** What a reducer needs beside the record. */
+export interface Now {
+  /** Redis' time, ms. */
+  readonly now: number;
+  /** Redis' time, µs: the version of a state that is staged now. */
+  readonly nowUs: number;
+  /** Whether the service was listed: a relation without a proof was not in the list. */
+  readonly warm: boolean;
+}
 
 export interface StateToStage {
   readonly crmCode: string;
@@ -21,23 +163,22 @@ export interface StateToStage {
   readonly time: number;
   /** The event, serialised; kept in case it becomes a dead letter. */
   readonly event: string;
-  /** Orders of the events that `payload` and `event` are from, when that is an earlier one; `""`: none. */
+  /** Order of the event that `payload` and `event` are from, when `order` is that of a later one (redrive). */
   readonly fieldsOrder?: string | undefined;
-  readonly eventOrder?: string | undefined;
   /** The event brought a record, of which there is no payload: as a dead letter, it tells the most. */
   readonly hasUnusedRecord?: boolean;
+  /** Names the record of the CRM (a hash); undefined for what is about the relation itself. */
+  readonly writer?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
-  /** `later`: the caller adds the record's job, and counts the change. By default both are one step with it. */
-  readonly job?: "later";
-  /** The span in which the record's job is added, as BullMQ carries it; absent without tracing. */
+  /** The span in which it is staged, as it is carried on; absent without tracing. */
   readonly trace?: string | undefined;
   /** What the record's history says of the event; absent for a state that no event brought. */
   readonly noted?: Pick<EventStep, "event" | "ignored" | "whens"> | undefined;
 }
 
 export interface StageResult {
-  /** `held`: a termination that replaced a held one, and is held as well. */
+  /** `held`: a termination that is held for a person, or replaced one that is. */
   readonly result:
     | "staged"
     | "held"
@@ -47,30 +188,15 @@ export interface StageResult {
     | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
-  /** Its job waits in the lane bulk, or for the retry of an older state: longer than it should. */
-  readonly expedite: boolean;
 }
 
-/**
- * What the last reply left open, so that the next run finds it out:
- *   missing   a relation that the ledger knows was answered 404 once
- *   accepted  a success without proof
- *   variant   a termination was rejected, and the service may hold the other variant
- */
-export type Doubt = "missing" | "accepted" | "variant";
-
-/** What a record's runs are counted by while its state waits. */
-export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads";
-
-/** A state that one worker has taken; no other may take the record until it is settled. */
+/** A state that one worker has taken; no other may take the record until it is settled. Texts are open. */
 export interface TakenState {
   readonly crmCode: string;
   /** Identifies the worker that took it. */
   readonly token: string;
-  /** Order of the newest event; its status counts. */
-  readonly order: string;
-  /** Set when that event brought no record. */
-  readonly earlierFields: EarlierFields | undefined;
+  readonly orders: Orders;
+  /** What an event brought, or what was read from the service because none did. */
   readonly payload: string | undefined;
   readonly status: WantedStatus;
   readonly variant: Variant | undefined;
@@ -83,15 +209,9 @@ export interface TakenState {
   readonly eventOrder: string;
   /** The newest event, as far as it is known: it led to this change. */
   readonly newestEvent: string;
-  /** How often it ended in `unavailable`, and when that began (ms; undefined when never). */
-  readonly tries: number;
+  readonly counts: Readonly<Record<RunCount, number>>;
+  /** When the first try ended in `unavailable`, ms; undefined when none did. */
   readonly firstTryAt: number | undefined;
-  /** How many unexpected replies (409, 404) were healed since it was staged. */
-  readonly heals: number;
-  /** How often the service answered 403 for this record alone. */
-  readonly forbidden: number;
-  /** How often a success without proof was not found on the service afterwards. */
-  readonly unconfirmed: number;
   readonly doubt: Doubt | undefined;
   /** The kept fields of the mapping. */
   readonly keeps: Keeps;
@@ -99,27 +219,24 @@ export interface TakenState {
   readonly kept: string | undefined;
   /** Whether an earlier request of this record may still take effect. */
   readonly late: boolean;
-  /** The ledger's row before it was taken; undefined when there was none. */
-  readonly row: LedgerRow | undefined;
-  /** Whether the ledger is warm: without a row, the relation is then not on the service. */
-  readonly warm: boolean;
+  /** A person has approved the termination. */
+  readonly approved: boolean;
+  readonly trace: string | undefined;
+  /** The ledger's row before it was taken; what a list has shown when there was none. */
+  readonly row: LedgerRow;
 }
 
 /** Whether `event` is the one that brought the fields of the state. */
 export const bringsFields = ({
-  earlierFields,
   eventOrder,
-  order,
-}: Pick<TakenState, "earlierFields" | "eventOrder" | "order">): boolean =>
-  eventOrder === (earlierFields?.order ?? order);
+  orders,
+}: Pick<TakenState, "eventOrder" | "orders">): boolean => eventOrder === orders.fields;
 
 export type Take =
   | { readonly kind: "taken"; readonly state: TakenState }
   | { readonly kind: "nothing" }
   /** A change waited, and its state is gone from Redis. */
   | { readonly kind: "lost" }
-  /** It is a bulk change, and an operator has paused that lane. */
-  | { readonly kind: "paused" }
   /** Another worker holds it until then, ms. */
   | { readonly kind: "busy"; readonly until: number };
 
@@ -131,35 +248,23 @@ export interface Settlement {
   readonly finished: boolean;
   /** For how long no worker may take the record, because a request may still arrive, ms. */
   readonly holdMs?: number;
-  /** Payload that was fetched from the service: it replaces that of this state. */
+  /** When it is tried again, ms; undefined: at once. */
+  readonly retryAt?: number | undefined;
+  /** What the service has, serialised, because no event brought fields. */
   readonly payload?: string;
   /** What the service has in the kept fields, serialised: for the next run. */
   readonly kept?: string | undefined;
   /** Counts one more of each. */
   readonly counts?: readonly RunCount[];
   readonly doubt?: Doubt;
-  /** The request had no answer: it may take effect at any later time. */
+  /** Why the try failed, as people read it. */
+  readonly failure?: string;
+  /** The request had no answer, or its answer is to be verified: it may take effect at any later time. */
   readonly late?: boolean;
-  /** It is a termination beyond the limit: it waits until a person releases it. */
-  readonly held?: boolean;
+  /** It is a termination that waits until a person releases it. */
+  readonly held?: HeldWhy;
   /** The change has become a dead letter. */
   readonly dead?: boolean;
-}
-
-/** What is needed to stage a state once more. */
-export type WantedState = Pick<
-  StateToStage,
-  "order" | "payload" | "variant" | "status" | "event" | "fieldsOrder" | "eventOrder"
->;
-
-/** A proof that one process verifies: an earlier request may have taken effect after it. */
-export interface DueProof {
-  readonly crmCode: string;
-  /** What the service must have. */
-  readonly proven: Pick<LedgerRow, "exists" | "fingerprint">;
-  /** When it was proven, ms. */
-  readonly at: number;
-  readonly wanted: WantedState;
 }
 
 /** `more`: a newer state waits. `lost`: another worker has taken the record over. */

@@ -96,7 +96,7 @@ export interface ActStep {
 export type NewStep = EventStep | RunStep | DeadStep | ActStep;
 
 export type Step = NewStep & {
-  /** When it happened by the shared clock, ms; of a repeated step, the last time. */
+  /** When it happened by Redis' clock, ms; of a repeated step, the last time. */
   readonly at: number;
   /** How often in a row. */
   readonly times: number;

@@ -3,27 +3,29 @@
  *
  *   take the newest state ► decide from the ledger ► send at most one request ► audit ► settle
  *
- * Before a request that terminates a relation, a guard is asked (terminations.ts).
+ * Before a request that terminates a relation, a guard is asked (terminations.ts). Before any write, the payload is
+ * checked against the tenant's lists of now: they may have changed while it waited.
  *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
  * runs again with a permit of its own: no record is held while it waits for quota. So does a record
  * whose reply must be confirmed before it is believed, and one whose kept fields were read (keeps.ts).
  */
 import { auditedChange, type AuditedChange } from "./audited-change.ts";
+import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Keeps } from "./keeps.ts";
-import { rowWithoutProof, type LedgerRow } from "./ledger-row.ts";
+import type { LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "./problem.ts";
 import { REJECTIONS } from "./rejections.ts";
-import { retryDelay } from "./retry-delay.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
-import { settledBy, settleReply } from "./settle-reply.ts";
-import { COMPLETE, stillOpen, type RetryPolicy } from "./settled.ts";
+import { settleReply } from "./settle-reply.ts";
+import { stillOpen, type RetryPolicy } from "./settled.ts";
 import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
+import { tenantProblems } from "./tenant-problems.ts";
 import { terminationIn } from "./terminations.ts";
 
 export interface SyncPorts {
@@ -32,7 +34,7 @@ export interface SyncPorts {
    * Whether the guard admits one more termination.
    * @param when `now`: it is sent now; `next`: the relation is only read now.
    */
-  admitTermination(crmCode: string, when: "now" | "next"): Promise<boolean>;
+  admitTermination(state: TakenState, when: "now" | "next"): Promise<boolean>;
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   /** @param end how the run ends, for the history of the record. */
@@ -67,15 +69,9 @@ export async function syncRelation(
   ports: SyncPorts,
 ): Promise<{ end: RunEnd; state: TakenState | undefined }> {
   const taken = await ports.take(crmCode);
-  if (taken.kind === "nothing" || taken.kind === "lost") {
-    return { end: { next: { kind: "complete" } }, state: undefined };
-  }
-  if (taken.kind === "paused") return { end: { next: { kind: "parked" } }, state: undefined };
-  if (taken.kind === "busy") {
-    return { end: { next: { kind: "later", at: taken.until } }, state: undefined };
-  }
+  if (taken.kind !== "taken") return { end: { finished: false }, state: undefined };
   const { state } = taken;
-  const known = state.row ?? rowWithoutProof(state.warm);
+  const known = state.row;
   const fingerprintOf = ports.fingerprintsWithout(state.keeps);
   const wanted = {
     payload: parsed(state.payload),
@@ -98,32 +94,25 @@ async function carryOut(
   fingerprintOf: FingerprintOf,
   ports: SyncPorts,
 ): Promise<RunEnd> {
-  const complete = { next: { kind: "complete" } } as const;
   switch (decision.kind) {
     case "skip": {
-      const end = { ...complete, outcome: "skipped", reason: decision.why } as const;
+      const end = { finished: true, outcome: "skipped", reason: decision.why } as const;
       // Old rows of absent relations are deleted. A new time keeps this one, for its watermark.
       const provedAt = known.exists === false ? ports.now() : known.provedAt;
-      const row = { ...known, ...settledBy(state), provedAt };
+      const row = { ...known, orders: state.orders, provedAt };
       await ports.settle(state, { row, finished: true }, end);
       return end;
     }
-    case "reject": {
-      const problems = REJECTIONS[decision.why];
-      const end = { ...complete, outcome: "rejected", reason: decision.why, problems } as const;
-      await ports.storeDeadLetter(state, decision.why, problems);
-      await ports.settle(state, { row: "before", finished: true }, end);
-      return end;
-    }
+    case "reject":
+      return reject(state, decision.why, REJECTIONS[decision.why], ports);
     case "create":
     case "update":
     case "check":
     case "fetch": {
       const termination = terminationIn(decision, state.status, known);
-      if (
-        termination !== undefined &&
-        !(await ports.admitTermination(state.crmCode, termination))
-      ) {
+      const unlisted = unlistedIn(decision, state, ports.lists());
+      if (unlisted.length > 0) return reject(state, "invalid", unlisted, ports);
+      if (termination !== undefined && !(await ports.admitTermination(state, termination))) {
         return hold(state, ports);
       }
       const reply = await ports.send(decision, state);
@@ -142,28 +131,50 @@ async function carryOut(
       // Before the ledger knows it: after a crash in between the change runs again, and has two lines.
       const change = auditedChange(decision, settled, state);
       if (change !== undefined) await ports.audit(state, change);
-      const result = await ports.settle(state, settlement, end);
-      return result === "more" ? withoutOldDelay(end, settlement, ports) : end;
+      await ports.settle(state, settlement, end);
+      return end;
     }
   }
 }
 
-/** Too many relations were terminated lately: a person decides about this one. */
-async function hold(state: TakenState, ports: SyncPorts): Promise<RunEnd> {
-  const settlement = { row: "before", finished: false, held: true, ...stillOpen(state) } as const;
-  const result = await ports.settle(state, settlement, { outcome: "held" });
-  if (result === "more") return { next: { kind: "again" }, reason: "held" };
-  return result === "lost" ? { next: COMPLETE } : { next: COMPLETE, outcome: "held" };
+/** What the tenant's lists of now refuse of a write. A termination sends what the service has, so it may pass. */
+const unlistedIn = (
+  decision: Sendable,
+  { status }: TakenState,
+  lists: TenantLists | undefined,
+): readonly Problem[] =>
+  decision.kind === "check" || status === "terminated" || lists === undefined
+    ? []
+    : problemsWith((decision.kind === "fetch" ? decision.into : decision.body) ?? {}, lists);
+
+function problemsWith(body: Readonly<Record<string, unknown>>, lists: TenantLists): Problem[] {
+  const variant = variantOf(body["type"]);
+  return variant === undefined ? [] : tenantProblems(body, variant, lists);
 }
 
-/** A newer state has come meanwhile: it does not wait as long as the failures of the older one. */
-function withoutOldDelay(
-  end: RunEnd,
-  settlement: Settlement,
-  { now, retry }: Pick<SyncPorts, "now" | "retry">,
-): RunEnd {
-  if (end.next.kind !== "later") return end;
-  const firstDelay = retryDelay(1, retry.baseMs, retry.random);
-  const at = now() + Math.max(settlement.holdMs ?? 0, firstDelay);
-  return { ...end, next: { kind: "later", at: Math.min(at, end.next.at) } };
+/** No request can bring this state to the service. */
+async function reject(
+  state: TakenState,
+  reason: DeadReason,
+  problems: readonly Problem[],
+  ports: SyncPorts,
+): Promise<RunEnd> {
+  const end = { finished: true, outcome: "rejected", reason, problems } as const;
+  await ports.storeDeadLetter(state, reason, problems);
+  await ports.settle(state, { row: "before", finished: true, dead: true }, end);
+  return end;
+}
+
+/** Too many relations were terminated lately: a person decides about this one. */
+async function hold(state: TakenState, ports: SyncPorts): Promise<RunEnd> {
+  const settlement = {
+    row: "before",
+    finished: false,
+    held: "limit",
+    ...stillOpen(state),
+  } as const;
+  const result = await ports.settle(state, settlement, { outcome: "held" });
+  return result === "settled"
+    ? { finished: false, outcome: "held" }
+    : { finished: false, reason: "held" };
 }

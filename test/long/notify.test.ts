@@ -112,9 +112,9 @@ test("a daemon that starts without Redis, and one whose Redis is killed, say so 
   await redis.start();
   await until(4, "the second end");
   const sees = new RegExp(
-    `^Redis is not reachable since \\S+Z, as the process \\S+:${daemon.pid} sees it`,
+    `^Redis is not reachable since \\S+Z, as the process \\S+:${daemon.pid}-\\w+ sees it`,
   );
-  const canUse = new RegExp(`^The process \\S+:${daemon.pid} can use Redis again`);
+  const canUse = new RegExp(`^The process \\S+:${daemon.pid}-\\w+ can use Redis again`);
   expect(says()).toHaveLength(4);
   for (const [n, said] of says().entries()) expect(said).toMatch(n % 2 === 0 ? sees : canUse);
 }, 300_000);

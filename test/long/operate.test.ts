@@ -129,7 +129,7 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   await operator.follow("Reset and uninstall");
   expect(await operator.deadLetters()).toBe(0);
   expect(await last.client.exists(`{crmsync}:staged:${ODD}`)).toBe(0);
-  expect(await last.client.exists("{crmsync}:quota:hour_settings")).toBe(1);
+  expect(await last.client.exists("{crmsync}:quota:log")).toBe(1);
 
   // Back to the embedded Redis, which still has a dead letter.
   await machine.systemctl("stop", "crmsync");

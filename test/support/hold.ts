@@ -17,9 +17,8 @@ export async function hold({ staged }: Stores, crmCode: string, subject: string,
     lane: "bulk",
     time: Date.parse(HAPPENED),
     event: JSON.stringify(event),
-    job: "later",
   });
   const taken = await staged.take(crmCode, "test", 60_000);
   if (taken.kind !== "taken") throw new Error("it is not staged");
-  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+  await staged.settle(taken.state, { row: "before", finished: false, held: "limit" });
 }

@@ -24,8 +24,6 @@ export class ScriptedService {
       quota: { ...UNUSED.quota, acquire: (lane, signal) => this.#permit(lane, signal) },
       isReady: async () => true,
       mayTry: async () => true,
-      unfitForTry: async () => new Set<string>(),
-      isUntroubled: async () => true,
       requestOf: () => undefined,
       send: (_permit, decision) =>
         new Promise((reply) => {

@@ -13,6 +13,8 @@ export interface ShiftedClock extends AsyncDisposable {
   readonly env: Readonly<Record<string, string>>;
   /** Sets it, so that it is ahead of this machine's by `ms`. */
   set(ms: number): void;
+  /** Stops it at this time, ms since the epoch. */
+  stopAt(time: number): void;
 }
 
 const COMPILER = { commands: ["cc", "gcc", "tcc"], check: ["-v"], debianPackage: "tcc" };
@@ -28,12 +30,13 @@ export async function shiftedClock(
   const shift = join(dir.path, "shift-ms");
   await promisify(execFile)(compiler, ["-shared", "-fPIC", "-nostdlib", "-o", library, SOURCE]);
   // The file is read at each call: it must never be empty.
-  const set = (to: number, flag: "w" | "r+" = "r+") =>
+  const set = (to: number | string, flag: "w" | "r+" = "r+") =>
     writeFileSync(shift, String(to).padEnd(16), { flag });
   set(ms, "w");
   return {
     env: { LD_PRELOAD: library, CLOCK_SHIFT_FILE: shift },
     set: (to) => set(to),
+    stopAt: (time) => set(`=${time}`),
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
 }
@@ -41,6 +44,8 @@ export async function shiftedClock(
 export interface SteppingRedis extends OwnRedis {
   /** Sets its clock, so that it is ahead of this machine's by `ms`. */
   setClock(ms: number): void;
+  /** Stops its clock at this time, ms since the epoch. */
+  stopClock(time: number): void;
 }
 
 export async function steppingRedis(context: Pick<TestContext, "skip">): Promise<SteppingRedis> {
@@ -55,6 +60,7 @@ export async function steppingRedis(context: Pick<TestContext, "skip">): Promise
   return {
     ...redis,
     setClock: (ms) => clock.set(ms),
+    stopClock: (time) => clock.stopAt(time),
     async [Symbol.asyncDispose]() {
       await redis[Symbol.asyncDispose]();
       await clock[Symbol.asyncDispose]();

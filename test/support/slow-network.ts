@@ -13,8 +13,6 @@ export interface SlowNetwork extends AsyncDisposable {
   release(): void;
   /** Ends all connections: what is on its way is lost. */
   cut(): void;
-  /** From now on nothing reaches the clients that have subscribed, and their connections stay open. */
-  muteSubscriptions(): void;
 }
 
 /** @param url of the server, as `redis://host:port`. */
@@ -23,15 +21,11 @@ export async function slowNetwork(url: string, delayMs = 0): Promise<SlowNetwork
   const sockets = new Set<Socket>();
   let held = Promise.withResolvers<void>();
   held.resolve();
-  /** Connections to the server on which a client has subscribed. */
-  const subscribed = new Set<Socket>();
-  let isMute = false;
 
   function carry(from: Socket, to: Socket): void {
     // One after the other, so that no byte overtakes another when the delay is changed.
     let carried = Promise.resolve();
     const pass = (deliver: () => void) => {
-      if (isMute && subscribed.has(from)) return;
       const arrivedAt = performance.now();
       carried = carried.then(async () => {
         await held.promise;
@@ -53,9 +47,6 @@ export async function slowNetwork(url: string, delayMs = 0): Promise<SlowNetwork
   const server = createServer({ allowHalfOpen: true }, (client) => {
     const { hostname: host, port } = target;
     const upstream = connect({ host, port: Number(port), allowHalfOpen: true });
-    client.on("data", (bytes) => {
-      if (/subscribe/i.test(bytes.toString("latin1"))) subscribed.add(upstream);
-    });
     carry(client, upstream);
     carry(upstream, client);
   });
@@ -70,7 +61,6 @@ export async function slowNetwork(url: string, delayMs = 0): Promise<SlowNetwork
       held = Promise.withResolvers<void>();
     },
     release: () => held.resolve(),
-    muteSubscriptions: () => void (isMute = true),
     cut() {
       for (const socket of sockets) socket.destroy();
     },

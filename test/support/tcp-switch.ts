@@ -7,6 +7,8 @@ export interface TcpSwitch extends AsyncDisposable {
   readonly url: string;
   /** Ends all connections; the next ones lead to this server. */
   moveTo(url: string): void;
+  /** Only new connections lead to this server: as when a provider moves a name or an address. */
+  moveNewTo(url: string): void;
 }
 
 export async function tcpSwitch(url: string): Promise<TcpSwitch> {
@@ -38,6 +40,9 @@ export async function tcpSwitch(url: string): Promise<TcpSwitch> {
     moveTo(other) {
       target = new URL(other);
       endAll();
+    },
+    moveNewTo(other) {
+      target = new URL(other);
     },
     async [Symbol.asyncDispose]() {
       const closed = once(server, "close");

@@ -1,7 +1,5 @@
 /** Everything that a Redis holds, as text. DUMP would not do: it compresses values. */
 import type { Redis } from "ioredis";
-import { Sealing, UnknownKey } from "../../src/state/sealing.ts";
-import { openTexts, readStagedFields } from "../../src/state/staged-values.ts";
 
 /** Key → its name and its whole value. @param prefix of the keys; "" for all. */
 export async function textOfKeys(redis: Redis, prefix = ""): Promise<Map<string, string>> {
@@ -23,12 +21,9 @@ async function valuesOf(redis: Redis, key: string): Promise<string[]> {
       return [(await redis.getBuffer(key))?.toString("latin1") ?? "", (await redis.get(key)) ?? ""];
     case "hash":
       // Redis may reorder a large hash or set between two readings.
-      return [
-        ...Object.entries(await redis.hgetall(key))
-          .toSorted(([a], [b]) => (a < b ? -1 : 1))
-          .flat(),
-        ...(await unpacked(redis, key)),
-      ];
+      return Object.entries(await redis.hgetall(key))
+        .toSorted(([a], [b]) => (a < b ? -1 : 1))
+        .flat();
     case "list":
       return redis.lrange(key, 0, -1);
     case "set":
@@ -41,19 +36,5 @@ async function valuesOf(redis: Redis, key: string): Promise<string[]> {
       return [];
     default:
       throw new Error(`${key} has the unknown type ${type}`);
-  }
-}
-
-/** What a staged hash holds that is packed and not sealed. */
-async function unpacked(redis: Redis, key: string): Promise<string[]> {
-  const [, crmCode] = /:staged:(.*)$/.exec(key) ?? [];
-  if (crmCode === undefined) return [];
-  try {
-    const fields = await readStagedFields(redis, key);
-    const { payload, event, laterEvent = "" } = await openTexts(fields, crmCode, new Sealing([]));
-    return [payload, event, laterEvent];
-  } catch (error) {
-    if (error instanceof UnknownKey) return [];
-    throw error;
   }
 }

@@ -5,7 +5,6 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
-import type { Redis } from "ioredis";
 
 /** `+1795365820.874379 [0 127.0.0.1:49742] "hmget" "key"`; a script's commands come from `lua`. */
 const LINE = /^\+[\d.]+ \[\d+ (\S+)\] (.*)$/;
@@ -17,12 +16,13 @@ export interface SeenCommand {
   readonly text: string;
 }
 
-/** Calls back for each command of a client until it is disposed of; not for those of scripts. */
+/** Calls back for each command of any client until it is disposed of; not for those of scripts. */
 export async function watchCommands(
-  { options }: Redis,
+  url: string,
   onCommand: (command: SeenCommand) => void,
 ): Promise<Disposable> {
-  const socket = connect({ host: options.host ?? "127.0.0.1", port: options.port ?? 6379 });
+  const { hostname: host, port } = new URL(url);
+  const socket = connect({ host, port: Number(port) });
   await once(socket, "connect");
   const lines = createInterface(socket);
   lines.on("line", (line) => {

@@ -48,7 +48,7 @@ export const CHANGES: RowSpec = {
       kind: "lines",
       title: "Jobs in the queues",
       description:
-        "crm-events is the inbox, sync holds pointer jobs. active is 0 to a few; delayed jobs wait for another try.",
+        "crm-events is the inbox, sync the line of records to send, fetch those to read from a CRM. active is 0 to a few; delayed ones wait for another try.",
       runbook: "CrmsyncRoleMissing",
       unit: "short",
       width: 8,

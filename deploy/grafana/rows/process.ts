@@ -43,7 +43,7 @@ export const PROCESS: RowSpec = {
       kind: "lines",
       title: "Event loop delay, p99",
       description:
-        "How long the event loop of a process was blocked; above a second, leases and locks may expire.",
+        "How long the event loop of a process was blocked; above a second, holds and locks may expire.",
       runbook: "CrmsyncJobsStalled",
       unit: "s",
       width: 6,
@@ -53,7 +53,7 @@ export const PROCESS: RowSpec = {
       kind: "bars",
       title: "Frozen processes",
       description:
-        "How long each process did not run although it should have; leases and locks may expire meanwhile.",
+        "How long each process did not run although it should have; holds and locks may expire meanwhile.",
       runbook: "CrmsyncProcessFrozen",
       unit: "s",
       width: 6,

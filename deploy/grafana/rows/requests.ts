@@ -124,6 +124,7 @@ export const REQUESTS: RowSpec = {
         { expr: `sum by (reason) (${increase("pauses_total")})`, legend: "pause: {{reason}}" },
         { expr: `sum(${increase("retries_total")})`, legend: "retries" },
         { expr: `sum(${increase("relations_gone_total")})`, legend: "relations gone" },
+        { expr: `sum(${increase("relations_unknown_total")})`, legend: "relations never known" },
       ],
     },
   ],

@@ -8,7 +8,6 @@ import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
 import type { BulkPause } from "../../state/bulk-pause.ts";
 import { clockTime } from "../../status/clock-time.ts";
-import { addPointers } from "../../../workers/report-accepted.ts";
 import { recordAct } from "../operator.ts";
 import type { ReconcileOptions } from "./options.ts";
 import { showBar } from "./bars.ts";
@@ -29,7 +28,6 @@ export async function applyIt(
     const applied = await carryOut(session, snapshot, plan, {
       maxAgeHours: options.maxAge,
       recordAct: (details) => recordAct(stores, "reconcile.apply", { details }),
-      point: (staged) => addPointers(stores, staged),
       onProgress: ({ done, waiting }) => bar.update(done - waiting, plan.entries),
       onPause: (pause) => bar.note(pauseNote(pause)),
     });

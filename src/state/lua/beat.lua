@@ -1,14 +1,11 @@
--- Writes the heartbeat of a process, dated by the shared clock. Forgets processes that ended long
+-- Writes the heartbeat of a process, dated by Redis. Forgets processes that ended long
 -- ago. What stays the same is written once: an idle process writes little else than heartbeats.
 --
--- KEYS  1 heartbeats  2 clock
+-- KEYS  1 heartbeats
 -- ARGV  1 id of the process  2 what it says of itself, as JSON  3 what differs each time, as JSON
 --       4 for how long a heartbeat is kept, ms
 -- Returns nothing.
--- The sender's view of the clock would date it too early, if it has waited for Redis since.
-local clock = redis.call('TIME')
-local steps = tonumber(redis.call('HGET', KEYS[2], 'offset')) or 0
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + steps
+--- @include "../../ops/lua/now.lua"
 local beat = cjson.decode(ARGV[3])
 beat.seenAt = now
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then

@@ -1,6 +1,6 @@
 -- Counts the time that dead letters have been kept, and deletes some of those that were kept too
--- long. The time between two calls counts by the shared clock, but never more than a limit: a clock
--- that steps while no process runs cannot make all letters old at once.
+-- long. The time between two calls counts by Redis' clock, but never more than a limit: a step of
+-- that clock cannot make all letters old at once.
 --
 -- <dead-letters>:time  hash: counted, the time counted so far, ms; at, when it was counted last
 -- <dead-letters>:ages  sorted set id -> what was counted when the letter was stored
@@ -10,7 +10,6 @@
 --       delete, and 4 most bytes, of which a single letter may have more
 -- Returns { letters deleted, 1 when more are to be deleted }.
 --- @include "../../ops/lua/now.lua"
---- @include "count-out.lua"
 local clock, ages = KEYS[1] .. ':time', KEYS[1] .. ':ages'
 local known = redis.call('HMGET', clock, 'counted', 'at')
 local passed = known[2] and math.min(math.max(now - known[2], 0), tonumber(ARGV[2])) or 0
@@ -23,9 +22,10 @@ local ids = redis.call('ZRANGEBYSCORE', ages, '-inf', counted - ARGV[1], 'LIMIT'
 for n, id in ipairs(ids) do
   bytes = bytes + redis.call('HSTRLEN', KEYS[1], id)
   if n > most or (n > 1 and bytes > tonumber(ARGV[4])) then return { expired, 1 } end
-  local letter = redis.call('HGET', KEYS[1], id)
+  local mark = redis.call('HGET', KEYS[1] .. ':marks', id)
   expired = expired + redis.call('HDEL', KEYS[1], id)
   redis.call('ZREM', ages, id)
-  countOut(KEYS[1], letter)
+  redis.call('HDEL', KEYS[1] .. ':marks', id)
+  if mark then redis.call('HINCRBY', KEYS[1] .. ':reasons', cjson.decode(mark).reason, -1) end
 end
 return { expired, 0 }

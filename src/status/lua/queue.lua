@@ -1,10 +1,10 @@
 -- Reads one BullMQ queue.
 --
 -- KEYS  1 meta  2 wait  3 prioritized  4 active  5 delayed  6 failed  7 paused  8 waiting-children
--- ARGV  1 prefix of the keys of its jobs  2 highest priority of a live job
+-- ARGV  1 prefix of the keys of its jobs
 -- Returns { 1 when somebody has paused it, when the oldest unfinished job was added (ms; '' when
--- there is none), scores of the live job and of the bulk job that are delayed longest ('0' when
--- none is), the limits that somebody has set (jobs at once, jobs in a time, that time in ms; each
+-- there is none), the limits that somebody has set (jobs at once, jobs in a time, that time in
+-- ms; each
 -- '' when not), how many of the jobs that are due next were tried three times or more, and how
 -- many jobs are in each of KEYS 2 to 8 }.
 local function count(key)
@@ -28,22 +28,9 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, 99)) do
   local starts = tonumber(redis.call('HGET', ARGV[1] .. id, 'ats') or nil)
   if starts and starts > 2 then failing = failing + 1 end
 end
-local lastLive, lastBulk
--- If all of these 1000 are of one lane, every delayed job of the other lane is due before them.
-local delayed = redis.call('ZREVRANGE', KEYS[5], 0, 999, 'WITHSCORES')
-for i = 1, #delayed, 2 do
-  local priority = tonumber(redis.call('HGET', ARGV[1] .. delayed[i], 'priority') or nil) or 0
-  if priority > tonumber(ARGV[2]) then
-    lastBulk = lastBulk or delayed[i + 1]
-  else
-    lastLive = lastLive or delayed[i + 1]
-  end
-  if lastLive and lastBulk then break end
-end
 local limits = redis.call('HMGET', KEYS[1], 'concurrency', 'max', 'duration')
 return {
   redis.call('HEXISTS', KEYS[1], 'paused'), oldest and string.format('%d', oldest) or '',
-  lastLive or '0', lastBulk or '0',
   limits[1] or '', limits[2] or '', limits[3] or '', failing,
   count(KEYS[2]), count(KEYS[3]), count(KEYS[4]), count(KEYS[5]), count(KEYS[6]), count(KEYS[7]),
   count(KEYS[8]),

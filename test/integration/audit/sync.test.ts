@@ -53,7 +53,6 @@ function startSyncing(runtime: Runtime, reply: ServiceReply): void {
     },
     isReady: async () => true,
     mayTry: async () => true,
-    unfitForTry: async () => new Set<string>(),
     requestOf: () => undefined,
     send: async () => reply,
   } as unknown as ServiceAccess;
@@ -62,7 +61,7 @@ function startSyncing(runtime: Runtime, reply: ServiceReply): void {
   closing.push(() => runtime.trail?.giveUp());
 }
 
-async function stage({ pointers, staged }: Runtime, crmCode: string): Promise<void> {
+async function stage({ staged }: Runtime, crmCode: string): Promise<void> {
   const event = { source: "/crm/test", id: `event of ${crmCode}` };
   await staged.stage({
     crmCode,
@@ -76,7 +75,6 @@ async function stage({ pointers, staged }: Runtime, crmCode: string): Promise<vo
     time: Date.now(),
     event: JSON.stringify(event),
   });
-  await pointers.add([{ crmCode, lane: "live" }]);
 }
 
 test("a change waits for its line on a full disk, and is settled once it has it", async () => {

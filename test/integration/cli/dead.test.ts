@@ -1,12 +1,12 @@
 /** `crmsync dead`, as an operator types it. */
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
-import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { keysOf } from "../../../src/state/keys.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-letter.ts";
 import { spawnCommand, spawnCrmsync } from "../../support/process.ts";
 import { requireTool } from "../../support/requirements.ts";
+import { storesOf } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const crmsync = (prefix: string, ...args: string[]) => run({ QUEUE_PREFIX: prefix }, args);
@@ -28,10 +28,13 @@ const letterOf = (about: DeadSubject, subject: string | undefined, at: number, s
     at,
   });
 
+const lettersOf = (redis: Redis, prefix: string, sealing: Sealing) =>
+  storesOf(redis, { keys: keysOf(prefix), sealing }).deadLetters;
+
 /** Dead letters of one known record, of one unknown record twice, and of something that is no event. */
 async function fill(prefix: string): Promise<void> {
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
-  const dead = new DeadLetters(redis, keysOf(prefix), new Sealing([]));
+  const dead = lettersOf(redis, prefix, new Sealing([]));
   await dead.store(letterOf({ crmCode: "crm-7" }, "contact/7", 1));
   await dead.store(letterOf({ eventKey: "one" }, "contact/8", 2));
   await dead.store(letterOf({ eventKey: "two" }, "contact/8", 3, "/crm/b"));
@@ -108,7 +111,7 @@ test("a letter that somebody has damaged hides no other one, and can be dropped"
   const prefix = uniquePrefix();
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
   const key = Buffer.alloc(32, 5);
-  const sealed = new DeadLetters(redis, keysOf(prefix), new Sealing([key]));
+  const sealed = lettersOf(redis, prefix, new Sealing([key]));
   await sealed.store(letterOf({ crmCode: "ada" }, "contact/1", 1));
   await sealed.store(letterOf({ crmCode: "bob" }, "contact/2", 2));
   const { deadLetters } = keysOf(prefix);
@@ -138,7 +141,7 @@ test("a letter is found by its crmCode without opening all others", async () => 
   const prefix = uniquePrefix();
   await fill(prefix);
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
-  const lost = new DeadLetters(redis, keysOf(prefix), new Sealing([Buffer.alloc(32, 6)]));
+  const lost = lettersOf(redis, prefix, new Sealing([Buffer.alloc(32, 6)]));
   await lost.store(letterOf({ crmCode: "sealed" }, "contact/9", 5));
   redis.disconnect();
   expect(await crmsync(prefix, "redrive", "crm-7", "c:crm-7", "--apply")).toMatchObject({

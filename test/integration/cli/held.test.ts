@@ -5,10 +5,13 @@ import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { hold } from "../../support/hold.ts";
 import { spawnCrmsync } from "../../support/process.ts";
+import { DELETED, editStaged, stateOf } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
+const STATE_KEY = Buffer.alloc(32, 5).toString("base64");
+
 async function crmsync(prefix: string, ...args: string[]) {
-  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
+  const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix, STATE_KEY };
   await using command = spawnCrmsync(["held", ...args], { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
@@ -16,7 +19,7 @@ async function crmsync(prefix: string, ...args: string[]) {
 
 function storesOf(prefix: string): Stores {
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
-  const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
+  const stores = openStores(readConfig({ QUEUE_PREFIX: prefix, STATE_KEY }), redis);
   onTestFinished(() => stores.close());
   return stores;
 }
@@ -24,7 +27,7 @@ function storesOf(prefix: string): Stores {
 test("held terminations are listed, and decided by crmCode, record, source or all", async () => {
   const prefix = uniquePrefix();
   const stores = storesOf(prefix);
-  const { keys, pointers, redis } = stores;
+  const { keys, redis } = stores;
   await hold(stores, "crm-7", "contact/7", "/crm/a");
   await hold(stores, "crm-8", "contact/8", "/crm/a");
   await hold(stores, "crm-9", "contact/9", "/crm/b");
@@ -32,7 +35,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
 
   const listed = await crmsync(prefix, "list", "--source", "/crm/a");
   expect(listed.out).toMatch(
-    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20T09:30:11Z, held since \S+Z {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
+    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20T09:30:11Z, held since \S+Z: more relations were to be terminated than TERMINATE_LIMIT allows {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
   );
   const { out: line } = await crmsync(prefix, "list", "--json", "--source", "/crm/b");
   expect(JSON.parse(line)).toMatchObject({
@@ -58,7 +61,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   const released = await crmsync(prefix, "release", "contact/7", "crm-7", "--apply");
   expect(released).toMatchObject({ code: 0, out: "1 released, 0 dropped" });
   expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["crm-7"]);
-  expect((await pointers.misplaced(["crm-7"])).withoutJob).toEqual([]);
+  expect(await redis.zrange(keys.line("bulk"), "0", "-1")).toEqual(["crm-7"]);
 
   const dropped = await crmsync(prefix, "drop", "--all", "--apply", "--json");
   expect(JSON.parse(dropped.out)).toEqual({
@@ -72,12 +75,34 @@ test("held terminations are listed, and decided by crmCode, record, source or al
   expect((await crmsync(prefix, "list")).out).toBe("0 held terminations");
 });
 
+test("the list says that another record of the CRM has written the relation", async () => {
+  const prefix = uniquePrefix();
+  const { staged } = storesOf(prefix);
+  const event = JSON.stringify({
+    type: "crm.record.deleted",
+    subject: "contact/2",
+    source: "/crm/a",
+  });
+  await staged.stage(stateOf("c1", "1", { writer: "first", event }));
+  const deletion = stateOf("c1", "2", { ...DELETED, writer: "second", event });
+  expect(await staged.stage(deletion)).toMatchObject({ result: "held" });
+  const { out } = await crmsync(prefix, "list");
+  expect(out).toMatch(/^c1 .*Z: another record of the CRM wrote this relation {2}\/crm\/a$/m);
+  const asJson = await crmsync(prefix, "list", "--json");
+  expect(JSON.parse(asJson.out)).toMatchObject({ crmCode: "c1", why: "other_record" });
+});
+
 test("a held termination that somebody has damaged hides no other one, and can be dropped", async () => {
   const prefix = uniquePrefix();
   const stores = storesOf(prefix);
   await hold(stores, "crm-7", "contact/7", "/crm/a");
   await hold(stores, "crm-8", "contact/8", "/crm/a");
-  await stores.redis.hset(stores.keys.staged("crm-7"), "ev", Buffer.from([1, 2, 3]));
+  // Sealed for another record.
+  const [other] = await stores.staged.waiting(["crm-8"]);
+  await editStaged(stores, "crm-7", (staged) => ({
+    ...staged,
+    status: other?.status ?? staged.status,
+  }));
   const { out } = await crmsync(prefix, "list");
   expect(out).toMatch(
     /^crm-7 {2}an event that cannot be opened: somebody has changed it in Redis/m,

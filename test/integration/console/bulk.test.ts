@@ -61,11 +61,8 @@ const bulkState = (crmCode: string, lane: "bulk" | "live" = "bulk"): StateToStag
 
 test("an operator cancels what the page has shown, and nothing that came later", async () => {
   await using server = await serveConsole();
-  const { keys, pointers, redis, staged } = server.runtime;
-  const stage = async (state: StateToStage) => {
-    await staged.stage(state);
-    await pointers.add([state]);
-  };
+  const { keys, redis, staged } = server.runtime;
+  const stage = (state: StateToStage) => staged.stage(state);
   for (const state of [bulkState("a"), bulkState("b"), bulkState("c", "live")]) await stage(state);
   const operator = server.visitor();
   await operator.logIn(OPERATOR);

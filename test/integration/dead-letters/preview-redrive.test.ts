@@ -11,9 +11,10 @@ import {
   type DeadSubject,
 } from "../../../src/sync/dead-letter.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
+import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
+import { listed, ordersAt } from "../../support/stores-of.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -75,20 +76,19 @@ async function fill({ deadLetters, ledger }: Runtime): Promise<void> {
     const problems = [{ field: "birthDate", rule: "must be another", kind: "a string" }];
     await deadLetters.store(createDeadLetter(about, { reason, problems, event: text, at: 1 }));
   }
-  const older = { ...row("older", "Later"), watermark: "9999-01-01T00:00:00.000000000Z" };
+  const older = { ...row("older", "Later"), orders: ordersAt("9999-01-01T00:00:00.000000000Z") };
   const company = rowOf(
     { type: "Company", crmCode: "kind", name: "Muster & Co" },
     1,
     fingerprintOf,
   );
-  await ledger.writePage(
-    [
-      ["same", row("same")],
-      ["older", older],
-      ["kind", company],
-    ],
-    undefined,
-  );
+  await listed({ ledger }, [
+    ["same", row("same")],
+    ["older", older],
+    ["kind", company],
+    // The service has answered that it does not have it.
+    ["n", { ...rowWithoutProof(false), exists: false }],
+  ]);
 }
 
 const shortOf = (forecast: Forecast): Case["expected"] =>

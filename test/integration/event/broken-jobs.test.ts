@@ -1,6 +1,6 @@
 /** Jobs that a foreign BullMQ client, or a hand in Redis, has written wrongly. */
 import { Queue } from "bullmq";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, inject, it, onTestFinished } from "vitest";
 import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
@@ -39,7 +39,7 @@ const BROKEN: readonly (readonly [field: string, value: string | undefined])[] =
     `{"a":${"[".repeat(5000)}${"]".repeat(5000)}}`,
     undefined,
   ].map((value) => ["opts", value] as const),
-  ..."ats atm rjk parent parentKey progress failedReason stacktrace returnvalue deid priority delay defa"
+  ..."progress failedReason stacktrace returnvalue deid priority delay"
     .split(" ")
     .flatMap((field) => WRONG.map((value) => [field, value] as const)),
   ...[undefined, "", "not json", "null", '"x"', '{"redrive":"x"}', '{"sealed":"x"}'].map(
@@ -123,6 +123,22 @@ it("a job that its sender wants removed becomes a dead letter, too, when its wor
   for (const { arrival } of letters) expect(arrival?.at).toBeLessThanOrEqual(Date.now());
 });
 
+it("a job that BullMQ has given up, and cannot let fail, becomes a dead letter", async () => {
+  const runtime = newRuntime();
+  const { deadLetters, inbox, redis } = runtime;
+  for (const [id, stalled] of Object.entries({ given_up: 7, once: 1 })) {
+    const data = JSON.stringify(personEvent(id));
+    const timestamp = Date.now();
+    await redis.hset(inbox.queue.toKey(id), { name: "event", opts: "{}", data, timestamp });
+    await redis.hset(inbox.queue.toKey(id), "stc", stalled);
+    await redis.lpush(inbox.queue.toKey("active"), id);
+    await redis.set(`${inbox.queue.toKey(id)}:lock`, "of its worker");
+  }
+  await rejectStuckJobs(runtime);
+  expect(await deadLetters.count()).toBe(1);
+  expect(await inbox.queue.getRanges(["active"])).toEqual(["once"]);
+});
+
 it("jobs whose workers died are read one after the other: each may hold megabytes", async () => {
   const runtime = newRuntime();
   const { deadLetters, inbox, redis } = runtime;
@@ -132,10 +148,10 @@ it("jobs whose workers died are read one after the other: each may hold megabyte
     await redis.zadd(inbox.queue.toKey("failed"), Date.now(), id);
   }
   const seen: string[] = [];
-  using _ = await watchCommands(redis, ({ name, text }) => {
-    const [, id] = /:(f\d)"/.exec(text) ?? [];
-    if (name === "hgetall" && id !== undefined) seen.push(`read ${id}`);
-    if (name === "hget" && text.endsWith('"deid"')) seen.push(`ended ${id}`);
+  using _ = await watchCommands(inject("redisUrl"), ({ name, text }) => {
+    const [, id, lock] = /:(f\d)(:lock)?"/.exec(text) ?? [];
+    if (lock !== undefined) seen.push(`ended ${id}`);
+    else if (name === "hget" && id !== undefined) seen.push(`read ${id}`);
   });
   await rejectStuckJobs(runtime);
   expect(await deadLetters.count()).toBe(3);

@@ -144,7 +144,7 @@ test("a redriven termination that is held happened when its event says, not at t
   await redriveDeadLetter(runtime, "c:7", await openPorts(runtime).current());
   const taken = await staged.take("7", "worker", 60_000);
   if (taken.kind !== "taken") throw new Error("not taken");
-  await staged.settle(taken.state, { row: "before", finished: false, held: true });
+  await staged.settle(taken.state, { row: "before", finished: false, held: "limit" });
   expect(await heldTerminations.find("7")).toMatchObject({ time: Date.parse(time) });
   const { answer } = await storyOf(runtime, "7", businessRelationMapping);
   expect(answer).toMatch(/^its termination \(event of 2026-11-20T09:30:11Z\) is held/);

@@ -71,9 +71,9 @@ async function fillDead({ deadLetters }: Runtime, count: number): Promise<void> 
 
 test("two processes notify a stop once when it begins and once when it ends, signed", async () => {
   const { runtime, receiver } = await start({ NOTIFY_DEAD_LETTERS: "3" }, 2);
-  await runtime.pointers.queue.pause();
+  await runtime.inbox.queue.pause();
   await arrived(receiver, 1);
-  await runtime.pointers.queue.resume();
+  await runtime.inbox.queue.resume();
   await arrived(receiver, 2);
   // Whatever would be sent twice would arrive before this.
   await fillDead(runtime, 3);
@@ -91,7 +91,7 @@ test("two processes notify a stop once when it begins and once when it ends, sig
     timestamp: expect.stringMatching(/Z$/) as string,
     data: {
       severity: "stopped",
-      says: "Somebody has paused the queue sync through BullMQ; crmsync itself never does.",
+      says: "Somebody has paused the queue crm-events through BullMQ; crmsync itself never does.",
       runbook: "docs/runbook.md#crmsyncqueuepaused",
     },
   });
@@ -135,7 +135,7 @@ test("what is not taken is sent again with the same id, and is a finding until t
 
 test("the end of a comparison is notified, with counts only", async () => {
   const { runtime, receiver } = await start();
-  await runtime.pointers.queue.pause();
+  await runtime.inbox.queue.pause();
   await arrived(receiver, 1);
   const none = { missing: 0, different: 0, terminated: 0, ended: 0, extra: 0, invalid: 0 };
   const drift = { ...none, unmappable: 0, duplicate: 0, missing: 5 };
@@ -157,7 +157,7 @@ test("the end of a comparison is notified, with counts only", async () => {
 
 test("a lost Redis is notified by the process itself, and its end too", async () => {
   const { runtime, receiver } = await start();
-  await runtime.pointers.queue.pause();
+  await runtime.inbox.queue.pause();
   await arrived(receiver, 1);
   // As if Redis rejected every command of this process.
   await runtime.redis.del(runtime.keys.notify);

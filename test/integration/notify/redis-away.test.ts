@@ -57,12 +57,12 @@ test("Redis is killed and starts again: two processes say so once each, and the 
   onTestFinished(() => heartbeat.close());
   await waitFor(async () => (await first.heartbeats.running()).length > 0, { what: "a heartbeat" });
   for (const runtime of [first, second]) notifyBy(runtime, Promise.resolve());
-  await first.pointers.queue.pause();
+  await first.inbox.queue.pause();
   await until(receiver, "began crmsyncqueuepaused", 1);
 
   // The end of it waits in Redis, because the receiver fails.
   receiver.answer = (response) => void response.writeHead(500).end();
-  await first.pointers.queue.resume();
+  await first.inbox.queue.resume();
   await until(receiver, "ended crmsyncqueuepaused", 1);
   await redis.kill();
   const failed = new Set(receiver.received.slice(1).map(({ id }) => id));

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { readIncludes, readScript } from "../../../src/ops/redis-script.ts";
+import { readScript } from "../../../src/ops/redis-script.ts";
 import { requireTool } from "../../support/requirements.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -44,7 +44,7 @@ test("luacheck finds no problem in any script with its includes", async (context
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const expanded = scripts.map((file) => join(folder, file.replaceAll("/", "-")));
   for (const [index, file] of scripts.entries()) {
-    await writeFile(expanded[index] ?? "", readIncludes(addressOf(file)));
+    await writeFile(expanded[index] ?? "", readScript(addressOf(file)));
   }
   const report = await run(luacheck, [...REPORT, ...GLOBALS, "--", ...expanded]);
   expect(report).toContain(`Total: 0 warnings / 0 errors in ${scripts.length} files`);

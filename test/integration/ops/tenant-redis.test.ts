@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, onTestFinished, test } from "vitest";
 import { openRedis } from "../../../src/ops/open-redis.ts";
-import { LeaseRedis } from "../../../src/quota/lease-redis.ts";
+import { WorkRedis } from "../../../src/ops/redis-script.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const DATABASE = 3;
@@ -23,13 +23,13 @@ async function withoutSelect() {
 
 const target = (url: string) => ({ url, prefix: "tenant" });
 const lazy = (url: string) => openRedis(target(url), { lazyConnect: true });
-const lease = ({ options }: Redis) =>
-  new LeaseRedis({ ...options, lazyConnect: false, replyMapping: "legacy" });
+const ofQuota = ({ options }: Redis) =>
+  new WorkRedis({ ...options, lazyConnect: false, replyMapping: "legacy" });
 
 test.for([
   ["a client", (url: string) => openRedis(target(url))],
   ["a connection that BullMQ makes", (url: string) => lazy(url).duplicate({ lazyConnect: false })],
-  ["the quota's client", (url: string) => lease(lazy(url))],
+  ["the quota's client", (url: string) => ofQuota(lazy(url))],
 ] as const)("%s waits while its database is refused, and never uses another", async ([, open]) => {
   const { url, allow } = await withoutSelect();
   const redis = open(url);

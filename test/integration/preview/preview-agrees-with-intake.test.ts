@@ -13,10 +13,12 @@ import { bodyOf } from "../../../src/sync/decide.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
+import { newestOrders, provenOf } from "../../../src/sync/record.ts";
 import { syncRelation } from "../../../src/sync/sync-relation.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
+import { listed, ordersAt } from "../../support/stores-of.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -49,6 +51,9 @@ const orderAt = (time: string) => eventOrder({ time }, 1);
 
 const ada = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
 
+/** The service has answered that it does not have the relation. */
+const ABSENT: LedgerRow = { ...rowWithoutProof(false), exists: false, provedAt: 1 };
+
 const CASES: readonly Case[] = [
   {
     what: "a deletion with a leftover record without a key: the subject gives the key",
@@ -75,20 +80,27 @@ const CASES: readonly Case[] = [
     what: "a deletion that the service does not need",
     mapping: "business-relation",
     event: event("deleted", "contact/1", undefined),
+    row: ABSENT,
     expected: { result: "passes", decision: "skip", why: "nothing_to_terminate" },
+  },
+  {
+    what: "a deletion of a relation that only the list has not shown",
+    mapping: "business-relation",
+    event: event("deleted", "contact/1", undefined),
+    expected: { result: "passes", decision: "fetch", status: "terminated" },
   },
   {
     what: "an event that is older than what was settled",
     mapping: "business-relation",
     event: personEvent("1", { city: "Basel" }, { time: "2026-01-05T08:00:00Z" }),
-    row: { ...rowOf(ada, 1, fingerprintOf), watermark: orderAt("2026-01-05T09:00:00Z") },
+    row: { ...rowOf(ada, 1, fingerprintOf), orders: ordersAt(orderAt("2026-01-05T09:00:00Z")) },
     expected: { result: "passes", decision: "skip", why: "superseded" },
   },
   {
     what: "a deletion that is older than what was settled",
     mapping: "business-relation",
     event: event("deleted", "contact/1", undefined, "2026-01-05T08:00:00Z"),
-    row: { ...rowOf(ada, 1, fingerprintOf), watermark: orderAt("2026-01-05T09:00:00Z") },
+    row: { ...rowOf(ada, 1, fingerprintOf), orders: ordersAt(orderAt("2026-01-05T09:00:00Z")) },
     expected: { result: "passes", decision: "skip", why: "superseded" },
   },
   {
@@ -97,8 +109,7 @@ const CASES: readonly Case[] = [
     event: personEvent("1", { city: "Basel" }, { time: "2026-01-05T08:00:00Z" }),
     row: {
       ...rowOf({ ...ada, relationStatus: "terminated" }, 1, fingerprintOf),
-      watermark: orderAt("2026-01-05T09:00:00Z"),
-      earlierFields: { order: "", status: "terminated" },
+      orders: { fields: "", status: orderAt("2026-01-05T09:00:00Z"), is: "terminated" },
     },
     expected: { result: "passes", decision: "update", status: "terminated" },
   },
@@ -149,6 +160,7 @@ const CASES: readonly Case[] = [
     what: "a restored record without fields that the service does not have",
     mapping: "business-relation",
     event: event("restored", "contact/1", undefined),
+    row: ABSENT,
     expected: { result: "dead letter", decision: "reject", why: "nothing_to_restore" },
   },
 ];
@@ -175,16 +187,13 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
     tracing: { ...NO_TRACING, note: (noteOf) => outcomes.push(noteOf()["crmsync.outcome"]) },
   });
   closing.push(() => runtime.close());
-  // An empty list would say nothing of the record.
-  const other = ["other", { ...rowWithoutProof(false), exists: true }] as const;
-  const rows = row === undefined ? [] : [[expected.crmCode ?? "1", row] as const];
-  await runtime.ledger.writePage([other, ...rows], undefined);
+  await listed(runtime, row === undefined ? [] : [[expected.crmCode ?? "1", row]]);
   return { runtime, outcomes };
 }
 
 /** One preview for each record of the event. */
 async function previews(
-  { mapping, tenantLists, ledger, staged }: Runtime,
+  { mapping, records, staged, tenantLists }: Runtime,
   event: Event,
 ): Promise<Preview[]> {
   await using file = await temporaryFile("event.json");
@@ -192,10 +201,11 @@ async function previews(
   const view = {
     lists: tenantLists.current(),
     fingerprintOf,
-    known: async (crmCode: string) => ({
-      row: (await ledger.row(crmCode)) ?? rowWithoutProof(true),
-      waiting: (await staged.waiting([crmCode]))[0],
-    }),
+    async known(crmCode: string) {
+      const read = await records.read(crmCode);
+      return { row: provenOf(read.row, read.warm), newest: newestOrders(read) };
+    },
+    codeOf: (subject: string) => staged.codeOf(subject),
     ask: undefined,
   };
   const inputs = readInputs(file.path, mapping, {});
@@ -291,10 +301,10 @@ it("a merge: the records that were merged away end, too", async () => {
   const previewed = await previews(runtime, merge);
   expect(previewed).toMatchObject([
     { subject: "contact/2", crmCode: "2", status: "terminated", decision: "fetch" },
-    { subject: "contact/3", crmCode: "3", decision: "skip", why: "nothing_to_terminate" },
+    { subject: "contact/3", crmCode: "3", status: "terminated", decision: "fetch" },
     { subject: "contact/1", crmCode: "1", status: "mapped", decision: "create" },
   ]);
   await processEvent(runtime, merge, outcomes);
-  expect((await stagedCodes(runtime)).toSorted()).toEqual(["1", "2"]);
+  expect((await stagedCodes(runtime)).toSorted()).toEqual(["1", "2", "3"]);
   expect(previewed[0]).toMatchObject(await runRecord(runtime, "2"));
 });

@@ -73,6 +73,8 @@ export class ModelService {
   readonly #keptChanges = new Map<Code, number>();
   readonly #seen = new Map<Code, number>();
   readonly #edited = new Set<Code>();
+  /** Records without a relation whose deletion has asked for it. */
+  readonly #asked = new Set<Code>();
   readonly #terminateLimit: number;
   /** Relations that are terminated although no person has approved it. */
   readonly #unasked = new Set<Code>();
@@ -234,10 +236,18 @@ export class ModelService {
         return stored === undefined ? { kind: "missing" } : { kind: "found", body: stored.body };
       case "create":
         if (stored !== undefined) return this.#unexpected("exists");
+        this.#asked.delete(crmCode);
         this.#write(crmCode, order, decision.body);
         return { kind: "created" };
       case "update": {
-        if (stored === undefined) return this.#unexpected("missing");
+        if (stored === undefined) {
+          const isDeletion = decision.body["relationStatus"] === "terminated";
+          if (!isDeletion || this.#asked.has(crmCode)) return this.#unexpected("missing");
+          // Only a list has shown that it does not exist: the first deletion asks.
+          this.#asked.add(crmCode);
+          this.fetches += 1;
+          return { kind: "missing" };
+        }
         if ((stored.body["type"] === "Person") !== (decision.body["type"] === "Person")) {
           return { kind: "rejected", status: 400, error: "other variant" };
         }

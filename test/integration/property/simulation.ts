@@ -1,19 +1,13 @@
 /**
- * Several workers on one Redis and one model service, moved one step at a time. THE PATH, the Lua
- * scripts and the intake are the real ones; the schedule is the test's.
+ * Several workers on one Redis and one model service, moved one step at a time. THE PATH, the
+ * store and the intake are the real ones; the schedule is the test's.
  */
 import type { Redis } from "ioredis";
 import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { readRow } from "../../../src/state/ledger-row.ts";
-import { Ledger } from "../../../src/state/ledger.ts";
-import { HeldTerminations } from "../../../src/state/held-terminations.ts";
-import { StagedStates } from "../../../src/state/staged-state.ts";
+import type { Keys } from "../../../src/state/keys.ts";
 import { TerminationGuard } from "../../../src/state/termination-guard.ts";
-import { Verifications } from "../../../src/state/verifications.ts";
 import { redrive } from "../../../src/dead-letters/redrive.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { deadLetterOf } from "../../../src/sync/dead-letter-of.ts";
@@ -23,10 +17,10 @@ import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
 import { LANES } from "../../../src/sync/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
-import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
+import type { StageResult, StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { editStaged, listed, storesOf, type TestStores } from "../../support/stores-of.ts";
 import { ModelService, type Arrival, type ScriptedReply } from "./model-service.ts";
 import { CODES, isUnusable, withKept, type Code } from "./records.ts";
 import { NO_FAULT, SteppedRun, type StepChoice } from "./stepped-run.ts";
@@ -39,16 +33,14 @@ const MAX_RUNS_TO_END = 8;
 
 export class Simulation {
   readonly service: ModelService;
-  readonly deadLetters: DeadLetters;
+  readonly deadLetters: TestStores["deadLetters"];
   readonly keys: Keys;
   /** As the ledger's are made. */
   readonly fingerprintOf: FingerprintOf;
   readonly #keeps: Keeps;
-  readonly #staged: StagedStates;
-  readonly #verifications: Verifications;
+  readonly #stores: TestStores;
+  readonly #staged: TestStores["staged"];
   readonly #guard: TerminationGuard;
-  readonly #held: HeldTerminations;
-  readonly #ledger: Ledger;
   readonly #redis: Redis;
   readonly #intake: AcceptPorts;
   readonly #runs = new Map<number, SteppedRun>();
@@ -72,15 +64,13 @@ export class Simulation {
     this.#keeps = keeps;
     this.fingerprintOf = fingerprintWith(undefined, keeps);
     this.#redis = redis;
-    this.keys = keysOf(uniquePrefix());
-    const sealing = new Sealing([]);
-    this.#staged = new StagedStates(redis, this.keys, sealing, { verifyAfterMs: 0 });
-    this.#verifications = new Verifications(redis, this.keys, sealing);
+    this.#stores = storesOf(redis, { sealing: new Sealing([]), historyDays: 0, verifyMs: 0 });
+    const { deadLetters, keys, staged } = this.#stores;
+    this.keys = keys;
+    this.deadLetters = deadLetters;
+    this.#staged = staged;
     const window = { limit: terminateLimit, windowMs: HOLD_MS };
     this.#guard = new TerminationGuard(redis, this.keys, window);
-    this.#held = new HeldTerminations(redis, this.keys, sealing);
-    this.deadLetters = new DeadLetters(redis, this.keys, sealing);
-    this.#ledger = new Ledger(redis, this.keys);
     this.#intake = {
       withOwnIds: (event) => event,
       fetch: async () => undefined,
@@ -88,11 +78,12 @@ export class Simulation {
       map: (event, subject) => this.#map(event, subject),
       objects: () => [],
       lists: () => DEFAULT_TENANT_LISTS,
+      codeOf: (subject) => this.#staged.codeOf(subject),
       isSeen: async (key) => (await this.#staged.seen([key])).has(key),
       stage: (state) => this.#stage(state),
       note() {},
       storeDeadLetter: (letter) => this.#storeDeadLetter(letter),
-      latest: () => Date.now(),
+      now: () => Date.now(),
       askListsAgain: async () => false,
       dropDeadLetter: async () => false,
     };
@@ -107,7 +98,7 @@ export class Simulation {
     }
   }
 
-  async #stage(state: StateToStage): ReturnType<StagedStates["stage"]> {
+  async #stage(state: StateToStage): Promise<StageResult> {
     const staged = await this.#staged.stage({ ...state, keeps: this.#keeps });
     if (staged.result === "nothing_to_terminate") this.#end(state);
     return staged;
@@ -118,14 +109,14 @@ export class Simulation {
     for (const id of this.#buried.get(crmCode) ?? []) this.#lost.add(id);
   }
 
-  async #storeDeadLetter(letter: DeadLetter): ReturnType<DeadLetters["store"]> {
+  async #storeDeadLetter(letter: DeadLetter): Promise<"stored" | "superseded"> {
     const { crmCode = "" } = letter;
     const buried = this.#buried.get(crmCode) ?? new Set();
     this.#buried.set(crmCode, buried.add(idOf(letter)));
     const stored = await this.deadLetters.store(letter);
     // It came after the record's end was carried out.
-    const row = stored === "superseded" && (await this.#redis.hget(this.keys.ledger, crmCode));
-    if (row && readRow(row).earlierFields?.status === "terminated") this.#lost.add(idOf(letter));
+    const row = stored === "superseded" ? await this.#stores.ledger.row(crmCode) : undefined;
+    if (row?.orders.is === "terminated") this.#lost.add(idOf(letter));
     return stored;
   }
 
@@ -192,48 +183,35 @@ export class Simulation {
     for (const run of this.#runs.values()) {
       if (run.crmCode === crmCode && run.hasTaken) run.slept = true;
     }
-    const key = this.keys.staged(crmCode);
-    if (await this.#redis.hexists(key, "tu")) await this.#redis.hset(key, "tu", 0);
-    // A key without a state exists only for its hold, and expires with it.
-    if (!(await this.#redis.hexists(key, "v"))) await this.#redis.del(key);
+    await editStaged(this.#stores, crmCode, ({ heldUntil, ...staged }) =>
+      heldUntil === undefined ? staged : { ...staged, due: 1 },
+    );
   }
 
   /** Has no effect on a worker that is busy, or when nothing is due. */
   async verify(worker: number): Promise<void> {
     if (this.#runs.has(worker)) return;
     this.service.endVeryLateRequests();
-    const due = await this.#verifications.claim(0);
+    const { verifications } = this.#stores;
+    const due = await verifications.claim(Date.now(), 0);
     if (due === undefined) return;
     const crmCode = due.crmCode as Code;
     const run = new SteppedRun(crmCode, "verify");
     this.#runs.set(worker, run);
-    const ports = {
-      get: async () => {
-        await run.checkpoint();
-        return this.service.read(crmCode);
-      },
-      withdraw: async () => {
-        await run.checkpoint();
-        return this.#verifications.withdraw(due);
-      },
-      stage: async (state: Parameters<StagedStates["stage"]>[0]) => {
-        await run.checkpoint();
-        return this.#staged.stage(state);
-      },
-      finish: async () => {
-        await run.checkpoint();
-        return this.#verifications.finish(due);
-      },
-      isTooOld: () => false,
-      now: Date.now,
-      fingerprintOf: this.fingerprintOf,
-    };
-    await run.begin(() => verifyProof(due, ports));
+    // As workers/verify.ts does.
+    await run.begin(async () => {
+      await run.checkpoint();
+      const found = verifyProof(this.service.read(crmCode), due.proof, this.fingerprintOf);
+      await run.checkpoint();
+      if (found === "something_else") await verifications.withdraw(due);
+      else await verifications.finish(due);
+    });
   }
 
   /** A person approves a termination. Has no effect when the record's is not held. */
   async release(crmCode: Code): Promise<void> {
-    if ((await this.#held.release(crmCode)) !== undefined) this.service.approved.add(crmCode);
+    if ((await this.#stores.held.release(crmCode)) !== undefined)
+      this.service.approved.add(crmCode);
     await this.#checkFindable(crmCode);
   }
 
@@ -249,7 +227,7 @@ export class Simulation {
   /** The warm-up writes the page into the ledger; much may have happened since list(). */
   async warm(): Promise<void> {
     if (this.#listed === undefined) this.list();
-    await this.#ledger.writePage(this.#listed ?? [], undefined);
+    await listed(this.#stores, this.#listed ?? []);
   }
 
   /** Ends all runs without faults, and sends everything that waits. */
@@ -284,13 +262,15 @@ export class Simulation {
   /** Rows that claim to be certain and are wrong. Nothing may be under way. */
   async wrongRows(): Promise<string[]> {
     const wrong: string[] = [];
-    for (const [crmCode, text] of Object.entries(await this.#redis.hgetall(this.keys.ledger))) {
-      const row = readRow(text);
-      const body = this.service.relations.get(crmCode as Code)?.body;
-      if (row.uncertain || row.exists === undefined) continue;
+    for (const crmCode of CODES) {
+      const row = await this.#stores.ledger.row(crmCode);
+      const body = this.service.relations.get(crmCode)?.body;
+      if (row === undefined || row.uncertain || row.exists === undefined) continue;
       const fingerprint = body && this.fingerprintOf(body);
       if (row.exists !== (body !== undefined) || (row.fingerprint ?? fingerprint) !== fingerprint) {
-        wrong.push(`${crmCode}: the ledger says ${text}, the service ${JSON.stringify(body)}`);
+        wrong.push(
+          `${crmCode}: the ledger says ${JSON.stringify(row)}, the service ${JSON.stringify(body)}`,
+        );
       }
     }
     return wrong;
@@ -327,22 +307,8 @@ export class Simulation {
   }
 
   async deleteKeys(): Promise<void> {
-    const keys = this.keys;
-    const today = Math.floor(Date.now() / 86_400_000);
-    await this.#redis.unlink(
-      keys.ledger,
-      keys.warmUp,
-      keys.versions,
-      keys.deadLetters,
-      keys.terminations,
-      keys.heldTerminations,
-      keys.verify,
-      keys.verifyProofs,
-      keys.keptFields,
-      keys.seen(today),
-      ...LANES.map((lane) => keys.unsynced(lane)),
-      ...CODES.map((crmCode) => keys.staged(crmCode)),
-    );
+    const all = await this.#redis.keys(`${this.keys.staged("").slice(0, -"staged:".length)}*`);
+    if (all.length > 0) await this.#redis.unlink(...all);
   }
 
   async #waiting(): Promise<Code[]> {
@@ -350,26 +316,24 @@ export class Simulation {
     return (await Promise.all(lanes)).flat() as Code[];
   }
 
-  /**
-   * The sweep must find every staged state, and a person every held one: it never expires, and
-   * exactly one of the two lists has it.
-   */
+  /** Everything that waits of a record is in the one place where it is found, and nowhere else. */
   async #checkFindable(crmCode: string): Promise<void> {
-    const key = this.keys.staged(crmCode);
-    const isHeld = (await this.#held.find(crmCode)) !== undefined;
-    const isListed = (await this.#redis.zscore(this.keys.heldTerminations, crmCode)) !== null;
-    if (isListed !== isHeld) {
-      this.service.violations.push(`${crmCode} is held ${isHeld}, and in the list ${isListed}`);
-    }
-    if (!(await this.#redis.hexists(key, "v"))) return;
-    if ((await this.#redis.pttl(key)) !== -1) {
-      this.service.violations.push(`${crmCode} is staged, and its key will expire`);
-    }
-    const waits = (await this.#waiting()).some((code) => code === crmCode);
-    if (waits === isHeld) {
-      this.service.violations.push(
-        `${crmCode} is staged, ${waits} to wait and ${isHeld} to be held`,
-      );
+    const { heldTerminations, line, unsynced, verify } = this.keys;
+    const has = async (...keys: string[]) => {
+      const scores = await Promise.all(keys.map((key) => this.#redis.zscore(key, crmCode)));
+      return scores.filter((score) => score !== null).length;
+    };
+    const [staged] = await this.#staged.waiting([crmCode]);
+    const waits = staged?.phase === "waits" ? 1 : 0;
+    const places = {
+      lines: (await has(...LANES.map(line))) - waits,
+      unsynced: (await has(...LANES.map(unsynced))) - waits,
+      held: (await has(heldTerminations)) - (staged?.phase === "held" ? 1 : 0),
+      verify:
+        (await has(verify)) - (staged?.phase === "proven" || staged?.phase === "left" ? 1 : 0),
+    };
+    if (Object.values(places).some((more) => more !== 0)) {
+      this.service.violations.push(`${crmCode} is ${staged?.phase}: ${JSON.stringify(places)}`);
     }
   }
 
@@ -382,12 +346,12 @@ export class Simulation {
         run.hasTaken = taken.kind === "taken";
         return taken;
       },
-      admitTermination: async (_, when) => {
+      admitTermination: async (state, when) => {
         await run.checkpoint();
-        return this.#guard.admit(crmCode, when);
+        return this.#guard.admit(state, when);
       },
       send: async (decision, state) => {
-        const { order } = state;
+        const order = state.orders.status;
         await run.checkpoint();
         if (run.slept) return { kind: "unavailable", reason: "slept", ambiguous: false };
         const request = { crmCode, order, decision, sender: token };

@@ -4,7 +4,6 @@ import type { Lane } from "../../../src/sync/lane.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
-import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -27,7 +26,6 @@ function runLoop(
     quota: { acquire: async (lane: Lane) => permitOf(lane) },
     isReady: async () => true,
     mayTry: async () => true,
-    unfitForTry: async () => new Set<string>(),
     requestOf: () => undefined,
     async send(_permit: Permit, _decision: unknown, crmCode: string) {
       served.push(crmCode);
@@ -76,7 +74,7 @@ const allServed = (served: readonly string[], count: number) =>
 const lastPlaceOf = (served: readonly string[], crmCode: string) => served.lastIndexOf(crmCode);
 
 for (const lane of ["live", "bulk"] as const) {
-  it(`a 503 on an early record of a ${lane} backlog: it is sent again after its delay, not last`, async () => {
+  it(`a 503 on an early record of a ${lane} backlog: it is sent again after its delay`, async () => {
     const runtime = newRuntime({ RETRY_BASE_MS: "10" });
     await acceptBacklog(runtime, lane);
     const served = runLoop(runtime, (crmCode, times) =>
@@ -84,7 +82,6 @@ for (const lane of ["live", "bulk"] as const) {
     );
     await allServed(served, BACKLOG + 1);
     expect(lastPlaceOf(served, "r5")).toBeGreaterThan(5);
-    expect(lastPlaceOf(served, "r5")).toBeLessThan(SOON);
   });
 }
 
@@ -111,7 +108,8 @@ it("a record that is retried again and again is served under a steady overload",
     return crmCode === "r5" && times <= 3 ? UNAVAILABLE : CREATED;
   });
   await waitFor(() => served.filter((one) => one === "r5").length === 4, { what: "four tries" });
-  expect(lastPlaceOf(served, "r5")).toBeLessThan(BACKLOG);
+  // Each retry stands behind those that waited when it came due, and no others.
+  expect(lastPlaceOf(served, "r5")).toBeLessThan(4 * BACKLOG);
 });
 
 it("a change that comes while its record runs keeps the record's place", async () => {
@@ -126,40 +124,4 @@ it("a change that comes while its record runs keeps the record's place", async (
   });
   await allServed(served, BACKLOG + 1);
   expect(lastPlaceOf(served, "r5")).toBeLessThan(SOON);
-});
-
-it("a record whose place was lost in a crash has one again after a sweep", async () => {
-  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
-  await accept(runtime, "lost");
-  // The worker that took its place died, and BullMQ gave the job back.
-  expect(await runtime.demand.take("lost")).toBeDefined();
-  const { redis, keys } = runtime;
-  const [, since] = await redis.zrange(keys.unsynced("live"), "0", "0", "WITHSCORES");
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
-  const place = await waitFor(() => runtime.demand.highest(), { what: "a place" });
-  expect(place).toEqual({ crmCode: "lost", rank: since });
-});
-
-it("a record that waits for a retry is in the order again when it is due, with its place", async () => {
-  const { demand } = newRuntime({ RETRY_BASE_MS: "10" });
-  await demand.changed([{ crmCode: "first", lane: "live" }]);
-  await demand.changed([{ crmCode: "second", lane: "live" }]);
-  const rank = await demand.take("first");
-  await demand.place({ crmCode: "first", rank: rank ?? "" }, 200);
-  expect((await demand.highest())?.crmCode).toBe("second");
-  await waitFor(async () => (await demand.highest())?.crmCode === "first", { what: "due" });
-  expect(await demand.highest()).toEqual({ crmCode: "first", rank });
-});
-
-it("a new change of a record that waits for a retry takes the record's place with it", async () => {
-  const { demand } = newRuntime({ RETRY_BASE_MS: "10" });
-  await demand.changed([{ crmCode: "first", lane: "live" }]);
-  const rank = (await demand.take("first")) ?? "";
-  await demand.place({ crmCode: "first", rank }, 60_000);
-  expect(await demand.highest()).toBeUndefined();
-  await demand.changed([{ crmCode: "first", lane: "live" }]);
-  const place = await demand.highest();
-  expect(place?.crmCode).toBe("first");
-  expect(Number(place?.rank)).toBeLessThan(Number(rank));
 });

@@ -2,8 +2,8 @@ import { Redis } from "ioredis";
 import { inject, onTestFinished } from "vitest";
 import { startFleet, type Spender } from "../../../bench/fleet.ts";
 import { startReceiver, strictest, type Receiver } from "../../../bench/receiver.ts";
+import { RecordLine } from "../../../bench/record-line.ts";
 import type { Message, Orders } from "../../../bench/spender.ts";
-import { createDemand } from "../../../src/quota/demand.ts";
 import {
   createQuota,
   type Quota,
@@ -96,7 +96,7 @@ export interface Scene {
   start(count: number, each?: (index: number) => Partial<Orders>): Promise<Spender[]>;
   /** Waits until this many requests have arrived in all. */
   arrived(count: number, deadlineMs?: number): Promise<void>;
-  /** Adds changes to the demand, for spenders that serve waiting records. */
+  /** Stages changes, for spenders that serve waiting records. */
   change(records: readonly string[]): Promise<void>;
   readonly worst: () => Worst;
 }
@@ -115,11 +115,13 @@ export async function openScene(
     travelMs?: () => number;
     heldMs?: number;
     policy?: "fixed" | "sliding" | "bucket";
+    /** The service's clock is slower by this part: its windows are longer. */
+    slowerBy?: number;
   } = {},
 ): Promise<Scene> {
-  const hour = { limit: limits.perHour, ms: limits.hourMs };
-  const burst = { limit: limits.burst, ms: limits.burstMs };
-  const { redisUrl = inject("redisUrl"), ...rest } = options;
+  const { redisUrl = inject("redisUrl"), slowerBy = 0, ...rest } = options;
+  const hour = { limit: limits.perHour, ms: limits.hourMs * (1 + slowerBy) };
+  const burst = { limit: limits.burst, ms: limits.burstMs * (1 + slowerBy) };
   const receiver = await startReceiver({ hour, burst, ...rest });
   const spenders: Spender[] = [];
   onTestFinished(async () => {
@@ -136,7 +138,7 @@ export async function openScene(
     concurrency: 10,
     skewMs: 0,
   };
-  const demand = createDemand(openRedis(redisUrl), orders.quota);
+  const line = new RecordLine(openRedis(redisUrl), orders.quota);
   return {
     receiver,
     heard,
@@ -151,7 +153,7 @@ export async function openScene(
         what: `${count} requests`,
       });
     },
-    change: (records) => demand.changed(records.map((crmCode) => ({ crmCode, lane: "live" }))),
+    change: (records) => line.changed(records),
     worst: () => ({
       hour: strictest(receiver.arrivals, hour).most,
       burst: strictest(receiver.arrivals, burst).most,

@@ -3,7 +3,6 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Server
 import { expect, onTestFinished, test } from "vitest";
 import { createServiceClient, CrmCodeError } from "../../../src/service/client.ts";
 import { Permit } from "../../../src/quota/permit.ts";
-import type { ListReply } from "../../../src/service/reply.ts";
 
 interface Seen {
   readonly method: string | undefined;
@@ -93,6 +92,13 @@ test("the four operations reach their paths, with the token and JSON", async () 
   expect(seen.every(({ headers }) => headers.authorization === "Bearer token-1")).toBe(true);
   expect(seen.every(({ headers }) => headers["accept-encoding"] === "identity")).toBe(true);
   expect(seen[0]?.headers["content-type"]).toBe("application/json");
+  // A cache on the way must not answer what is read with an older state.
+  expect(seen.map(({ headers }) => headers["cache-control"])).toEqual([
+    undefined,
+    undefined,
+    "no-cache",
+    "no-cache",
+  ]);
 });
 
 test.for([
@@ -128,53 +134,49 @@ test.for(["", ".", "..", "schema-config", "a\u0000b", "\ud800", "x".repeat(101)]
   },
 );
 
-test("pages are listed one by one from a cursor on, each with its own permit", async () => {
-  const pages = ["", "one", "two"];
-  const { url, seen } = await serve(({ url: path = "" }, response) => {
-    const cursor = new URL(path, "http://any").searchParams.get("cursor") ?? "";
-    const nextCursor = pages[pages.indexOf(cursor) + 1] ?? null;
-    json(response, 200, { businessRelations: [{ crmCode: `of ${cursor}` }], nextCursor });
-  });
-  const client = open(url);
-  const permits: ReturnType<typeof permit>[] = [];
-  const acquire = async () => permits[permits.push(permit()) - 1] as Permit;
-  const collect = async (cursor?: string) => {
-    const replies: ListReply[] = [];
-    for await (const reply of client.list(acquire, cursor)) replies.push(reply);
-    return replies;
-  };
-  expect(await collect()).toMatchObject([
-    { nextCursor: "one" },
-    { nextCursor: "two" },
-    { kind: "page" },
-  ]);
-  expect(permits.flatMap(({ ends }) => ends)).toEqual(pages.map(() => "answered 200"));
-  expect(seen[0]?.url).toBe("/v1.1/business-relations?pageSize=5000&includeTerminated=true");
-  expect(await collect("two")).toHaveLength(1);
-  expect(seen.at(-1)?.url).toBe(
-    "/v1.1/business-relations?pageSize=5000&includeTerminated=true&cursor=two",
+test("a page of the list is the largest that the service gives, from a cursor on, with terminated relations", async () => {
+  const { url, seen } = await serve((_, response) =>
+    json(response, 200, { businessRelations: [{ crmCode: "1" }], nextCursor: "two" }),
   );
+  const client = open(url);
+  const page = { kind: "page", relations: [{ crmCode: "1" }], nextCursor: "two" };
+  expect(await client.listPage(permit(), undefined)).toEqual(page);
+  expect(await client.listPage(permit(), "two")).toEqual(page);
+  const all = "/v1.1/business-relations?pageSize=5000&includeTerminated=true";
+  expect(seen.map(({ url: path }) => path)).toEqual([all, `${all}&cursor=two`]);
 });
 
-test("a listing ends at the first reply that is no page, at a repeated cursor, and when pages bring nothing new", async () => {
-  const failing = await serve((_, response) => json(response, 500, {}));
-  const looping = await serve((_, response) =>
-    json(response, 200, { businessRelations: [], nextCursor: "same" }),
-  );
-  let page = 0;
-  const endless = await serve((_, response) =>
-    json(response, 200, { businessRelations: [{ crmCode: "1" }], nextCursor: `${(page += 1)}` }),
-  );
-  for (const [{ url }, kinds] of [
-    [failing, ["unavailable"]],
-    [endless, ["page", "page", "page", "page", "unavailable"]],
-    [looping, ["page", "page", "unavailable"]],
-  ] as const) {
-    const replies: string[] = [];
-    for await (const { kind } of open(url).list(async () => permit(), undefined))
-      replies.push(kind);
-    expect(replies).toEqual(kinds);
+test("nothing is sent with a token that is not admitted, nor with another one than is asked for", async () => {
+  const { url, seen } = await serve((_, response) => json(response, 200, { crmCode: "4711" }));
+  let token = "strange";
+  const client = open(url, { token: () => token, admits: (one) => one === "ours" });
+  const requests = [
+    (one: Permit) => client.create(one, PERSON),
+    (one: Permit) => client.update(one, "4711", PERSON),
+    (one: Permit) => client.get(one, "4711"),
+    (one: Permit) => client.listPage(one, undefined),
+    (one: Permit) => client.schemaConfig(one),
+  ];
+  for (const request of requests) {
+    const given = permit();
+    expect(await request(given)).toEqual({ kind: "throttled" });
+    expect(given.ends).toEqual(["cancelled"]);
   }
+  expect(await client.get(permit(), "4711", { anyTenant: true, token: "other" })).toEqual({
+    kind: "throttled",
+  });
+  expect(seen).toEqual([]);
+
+  expect(await client.get(permit(), "4711", { anyTenant: true })).toMatchObject({ kind: "found" });
+  token = "ours";
+  expect(await client.listPage(permit(), undefined, { token: "strange" })).toEqual({
+    kind: "throttled",
+  });
+  expect(await client.get(permit(), "4711", { token })).toMatchObject({ kind: "found" });
+  expect(seen.map(({ headers }) => headers.authorization)).toEqual([
+    "Bearer strange",
+    "Bearer ours",
+  ]);
 });
 
 const begin = (response: ServerResponse, length: number) =>

@@ -5,6 +5,7 @@ import { cancelBulk, viewCancel } from "../../../src/bulk/cancel.ts";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
+import { editStaged, ordersAt, rowAt } from "../../support/stores-of.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -33,7 +34,6 @@ const state = (crmCode: string, order: number, more: Partial<StateToStage> = {})
 
 const stage = async (stores: Stores, ...states: readonly StateToStage[]) => {
   const results = await Promise.all(states.map((one) => stores.staged.stage(one)));
-  await stores.pointers.add(states);
   return results.map(({ result }) => result);
 };
 
@@ -43,13 +43,15 @@ async function take({ staged }: Stores, crmCode: string, holdMs = 60_000): Promi
   return taken.state;
 }
 
-const PROVEN = {
-  exists: true,
-  uncertain: false,
-  terminated: false,
-  provedAt: 1,
-  variant: "Person",
-} as const;
+/** The record may be taken again: its hold has ended. */
+const endHold = (stores: Stores, crmCode: string) =>
+  editStaged(stores, crmCode, (staged) => ({ ...staged, heldUntil: 1 }));
+
+/** The records among these that wait, in order of their turn. */
+const inLines = async ({ keys, redis }: Stores) => ({
+  live: await redis.zrange(keys.line("live"), "0", "-1"),
+  bulk: await redis.zrange(keys.line("bulk"), "0", "-1"),
+});
 
 const cancel = async (stores: Stores) =>
   cancelBulk(stores, await viewCancel(stores), { by: "ada@test" });
@@ -65,7 +67,7 @@ test("the history of a dropped change says so", async () => {
 
 test("what waits in the lane is dropped, and nothing else", async () => {
   const stores = newStores();
-  const { keys, pointers, redis, staged } = stores;
+  const { keys, redis, staged } = stores;
   await stage(
     stores,
     ...["waits", "promoted", "underway", "held"].map((crmCode) => state(crmCode, 1)),
@@ -75,16 +77,15 @@ test("what waits in the lane is dropped, and nothing else", async () => {
   const underWay = await take(stores, "underway");
   await stage(stores, state("underway", 2));
   const held = await take(stores, "held");
-  await staged.settle(held, { row: "before", finished: false, held: true });
+  await staged.settle(held, { row: "before", finished: false, held: "limit" });
 
   expect(await cancel(stores)).toEqual({ dropped: 1, busy: 1, plan: undefined });
   const waiting = await staged.waiting(["waits", "promoted", "underway", "held", "live"]);
-  expect(waiting.map((one) => one?.order)).toEqual([undefined, "o2", "o2", "o1", "o1"]);
+  expect(waiting.map((one) => one?.status.order)).toEqual([undefined, "o2", "o2", "o1", "o1"]);
   expect(await redis.zcard(keys.heldTerminations)).toBe(1);
-  const jobs = await pointers.misplaced(["waits", "promoted", "underway", "live"]);
-  expect(jobs.withoutJob).toEqual(["waits"]);
+  expect(await inLines(stores)).toEqual({ live: ["live", "promoted"], bulk: ["underway"] });
   // The one that was under way ends as it would; what came meanwhile goes with the next call.
-  const row = { ...PROVEN, fingerprint: "fp1", watermark: "o1" };
+  const row = rowAt("o1", "fp1");
   expect(await staged.settle(underWay, { row, finished: true })).toBe("more");
   expect(await cancel(stores)).toMatchObject({ dropped: 1, busy: 0 });
   expect(await stores.ledger.row("underway")).toMatchObject({ fingerprint: "fp1" });
@@ -96,11 +97,14 @@ test("the ledger does not say that the dropped state is there, and its event may
   const stores = newStores();
   await stage(stores, state("known", 1));
   const first = await take(stores, "known");
-  const row = { ...PROVEN, fingerprint: "fp1", watermark: "o1" };
+  const row = rowAt("o1", "fp1");
   await stores.staged.settle(first, { row, finished: true });
   await stage(stores, state("known", 2), state("new", 2));
   expect(await cancel(stores)).toMatchObject({ dropped: 2 });
-  expect(await stores.ledger.row("known")).toMatchObject({ fingerprint: "fp1", watermark: "o1" });
+  expect(await stores.ledger.row("known")).toMatchObject({
+    fingerprint: "fp1",
+    orders: ordersAt("o1"),
+  });
   expect(await stores.ledger.row("new")).toBeUndefined();
   // The same import again: not duplicates, not unchanged.
   expect(await stage(stores, state("known", 2), state("new", 2))).toEqual(["staged", "staged"]);
@@ -134,14 +138,11 @@ test("the event that brought the fields may come again, too", async () => {
 
 test("a request that may still arrive is not forgotten", async () => {
   const stores = newStores();
-  const { keys, redis, staged } = stores;
+  const { staged } = stores;
   await stage(stores, state("crashed", 1), state("timeout", 1));
   // Its worker died, and the hold has expired.
   await take(stores, "crashed", 1);
-  await waitFor(async () => (await staged.take("crashed", "other", 1)).kind === "taken", {
-    what: "the hold has expired",
-  });
-  await redis.hset(keys.staged("crashed"), "tu", "1");
+  await endHold(stores, "crashed");
   const timeout = await take(stores, "timeout");
   const settled = { row: "uncertain", finished: false, holdMs: 50_000, late: true } as const;
   await staged.settle(timeout, settled);
@@ -154,35 +155,32 @@ test("a request that may still arrive is not forgotten", async () => {
   ]);
   expect((await take(stores, "crashed")).late).toBe(true);
   expect(await staged.take("timeout", "worker", 1)).toMatchObject({ kind: "busy" });
-  await redis.hset(keys.staged("timeout"), "tu", "1");
+  await endHold(stores, "timeout");
   expect((await take(stores, "timeout")).late).toBe(true);
 });
 
-test("what comes after the question was asked stays, and a change that comes in between has a job", async () => {
+test("what comes after the question was asked stays, also when it comes in between", async () => {
   const stores = newStores();
-  const { pointers } = stores;
+  const { bulkChanges } = stores;
   await stage(stores, state("old", 1), state("raced", 1), state("again", 1));
   const view = await viewCancel(stores);
   // Also a newer change of a record that waited already.
   await stage(stores, state("new", 1), state("again", 2));
-  const removeAll = pointers.removeAll.bind(pointers);
-  pointers.removeAll = async (crmCodes) => {
+  const drop = bulkChanges.drop.bind(bulkChanges);
+  bulkChanges.drop = async (...page) => {
     await stage(stores, state("raced", 2, { lane: "live" }));
-    await removeAll(crmCodes);
+    return drop(...page);
   };
-  expect(await cancelBulk(stores, view, { by: "ada@test" })).toMatchObject({ dropped: 2 });
-  expect(await pointers.misplaced(["old", "new", "again", "raced"])).toEqual({
-    withoutJob: ["old"],
-    ended: [],
-    inBulk: ["new", "again"],
-  });
+  expect(await cancelBulk(stores, view, { by: "ada@test" })).toMatchObject({ dropped: 1 });
+  const { live, bulk } = await inLines(stores);
+  expect({ live, bulk: bulk.toSorted() }).toEqual({ live: ["raced"], bulk: ["again", "new"] });
 });
 
 test("a termination that a person has released is not dropped", async () => {
   const stores = newStores();
   const { keys, redis } = stores;
   await stage(stores, state("released", 1, { status: "terminated" }), state("other", 1));
-  await redis.hset(keys.staged("released"), "ok", "1");
+  await editStaged(stores, "released", (staged) => ({ ...staged, approved: true }));
   expect(await cancel(stores)).toMatchObject({ dropped: 1 });
   expect(await redis.exists(keys.staged("released"))).toBe(1);
 });
@@ -190,7 +188,7 @@ test("a termination that a person has released is not dropped", async () => {
 test("a command that was killed in the middle is run again, and each change is counted once", async () => {
   const prefix = uniquePrefix();
   const stores = newStores(prefix);
-  const { keys, pointers, redis } = stores;
+  const { keys, redis } = stores;
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
   await using asked = spawnCrmsync(["bulk", "cancel"], { env });
   const count = 3000;
@@ -216,6 +214,5 @@ test("a command that was killed in the middle is run again, and each change is c
   expect(JSON.parse(again.stdout.join(""))).toMatchObject({ dropped: left, busy: 0, plan: null });
   expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
   expect(await stores.bulkChanges.takeCount()).toBe(count);
-  // At most the jobs of the page that was cut off are left; they find nothing and end.
-  expect(await pointers.queue.getPrioritizedCount()).toBeLessThanOrEqual(500);
+  expect(await inLines(stores)).toEqual({ live: [], bulk: [] });
 });

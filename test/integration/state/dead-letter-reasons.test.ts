@@ -1,26 +1,20 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it, vi } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { DeadLetters } from "../../../src/state/dead-letters.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { StagedStates } from "../../../src/state/staged-state.ts";
+import type { Keys } from "../../../src/state/keys.ts";
 import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
 import { ownRedis } from "../../support/own-redis.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
 let keys: Keys;
-let dead: DeadLetters;
-let staged: StagedStates;
+let dead: TestStores["deadLetters"];
+let staged: TestStores["staged"];
 
 beforeEach(() => {
-  keys = keysOf(uniquePrefix());
-  const sealing = new Sealing([Buffer.alloc(32, 7)]);
-  dead = new DeadLetters(redis, keys, sealing);
-  staged = new StagedStates(redis, keys, sealing);
+  ({ keys, deadLetters: dead, staged } = storesOf(redis));
 });
 
 const letterOf = (crmCode: string, reason: DeadReason, order = "1") =>
@@ -59,23 +53,12 @@ it("a dropped letter is not counted any more; dropping it twice changes nothing"
 it("a newer event of the record takes its letters out of the count", async () => {
   await dead.store(letterOf("a", "invalid"));
   await dead.store(letterOfEvent("key", "defect"));
-  await staged.stage({
-    crmCode: "a",
-    eventKey: "key",
-    order: "2",
-    payload: "{}",
-    fingerprint: "f",
-    variant: "Person",
-    status: "mapped",
-    lane: "live",
-    time: 1,
-    event: "{}",
-  });
+  await staged.stage(stateOf("a", "2", { eventKey: "key" }));
   expect(await dead.count()).toBe(0);
   expect(await counted()).toEqual({});
 });
 
-it("reading the numbers costs the same with none and with thousands", async () => {
+it("reading the numbers costs the same with none and with hundreds", async () => {
   const sent = vi.spyOn(redis, "sendCommand");
   const cost = async () => {
     sent.mockClear();
@@ -83,10 +66,11 @@ it("reading the numbers costs the same with none and with thousands", async () =
     return sent.mock.calls.length;
   };
   const none = await cost();
-  for (let n = 0; n < 3000; n += 1) void dead.store(letterOf(`r${n}`, "invalid"));
+  const many = Array.from({ length: 300 }, (_, n) => dead.store(letterOf(`r${n}`, "invalid")));
+  await Promise.all(many);
   await dead.store(letterOf("last", "defect"));
   expect(await cost()).toBe(none);
-  expect(await counted()).toEqual({ invalid: 3000, defect: 1 });
+  expect(await counted()).toEqual({ invalid: 300, defect: 1 });
   sent.mockRestore();
 });
 
@@ -101,8 +85,7 @@ it("numbers that are missing or wrong are counted again", async () => {
 
 it("a full Redis lets a person drop letters, which frees memory", async () => {
   await using full = await ownRedis();
-  const sealing = new Sealing([]);
-  const letters = new DeadLetters(full.client, keys, sealing);
+  const { deadLetters: letters } = storesOf(full.client);
   await letters.store(letterOf("a", "invalid"));
   await full.client.config("SET", "maxmemory", "1mb");
   await expect(letters.store(letterOf("b", "invalid"))).rejects.toThrow(/OOM/);

@@ -1,8 +1,10 @@
 /** Heartbeats in a real Redis: what processes say of themselves, and what a beat costs. */
+import { hostname } from "node:os";
 import { expect, test } from "vitest";
 import { Heartbeats } from "../../../src/state/heartbeats.ts";
 import { keysOf } from "../../../src/state/keys.ts";
 import { ownRedis } from "../../support/own-redis.ts";
+import { steppingRedis } from "../../support/shifted-clock.ts";
 
 const KEYS = keysOf("{beat}");
 const SETTINGS = { MAPPING: "x".repeat(1000) };
@@ -31,16 +33,15 @@ test("what stays the same is written once, and again when it has changed", async
   expect(await own.client.exists(KEYS.heartbeats)).toBe(0);
 });
 
-test("a process that ended an hour ago is forgotten", async () => {
-  await using own = await ownRedis();
+test("a process that ended an hour ago is forgotten", async (context) => {
+  await using own = await steppingRedis(context);
   const heartbeats = new Heartbeats(own.client, KEYS);
   const about = { version: "1", roles: ["sync"], startedAt: 1 };
   await heartbeats.beat({ id: "old:1", ...about });
-  // The shared clock goes on by what Redis' own was set back.
-  await own.client.hset(KEYS.clock, "offset", 3_590_000);
+  own.setClock(3_590_000);
   await heartbeats.beat({ id: "new:1", ...about });
   expect(await own.client.hlen(KEYS.heartbeats)).toBe(4);
-  await own.client.hset(KEYS.clock, "offset", 3_610_000);
+  own.setClock(3_610_000);
   await heartbeats.beat({ id: "new:1", ...about });
   expect((await heartbeats.running()).map(({ id }) => id)).toEqual(["new:1"]);
   expect((await own.client.hkeys(KEYS.heartbeats)).toSorted()).toEqual(["new:1", "new:1@"]);
@@ -52,4 +53,22 @@ test("a process of an older release, which writes one field, is seen", async () 
   const older = { id: "old:1", version: "0", roles: ["sync"], startedAt: 1, seenAt: Date.now() };
   await own.client.hset(KEYS.heartbeats, "old:1", JSON.stringify(older));
   expect(await heartbeats.running()).toEqual([older]);
+});
+
+test("processes with one host name and process id, as in containers on the host's network, are told apart", async () => {
+  await using own = await ownRedis();
+  const heartbeats = new Heartbeats(own.client, KEYS);
+  const names = await Promise.all(
+    ["first", "second"].map(async (one) => {
+      const address = new URL(`../../../workers/audit-trail.ts?${one}`, import.meta.url).href;
+      return ((await import(address)) as { readonly thisProcess: string }).thisProcess;
+    }),
+  );
+  for (const id of names) {
+    expect(id).toMatch(new RegExp(`^${hostname()}:${process.pid}-[0-9a-f]{4}$`));
+    await heartbeats.beat({ id, version: "1", roles: ["sync"], startedAt: 1 });
+  }
+  expect(await heartbeats.running()).toHaveLength(2);
+  await heartbeats.leave(names[0] ?? "");
+  expect(await heartbeats.running()).toMatchObject([{ id: names[1] }]);
 });

@@ -1,25 +1,21 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { History } from "../../../src/state/history.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { StagedStates } from "../../../src/state/staged-state.ts";
+import type { Keys } from "../../../src/state/keys.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import type { EventStep, NotedEvent, RunStep } from "../../../src/sync/step.ts";
 import { notedEventOf } from "../../support/noted-event.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import { storesOf, type TestStores } from "../../support/stores-of.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
 let keys: Keys;
 let history: History;
-let staged: StagedStates;
+let staged: TestStores["staged"];
 
 beforeEach(() => {
-  keys = keysOf(uniquePrefix());
-  history = new History(redis, keys, 30);
-  staged = new StagedStates(redis, keys, new Sealing([]), { history });
+  ({ keys, history, staged } = storesOf(redis));
 });
 
 const ignored = (event: NotedEvent): EventStep => ({

@@ -10,6 +10,7 @@ import { rowOf } from "../../../src/sync/ledger-row.ts";
 import type { Keeps } from "../../../src/sync/keeps.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { adoptKeptFields } from "../../../workers/kept-fields.ts";
+import { listed } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -24,7 +25,7 @@ test("A mapping that keeps other fields makes the ledger be listed again, and an
   const log = createLog("silent");
   const row = rowOf({ type: "Person", crmCode: "1" }, 1, fingerprintOf);
   const stateAfter = async (keeps: Keeps) => {
-    await ledger.writePage([["1", row]], undefined);
+    await listed({ ledger }, [["1", row]]);
     const mapping = { ...businessRelationMapping, keeps };
     await adoptKeptFields({ keptFields, ledger, log, mapping });
     const { state } = await ledger.warmUp();

@@ -1,102 +1,86 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { Ledger } from "../../../src/state/ledger.ts";
-import { StagedStates } from "../../../src/state/staged-state.ts";
+import { Records } from "../../../src/forget/record-traces.ts";
+import type { Keys } from "../../../src/state/keys.ts";
 import { StateAge } from "../../../src/state/state-age.ts";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { uniquePrefix } from "../../support/unique-prefix.ts";
+import {
+  DELETED,
+  listed,
+  ordersAt,
+  rowAt,
+  stateOf,
+  storesOf,
+  takeFrom,
+  type TestStores,
+} from "../../support/stores-of.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
 
 let keys: Keys;
-let ledger: Ledger;
-let staged: StagedStates;
+let ledger: TestStores["ledger"];
+let stores: TestStores;
 
 beforeEach(() => {
-  keys = keysOf(uniquePrefix());
-  ledger = new Ledger(redis, keys);
-  staged = new StagedStates(redis, keys, new Sealing([]));
+  stores = storesOf(redis);
+  ({ keys, ledger } = stores);
 });
 
-const row = (fingerprint: string, watermark = ""): LedgerRow => ({
-  exists: true,
-  uncertain: false,
-  fingerprint,
-  terminated: false,
-  variant: "Person",
-  watermark,
-  provedAt: 1,
-});
-
+const row = (fingerprint: string, order = "") => rowAt(order, fingerprint);
 const stage = (order: string, fingerprint: string) =>
-  staged.stage({
-    crmCode: "4711",
-    eventKey: `key ${order}`,
-    order,
-    payload: `payload ${order}`,
-    fingerprint,
-    variant: "Person",
-    status: "mapped",
-    lane: "live",
-    time: 1,
-    event: "{}",
-  });
+  stores.staged.stage(stateOf("4711", order, { fingerprint }));
+const list = (crmCode: string, fingerprint: string) =>
+  listed(stores, [[crmCode, row(fingerprint)]]);
 
-const deleted = (crmCode: string) => ({
-  crmCode,
-  eventKey: `deleted ${crmCode}`,
-  order: "order 1",
-  payload: undefined,
-  fingerprint: undefined,
-  variant: undefined,
-  status: "terminated" as const,
-  lane: "live" as const,
-  time: 1,
-  event: "{}",
-});
-
-/** Settles a first change, so that the row has a watermark. */
+/** Settles a first change, so that the row has its orders. */
 async function settleFirst(): Promise<void> {
-  await ledger.writePage([], undefined);
+  await listed(stores, []);
   await stage("order 5", "five");
-  const taken = await staged.take("4711", "me", 60_000);
-  if (taken.kind !== "taken") throw new Error("it was not taken");
-  await staged.settle(taken.state, { row: row("five", "order 5"), finished: true });
+  const taken = await takeFrom(stores, "4711");
+  await stores.staged.settle(taken, { row: row("five", "order 5"), finished: true });
 }
 
-it("a forgotten row is not believed, its watermark is, and the listing fills it again", async () => {
+it("a forgotten row is not believed, its orders are, and the listing fills it again", async () => {
   await settleFirst();
   expect((await stage("order 6", "five")).result).toBe("unchanged");
   expect(await ledger.forgetAll()).toBe(1);
   expect((await ledger.warmUp()).state).toBe("new");
-  expect(await ledger.row("4711")).toMatchObject({ exists: undefined, watermark: "order 6" });
+  const orders = ordersAt("order 6");
+  expect(await ledger.row("4711")).toMatchObject({ exists: undefined, orders });
   expect((await stage("order 4", "four")).result).toBe("superseded");
-  await ledger.writePage([["4711", row("listed")]], undefined);
-  expect(await ledger.row("4711")).toMatchObject({
-    exists: true,
-    fingerprint: "listed",
-    watermark: "order 6",
-  });
+  await list("4711", "listed");
+  expect(await ledger.row("4711")).toMatchObject({ exists: true, fingerprint: "listed", orders });
   expect((await stage("order 7", "five")).result).toBe("staged");
-  expect(await redis.exists(keys.ledgerForgotten)).toBe(0);
 });
 
-it("watermarks that a crash left behind are taken over later, into rows that were proven since", async () => {
+it("a relation that is listed after its record was erased has the record's orders", async () => {
   await settleFirst();
-  await redis.rename(keys.ledger, keys.ledgerForgotten);
-  await ledger.writePage([["4711", row("listed")]], undefined);
-  await ledger.keepWatermarks();
-  expect(await ledger.row("4711")).toMatchObject({ fingerprint: "listed", watermark: "order 5" });
+  const records = new Records({ ...stores, redis });
+  expect(await records.erase("4711")).toMatchObject({ found: ["ledger"] });
+  await ledger.forgetAll();
+  await list("4711", "listed");
+  expect((await stage("order 4", "four")).result).toBe("superseded");
+  expect((await stage("order 6", "listed")).result).toBe("unchanged");
+  expect(await redis.exists(keys.erased("4711"))).toBe(0);
+});
+
+it("a change that was read before the ledger was forgotten is made anew", async () => {
+  await settleFirst();
+  await stage("order 6", "six");
+  const taken = await takeFrom(stores, "4711");
+  await ledger.forgetAll();
+  await list("4711", "listed");
+  // The reply is about a request that was sent before: it is the newest proof.
+  await stores.staged.settle(taken, { row: row("six", "order 6"), finished: true });
+  expect(await ledger.row("4711")).toMatchObject({ fingerprint: "six" });
+  expect((await stage("order 7", "six")).result).toBe("unchanged");
 });
 
 it("a listing that began before the ledger was forgotten cannot end the new warm-up", async () => {
-  expect(await ledger.writePage([["1", row("a")]], "page 2")).toBe(true);
+  expect(await listed(stores, [["1", row("a")]], { next: "page 2" })).toBe(true);
   await ledger.forgetAll();
-  expect(await ledger.writePage([["2", row("b")]], undefined, "page 2")).toBe(false);
+  expect(await listed(stores, [["2", row("b")]], { cursor: "page 2" })).toBe(false);
   expect((await ledger.warmUp()).state).toBe("new");
   expect(await ledger.row("2")).toBeUndefined();
 });
@@ -107,53 +91,59 @@ it("what the service was asked before the ledger was forgotten does not become a
   await ledger.forgetAll();
   const old = { ...row("old"), provedAt: askedAt };
   // The first page of a list, and a comparison's.
-  expect(await ledger.writePage([["4711", old]], undefined, undefined, askedAt)).toBe(false);
+  expect(await ledger.writePage([["4711", old]], undefined, undefined, { askedAt })).toBe(false);
   expect(await ledger.heal([["4712", old]], askedAt)).toBe(0);
   expect(await ledger.row("4712")).toBeUndefined();
   expect((await ledger.warmUp()).state).toBe("new");
-  expect(await ledger.writePage([["4711", row("listed")]], undefined)).toBe(true);
-  expect(await ledger.row("4711")).toMatchObject({ fingerprint: "listed", watermark: "order 5" });
-  expect(await ledger.heal([["4712", row("listed")]], Date.now())).toBe(1);
+  expect(await list("4711", "listed")).toBe(true);
+  const orders = ordersAt("order 5");
+  expect(await ledger.row("4711")).toMatchObject({ fingerprint: "listed", orders });
+  expect(await ledger.heal([["4712", row("listed")]], Date.now() + 1000)).toBe(1);
 });
 
 it("a request that fails after the ledger was forgotten does not bring the old row back", async () => {
   await settleFirst();
   await stage("order 6", "six");
-  const taken = await staged.take("4711", "me", 60_000);
-  if (taken.kind !== "taken") throw new Error("it was not taken");
+  const taken = await takeFrom(stores, "4711");
   await ledger.forgetAll();
-  await redis.del(keys.ledger); // before the watermarks were taken over
-  await staged.settle(taken.state, { row: "before", finished: false });
+  await stores.staged.settle(taken, { row: "before", finished: false });
+  expect(await ledger.row("4711")).toMatchObject({ exists: undefined, fingerprint: undefined });
+  // Nor when somebody deletes the rows themselves.
+  const again = await takeFrom(stores, "4711");
+  await redis.del(keys.ledger);
+  await stores.staged.settle(again, { row: "before", finished: false });
   expect(await ledger.row("4711")).toBeUndefined();
 });
 
 it("one row is forgotten, but not while a request is under way", async () => {
   await settleFirst();
   await stage("order 6", "six");
-  const taken = await staged.take("4711", "me", 60_000);
-  if (taken.kind !== "taken") throw new Error("it was not taken");
+  const taken = await takeFrom(stores, "4711");
   expect(await ledger.forgetRow("4711")).toBe(false);
-  await staged.settle(taken.state, { row: row("six", "order 6"), finished: true });
+  await stores.staged.settle(taken, { row: row("six", "order 6"), finished: true });
   expect(await ledger.forgetRow("4711")).toBe(true);
   expect((await stage("order 7", "six")).result).toBe("staged");
 });
 
-it("a ledger that somebody deleted is not believed, although a request under way has written a row since", async () => {
-  const listed = ["4711", "4712", "4713"].map((code) => [code, row(code)] as const);
-  await ledger.writePage(listed, undefined);
+it("a ledger that somebody deleted is not believed once that is noticed", async () => {
+  const rows = ["4711", "4712", "4713"].map((code) => [code, row(code)] as const);
+  await listed(stores, rows);
+  expect(await ledger.noticeLoss()).toBe(false);
   expect((await stage("order 1", "4711")).result).toBe("unchanged");
   await redis.hdel(keys.ledger, "4712", "4713");
-  const deletion = { ...deleted("4712"), order: "order 2" };
-  expect((await staged.stage(deletion)).result).toBe("staged");
+  expect(await ledger.noticeLoss()).toBe(true);
   expect(await ledger.warmUp()).toMatchObject({ state: "new", lost: true, relations: 0 });
-  await ledger.writePage(listed, undefined);
+  expect((await stage("order 2", "4711")).result).toBe("staged");
+  await listed(stores, rows);
   expect(await ledger.warmUp()).toMatchObject({ state: "done", lost: false, relations: 3 });
+});
 
+it("of a deleted ledger no absence is believed that it only seems to show, also before it is noticed", async () => {
+  await listed(stores, [["4712", row("4712")]]);
   await redis.del(keys.ledger);
-  const taken = await staged.take("4712", "me", 60_000);
-  if (taken.kind !== "taken") throw new Error("it was not taken");
-  expect(taken.state).toMatchObject({ row: undefined, warm: false });
-  expect(await ledger.warmUp()).toMatchObject({ state: "new", lost: true });
+  const deletion = stateOf("4712", "2", DELETED);
+  expect((await stores.staged.stage(deletion)).result).toBe("staged");
+  expect((await takeFrom(stores, "4712")).row).toMatchObject({ exists: false, byList: true });
 });
 
 /** Lets Redis go back to a copy of the age. */

@@ -1,5 +1,5 @@
 /** How dead letters with their events are read: an event may hold megabytes. */
-import { expect, test } from "vitest";
+import { expect, inject, test } from "vitest";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -14,7 +14,7 @@ test("dead letters are read a few at a time", async () => {
   }
   const reads: string[] = [];
   let isDone = false;
-  using _ = await watchCommands(redis, ({ name, text }) => {
+  using _ = await watchCommands(inject("redisUrl"), ({ name, text }) => {
     if (text.includes(`"${keys.deadLetters}"`) && !name.startsWith("eval")) reads.push(text);
     isDone ||= name === "echo";
   });

@@ -1,24 +1,24 @@
 import { Redis } from "ioredis";
-import { afterAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { Inbox, sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
-import { DeadLetters } from "../../../src/state/dead-letters.ts";
 import { Keyring } from "../../../src/state/keyring.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { Resealing } from "../../../src/state/reseal.ts";
 import { DamagedValue, Sealing, UnknownKey } from "../../../src/state/sealing.ts";
-import { StagedStates } from "../../../src/state/staged-state.ts";
 import { ThinEvents } from "../../../src/state/thin-events.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
+import { editStaged, rowAt, storesOf as openStores, takeFrom } from "../../support/stores-of.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
-import { waitFor } from "../../support/wait-for.ts";
 import { openKeyring } from "../../../workers/keyring.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
+
+const storesOf = (sealing: Sealing) => openStores(redis, { keys, sealing });
 
 const OLD = Buffer.alloc(32, 1);
 const NEW = Buffer.alloc(32, 2);
@@ -142,24 +142,15 @@ const STATE: StateToStage = {
 
 /** One value of every kind, each sealed as the present key says. */
 async function fill(sealing: Sealing): Promise<void> {
-  const staged = new StagedStates(redis, keys, sealing);
+  const stores = storesOf(sealing);
+  const { deadLetters, staged } = stores;
   await staged.stage(STATE);
   // A proof that is verified later: the first request had no answer.
   await staged.stage({ ...STATE, crmCode: "2", eventKey: "k2" });
-  const taken = await staged.take("2", "me", 60_000);
-  if (taken.kind !== "taken") throw new Error("not taken");
-  const row = {
-    exists: true,
-    uncertain: false,
-    fingerprint: "f",
-    terminated: false,
-    variant: "Person",
-    watermark: "1",
-    provedAt: 1,
-  } as const;
-  await staged.settle({ ...taken.state, late: true }, { row, finished: true, late: true });
+  const taken = await takeFrom(stores, "2");
+  await staged.settle(taken, { row: rowAt("1", "f"), finished: true, late: true });
   const letter = { reason: "invalid", problems: [], event: SECRET, at: 1 } as const;
-  await new DeadLetters(redis, keys, sealing).store(createDeadLetter({ crmCode: "3" }, letter));
+  await deadLetters.store(createDeadLetter({ crmCode: "3" }, letter));
   const thin = new ThinEvents(redis, prefix, { keys, sealing });
   await thin.put({ crm: "twenty", subject: "contact/4" }, "1", SECRET, "live");
   await thin.close();
@@ -172,10 +163,16 @@ async function fill(sealing: Sealing): Promise<void> {
 const everything = async (): Promise<string> =>
   [...(await textOfKeys(redis, prefix)).values()].join("\n");
 
+function resealingWith(those: readonly Buffer[]): Resealing {
+  const sealing = new Sealing([...those]);
+  return new Resealing(redis, keys, sealing, storesOf(sealing).records);
+}
+
 async function reseal(sealing: Sealing) {
   const inbox = new Inbox(redis, prefix, sealing);
   const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
-  const pass = () => new Resealing(redis, keys, sealing).pass(jobs, async () => {});
+  const pass = () =>
+    new Resealing(redis, keys, sealing, storesOf(sealing).records).pass(jobs, async () => {});
   try {
     return { first: await pass(), second: await pass() };
   } finally {
@@ -196,12 +193,11 @@ describe("everything in Redis", () => {
     await fill(new Sealing([OLD]));
     const both = new Sealing([NEW, OLD]);
     const { first, second } = await reseal(both);
-    expect(first).toEqual({ found: 5, missing: {} });
+    expect(first).toEqual({ found: 7, missing: {} });
     expect(second).toEqual({ found: 0, missing: {} });
-    const after = new Sealing([NEW]);
-    const taken = await new StagedStates(redis, keys, after).take("1", "me", 1000);
-    expect(taken).toMatchObject({ state: { payload: SECRET, event: SECRET } });
-    const letter = await new DeadLetters(redis, keys, after).find("c:3");
+    const after = storesOf(new Sealing([NEW]));
+    expect(await takeFrom(after, "1")).toMatchObject({ payload: SECRET, event: SECRET });
+    const letter = await after.deadLetters.find("c:3");
     expect(letter?.event).toBe(SECRET);
   });
 
@@ -228,8 +224,7 @@ describe("everything in Redis", () => {
       return read(states, ...range);
     };
     const jobs = [{ queue, about: SEALED_FOR, sealedIn }];
-    const passWith = (...those: Buffer[]) =>
-      new Resealing(redis, keys, new Sealing(those)).pass(jobs, async () => {});
+    const passWith = (...those: Buffer[]) => resealingWith(those).pass(jobs, async () => {});
     expect((await passWith(NEW, OLD)).found).toBe(1);
     expect((await passWith(Buffer.alloc(32, 3))).found).toBe(1);
     const [job] = await queue.getJobs(["active"]);
@@ -265,16 +260,16 @@ describe("everything in Redis", () => {
   it("that no process can open is counted by its key and left as it is", async () => {
     const old = new Sealing([OLD]);
     await fill(old);
-    const before = await redis.hget(keys.staged("1"), "p");
+    const before = await redis.hget(keys.staged("1"), "state");
     const { second } = await reseal(new Sealing([NEW]));
-    expect(second).toEqual({ found: 5, missing: { [old.keyId ?? ""]: 5 } });
-    expect(await redis.hget(keys.staged("1"), "p")).toBe(before);
-    await redis.hset(keys.staged("1"), "d", "accepted");
-    const taking = new StagedStates(redis, keys, new Sealing([NEW])).take("1", "me", 60_000);
+    expect(second).toEqual({ found: 7, missing: { [old.keyId ?? ""]: 7 } });
+    expect(await redis.hget(keys.staged("1"), "state")).toBe(before);
+    await editStaged(storesOf(old), "1", (staged) => ({ ...staged, doubt: "accepted" }));
+    const taking = storesOf(new Sealing([NEW])).staged.take("1", "me", 60_000);
     await expect(taking).rejects.toThrow(UnknownKey);
     // It was given back as it was: the process with the key takes it at once.
-    const taken = await new StagedStates(redis, keys, old).take("1", "you", 60_000);
-    expect(taken).toMatchObject({ kind: "taken", state: { payload: SECRET, doubt: "accepted" } });
+    const taken = await takeFrom(storesOf(old), "1", "you");
+    expect(taken).toMatchObject({ payload: SECRET, doubt: "accepted" });
   });
 
   it("needs no old key for what somebody has damaged, and all else is sealed with the new one", async () => {
@@ -283,25 +278,12 @@ describe("everything in Redis", () => {
     // Moved to another record, overwritten, and cut off.
     await redis.hset(keys.deadLetters, "c:9", JSON.stringify(letter));
     await redis.hset(keys.thinEvents, "twenty|contact/8", "no JSON");
-    const payload = await redis.hgetBuffer(keys.staged("1"), "p");
-    await redis.hset(keys.staged("1"), "p", payload?.subarray(0, -1) ?? "");
+    await editStaged(storesOf(new Sealing([OLD])), "1", ({ fields, ...staged }) => ({
+      ...staged,
+      fields: fields && { ...fields, payload: fields.payload.slice(0, -1) },
+    }));
     const { second } = await reseal(new Sealing([NEW, OLD]));
     expect(second).toEqual({ found: 0, missing: {} });
     expect((await reseal(new Sealing([NEW]))).first.missing).not.toEqual({});
-  });
-
-  it("is read in pages, not record by record", async () => {
-    const staged = new StagedStates(redis, keys, new Sealing([OLD]));
-    const people = Array.from({ length: 60 }, (_, n) => `p${n}`);
-    await Promise.all(
-      people.map((crmCode) => staged.stage({ ...STATE, crmCode, eventKey: crmCode })),
-    );
-    const asked = vi.spyOn(redis, "hgetallBuffer");
-    const pass = new Resealing(redis, keys, new Sealing([NEW, OLD])).pass([], async () => {});
-    await waitFor(() => asked.mock.results.length > 0, { what: "the first record is read" });
-    await asked.mock.results[0]?.value;
-    expect(asked).toHaveBeenCalledTimes(people.length);
-    asked.mockRestore();
-    expect(await pass).toEqual({ found: people.length, missing: {} });
   });
 });

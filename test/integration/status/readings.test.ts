@@ -13,15 +13,13 @@ import { takeReadings } from "../../../src/status/readings.ts";
 import { statusLines } from "../../../src/status/status-text.ts";
 import { statusOf } from "../../../src/status/status.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
-import {
-  BULK_PRIORITY,
-  BULK_RETRY_PRIORITY,
-  LIVE_PRIORITY,
-} from "../../../src/state/pointer-job.ts";
+import { readOne } from "../../../src/ops/redis-reading.ts";
+import type { Lane } from "../../../src/sync/lane.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
+import { stateOf, takeFrom } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -153,18 +151,33 @@ test("events are counted that older BullMQ clients and flows keep from being tak
 
 test("the last retry of each lane is known, however many of the other one wait for longer", async () => {
   const stores = await storesAt(inject("redisUrl"));
-  const { queue } = stores.pointers;
-  const retry = async (crmCode: string, priority: number, seconds: number) => {
-    const timestamp = Date.now();
-    await queue.add("relation", { crmCode }, { priority, timestamp, delay: seconds * 1000 });
-    return timestamp + seconds * 1000;
+  const retry = async (crmCode: string, lane: Lane, seconds: number) => {
+    await stores.staged.stage(stateOf(crmCode, "1", { lane }));
+    const state = await takeFrom(stores, crmCode);
+    const retryAt = Date.now() + seconds * 1000;
+    await stores.staged.settle(state, { row: "before", finished: false, retryAt });
+    return retryAt;
   };
   expect((await takeReadings(stores)).lastRetryAt).toEqual({ live: 0, bulk: 0 });
-  await retry("b1", BULK_PRIORITY, 50);
-  const bulk = await retry("b2", BULK_RETRY_PRIORITY, 100);
-  for (let n = 0; n < 30; n += 1) await retry(`r${n}`, LIVE_PRIORITY, 1000 + n);
-  const live = await retry("last", LIVE_PRIORITY, 2000);
+  await retry("b1", "bulk", 50);
+  const bulk = await retry("b2", "bulk", 100);
+  for (let n = 0; n < 30; n += 1) await retry(`r${n}`, "live", 1000 + n);
+  const live = await retry("last", "live", 2000);
   expect((await takeReadings(stores)).lastRetryAt).toEqual({ live, bulk });
+});
+
+test("what stands in the line is told: due, taken, and later", async () => {
+  const stores = await storesAt(inject("redisUrl"));
+  for (const crmCode of ["due", "taken", "later"]) await stores.staged.stage(stateOf(crmCode, "1"));
+  await stores.staged.stage(stateOf("import", "1", { lane: "bulk" }));
+  await takeFrom(stores, "taken");
+  const failed = { row: "before", finished: false, retryAt: Date.now() + 60_000 } as const;
+  await stores.staged.settle(await takeFrom(stores, "later"), failed);
+  expect(await readOne(stores.redis, stores.line.counts())).toMatchObject({
+    due: { live: 1, bulk: 1 },
+    inFlight: 1,
+    later: 1,
+  });
 });
 
 test("the oldest event is found behind one that is due before it", async () => {

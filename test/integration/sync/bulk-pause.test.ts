@@ -6,7 +6,6 @@ import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import type { Lane } from "../../../src/sync/lane.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
-import { startSweep } from "../../../workers/sweep.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { ScriptedService } from "../../support/scripted-service.ts";
@@ -32,11 +31,10 @@ function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedS
 }
 
 let order = 0;
-/** Stages a state as intake does; `later`: as a plan does, and its process dies before the pointer job. */
-async function stage(runtime: Runtime, crmCode: string, lane: Lane, job?: "later"): Promise<void> {
+async function stage(runtime: Runtime, crmCode: string, lane: Lane): Promise<void> {
   order += 1;
   const fields = { type: "Person", crmCode, firstName: lane, lastName: "Muster" };
-  const { expedite } = await runtime.staged.stage({
+  await runtime.staged.stage({
     crmCode,
     payload: JSON.stringify(fields),
     eventKey: `key ${order}`,
@@ -47,9 +45,7 @@ async function stage(runtime: Runtime, crmCode: string, lane: Lane, job?: "later
     lane,
     time: Date.now(),
     event: "{}",
-    ...(job !== undefined && { job }),
   });
-  if (expedite) await runtime.pointers.expedite(crmCode);
 }
 
 const sentBy = ({ requests }: ScriptedService) =>
@@ -110,32 +106,6 @@ test("a process that waits for a permit for bulk gives up, and one that has it s
   await stage(runtime, "l1", "live");
   (await service.nth(1)).reply({ kind: "created" });
   expect(sentBy(service)).toEqual(["l1 live"]);
-
-  // A job that is in the live lane although its change is not: it is parked once.
-  const before = service.permitRequests;
-  await stage(runtime, "b2", "bulk", "later");
-  await runtime.pointers.add([{ crmCode: "b2", lane: "live" }]);
-  await waitFor(async () => (await runtime.pointers.queue.getPrioritizedCount()) === 2, {
-    what: "the job is in the bulk lane",
-  });
-  await stage(runtime, "l2", "live");
-  (await service.nth(2)).reply({ kind: "created" });
-  expect(service.permitRequests - before).toBe(2);
-  expect(sentBy(service)).toEqual(["l1 live", "l2 live"]);
-});
-
-test("a live change whose process died before it moved the job is sent all the same", async () => {
-  const runtime = newRuntime();
-  await runtime.stateVersion.takeOver();
-  await runtime.ledger.continueCold(Date.now());
-  await pauseBulk(storesOf(runtime), BY);
-  const service = startLoop(runtime);
-  await stage(runtime, "b1", "bulk");
-  await stage(runtime, "b1", "live", "later");
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
-  (await service.nth(1)).reply({ kind: "created" });
-  expect(sentBy(service)).toEqual(["b1 live"]);
 });
 
 test("the retry of a bulk change spends no live permit, and none while the lane is paused", async () => {
@@ -164,11 +134,11 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
 
   await pauseBulk(stores, BY);
   third.reply(failed);
-  const delayed = runtime.pointers.queue.toKey("delayed");
   await waitFor(
     async () => {
-      const [, due] = await runtime.redis.zrange(delayed, "0", "0", "WITHSCORES");
-      return due !== undefined && Number(due) / 4096 < Date.now();
+      const [waiting] = await runtime.staged.waiting(["b1"]);
+      const due = waiting?.taken === undefined ? await runtime.line.dueAt("b1") : undefined;
+      return due !== undefined && due < Date.now();
     },
     { what: "its retry is due" },
   );
@@ -199,19 +169,4 @@ test("a reason that is no line of a status is refused", async () => {
   const reason = "x".repeat(201);
   await expect(pauseBulk(stores, { ...BY, reason })).rejects.toThrow("201 characters: at most 200");
   expect(await stores.bulkPauses.current()).toBeUndefined();
-});
-
-test("a live change needs no second try when the bulk job of its record ends meanwhile", async () => {
-  const runtime = newRuntime();
-  const { pointers } = runtime;
-  const other = storesOf(runtime);
-  // The end comes between two steps of at least one of so many.
-  for (let n = 0; n < 100; n += 1) {
-    await pointers.add([{ crmCode: "r", lane: "bulk" }]);
-    await Promise.all([
-      ...Array.from({ length: 5 }, () => pointers.expedite("r")),
-      other.redis.ping().then(() => other.pointers.remove("r")),
-    ]);
-    expect(await pointers.hasJob("r")).toBe(false);
-  }
 });

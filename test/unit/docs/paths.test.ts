@@ -36,5 +36,5 @@ it.for(PAGES)("every name that %s gives beside a file is in that file", (page) =
 
 it("the pages give names", () => {
   const text = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
-  expect([...text.matchAll(NAME)].length).toBeGreaterThan(15);
+  expect([...text.matchAll(NAME)].length).toBeGreaterThan(5);
 });

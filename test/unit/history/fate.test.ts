@@ -8,7 +8,7 @@ import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/histor
 import { NOT_OPENED } from "../../../src/state/retried-records.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { NO_ORDERS, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { EventStep, Step } from "../../../src/sync/step.ts";
 
 const NOW = Date.parse("2026-11-22T10:45:00Z");
@@ -39,13 +39,15 @@ const NOTHING: RecordFacts = {
   otherCase: undefined,
 };
 
+const ORDER = "2026-11-22T10:41:00.000000000Z\t\t0000000000000001";
+const ORDERS = { fields: ORDER, status: ORDER, is: "mapped" } as const;
 const ROW: LedgerRow = {
   exists: true,
   uncertain: false,
   fingerprint: "f",
   terminated: false,
   variant: "Person",
-  watermark: "2026-11-22T10:41:00.000000000Z\t\t0000000000000001",
+  orders: ORDERS,
   provedAt: at("10:42:07"),
 };
 
@@ -55,6 +57,7 @@ const WAITING: WaitingState = {
   status: "mapped",
   time: at("10:41:00"),
   heldSince: undefined,
+  heldWhy: undefined,
   isApproved: false,
   tries: 0,
   takenUntil: undefined,
@@ -315,7 +318,7 @@ describe("what is settled", () => {
     expect(answer({ row: ROW }).answer).toBe(
       "on the service, last proven at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
     );
-    expect(answer({ row: { ...ROW, watermark: "" } }).answer).toMatch(
+    expect(answer({ row: { ...ROW, orders: NO_ORDERS } }).answer).toMatch(
       /no event of it was settled$/,
     );
   });

@@ -13,7 +13,7 @@ it("connections to Redis are opened in one place, which knows every form of REDI
       // As BullMQ makes its own connections of such a client.
       "src/ops/tenant-redis.ts",
       // With the options of a client that the factory has opened.
-      "src/quota/lease-pair.ts",
+      "src/quota/sliding-log.ts",
     ].toSorted(),
   );
 });

@@ -1,7 +1,6 @@
 /** For any input: what reads events and webhooks accepts it, or says what is wrong with it. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Job } from "bullmq";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { basicOf, bearerOf } from "../../../src/crm/authorization.ts";
@@ -12,7 +11,7 @@ import { WebhookBodyError } from "../../../src/crm/webhook-body.ts";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { eventOrder } from "../../../src/event/event-order.ts";
 import { parseExactly } from "../../../src/event/exact-json.ts";
-import { isJobTime, jobFault, unreadable } from "../../../src/event/job-fault.ts";
+import { isJobTime, jobFault } from "../../../src/event/job-fault.ts";
 import { eventOfHeaders } from "../../../src/http/binary-event.ts";
 import { isSignedNow, verifySignature } from "../../../src/http/signature.ts";
 import { fixture, fixtureText } from "../../support/fixtures.ts";
@@ -78,7 +77,7 @@ describe("events", () => {
     holdsFor(fc.tuple(headersOf(...names), hostileText), ([headers, body]) => {
       const secret = `whsec_${Buffer.from(SECRET).toString("base64")}`;
       expect(verifySignature(Buffer.from(body), headers, [secret])).toBeUndefined();
-      expect(isSignedNow(headers, [NOW])).toBeTypeOf("boolean");
+      expect(isSignedNow(headers, NOW)).toBeTypeOf("boolean");
     });
   });
 });
@@ -175,29 +174,13 @@ test("no name of a record leaves the folder of its address", () => {
   });
 });
 
-test("a job of another client is usable, or has one fault", () => {
-  const hash = fc.dictionary(
-    fc.constantFrom("data", "opts", "ats", "progress", "parent", "rjk", "timestamp"),
-    hostileText,
-    { noNullPrototype: true },
+test("the time of a job of another client is usable, or named", () => {
+  const timestamp = fc.oneof(
+    fc.double(),
+    fc.nat(4_000_000).map((kiloseconds) => kiloseconds * 1_000_000),
   );
-  holdsFor(hash, (job) => {
-    expect(["string", "undefined"]).toContain(typeof unreadable(job));
-  });
-  const read = fc.record({
-    timestamp: fc.oneof(
-      fc.double(),
-      fc.nat(4_000_000).map((kiloseconds) => kiloseconds * 1_000_000),
-    ),
-    attemptsMade: fc.double(),
-    opts: fc.object(),
-    parent: anyValue,
-    parentKey: fc.option(hostileText, { nil: undefined }),
-    repeatJobKey: fc.option(hostileText, { nil: undefined }),
-  });
-  holdsFor(read, (job) => {
-    const fault = jobFault(job as unknown as Job);
-    if (!isJobTime(job.timestamp)) expect(fault).toContain("timestamp");
-    else expect(() => new Date(job.timestamp).toISOString()).not.toThrow();
+  holdsFor(timestamp, (at) => {
+    if (!isJobTime(at)) expect(jobFault({ timestamp: at })).toContain("timestamp");
+    else expect(() => new Date(at).toISOString()).not.toThrow();
   });
 });

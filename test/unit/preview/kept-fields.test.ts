@@ -6,7 +6,7 @@ import { previewOne, type Body } from "../../../src/preview/preview-one.ts";
 import { printOne, printSummary, summarise } from "../../../src/preview/print.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { fingerprintWith } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
+import { NO_ORDERS, rowOf } from "../../../src/sync/ledger-row.ts";
 
 const mapping = {
   ...businessRelationMapping,
@@ -33,9 +33,10 @@ const preview = (record: Body, ask?: Body) =>
     },
     mapping,
     {
+      codeOf: async () => undefined,
       lists: DEFAULT_TENANT_LISTS,
       fingerprintOf,
-      known: async () => ({ row: rowOf(AT_SERVICE, 1, fingerprintOf), waiting: undefined }),
+      known: async () => ({ row: rowOf(AT_SERVICE, 1, fingerprintOf), newest: NO_ORDERS }),
       ask: ask && (async () => ask),
     },
   );

@@ -42,7 +42,10 @@ const cases = HELD.flatMap((held) =>
 );
 
 test.for(cases)("It agrees with decide(): %o", ({ held, payload, status }) => {
-  const known: Known = held === undefined ? rowWithoutProof(true) : rowOf(held, 0, fingerprintOf);
+  const known: Known =
+    held === undefined
+      ? { ...rowWithoutProof(true), byList: false }
+      : rowOf(held, 0, fingerprintOf);
   const body: Readonly<Record<string, unknown>> | undefined = payload && bodyOf(payload, status);
   const compared = compare(
     {
@@ -92,18 +95,21 @@ test("A kept field differs only where the service has no value to keep", () => {
 });
 
 const ROW = rowOf(PERSON, 0, fingerprintOf);
+const ordersAt = (order: string) => ({ fields: order, status: order, is: "mapped" }) as const;
+const stagedAt = (order: string, fingerprint: string) =>
+  ({ status: { order, is: "mapped" }, fingerprint }) as const;
 const WANTED = { status: "mapped", fingerprint: "new", ends: false, order: "2026-02" } as const;
 
 test.for([
   ["differs", { row: ROW, staged: undefined }],
   ["differs", { row: undefined, staged: undefined }],
-  ["newer", { row: { ...ROW, watermark: "2026-03" }, staged: undefined }],
-  ["differs", { row: { ...ROW, watermark: "2026-01" }, staged: undefined }],
+  ["newer", { row: { ...ROW, orders: ordersAt("2026-03") }, staged: undefined }],
+  ["differs", { row: { ...ROW, orders: ordersAt("2026-01") }, staged: undefined }],
   ["equal", { row: { ...ROW, fingerprint: "new" }, staged: undefined }],
   ["differs", { row: { ...ROW, fingerprint: "new", uncertain: true }, staged: undefined }],
-  ["newer", { row: ROW, staged: { order: "2026-03", status: "mapped", fingerprint: "x" } }],
-  ["waiting", { row: ROW, staged: { order: "2026-01", status: "mapped", fingerprint: "new" } }],
-  ["differs", { row: ROW, staged: { order: "2026-01", status: "mapped", fingerprint: "x" } }],
+  ["newer", { row: ROW, staged: stagedAt("2026-03", "x") }],
+  ["waiting", { row: ROW, staged: stagedAt("2026-01", "new") }],
+  ["differs", { row: ROW, staged: stagedAt("2026-01", "x") }],
 ] as const)("A live change explains a difference: %s", ([resolved, live]) => {
   expect(resolve(WANTED, live)).toBe(resolved);
 });

@@ -2,7 +2,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Permit } from "../../../src/quota/permit.ts";
 import { ingest } from "../../../src/reconcile/ingest.ts";
-import { listService, type ServiceToList } from "../../../src/reconcile/list-service.ts";
+import {
+  forgetOldListing,
+  listService,
+  type ServiceToList,
+} from "../../../src/reconcile/list-service.ts";
 import type { SnapshotEvent } from "../../../src/reconcile/read-events.ts";
 import { WorkFile } from "../../../src/reconcile/work-file.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
@@ -51,6 +55,7 @@ function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; ask
     },
     acquire: async () => undefined as unknown as Permit,
     ledger: { heal: async () => 0 },
+    token: "name of the token",
     fingerprintOf,
     keeps: {},
     now: () => 1000,
@@ -140,6 +145,31 @@ test.for([
   const next = serviceOf([page(0, 9)]);
   expect(await listService(next.service, work, () => {})).toMatchObject({ relations: 9 });
   expect(next.asked).toEqual([undefined]);
+  work.remove();
+});
+
+test("A listing that another token has begun is begun again", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  const broken = serviceOf([page(0, 5, "a")]);
+  await expect(listService(broken.service, work, () => {})).rejects.toThrow(/Nothing was sent/);
+  forgetOldListing(work, broken.service);
+  const whole = serviceOf([page(0, 9)]);
+  forgetOldListing(work, { ...whole.service, token: "name of another one" });
+  expect(await listService(whole.service, work, () => {})).toMatchObject({ relations: 9 });
+  expect(whole.asked).toEqual([undefined]);
+  work.remove();
+});
+
+test("A terminated relation that the snapshot lacks, and that two pages have, counts once", async () => {
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  const ended = { ...person(1), relationStatus: "terminated" };
+  const { service } = serviceOf([
+    { kind: "page", relations: [ended, person(2)], nextCursor: "a" },
+    { kind: "page", relations: [ended, person(3)] },
+  ]);
+  expect(await listService(service, work, () => {})).toMatchObject({ relations: 3, active: 2 });
   work.remove();
 });
 

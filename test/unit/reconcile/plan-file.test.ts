@@ -92,7 +92,12 @@ test.for([
   ["repaired meanwhile", { was, wants }, rowOf(OTHER, 0, fingerprintOf), "sent"],
   ["changed meanwhile", { was: "z", wants }, ROW, "changed"],
   ["gone meanwhile", { was, wants }, ABSENT, "changed"],
-  ["a newer live change", { was, wants }, { ...ROW, watermark: "2026-03" }, "newer"],
+  [
+    "a newer live change",
+    { was, wants },
+    { ...ROW, orders: { fields: "2026-03", status: "2026-03", is: "mapped" } },
+    "newer",
+  ],
   ["a request under way", { was: "z", wants }, { ...ROW, uncertain: true }, "sent"],
 ] as const)("An entry is carried out only while it is true: %s", ([, entry, row, outcome]) => {
   expect(stillTrue(entry, STATE, row)).toBe(outcome);

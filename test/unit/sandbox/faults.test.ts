@@ -67,7 +67,7 @@ test("a disarmed fault no longer strikes", () => {
 test.each([
   {},
   { fault: "x" },
-  { fault: "error", status: 400 },
+  { fault: "error", status: 399 },
   { fault: "reset", ms: 1 },
   { fault: "error", headers: { "no token": "1" } },
   { fault: "rate-limit", headers: { "retry-after": "1\n2" } },

@@ -53,6 +53,12 @@ test.for<[string, Operation, HttpResponse, object]>([
     { kind: "schema", fields: { branch: { values: ["a"] } } },
   ],
   [
+    "the schema, with fields that are none",
+    "schema-config",
+    response(200, { fields: { riskScore: null, other: ["a"] } }),
+    { kind: "schema", fields: { riskScore: null, other: ["a"] } },
+  ],
+  [
     "400",
     "update",
     response(400, { error: "no", code: 1 }),
@@ -113,6 +119,20 @@ test.for<[string, Operation, HttpResponse, object]>([
     response(403, body),
     { kind: "unavailable", reason: "forbidden", ambiguous: false, status: 403 },
   ]),
+  ...(["create", "update", "get"] as const).flatMap((operation) =>
+    ["4711", " 4711\u200b", "４７１１"].map(
+      (crmCode): [string, Operation, HttpResponse, object] => [
+        `200 on ${operation} with the crmCode ${JSON.stringify(crmCode)}`,
+        operation,
+        response(200, { crmCode }),
+        crmCode !== "4711"
+          ? { kind: "renamed" }
+          : operation === "get"
+            ? { kind: "found", body: { crmCode } }
+            : { kind: operation === "create" ? "created" : "updated" },
+      ],
+    ),
+  ),
   ["429", "create", response(429), { kind: "throttled" }],
   ["429 with a page", "create", response(429, ...HTML), { kind: "throttled" }],
   ["200 on create", "create", response(200, done), { kind: "created" }],
@@ -187,7 +207,6 @@ test.for<[Operation, HttpResponse, string, boolean]>([
   ["list", response(200, { businessRelations: [{ crmCode: "" }] }), "unexpected_body", false],
   ["list", response(200, { businessRelations: [], nextCursor: 7 }), "unexpected_body", false],
   ["schema-config", response(200, { fields: [] }), "unexpected_body", false],
-  ["schema-config", response(200, { fields: { branch: ["a"] } }), "unexpected_body", false],
 ])("%s with the response %o is unavailable: %s", ([operation, raw, reason, ambiguous]) => {
   expect(classify(raw, sent(operation))).toEqual({
     kind: "unavailable",
@@ -232,4 +251,14 @@ test("values from the specification stay readable", () => {
 test("the service's error text is shortened and loses its control characters", () => {
   expect(errorOf("a\u0000\n\u202eb", {})).toBe("a b");
   expect(errorOf("x".repeat(5000), {})).toHaveLength(300);
+});
+
+test("a crmCode in another case or Unicode form is the same one, named otherwise", () => {
+  const answered = (asked: string, named: string) =>
+    classify(response(200, { crmCode: named }), { operation: "get", crmCode: asked, secrets: [] })
+      .kind;
+  expect(answered("A-Straße", "a-strasse")).toBe("renamed");
+  expect(answered("Zu\u0308rich", "Z\u00fcrich")).toBe("renamed");
+  expect(answered("A1", "A2")).toBe("unavailable");
+  expect(answered("\u200b", "")).toBe("unavailable");
 });

@@ -2,7 +2,8 @@ import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { HOUR_PARTS, type Waiting } from "../../../src/quota/pacing.ts";
 import { stateOf } from "../../../src/quota/quota-state.ts";
-import { SLICES_KEPT } from "../../../src/quota/slices.ts";
+import { SLICES_KEPT } from "../../../src/sync/slices.ts";
+import { parsePaceState } from "../../../src/quota/pace-state.ts";
 import type { QuotaSnapshot } from "../../../src/quota/snapshot.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 import { drainedAt } from "../../../src/status/stops.ts";
@@ -19,9 +20,12 @@ const quotaOf = (given: Partial<QuotaSnapshot> = {}) => {
     taken: 2,
     nextReturnAt: NOW,
     allReturnedAt: NOW,
-    stopUntil: 0,
+    epoch: "",
+    burst: 20,
+    state: parsePaceState(""),
+    stateText: "",
+    lowestRank: undefined,
     pacing: "free",
-    failures: 0,
     returns: Array.from({ length: HOUR_PARTS }, () => 0),
     demand: Array.from({ length: SLICES_KEPT }, () => 0),
     current: { changed: 0, passed: 0 },
@@ -70,9 +74,12 @@ it("not before the last retry", () => {
 });
 
 it("not before the end of a pause after a 429", () => {
-  expect(endOf({ live: 21, bulk: 0 }, { quota: quotaOf({ stopUntil: NOW + 60_000 }) })).toBe(
-    65_000,
-  );
+  expect(
+    endOf(
+      { live: 21, bulk: 0 },
+      { quota: quotaOf({ state: { ...parsePaceState(""), stop: NOW + 60_000 } }) },
+    ),
+  ).toBe(65_000);
 });
 
 it("bulk work waits for what it must leave to live changes", () => {

@@ -41,6 +41,16 @@ it("an embedded Redis whose disk is full is not fine, also between its ends", ()
   ]);
 });
 
+it("a clock of Redis that was set is named for an hour", () => {
+  const told = (stepMs: number, agoMs: number) =>
+    said({ clockStep: { stepMs, at: NOW - agoMs } }).map(([, says]) => says);
+  expect(told(-300_000, 59 * MINUTE)).toEqual([
+    expect.stringMatching(/^Redis' clock was set back by 5 min \(/),
+  ]);
+  expect(told(2000, 0)).toEqual([expect.stringMatching(/was set forward by 2 s/)]);
+  expect(told(-300_000, 61 * MINUTE)).toEqual([]);
+});
+
 it("a Redis without the replica that it demands rejects writes, and no process is blamed", () => {
   const redis = { ...IDLE.redis, hasEnoughReplicas: false };
   const silent = [{ ...process, seenAt: NOW - MINUTE }];
@@ -151,4 +161,6 @@ it("an outage stops what may be sent, and not what an operator has paused", () =
   expect(isNamed({ unsynced: { live: 0, bulk: 8 } })).toBe(true);
   expect(isNamed({ unsynced: { live: 0, bulk: 8 }, bulkPause })).toBe(false);
   expect(isNamed({ unsynced: { live: 1, bulk: 8 }, bulkPause })).toBe(true);
+  const rejecting = { ...outage, reason: "rejecting", nextTryAt: NOW + MINUTE };
+  expect(said({ outage: rejecting })[0]?.[1]).toMatch(/^The service rejects everything since /);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { auditedChange } from "../../../src/sync/audited-change.ts";
 import type { Sendable } from "../../../src/sync/decide.ts";
-import { COMPLETE, giveUp, type Settled } from "../../../src/sync/settled.ts";
+import { giveUp, type Settled } from "../../../src/sync/settled.ts";
 
 const body = { type: "Person", crmCode: "p1", lastName: "Muster" };
 const update: Sendable = { kind: "update", body };
@@ -9,7 +9,7 @@ const fieldsSent = ["crmCode", "lastName", "type"];
 
 const ended = (outcome: "created" | "updated"): Settled => ({
   settlement: { row: "before", finished: true },
-  end: { next: COMPLETE, outcome },
+  end: { finished: true, outcome },
 });
 
 const onTime = { late: false };

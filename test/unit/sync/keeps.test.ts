@@ -65,6 +65,8 @@ test("Kept fields have one text, in whatever order they were named", () => {
 
 const upsert: Wanted = { payload: withPhone, status: "mapped" };
 const differs: LedgerRow = rowOf({ ...ada, lastName: "Old" }, 1, fingerprintOf);
+/** After a 409, say. */
+const unproven: LedgerRow = { ...differs, fingerprint: undefined };
 const decideFor = (wanted: Wanted, known: Known) => decide(wanted, known, fingerprintOf, KEEPS);
 
 describe("decide", () => {
@@ -112,7 +114,7 @@ describe("settleReply", () => {
   it("keeps what was read for the next run, and not the payload", () => {
     const old = { ...atService, lastName: "Old" };
     const { settlement, end } = settleReply(found(old), reading, state, differs, context);
-    expect(end).toEqual({ next: { kind: "again" }, reason: "fetched" });
+    expect(end).toEqual({ finished: false, reason: "fetched" });
     expect(settlement).toMatchObject({ finished: false, counts: ["reads"] });
     expect(settlement.payload).toBeUndefined();
     expect(JSON.parse(settlement.kept ?? "")).toEqual({ branch: ["zurich"], phoneNumber: "+41 2" });
@@ -121,7 +123,13 @@ describe("settleReply", () => {
 
   it("a restoration without its record takes all fields, and needs no second reading", () => {
     const bare = { ...state, payload: undefined, status: "active" } as const;
-    const { settlement } = settleReply(found(atService), { kind: "fetch" }, bare, differs, context);
+    const { settlement } = settleReply(
+      found(atService),
+      { kind: "fetch" },
+      bare,
+      unproven,
+      context,
+    );
     expect(JSON.parse(settlement.payload ?? "")).toMatchObject({ branch: ["zurich"] });
     const payload = JSON.parse(settlement.payload ?? "") as object;
     const kept = JSON.parse(settlement.kept ?? "") as Record<string, unknown>;
@@ -132,7 +140,7 @@ describe("settleReply", () => {
   it("finds that a write without an answer was applied, and has it audited", () => {
     const lost = { ...differs, uncertain: true };
     const settled = settleReply(found(atService), reading, state, lost, context);
-    expect(settled.end).toEqual({ next: { kind: "complete" }, outcome: "updated" });
+    expect(settled.end).toEqual({ finished: true, outcome: "updated" });
     expect(auditedChange(reading, settled, state)).toMatchObject({ outcome: "updated" });
     const other = settleReply(found({ ...ada, lastName: "X" }), reading, state, lost, context);
     expect(other.settlement.finished).toBe(false);
@@ -141,12 +149,12 @@ describe("settleReply", () => {
   it("finds that the service has it already, and needs no further run", () => {
     const settled = settleReply(found(atService), reading, state, differs, context);
     expect(settled.end).toMatchObject({ outcome: "skipped", reason: "unchanged" });
-    expect(settled.settlement).toMatchObject({ finished: true, row: { watermark: "o2" } });
+    expect(settled.settlement).toMatchObject({ finished: true, row: { orders: { status: "o2" } } });
     expect(auditedChange(reading, settled, state)).toBeUndefined();
   });
 
   it("a relation of the other variant leads to no second reading", () => {
-    const { settlement } = settleReply(found(company), reading, state, differs, context);
+    const { settlement } = settleReply(found(company), reading, state, unproven, context);
     expect(settlement.kept).toBeUndefined();
     const row = settlement.row as LedgerRow;
     expect(decideFor(upsert, row)).toEqual({ kind: "reject", why: "variant_changed" });

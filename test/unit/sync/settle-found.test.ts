@@ -7,7 +7,7 @@ import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { SettleContext } from "../../../src/sync/settled.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
-import { body, context, known, state } from "./settle-support.ts";
+import { body, context, known, NOW, state } from "./settle-support.ts";
 
 const other = { ...body, lastName: "Other" };
 
@@ -22,7 +22,7 @@ const settleFound = (
     { kind: "found", body: found },
     sent,
     { ...state, ...change },
-    { ...known, ...row },
+    { ...known, fingerprint: undefined, ...row },
     {
       ...context,
       ...more,
@@ -39,8 +39,19 @@ describe("a relation that was read for its fields", () => {
     expect(settleFound(other, fetch).settlement.row).toMatchObject({
       exists: true,
       fingerprint: fingerprintOf(other),
-      watermark: "o1",
+      orders: { status: "o1" },
     });
+  });
+
+  it("is read again, later, when it contradicts what is proven: a copy may lag behind", () => {
+    const { fingerprint } = known;
+    const first = settleFound(other, fetch, {}, { fingerprint });
+    expect(first.end).toEqual({ finished: false, reason: "lagging" });
+    expect(first.settlement).toMatchObject({ row: "before", doubt: "lagging" });
+    expect(first.settlement.retryAt).toBeGreaterThan(NOW);
+    const again = settleFound(other, fetch, { doubt: "lagging" }, { fingerprint });
+    expect(again.settlement.row).toMatchObject({ fingerprint: fingerprintOf(other) });
+    expect(settleFound(body, fetch, {}, { fingerprint }).end.reason).toBe("fetched");
   });
 
   it("sends back the fields of its variant that have a value, and a required text as it is", () => {
@@ -68,9 +79,9 @@ describe("a relation that was read for its kept fields", () => {
 
   it("has other fields: the next run writes them", () => {
     const { settlement, end } = settleFound(other, fetch);
-    expect(settlement).toMatchObject({ finished: false, row: { watermark: "o1" } });
+    expect(settlement).toMatchObject({ finished: false, row: { orders: known.orders } });
     expect(settlement.payload).toBeUndefined();
-    expect(end).toEqual({ next: { kind: "again" }, reason: "fetched" });
+    expect(end).toEqual({ finished: false, reason: "fetched" });
   });
 
   it.each<[string, Partial<TakenState>, Partial<LedgerRow>, object]>([
@@ -85,10 +96,10 @@ describe("a relation that was read for its kept fields", () => {
     ["a create without an answer", {}, { uncertain: true, exists: false }, { outcome: "created" }],
   ])("is as it should be: %s is proven, and the event is settled", (_what, change, row, ended) => {
     const { settlement, end } = settleFound(body, fetch, change, row);
-    expect(end).toEqual({ next: { kind: "complete" }, ...ended });
+    expect(end).toEqual({ finished: true, ...ended });
     expect(settlement).toMatchObject({
       finished: true,
-      row: { exists: true, uncertain: false, watermark: "o2" },
+      row: { exists: true, uncertain: false, orders: { status: "o2" } },
     });
   });
 });
@@ -104,7 +115,7 @@ describe("a relation that was read after a write without proof", () => {
   it("is not: what the service has is proven, and the event is not settled", () => {
     expect(settleFound(other, check).settlement.row).toMatchObject({
       fingerprint: fingerprintOf(other),
-      watermark: "o1",
+      orders: { status: "o1" },
     });
   });
 });

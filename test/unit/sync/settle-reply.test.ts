@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import type { Sendable } from "../../../src/sync/decide.ts";
+import { checkFirst, type Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
@@ -10,57 +10,69 @@ import { body, context, known, NOW, state } from "./settle-support.ts";
 const sent: Sendable = { kind: "update", body };
 const HOUR_MS = 3_600_000;
 
+type Change = Partial<TakenState> & Partial<TakenState["counts"]>;
+
 const settle = (
   reply: ServiceReply,
-  change: Partial<TakenState> = {},
+  { tries = 0, heals = 0, forbidden = 0, unconfirmed = 0, ...change }: Change = {},
   decision: Sendable = sent,
   row: LedgerRow = known,
   retryShareMs = 0,
-) => settleReply(reply, decision, { ...state, ...change }, row, { ...context, retryShareMs });
+) => {
+  const counts = { ...state.counts, tries, heals, forbidden, unconfirmed };
+  const taken = { ...state, counts, ...change };
+  return settleReply(reply, decision, taken, row, { ...context, retryShareMs });
+};
 
 /** Of a relation of which a reply told only whether it exists. */
 const corrected = {
   uncertain: false,
   fingerprint: undefined,
   terminated: false,
-  watermark: "o1",
+  orders: known.orders,
   provedAt: NOW,
 };
 
 describe("settleReply", () => {
   it.each(["created", "updated"] as const)("%s proves the body and moves the watermark", (kind) => {
     const { settlement, end } = settle({ kind });
-    expect(end).toEqual({ next: { kind: "complete" }, outcome: kind });
-    expect(settlement).toMatchObject({ finished: true, row: { exists: true, watermark: "o2" } });
+    expect(end).toEqual({ finished: true, outcome: kind });
+    expect(settlement).toMatchObject({
+      finished: true,
+      row: { exists: true, orders: { status: "o2" } },
+    });
     expect(settlement.row).toMatchObject({ fingerprint: fingerprintOf(body) });
   });
 
   it("exists: corrects the row, keeps the watermark and runs again", () => {
     const ended = { ...known, uncertain: true, terminated: true };
     const { settlement, end } = settle({ kind: "exists" }, {}, sent, ended);
-    expect(end.next).toEqual({ kind: "again" });
+    expect([end.finished, settlement.retryAt]).toEqual([false, undefined]);
     expect(settlement).toMatchObject({ finished: false, row: { ...corrected, exists: true } });
   });
 
   it("missing, although the ledger knows it: asked once more before it is believed", () => {
     for (const status of ["mapped", "terminated"] as const) {
       const { settlement, end } = settle({ kind: "missing" }, { status });
-      expect(settlement).toEqual({ row: "before", finished: false, doubt: "missing" });
-      expect(end).toEqual({ next: { kind: "later", at: NOW + 1000 }, reason: "missing_once" });
+      const retryAt = NOW + 1000;
+      expect(settlement).toEqual({ row: "before", finished: false, doubt: "missing", retryAt });
+      expect(end).toEqual({ finished: false, reason: "missing_once" });
     }
   });
 
   it("missing twice: corrects the row and runs again; a deletion is finished", () => {
     const ended = { ...known, terminated: true };
     const again = settle({ kind: "missing" }, { doubt: "missing" }, sent, ended);
-    expect(again.end.next).toEqual({ kind: "again" });
+    expect([again.end.finished, again.settlement.retryAt]).toEqual([false, undefined]);
     const row = { ...corrected, exists: false };
     expect(again.settlement).toMatchObject({ row, counts: ["heals"] });
     const deletion = settle({ kind: "missing" }, { status: "terminated", doubt: "missing" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
+    // Both may have been false: it is verified minutes later.
     expect(deletion.settlement).toMatchObject({
       finished: true,
-      row: { exists: false, watermark: "o2" },
+      late: true,
+      row: { exists: false, orders: { status: "o2" } },
     });
   });
 
@@ -75,19 +87,16 @@ describe("settleReply", () => {
     const fetch: Sendable = { kind: "fetch" };
     const deletion = (doubt?: "missing") =>
       settle({ kind: "missing" }, { status: "terminated", doubt }, fetch, unknown);
-    expect(deletion().end).toEqual({
-      next: { kind: "later", at: NOW + 1000 },
-      reason: "missing_once",
-    });
+    expect(deletion().end).toEqual({ finished: false, reason: "missing_once" });
+    expect(deletion().settlement.retryAt).toBe(NOW + 1000);
     expect(deletion("missing").end).toMatchObject({ reason: "nothing_to_terminate" });
     const change = settle({ kind: "missing" }, {}, sent, unknown);
     expect(change.settlement).toMatchObject({ row: { exists: false }, counts: ["heals"] });
   });
 
   it("a record that was healed too often is delayed", () => {
-    const later = (ms: number) => ({ kind: "later", at: NOW + ms });
-    expect(settle({ kind: "exists" }, { heals: 3 }).end.next).toEqual(later(4000));
-    expect(settle({ kind: "exists" }, { heals: 4 }).end.next).toEqual(later(8000));
+    expect(settle({ kind: "exists" }, { heals: 3 }).settlement.retryAt).toBe(NOW + 4000);
+    expect(settle({ kind: "exists" }, { heals: 4 }).settlement.retryAt).toBe(NOW + 8000);
   });
 
   it("404 and 409 for one code again and again: a dead letter that says so", () => {
@@ -103,7 +112,7 @@ describe("settleReply", () => {
   it("accepted without proof: uncertain, and looked for", () => {
     expect(settle({ kind: "accepted" })).toEqual({
       settlement: { row: "uncertain", finished: false, doubt: "accepted" },
-      end: { next: { kind: "again" }, reason: "accepted" },
+      end: { finished: false, reason: "accepted" },
     });
   });
 
@@ -111,8 +120,11 @@ describe("settleReply", () => {
     const check: Sendable = { kind: "check", body };
     const found = { kind: "found", body: { ...body, relationStatus: "active" } } as const;
     const { settlement, end } = settle(found, { doubt: "accepted" }, check);
-    expect(end).toEqual({ next: { kind: "complete" }, outcome: "updated" });
-    expect(settlement).toMatchObject({ finished: true, row: { exists: true, watermark: "o2" } });
+    expect(end).toEqual({ finished: true, outcome: "updated" });
+    expect(settlement).toMatchObject({
+      finished: true,
+      row: { exists: true, orders: { status: "o2" } },
+    });
   });
 
   it.each([{ kind: "found", body: { ...body, lastName: "Other" } }, { kind: "missing" }] as const)(
@@ -120,7 +132,7 @@ describe("settleReply", () => {
     (reply) => {
       const check: Sendable = { kind: "check", body };
       const { settlement, end } = settle(reply, { doubt: "accepted" }, check);
-      expect(end).toMatchObject({ next: { kind: "later" }, reason: "unconfirmed" });
+      expect(end).toMatchObject({ finished: false, reason: "unconfirmed" });
       expect(settlement).toMatchObject({
         finished: false,
         counts: ["tries", "unconfirmed"],
@@ -128,12 +140,52 @@ describe("settleReply", () => {
       });
       expect(settlement.doubt).toBeUndefined();
       const third = settle(reply, { doubt: "accepted", unconfirmed: 2 }, check);
-      expect(third.end.next).toEqual({ kind: "later", at: NOW + 4000 });
+      expect(third.settlement.retryAt).toBe(NOW + 4000);
       const last = settle(reply, { doubt: "accepted", unconfirmed: 5 }, check);
       expect(last.dead?.reason).toBe("contradiction");
       expect(last.settlement).toMatchObject({ finished: true, late: true });
     },
   );
+
+  it("a write whose answer names the crmCode otherwise: uncertain, and read once", () => {
+    expect(settle({ kind: "renamed" })).toEqual({
+      settlement: { row: "uncertain", finished: false, doubt: "renamed" },
+      end: { finished: false, reason: "renamed" },
+    });
+    const check: Sendable = { kind: "check", body };
+    expect(checkFirst(sent, "renamed")).toEqual(check);
+    const reply = { kind: "found", body: { ...body, relationStatus: "active" } } as const;
+    expect(settle(reply, { doubt: "renamed" }, check).end).toMatchObject({ outcome: "updated" });
+  });
+
+  it.each([
+    { kind: "missing" },
+    { kind: "renamed" },
+    { kind: "found", body: { ...body, lastName: "Other" } },
+  ] as const)(
+    "and $kind under the code that was asked for: a dead letter about crmCode",
+    (reply) => {
+      const check: Sendable = { kind: "check", body };
+      const { dead, end, settlement } = settle(reply, { doubt: "renamed" }, check);
+      expect(end).toMatchObject({ finished: true, outcome: "rejected" });
+      expect(settlement).toEqual({ row: "uncertain", finished: true, dead: true });
+      expect(dead).toMatchObject({
+        reason: "contradiction",
+        problems: [
+          {
+            field: "crmCode",
+            rule: expect.stringContaining("names the crmCode otherwise") as string,
+          },
+        ],
+      });
+    },
+  );
+
+  it("a relation that is read and named otherwise: a dead letter at once", () => {
+    const { dead, settlement } = settle({ kind: "renamed" }, {}, { kind: "fetch" });
+    expect(dead?.problems).toMatchObject([{ field: "crmCode" }]);
+    expect(settlement).toMatchObject({ row: "before", finished: true });
+  });
 
   it("403 for this record: retried, then a dead letter that names it; never given up at once", () => {
     const reply = {
@@ -189,10 +241,19 @@ describe("settleReply", () => {
     }
   });
 
+  it("a rejection that is put off is retried within a minute, and noted", () => {
+    const reply = { kind: "unavailable", reason: "rejecting", ambiguous: false } as const;
+    const { dead, end, settlement } = settle(reply, { tries: 20, doubt: "missing" });
+    expect(dead).toBeUndefined();
+    expect(settlement).toMatchObject({ row: "before", finished: false, doubt: "rejected" });
+    expect([end.finished, settlement.retryAt]).toEqual([false, NOW + 60_000]);
+    expect(settle({ kind: "throttled" }, { doubt: "rejected" }).settlement.doubt).toBe("rejected");
+  });
+
   it("found: keeps the fetched fields for the update", () => {
     const found = { ...body, createdAt: "x", email: null };
     const { settlement, end } = settle({ kind: "found", body: found }, {}, { kind: "fetch" });
-    expect(end.next).toEqual({ kind: "again" });
+    expect([end.finished, settlement.retryAt]).toEqual([false, undefined]);
     expect(JSON.parse(settlement.payload ?? "")).toEqual(body);
   });
 
@@ -208,11 +269,11 @@ describe("settleReply", () => {
     const ruleFor = (change: Partial<TakenState>, decision: Sendable = sent) =>
       settle(reply, change, decision).dead?.problems[0]?.rule;
     const plain = "the service answered 400: bad city";
-    const earlierFields = { order: "o1", status: "active" } as const;
-    expect(ruleFor({ earlierFields })).toMatch(
+    const orders = { fields: "o1", status: "o2", is: "active" } as const;
+    expect(ruleFor({ orders })).toMatch(
       /bad city; the request carried the fields that the service itself has/,
     );
-    expect(ruleFor({ earlierFields, payload: undefined }, { kind: "fetch" })).toBe(plain);
+    expect(ruleFor({ orders, payload: undefined }, { kind: "fetch" })).toBe(plain);
     const kept = JSON.stringify({ city: "Bern" });
     expect(ruleFor({ kept })).toMatch(/bad city; it carried what the service itself has in city/);
     expect(ruleFor({ kept: "{}" })).toBe(plain);
@@ -222,7 +283,7 @@ describe("settleReply", () => {
   it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {
     expect(settle({ kind })).toEqual({
       settlement: { row: "before", finished: false },
-      end: { next: { kind: "again" }, outcome: kind },
+      end: { finished: false, outcome: kind },
     });
   });
 
@@ -233,7 +294,7 @@ describe("settleReply", () => {
       counts: ["tries"],
       holdMs: 0,
     });
-    expect(settled.end.next).toEqual({ kind: "later", at: NOW + 1000 });
+    expect(settled.settlement.retryAt).toBe(NOW + 1000);
   });
 
   it.each([
@@ -241,8 +302,8 @@ describe("settleReply", () => {
     ["connection_refused", 1],
     ["unreachable", 1],
   ] as const)("%s again and again: a retry after at most %d min", (reason, minutes) => {
-    const { end } = settle({ kind: "unavailable", reason, ambiguous: false }, { tries: 30 });
-    expect(end.next).toEqual({ kind: "later", at: NOW + minutes * 60_000 });
+    const reply = { kind: "unavailable", reason, ambiguous: false } as const;
+    expect(settle(reply, { tries: 30 }).settlement.retryAt).toBe(NOW + minutes * 60_000);
   });
 
   it.each([
@@ -252,15 +313,14 @@ describe("settleReply", () => {
     ["closed", 1000],
   ] as const)("%s while many wait for a retry: tried %d ms later", (reason, delay) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
-    const { end } = settle(reply, {}, sent, known, HOUR_MS);
-    expect(end.next).toEqual({ kind: "later", at: NOW + delay });
+    expect(settle(reply, {}, sent, known, HOUR_MS).settlement.retryAt).toBe(NOW + delay);
   });
 
   it.each(["stale_permit", "slept"] as const)("%s: nothing was sent, no try counts", (reason) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
     expect(settle(reply, { tries: 9, firstTryAt: NOW - 10_001 })).toEqual({
       settlement: { row: "before", finished: false },
-      end: { next: { kind: "again" }, outcome: "unavailable", reason },
+      end: { finished: false, outcome: "unavailable", reason },
     });
   });
 
@@ -271,7 +331,7 @@ describe("settleReply", () => {
       counts: ["tries"],
       holdMs: 3000,
     });
-    expect(settled.end.next).toEqual({ kind: "later", at: NOW + 3000 });
+    expect(settled.settlement.retryAt).toBe(NOW + 3000);
   });
 
   it("unavailable for too long: a dead letter", () => {

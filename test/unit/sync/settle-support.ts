@@ -1,6 +1,6 @@
 /** A state that was taken, and what is known of its relation, for tests of settleReply. */
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
+import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { SettleContext } from "../../../src/sync/settled.ts";
 import type { TakenState } from "../../../src/sync/staged-state.ts";
 
@@ -10,35 +10,32 @@ export const state: TakenState = {
   crmCode: "1",
   token: "t",
   variant: "Person",
-  earlierFields: undefined,
+  orders: { fields: "o2", status: "o2", is: "mapped" },
   eventOrder: "o2",
   newestEvent: "{}",
-  order: "o2",
   payload: JSON.stringify(body),
   status: "mapped",
   lane: "live",
   firstTime: 0,
   event: "{}",
-  tries: 0,
+  counts: { tries: 0, heals: 0, forbidden: 0, unconfirmed: 0, reads: 0 },
   firstTryAt: undefined,
-  heals: 0,
-  forbidden: 0,
-  unconfirmed: 0,
   doubt: undefined,
   keeps: {},
   kept: undefined,
   late: false,
-  row: undefined,
-  warm: true,
+  approved: false,
+  trace: undefined,
+  row: rowWithoutProof(true),
 };
 
 export const known: LedgerRow = {
   exists: true,
   uncertain: false,
-  fingerprint: "f",
+  fingerprint: fingerprintOf(body),
   terminated: false,
   variant: "Person",
-  watermark: "o1",
+  orders: { fields: "o1", status: "o1", is: "mapped" },
   provedAt: 1,
 };
 

@@ -1,0 +1,244 @@
+/**
+ * The one way in which a record is changed: it is read, a reducer (src/sync/) makes the new one, and that is
+ * written in one step if nothing has changed meanwhile; else it is read again. The rules are in the reducers,
+ * none in Redis.
+ */
+import type { Redis } from "ioredis";
+import { deadLetterId } from "../sync/dead-letter.ts";
+import { LANES } from "../sync/lane.ts";
+import type { LedgerRow } from "../sync/ledger-row.ts";
+import type { KnownRecord, LetterMark, Now, Staged } from "../sync/staged-state.ts";
+import { committer, readAll, type Call, type Check, type Commit } from "./commit.ts";
+import type { Keys } from "./keys.ts";
+import { readRow, storeRow } from "./ledger-row.ts";
+
+/** How often a change is made anew because another process was faster. */
+const MOST_CONFLICTS = 50;
+
+/** A record as it was read, with the texts that must be the same when it is written. */
+export interface ReadRecord extends KnownRecord, Now {
+  readonly crmCode: string;
+  readonly version: string;
+  readonly rowText: string;
+  readonly markText: string;
+  /** What `crmsync forget` has left of it; "": nothing. */
+  readonly erasedText: string;
+  readonly epoch: number;
+  /** Replies to the further reads that the caller asked for. */
+  readonly more: readonly unknown[];
+}
+
+/** A record as this process has written it, and when, by performance.now(). */
+export interface WrittenRecord {
+  readonly record: ReadRecord;
+  readonly at: number;
+}
+
+/** What a change makes of a record. */
+export interface Changed<Outcome> {
+  /** Undefined: the record stays as it is. */
+  readonly record: KnownRecord | undefined;
+  readonly outcome: Outcome;
+  /** What else must not have changed since it was read. */
+  readonly checks?: readonly Check[];
+  /** What else is written in the same step. Without a record, it is written whatever has happened to the record. */
+  readonly calls?: readonly Call[] | undefined;
+}
+
+export const unchanged = <Outcome>(outcome: Outcome): Changed<Outcome> => ({
+  record: undefined,
+  outcome,
+});
+
+/** Its row was erased, and may have been listed since: whether the relation exists is unknown, its orders are not. */
+const withErased = (listed: LedgerRow | undefined, erased: LedgerRow): LedgerRow =>
+  listed === undefined ? erased : { ...listed, orders: erased.orders };
+
+/** The same record, later. */
+function atPresent({ at, record }: WrittenRecord): ReadRecord {
+  const nowUs = record.nowUs + Math.round((performance.now() - at) * 1000);
+  return { ...record, nowUs, now: Math.floor(nowUs / 1000), more: [] };
+}
+
+export class RecordStore {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly commit: Commit;
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.commit = committer(redis);
+  }
+
+  /** @throws when other processes change it again and again. */
+  async change<Outcome>(
+    crmCode: string,
+    more: readonly Call[],
+    reduce: (read: ReadRecord) => Changed<Outcome>,
+  ): Promise<Outcome> {
+    return (await this.changeKnown(crmCode, more, reduce)).outcome;
+  }
+
+  /**
+   * As `change`.
+   * @param known as this process has written it last: it is not read if it is still so.
+   * @returns also the record as it is written.
+   */
+  async changeKnown<Outcome>(
+    crmCode: string,
+    more: readonly Call[],
+    reduce: (read: ReadRecord) => Changed<Outcome>,
+    known?: WrittenRecord,
+  ): Promise<{ readonly outcome: Outcome; readonly written: WrittenRecord }> {
+    for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts += 1) {
+      const isKnown = conflicts === 0 && known !== undefined;
+      const read = isKnown ? atPresent(known) : await this.read(crmCode, more);
+      const { calls = [], checks = [], outcome, record } = reduce(read);
+      const after = record === undefined ? read : this.#after(read, record);
+      const written = { record: after, at: performance.now() };
+      const writes = this.#writes(read, after);
+      if (writes.length + calls.length === 0) return { outcome, written };
+      const all = record === undefined ? checks : [...this.checksOf(read), ...checks];
+      if (await this.commit(read.now, all, [...writes, ...calls])) return { outcome, written };
+    }
+    throw new Error("a record was changed again and again while it was to be written");
+  }
+
+  async read(crmCode: string, more: readonly Call[] = []): Promise<ReadRecord> {
+    const { deadMarks, erased, ledger, staged, warmUp } = this.#keys;
+    const [time, fields, row, mark, listed, ...rest] = (await readAll(this.#redis, [
+      ["TIME"],
+      ["HMGET", staged(crmCode), "version", "state"],
+      ["HGET", ledger, crmCode],
+      ["HGET", deadMarks, deadLetterId(crmCode)],
+      ["HMGET", warmUp, "state", "epoch"],
+      ...more,
+    ])) as [
+      [seconds: string, micros: string],
+      (string | null)[],
+      string | null,
+      string | null,
+      (string | null)[],
+      ...unknown[],
+    ];
+    const epoch = Number(listed[1] ?? 0);
+    const listedRow = row === null ? undefined : readRow(row, epoch);
+    const hasOrders = listedRow !== undefined && listedRow.orders.status !== "";
+    const erasedText = hasOrders ? null : await this.#redis.get(erased(crmCode));
+    const nowUs = Number(time[0]) * 1_000_000 + Number(time[1]);
+    const state = fields[1];
+    return {
+      crmCode,
+      version: fields[0] ?? "",
+      rowText: row ?? "",
+      markText: mark ?? "",
+      erasedText: erasedText ?? "",
+      epoch,
+      row: erasedText === null ? listedRow : withErased(listedRow, readRow(erasedText, epoch)),
+      staged: state ? (JSON.parse(state) as Staged) : undefined,
+      letter: mark === null ? undefined : (JSON.parse(mark) as LetterMark),
+      now: Math.floor(nowUs / 1000),
+      nowUs,
+      warm: listed[0] === "done",
+      more: rest,
+    };
+  }
+
+  /** What a change rests on. */
+  checksOf({ crmCode, epoch, markText, rowText, version }: ReadRecord): Check[] {
+    const { deadMarks, ledger, staged, warmUp } = this.#keys;
+    return [
+      { call: ["HGET", staged(crmCode), "version"], expected: version },
+      { call: ["HGET", ledger, crmCode], expected: rowText },
+      { call: ["HGET", deadMarks, deadLetterId(crmCode)], expected: markText },
+      { call: ["HGET", warmUp, "epoch"], expected: epoch === 0 ? "" : String(epoch) },
+    ];
+  }
+
+  /** The record as it is read once a change was written. */
+  #after(read: ReadRecord, { letter, row, staged }: KnownRecord): ReadRecord {
+    // Grows with each write, also while the state stays the same one.
+    const version = String(Math.max(read.nowUs, Number(read.version) + 1));
+    const rowText = row === undefined ? "" : storeRow(row, read.epoch);
+    return {
+      ...read,
+      row,
+      staged,
+      letter,
+      version: staged === read.staged ? read.version : staged === undefined ? "" : version,
+      rowText: row === read.row ? read.rowText : rowText,
+      markText: letter === read.letter ? read.markText : letter ? JSON.stringify(letter) : "",
+    };
+  }
+
+  /** What makes the record in Redis the new one. */
+  #writes(read: ReadRecord, after: ReadRecord): Call[] {
+    const { crmCode } = read;
+    const { deadMarks, erased, ledger, staged } = this.#keys;
+    const id = deadLetterId(crmCode);
+    const calls: Call[] = [];
+    if (after.staged !== read.staged) {
+      const text = JSON.stringify(after.staged);
+      if (after.staged === undefined) calls.push(["DEL", staged(crmCode)]);
+      else calls.push(["HSET", staged(crmCode), "version", after.version, "state", text]);
+      calls.push(...this.placeCalls(crmCode, read.staged, after.staged));
+    }
+    if (after.rowText !== read.rowText) {
+      if (after.rowText === "") calls.push(["HDEL", ledger, crmCode]);
+      else calls.push(["HSET", ledger, crmCode, after.rowText]);
+      if (read.erasedText !== "") calls.push(["DEL", erased(crmCode)]);
+    }
+    if (after.markText !== read.markText && read.letter !== undefined) {
+      if (after.letter === undefined) calls.push(...this.dropLetterCalls(id, read.letter));
+      else calls.push(["HSET", deadMarks, id, after.markText]);
+    }
+    return calls;
+  }
+
+  /** Moves a record among the sorted sets in which records are found. */
+  placeCalls(crmCode: string, before: Staged | undefined, after: Staged | undefined): Call[] {
+    const old = this.#placesOf(before);
+    const now = this.#placesOf(after);
+    const left = [...old.keys()].filter((key) => !now.has(key));
+    // `next` has moved the place in the line since it was written.
+    const lines = new Set(LANES.map(this.#keys.line));
+    const moved = [...now].filter(([key, score]) => lines.has(key) || old.get(key) !== score);
+    return [
+      ...left.map((key) => ["ZREM", key, crmCode] as const),
+      ...moved.map(([key, score]) => ["ZADD", key, score, crmCode] as const),
+    ];
+  }
+
+  #placesOf(staged: Staged | undefined): Map<string, number> {
+    const keys = this.#keys;
+    const places = new Map<string, number>();
+    if (staged === undefined) return places;
+    const { due, failure, heldAt, heldUntil, lane, phase, since, taken } = staged;
+    switch (phase) {
+      case "waits":
+        places.set(keys.line(lane), due).set(keys.unsynced(lane), since);
+        if (failure !== undefined) places.set(keys.retried, failure.since);
+        break;
+      case "held":
+        places.set(keys.heldTerminations, heldAt ?? since);
+        break;
+      case "proven":
+      case "left":
+        places.set(keys.verify, due);
+    }
+    if (taken !== undefined) places.set(keys.inFlight, heldUntil ?? due);
+    return places;
+  }
+
+  /** Deletes a dead letter, and counts it out. */
+  dropLetterCalls(id: string, { reason }: LetterMark): Call[] {
+    const { deadAges, deadLetters, deadMarks, deadReasons } = this.#keys;
+    return [
+      ["HDEL", deadLetters, id],
+      ["HDEL", deadMarks, id],
+      ["ZREM", deadAges, id],
+      ["HINCRBY", deadReasons, reason, -1],
+    ];
+  }
+}

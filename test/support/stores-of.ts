@@ -1,0 +1,137 @@
+/** The stores of one tenant in Redis, as a process opens them, and states and rows for them. */
+import type { Redis } from "ioredis";
+import { BulkChanges } from "../../src/state/bulk-changes.ts";
+import { DeadLetters } from "../../src/state/dead-letters.ts";
+import { HeldTerminations } from "../../src/state/held-terminations.ts";
+import { History } from "../../src/state/history.ts";
+import { keysOf, type Keys } from "../../src/state/keys.ts";
+import { Ledger } from "../../src/state/ledger.ts";
+import { Line } from "../../src/state/line.ts";
+import { RecordStore } from "../../src/state/record-store.ts";
+import { Sealing } from "../../src/state/sealing.ts";
+import { SettledLately } from "../../src/state/settled-lately.ts";
+import { StagedStates } from "../../src/state/staged-state.ts";
+import { Verifications } from "../../src/state/verifications.ts";
+import type { LedgerRow, Orders } from "../../src/sync/ledger-row.ts";
+import type { Staged, StateToStage, TakenState } from "../../src/sync/staged-state.ts";
+import { uniquePrefix } from "./unique-prefix.ts";
+
+export const STATE_KEY = Buffer.alloc(32, 7);
+
+interface Options {
+  /** Of a tenant that has stores already. */
+  readonly keys?: Keys;
+  readonly sealing?: Sealing;
+  readonly historyDays?: number;
+  readonly verifyMs?: number;
+  /** Of the quota. */
+  readonly hourMs?: number;
+}
+
+export type TestStores = ReturnType<typeof storesOf>;
+
+export function storesOf(redis: Redis, options: Options = {}) {
+  const { keys = keysOf(uniquePrefix()), historyDays = 30, hourMs, verifyMs = 300_000 } = options;
+  const sealing = options.sealing ?? new Sealing([STATE_KEY]);
+  const records = new RecordStore(redis, keys);
+  const history = new History(redis, keys, historyDays);
+  return {
+    keys,
+    sealing,
+    records,
+    history,
+    staged: new StagedStates(redis, keys, sealing, records, {
+      history,
+      verifyMs,
+      ...(hourMs !== undefined && { hourMs }),
+    }),
+    ledger: new Ledger(redis, keys),
+    line: new Line(redis, keys),
+    deadLetters: new DeadLetters(redis, keys, sealing, records),
+    held: new HeldTerminations(redis, keys, sealing, records, verifyMs),
+    bulkChanges: new BulkChanges(redis, keys, records, { history, verifyMs }),
+    verifications: new Verifications(redis, keys, records),
+    settledLately: new SettledLately(records, verifyMs),
+  };
+}
+
+/** A change of a person, brought by an event. */
+export const stateOf = (
+  crmCode: string,
+  order: string,
+  more: Partial<StateToStage> = {},
+): StateToStage => ({
+  crmCode,
+  eventKey: `${crmCode} ${order}`,
+  order,
+  payload: `payload ${order}`,
+  fingerprint: `f-${order}`,
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: 1000,
+  event: `event ${order}`,
+  ...more,
+});
+
+/** What a deletion without a record has in place of its fields. */
+export const DELETED = {
+  payload: undefined,
+  fingerprint: undefined,
+  variant: undefined,
+  status: "terminated",
+} as const;
+
+/** @param order of the event that brought the fields and the status */
+export const ordersAt = (order: string, more: Partial<Orders> = {}): Orders => ({
+  fields: order,
+  status: order,
+  is: "mapped",
+  ...more,
+});
+
+/** @param order of the event that was settled; "": none was */
+export const rowAt = (
+  order: string,
+  fingerprint: string = `f-${order}`,
+  more: Partial<LedgerRow> = {},
+): LedgerRow => ({
+  exists: true,
+  uncertain: false,
+  fingerprint,
+  terminated: false,
+  variant: "Person",
+  orders: ordersAt(order),
+  provedAt: 1,
+  ...more,
+});
+
+/** Takes the record, as one worker. */
+export async function takeFrom(
+  { staged }: { readonly staged: StagedStates },
+  crmCode: string,
+  token = "me",
+  holdMs = 60_000,
+): Promise<TakenState> {
+  const taken = await staged.take(crmCode, token, holdMs);
+  if (taken.kind !== "taken") throw new Error(`expected to take ${crmCode}, got ${taken.kind}`);
+  return taken.state;
+}
+
+/** The whole list of the service, or a page of it. */
+export const listed = (
+  { ledger }: { readonly ledger: Ledger },
+  rows: readonly (readonly [string, LedgerRow])[],
+  { next, cursor }: { readonly next?: string; readonly cursor?: string } = {},
+): Promise<boolean> => ledger.writePage(rows, next, cursor, { askedAt: Date.now() + 1000 });
+
+/** Changes what waits of a record, as if time had passed or another process had written it. */
+export const editStaged = (
+  { records }: { readonly records: RecordStore },
+  crmCode: string,
+  edit: (staged: Staged) => Staged,
+): Promise<void> =>
+  records.change(crmCode, [], (read) => ({
+    record: { ...read, staged: read.staged && edit(read.staged) },
+    outcome: undefined,
+  }));
