@@ -117,17 +117,18 @@ class ToRecords {
   }
 
   async run(): Promise<number> {
-    const { heldTerminations, unsynced, verify, warmUp } = this.#keys;
+    const keys = this.#keys;
     const tag = /^\{.*?\}/.exec(this.#prefix)?.[0] ?? "";
     this.#ahead = Number((await this.#redis.hget(`${tag}:clock`, "offset")) ?? 0);
-    this.#epoch = Number((await this.#redis.hget(warmUp, "epoch")) ?? 0);
+    this.#epoch = Number((await this.#redis.hget(keys.warmUp, "epoch")) ?? 0);
     await this.#quota();
     while (!(await this.#rows()));
     await this.#forgottenRows();
     await this.#letters();
-    for await (const page of names(this.#redis, this.#keys)) await this.#named(page);
+    for await (const page of names(this.#redis, keys)) await this.#named(page);
     // Records without a hash.
-    for (const key of [...LANES.map(unsynced), heldTerminations, verify]) {
+    const { heldTerminations, verify } = keys;
+    for (const key of [...LANES.map((lane) => keys.unsynced(lane)), heldTerminations, verify]) {
       for await (const page of scanSorted(this.#redis, key, PAGE)) {
         await Promise.all(page.map(([crmCode]) => this.#record(crmCode)));
       }
@@ -141,8 +142,7 @@ class ToRecords {
   }
 
   async #named(page: readonly string[]): Promise<void> {
-    const { erased, staged } = this.#keys;
-    const [ofStaged, ofErased] = [staged(""), erased("").replace(/[^:]*$/, "")];
+    const [ofStaged, ofErased] = [this.#keys.staged(""), `${this.#prefix}:erased:`];
     for (const name of page) {
       if (name.startsWith(ofErased)) await this.#erased(name);
     }
@@ -156,19 +156,19 @@ class ToRecords {
   }
 
   async #record(crmCode: string): Promise<void> {
-    const { heldTerminations, history, line, retried, staged: key, unsynced, verify } = this.#keys;
+    const keys = this.#keys;
+    const key = keys.staged(crmCode);
+    const story = keys.history("crmCode", crmCode);
+    const sets = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations, keys.verify];
     const proofs = `${this.#prefix}:verify:proofs`;
     const [found, [time, live, bulk, held, verifyAt, failed, proof, steps]] = await Promise.all([
-      this.#redis.hgetallBuffer(key(crmCode)),
+      this.#redis.hgetallBuffer(key),
       readAll(this.#redis, [
         ["TIME"],
-        ["ZSCORE", unsynced("live"), crmCode],
-        ["ZSCORE", unsynced("bulk"), crmCode],
-        ["ZSCORE", heldTerminations, crmCode],
-        ["ZSCORE", verify, crmCode],
+        ...sets.map((set) => ["ZSCORE", set, crmCode] as const),
         ["HGET", `${this.#prefix}:retried:details`, crmCode],
         ["HGET", proofs, crmCode],
-        ["GET", history("crmCode", crmCode)],
+        ["GET", story],
       ]) as Promise<[string[], ...(string | null)[]]>,
     ]);
     if (found["version"] !== undefined) return;
@@ -194,33 +194,34 @@ class ToRecords {
       const open = new Map([...fields].filter(([name]) => name === "tu"));
       staged = await stagedOf(open, { ...places, proof: null }, at);
     }
+    if (places.since !== undefined && staged === undefined && letter.length === 0) {
+      // Its state is gone from Redis: the worker that takes it from the line counts it as lost.
+      const lane = live === null ? "bulk" : "live";
+      return void (await this.#commit(
+        [],
+        [["ZADD", keys.line(lane), "NX", places.since, crmCode]],
+      ));
+    }
     const first = fields.get("hi")?.toString();
-    const story = history("crmCode", crmCode);
-    const lane = live === null ? "bulk" : "live";
-    // Its state is gone from Redis: the worker that takes it from the line counts it as lost.
-    const isLost = places.since !== undefined && staged === undefined && letter.length === 0;
-    const sets = [...LANES.map(unsynced), heldTerminations, verify, retried];
     await this.#commit(
       [
-        { call: ["HGET", key(crmCode), "version"], expected: "" },
+        { call: ["HGET", key, "version"], expected: "" },
+        { call: ["HGET", key, "v"], expected: fields.get("v")?.toString() ?? "" },
         { call: ["HGET", proofs, crmCode], expected: proof ?? "" },
         ...(first === undefined ? [] : [{ call: ["GET", story] as const, expected: steps ?? "" }]),
       ],
       [
-        ["DEL", key(crmCode)],
+        ["DEL", key],
         ["HDEL", proofs, crmCode],
-        ...sets.map((set): Call => ["ZREM", set, crmCode]),
+        ...[...sets, keys.retried].map((set): Call => ["ZREM", set, crmCode]),
         ...(staged === undefined
           ? []
-          : [["HSET", key(crmCode), "version", nowUs, "state", JSON.stringify(staged)] as const]),
+          : [["HSET", key, "version", nowUs, "state", JSON.stringify(staged)] as const]),
         ...this.#store.placeCalls(crmCode, undefined, staged),
         ...letter,
         ...(first === undefined
           ? []
           : [["SET", story, `${first}${steps ?? ""}`, "PX", HISTORY_MS] as const]),
-        ...(isLost
-          ? [unsynced(lane), line(lane)].map((set): Call => ["ZADD", set, now, crmCode])
-          : []),
       ],
     );
   }
@@ -239,8 +240,8 @@ class ToRecords {
     ])) as (string | null)[];
     if (typeof known === "string") return [["HSET", deadLetters, id, known]];
     const mark = markOfDamaged(fields);
-    const rule = "could be opened: somebody has changed it in Redis";
-    const problems = [{ field: "", rule, kind: "a damaged value" }];
+    const kind = "a value that somebody has changed in Redis";
+    const problems = [{ field: "", rule: "must be as crmsync has written it", kind }];
     const details = { id, reason: mark.reason, problems, crmCode, at: now };
     const value = {
       details: JSON.stringify(details),
@@ -287,6 +288,7 @@ class ToRecords {
         const old = rowOfOld(text);
         const known = await this.#redis.hget(ledger, crmCode);
         const row = known === null ? rowWithoutProof(false) : readRow(known, this.#epoch);
+        const provedAt = typeof old === "object" ? Math.max(old.provedAt, row.provedAt) : 0;
         const isNewer = typeof old === "object" && row.orders.status < old.orders.status;
         await this.#commit(
           [
@@ -301,7 +303,7 @@ class ToRecords {
                     "HSET",
                     ledger,
                     crmCode,
-                    storeRow({ ...row, orders: old.orders }, this.#epoch),
+                    storeRow({ ...row, orders: old.orders, provedAt }, this.#epoch),
                   ] as const,
                 ]
               : []),
@@ -347,7 +349,8 @@ class ToRecords {
     const quota = `${this.#prefix}:quota`;
     for (const window of ["hour", "burst"]) {
       const old = `${quota}:${window}`;
-      const [ends, weights] = await Promise.all([
+      const [limit, ends, weights] = await Promise.all([
+        this.#redis.hget(`${old}_settings`, "maxConcurrent"),
         this.#redis.zrange(`${old}_job_expirations`, "0", "-1", "WITHSCORES"),
         this.#redis.hgetall(`${old}_job_weights`),
       ]);
@@ -361,7 +364,7 @@ class ToRecords {
       );
       const gone = `${LEASE_LOG} ${LEASE_CLIENTS}`.split(" ");
       await this.#commit(
-        [],
+        [{ call: ["HGET", `${old}_settings`, "maxConcurrent"], expected: limit ?? "" }],
         [
           ...gone.map((name): Call => ["DEL", `${old}_${name}`]),
           ...slots,

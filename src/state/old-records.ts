@@ -137,13 +137,14 @@ export async function stagedOf(
   const heldUntil = heldUntilIn(fields, at);
   const { verifyAt } = places;
   const proven = places.proof === null ? undefined : await provenOf(places, at, places.proof);
-  if (proven !== undefined) return { ...proven, heldUntil };
+  const freeAt = heldUntil ?? 0;
+  if (proven !== undefined) return { ...proven, due: Math.max(proven.due, freeAt), heldUntil };
   if (verifyAt === undefined && heldUntil === undefined) return undefined;
   return {
     version: at.nowUs,
     phase: "left",
     lane: "live",
-    due: verifyAt ?? heldUntil ?? at.now,
+    due: Math.max(verifyAt ?? 0, freeAt),
     since: at.now,
     time: at.now,
     firstTime: at.now,
@@ -215,7 +216,7 @@ function numberIn(text: string | undefined): number | undefined {
 }
 
 function failureIn(text: string | null): Staged["failure"] {
-  const { reason, since } = parsed<NonNullable<Staged["failure"]>>(text ?? "{}") ?? {};
+  const { reason, since } = (parsed(text ?? "") ?? {}) as Partial<NonNullable<Staged["failure"]>>;
   return reason === undefined || since === undefined ? undefined : { reason, since };
 }
 
@@ -239,7 +240,7 @@ async function registersIn(fields: OldFields, order: string, { crmCode, sealing 
     unpack(fields.get("p"), "payload", crmCode, sealing),
     unpack(fields.get("ev"), "event", crmCode, sealing),
   ]);
-  // Fields that were read took the place of `p`, which was put behind `ev` when there was room.
+  // What was read of the service took the place of the fields.
   const isFound = text("pf") === "1";
   return registersOf(
     {
@@ -248,7 +249,7 @@ async function registersIn(fields: OldFields, order: string, { crmCode, sealing 
       eventOrder: wholeOrder(text("oe") ?? order),
       is: (text("st") ?? "mapped") as WantedStatus,
       variant: variantIn(text("k")),
-      payload: isFound ? second.payload : first.payload,
+      payload: isFound ? "" : first.payload,
       found: isFound ? first.payload : "",
       event: first.event === "" ? second.event : first.event,
       newestEvent: first.event === "" ? "" : second.event,
@@ -316,13 +317,14 @@ async function provenOf(
   text: string,
 ): Promise<Staged | undefined> {
   const { crmCode, now, nowUs, sealing } = at;
-  const stored = parsed<OldProof>(text);
-  const wanted = await sealing
-    .open(stored?.wanted ?? "", crmCode)
-    .then(parsed<OldWanted>, (error: unknown) => {
+  const stored = parsed(text) as OldProof | undefined;
+  const wanted = await sealing.open(stored?.wanted ?? "", crmCode).then(
+    (open) => parsed(open) as OldWanted | undefined,
+    (error: unknown) => {
       if (error instanceof DamagedValue) return undefined;
       throw error;
-    });
+    },
+  );
   if (stored === undefined || wanted === undefined) return undefined;
   const { event, order, payload = "", status: is, variant } = wanted;
   const { eventOrder = order, fieldsOrder = order } = wanted;
@@ -357,7 +359,8 @@ async function provenOf(
 }
 
 /** The part of an old proof that is sealed. */
-export const sealedInProof = (text: string): string => parsed<OldProof>(text)?.wanted ?? "";
+export const sealedInProof = (text: string): string =>
+  (parsed(text) as OldProof | undefined)?.wanted ?? "";
 
 interface OldRow {
   readonly e?: 1 | 0 | -1;
@@ -373,7 +376,7 @@ interface OldRow {
 
 /** A row of the ledger, or what was left of an erased one; undefined: it is in the new form. */
 export function rowOfOld(text: string): LedgerRow | "damaged" | undefined {
-  const row = parsed<OldRow & { readonly epoch?: number }>(text);
+  const row: (OldRow & { readonly epoch?: number }) | undefined = parsed(text);
   if (row === undefined) return "damaged";
   if (row.epoch !== undefined) return undefined;
   return {
@@ -416,8 +419,8 @@ interface OldLetter {
 export function letterOfOld(
   text: string,
 ): { readonly value: string; readonly mark: LetterMark } | undefined {
-  const letter = parsed<OldLetter>(text);
-  const about = parsed<Pick<LetterMark, "reason">>(letter?.details ?? "");
+  const letter = parsed(text) as OldLetter | undefined;
+  const about = parsed(letter?.details ?? "") as Pick<LetterMark, "reason"> | undefined;
   if (letter === undefined || about === undefined) return undefined;
   const { details, eo, event, first, of: fields, order, st = "mapped", times } = letter;
   return {
@@ -434,11 +437,10 @@ export function markOfDamaged(fields: OldFields): LetterMark {
 }
 
 /** Undefined for what somebody has damaged. */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says what it expects
-function parsed<Value extends object>(text: string): Value | undefined {
+function parsed(text: string): object | undefined {
   try {
     const value = JSON.parse(text) as unknown;
-    return typeof value === "object" && value !== null ? (value as Value) : undefined;
+    return typeof value === "object" && value !== null ? value : undefined;
   } catch {
     return undefined;
   }
