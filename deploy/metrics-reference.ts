@@ -36,6 +36,8 @@ export const IDLE: Readings = {
   clockStep: undefined,
   changesLost: {},
   valueListsKnown: true,
+  listsFetchedAt: undefined,
+  listsMissed: undefined,
   sources: { "": 0 },
   redis: {
     version: "",

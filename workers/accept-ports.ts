@@ -79,7 +79,8 @@ async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Pr
   const mapped = await mapEventRecord(mapping, context, record, lists);
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
-  const leftOutByLists = mapped.warnings.some(({ reason }) => BY_LISTS.has(reason));
+  const byLists = mapped.warnings.filter(({ reason }) => BY_LISTS.has(reason));
+  const leftOutByLists = [...new Set(byLists.map(({ field }) => field))];
   return { ...mapped, leftOutByLists, warned: mapped.warnings };
 }
 

@@ -4,6 +4,9 @@
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
  * by a changed list are redriven.
  */
+import type { ListChange } from "../src/service-spec/list-changes.ts";
+import { tenantFields } from "../src/service-spec/tenant-lists.ts";
+import type { SchemaReply } from "../src/service/reply.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { startPolling } from "./poll.ts";
 import { redriveAllowed } from "./redrive.ts";
@@ -24,6 +27,9 @@ const PAUSES_MS = {
   known: { first: CLAIM_MS, longest: 900_000 },
   unknown: { first: 4000, longest: 300_000 },
 };
+
+/** Most fields that a log line names. */
+const MOST_NAMED = 10;
 
 /** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
 const FIRST_WAIT_MS = 3000;
@@ -79,20 +85,40 @@ async function isDue({ clock, tenantLists }: Runtime): Promise<boolean> {
 }
 
 async function requestLists(
-  { clock, log, rarely, tenantLists }: Runtime,
+  runtime: Runtime,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const { clock, log, rarely, tenantLists } = runtime;
   const permit = await access.quota.acquire("live", signal);
   const reply = await access.client.schemaConfig(permit);
-  const changes = reply.kind === "schema" ? await tenantLists.store(reply, clock.now()) : undefined;
-  if (changes !== undefined) {
+  if (reply.kind === "schema") {
+    const changes = (await tenantLists.store(reply, clock.now())) ?? [];
     for (const { field, added, removed, says } of changes) {
       log.info({ fields: [field], added, removed, why: says }, "value_lists.changed");
     }
+    await reportFields(runtime, reply, changes);
     return true;
   }
   if (reply.kind === "denied") await access.denied(reply);
   rarely.warn({ reply: reply.kind }, "value_lists.fetch_failed");
   return false;
+}
+
+/** Names the fields that cannot be read, and those of which records were sent without a value that is allowed now. */
+async function reportFields(
+  { log, rarely, tenantLists }: Runtime,
+  reply: Extract<SchemaReply, { kind: "schema" }>,
+  changes: readonly ListChange[],
+): Promise<void> {
+  const { unusable } = tenantFields(reply.fields);
+  if (unusable.length > 0) {
+    rarely.warn({ fields: unusable.slice(0, MOST_NAMED) }, "value_lists.field_unusable");
+  }
+  const { records = {} } = (await tenantLists.missed()) ?? {};
+  for (const { field, allowsMore } of changes) {
+    const count = records[field];
+    if (!allowsMore || count === undefined) continue;
+    log.warn({ fields: [field], records: count }, "value_lists.values_left_out");
+  }
 }

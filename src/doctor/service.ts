@@ -4,7 +4,7 @@ import { openService } from "../service/open-service.ts";
 import type { SchemaReply } from "../service/reply.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { listChanges } from "../service-spec/list-changes.ts";
-import { tenantListsOf, tenantSchemaResponse } from "../service-spec/tenant-lists.ts";
+import { tenantFields, tenantListsOf } from "../service-spec/tenant-lists.ts";
 import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
@@ -172,18 +172,18 @@ async function checkTenant(
 
 async function checkLists(stores: Stores, reply: SchemaReply): Promise<Check[]> {
   if (reply.kind !== "schema") return [];
-  const parsed = tenantSchemaResponse.safeParse({ fields: reply.fields });
-  if (!parsed.success) {
+  const { usable, unusable } = tenantFields(reply.fields);
+  if (unusable.length > 0) {
     return [
       warn(
         "value lists",
-        "schema-config does not have the fields that the specification promises",
-        "The last known lists stay in force. Report it to the service's support.",
+        `schema-config has fields that are not as the specification promises: ${unusable.join(", ")}`,
+        "Their last known lists stay in force. Report it to the service's support.",
       ),
     ];
   }
   const { clock, tenantLists } = stores;
-  const lists = tenantListsOf(parsed.data);
+  const lists = tenantListsOf(usable);
   const isKnown = await tenantLists.reload();
   const changes = isKnown ? listChanges(tenantLists.current(), lists) : [];
   if (changes.length > 0) {

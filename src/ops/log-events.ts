@@ -236,6 +236,14 @@ export const LOG_EVENTS = {
     "The service did not return the tenant's value lists.",
     "`reply` says why.",
   ],
+  "value_lists.field_unusable": [
+    "Fields of the service's value lists are not as it promises: their last known lists stay, or they are ignored.",
+    "`fields` names them.",
+  ],
+  "value_lists.values_left_out": [
+    "Records were sent without a value that the service's list of a field allows by now: reconcile an export of the CRM.",
+    "`fields` names the field, `records` counts the records, at most.",
+  ],
   "value_lists.changed": [
     "The service's value list of a field has changed.",
     "`fields` names it, `added` and `removed` count the values, `why` says it in words.",

@@ -7,6 +7,8 @@ export interface ListChange {
   /** How many values were added, and how many removed. */
   readonly added: number;
   readonly removed: number;
+  /** Whether a value may be sent now that was left out before. */
+  readonly allowsMore: boolean;
   /** For people: `1 value more, 2 fewer, no longer required`. */
   readonly says: string;
 }
@@ -39,7 +41,11 @@ function changeOf(field: string, was: TenantFieldConfig, is: TenantFieldConfig):
     was.multiSelect && !is.multiSelect && "only one value at a time",
     !was.multiSelect && is.multiSelect && "several values at a time",
   ].filter((text) => text !== false);
-  return { field, added, removed, says: says.join(", ") };
+  const allowsMore =
+    (anyNow && !anyBefore) ||
+    (!anyNow && !anyBefore && added > 0) ||
+    (!was.multiSelect && is.multiSelect);
+  return { field, added, removed, allowsMore, says: says.join(", ") };
 }
 
 const countMissing = (values: ReadonlySet<string>, from: ReadonlySet<string>): number =>

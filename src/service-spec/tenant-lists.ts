@@ -12,10 +12,23 @@ const tenantFieldSchema = z.looseObject({
   multiSelect: z.boolean().nullish(),
 });
 
-/** The body of GET …/schema-config; fields and members that the spec does not name are kept. */
-export const tenantSchemaResponse = z.looseObject({
-  fields: z.record(z.string(), tenantFieldSchema),
-});
+type TenantField = z.output<typeof tenantFieldSchema>;
+
+/** The member `fields` of GET …/schema-config, each by itself: one that cannot be read spoils no other. */
+export function tenantFields(fields: Readonly<Record<string, unknown>>): {
+  readonly usable: Readonly<Record<string, TenantField>>;
+  /** Names of the fields that are not as the spec promises. */
+  readonly unusable: readonly string[];
+} {
+  const usable: Record<string, TenantField> = {};
+  const unusable: string[] = [];
+  for (const [name, field] of Object.entries(fields)) {
+    const parsed = tenantFieldSchema.safeParse(field);
+    if (parsed.success) usable[name] = parsed.data;
+    else unusable.push(name);
+  }
+  return { usable, unusable };
+}
 
 export interface TenantFieldConfig {
   /** Allowed values; undefined: any value (the values are specific to the organisation). */
@@ -42,10 +55,10 @@ export const DEFAULT_TENANT_LISTS: TenantLists = new Map(
 /** In force where no value is to be refused: the tenant's lists are not known yet. */
 export const NO_LISTS: TenantLists = new Map();
 
-/** Reads a schema-config response. An absent or empty list of values allows any value. */
-export function tenantListsOf(response: z.output<typeof tenantSchemaResponse>): TenantLists {
+/** An absent or empty list of values allows any value. */
+export function tenantListsOf(fields: Readonly<Record<string, TenantField>>): TenantLists {
   return new Map(
-    Object.entries(response.fields).map(([field, config]) => [
+    Object.entries(fields).map(([field, config]) => [
       field,
       {
         values: (config.values ?? []).length === 0 ? undefined : new Set(config.values),

@@ -83,6 +83,8 @@ export interface Keys {
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
   readonly schemaConfig: string;
+  /** Set: hashed crmCodes of records that were sent without a value of this field, which the lists lacked; expires. */
+  leftOut(field: string): string;
   /** Set while one process fetches the value lists. */
   readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
@@ -208,6 +210,7 @@ export function keysOf(prefix: string): Keys {
     outage: `${prefix}:outage`,
     probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
+    leftOut: (field) => `${prefix}:left-out:${field}`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
     clocksAhead: `${prefix}:sources:ahead`,

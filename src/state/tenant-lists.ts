@@ -4,14 +4,15 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
+import { redisWrite, redisWrites } from "../ops/redis-script.ts";
 import { listChanges, type ListChange } from "../service-spec/list-changes.ts";
 import {
   DEFAULT_TENANT_LISTS,
+  tenantFields,
   tenantListsOf,
-  tenantSchemaResponse,
   type TenantLists,
 } from "../service-spec/tenant-lists.ts";
+import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /**
@@ -24,18 +25,30 @@ const YOUNG_HOURS = 1 / 60;
 /** How long an event that the lists refuse waits for them to be fetched again, ms. */
 const WAIT_MS = 30_000;
 
+/** For how long a record that was sent without a value is remembered, ms. */
+const LEFT_OUT_MS = 30 * 24 * 3_600_000;
+
+/** Records that were sent without a value, which the lists allow by now. */
+export interface MissedValues {
+  /** When a list was last seen to allow more than before, ms. */
+  readonly at: number;
+  /** Field → how many records, at most: a later change of a record may have brought the value. */
+  readonly records: Readonly<Record<string, number>>;
+}
+
 /** When the lists were fetched, and when they were last fetched because they were doubted. */
 interface StoredTimes {
   readonly at: number | undefined;
   readonly asked: number | undefined;
 }
 
-/** Fields of the hash; `changed` is set until the dead letters were looked through. */
+/** Fields of the hash, beside `missed` (MissedValues, as JSON); `changed` is set until the dead letters were looked through. */
 const FIELDS = ["body", "at", "doubted", "asked", "changed"] as const;
 
 export class StoredTenantLists {
   readonly #redis: Redis;
   readonly #write: ReturnType<typeof redisWrite>;
+  readonly #writes: ReturnType<typeof redisWrites>;
   readonly #keys: Keys;
   readonly #hourMs: number;
   #current: TenantLists = DEFAULT_TENANT_LISTS;
@@ -46,6 +59,7 @@ export class StoredTenantLists {
   constructor(redis: Redis, keys: Keys, hourMs: number) {
     this.#redis = redis;
     this.#write = redisWrite(redis);
+    this.#writes = redisWrites(redis);
     this.#keys = keys;
     this.#hourMs = hourMs;
   }
@@ -64,7 +78,7 @@ export class StoredTenantLists {
   async reload(): Promise<boolean> {
     const { body, at } = await this.#fields();
     if (body !== undefined && body !== this.#known) {
-      this.#current = tenantListsOf(tenantSchemaResponse.parse(JSON.parse(body)));
+      this.#current = tenantListsOf(fieldsIn(body));
       this.#known = body;
     }
     this.#fetchedAt = at;
@@ -126,25 +140,69 @@ export class StoredTenantLists {
   }
 
   /**
-   * Stores a response of the schema-config endpoint.
-   * @returns how it differs from the lists before; undefined when it is not as the spec promises:
-   *   the last known lists then stay.
+   * Stores a response of the schema-config endpoint. Of a field that cannot be read, the last known list stays.
+   * @returns how it differs from the lists before; undefined when it has no fields: the last known lists then stay.
    */
   async store(body: unknown, now: number): Promise<ListChange[] | undefined> {
-    const parsed = tenantSchemaResponse.safeParse(body);
-    if (!parsed.success) return undefined;
+    const { fields } = (body ?? {}) as { readonly fields?: unknown };
+    if (typeof fields !== "object" || fields === null || Array.isArray(fields)) return undefined;
+    const { usable, unusable } = tenantFields(fields as Readonly<Record<string, unknown>>);
     const isFirst = !(await this.reload());
-    const changes = isFirst ? [] : listChanges(this.#current, tenantListsOf(parsed.data));
+    const former = Object.entries(isFirst ? {} : fieldsIn(this.#known));
+    const stays = Object.fromEntries(former.filter(([name]) => unusable.includes(name)));
+    const all = { ...usable, ...stays };
+    const changes = isFirst ? [] : listChanges(this.#current, tenantListsOf(all));
     const key = this.#keys.schemaConfig;
     const { doubted } = await this.#fields();
-    const fields = ["body", JSON.stringify(body), "at", now];
-    if (doubted !== undefined) fields.push("asked", now);
-    if (changes.length > 0) fields.push("changed", now);
-    await this.#write("HSET", key, ...fields);
+    const stored = ["body", JSON.stringify({ fields: all }), "at", now];
+    if (doubted !== undefined) stored.push("asked", now);
+    if (changes.length > 0) stored.push("changed", now);
+    await this.#write("HSET", key, ...stored);
     await this.#redis.hdel(key, "doubted");
     await this.#redis.del(this.#keys.schemaConfigAsking);
+    await this.#countMissed(changes, now);
     await this.reload();
     return changes;
+  }
+
+  /** Notes that a record was sent without values of these fields, because the lists lacked them. */
+  async noteLeftOut(crmCode: string, fields: readonly string[]): Promise<void> {
+    await this.#writes(
+      fields.flatMap((field) => {
+        const key = this.#keys.leftOut(field);
+        return [["SADD", key, digestOf(crmCode)] as const, ["PEXPIRE", key, LEFT_OUT_MS] as const];
+      }),
+    );
+  }
+
+  /** Undefined: no list allows more than when records were sent. */
+  missedReading(): Reading<MissedValues | undefined> {
+    return reading(["hget", this.#keys.schemaConfig, "missed"], (text: string | null) =>
+      text === null ? undefined : (JSON.parse(text) as MissedValues),
+    );
+  }
+
+  missed(): Promise<MissedValues | undefined> {
+    return readOne(this.#redis, this.missedReading());
+  }
+
+  /** Only the CRM has the values: the status names the fields and how many records lack them. */
+  async #countMissed(changes: readonly ListChange[], now: number): Promise<void> {
+    const before = await this.missed();
+    const isOld = before === undefined || now - before.at > LEFT_OUT_MS;
+    const records: Record<string, number> = isOld ? {} : { ...before.records };
+    let isMore = false;
+    for (const { field } of changes.filter(({ allowsMore }) => allowsMore)) {
+      const key = this.#keys.leftOut(field);
+      const count = await this.#redis.scard(key);
+      if (count === 0) continue;
+      records[field] = (records[field] ?? 0) + count;
+      isMore = true;
+      await this.#redis.del(key);
+    }
+    if (!isMore) return;
+    const missed: MissedValues = { at: now, records };
+    await this.#write("HSET", this.#keys.schemaConfig, "missed", JSON.stringify(missed));
   }
 
   /** Whether the lists have changed, and the dead letters were not looked through since. */
@@ -164,3 +222,8 @@ export class StoredTenantLists {
     return { body, at, doubted, asked, changed };
   }
 }
+
+/** @param body as it was stored: every field of it can be read */
+const fieldsIn = (body: string) =>
+  tenantFields((JSON.parse(body) as { readonly fields: Readonly<Record<string, unknown>> }).fields)
+    .usable;

@@ -64,6 +64,12 @@ const STUCK_MS = 900_000;
  */
 const STUCK_BULK_MS = 86_400_000;
 
+/** Value lists are fetched once an hour: after this many hour windows something keeps them away. */
+const LISTS_OLD_HOURS = 24;
+
+/** For so long values are named that were left out before a list allowed them, ms. */
+const MISSED_NAMED_MS = 30 * 86_400_000;
+
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 
 export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
@@ -88,6 +94,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...(stops.length === 0 && !isSlowForNow(readings) ? stuckFindings(readings) : []),
     ...redisFindings(readings),
     ...ledgerFindings(readings, context),
+    ...listFindings(readings, context),
     ...lostFindings(readings),
     ...fetchFindings(context.outcomes),
     ...senderFindings(readings, context),
@@ -205,6 +212,32 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
   return found;
 }
 
+/** Value lists that are old, and what was sent by lists that lacked a value. */
+function listFindings(
+  { listsFetchedAt, listsMissed, now, reconciliation }: Readings,
+  { hourMs }: FindingContext,
+): Finding[] {
+  const found: Finding[] = [];
+  const ageMs = now - (listsFetchedAt ?? now);
+  if (ageMs > LISTS_OLD_HOURS * hourMs) {
+    const says = `The tenant's value lists are ${duration(ageMs)} old, because the service has returned none since: a value that it allows by now is left out, or refused.`;
+    found.push(finding("warning", "the-value-lists-are-old", says));
+  }
+  const from = Math.max(comparedAt(reconciliation), now - MISSED_NAMED_MS);
+  if (listsMissed !== undefined && listsMissed.at > from) {
+    const fields = Object.entries(listsMissed.records).map(
+      ([field, count]) => `${field} (${count === 1 ? "1 record" : `${count} records`})`,
+    );
+    const says = `Since ${clockTime(listsMissed.at)} the tenant's lists allow values that were left out before, of ${fields.join(", ")} at most: reconcile an export of the CRM.`;
+    found.push(finding("warning", "values-that-the-lists-lacked", says));
+  }
+  return found;
+}
+
+/** When the last comparison with an export began, ms: it has found what was missing by then. */
+const comparedAt = (last: Readings["reconciliation"]): number =>
+  last === undefined ? 0 : last.at - last.tookMs;
+
 function stuckFindings({ bulkPause, minutes, now, oldest }: Readings): Finding[] {
   const { live = now } = oldest;
   const isBulkSent = (sumOf(minutes)["sent bulk"] ?? 0) > 0;
@@ -252,9 +285,8 @@ function stepFinding(now: number, { stepMs, at }: ClockStep): Finding[] {
 
 /** CRMs that have lost changes, until a comparison that began afterwards: it has found what is missing. */
 function lostFindings({ changesLost, reconciliation }: Readings): Finding[] {
-  const comparedAt = reconciliation === undefined ? 0 : reconciliation.at - reconciliation.tookMs;
   return Object.entries(changesLost).flatMap(([webhook, at]) => {
-    if (at <= comparedAt) return [];
+    if (at <= comparedAt(reconciliation)) return [];
     const says = `The CRM of the webhook ${webhook} has reported that it lost changes (${clockTime(at)}): it will not send them. Reconcile an export of it.`;
     return [finding("critical", "crmsyncchangeslost", says, webhook)];
   });

@@ -28,6 +28,7 @@ import type { Resealed } from "../state/reseal.ts";
 import type { LineCounts } from "../state/line.ts";
 import { mostRetried, type MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
+import type { MissedValues } from "../state/tenant-lists.ts";
 import type { Lane } from "../sync/lane.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
@@ -73,6 +74,10 @@ export interface Readings {
   readonly changesLost: Readonly<Record<string, number>>;
   /** Whether the tenant's value lists are known. */
   readonly valueListsKnown: boolean;
+  /** When they were last fetched; undefined: never. */
+  readonly listsFetchedAt: number | undefined;
+  /** Records that were sent without a value that the lists allow by now. */
+  readonly listsMissed: MissedValues | undefined;
   readonly redis: RedisHealth;
   /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
   readonly dataDirMib: number | undefined;
@@ -212,6 +217,7 @@ function readAll(stores: Stores, redis: Redis) {
     clocksAhead: sources.clocksAhead(),
     changesLost: sources.lost(),
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
+    listsMissed: stores.tenantLists.missedReading(),
     redis: healthReading,
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),

@@ -99,6 +99,8 @@ export interface Accepted {
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
   readonly ignored?: IgnoreReason;
+  /** Of a staged record: fields of which a value was left out because the tenant's lists do not allow it. */
+  readonly leftOut?: readonly string[];
   /** An ignored record had a dead letter, which was dropped. */
   readonly dropped?: boolean;
 }
@@ -188,7 +190,10 @@ async function acceptRecord(
     case "reject":
       return reject({ ...record, warnings }, plan, ports);
     case "stage":
-      return stage({ ...record, warnings }, plan, ports);
+      return {
+        ...(await stage({ ...record, warnings }, plan, ports)),
+        ...(plan.payload !== undefined && { leftOut: leftOutOf(mapped) }),
+      };
   }
 }
 
@@ -197,8 +202,11 @@ function isRefusedByLists(plan: Plan, mapped: Mapped): boolean {
   if (plan.kind === "reject") {
     return plan.problems.length > 0 && plan.problems.every(isTenantProblem);
   }
-  return plan.kind === "stage" && mapped.kind === "mapped" && mapped.leftOutByLists === true;
+  return plan.kind === "stage" && leftOutOf(mapped).length > 0;
 }
+
+const leftOutOf = (mapped: Mapped): readonly string[] =>
+  (mapped.kind === "mapped" ? mapped.leftOutByLists : undefined) ?? [];
 
 async function stage(
   record: RecordToAccept,

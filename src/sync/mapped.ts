@@ -17,8 +17,8 @@ export type Mapped =
       readonly crmCode: string;
       /** Absent when the event brought no record. */
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
-      /** Whether a value was left out because the tenant's lists do not allow it. */
-      readonly leftOutByLists?: boolean;
+      /** Fields of which a value was left out because the tenant's lists do not allow it. */
+      readonly leftOutByLists?: readonly string[];
       /** Fields that the mapping left out or changed, each with the reason, for its history. */
       readonly warned?: readonly { readonly field: string; readonly reason: string }[];
     }

@@ -169,4 +169,18 @@ test("a mapped record keeps a value that the tenant has added, and loses one tha
   ]);
   await arrives(sandbox, "2", ["white_glove"]);
   await arrives(sandbox, "3", ["white_glove"]);
+
+  // The list has the value by now: nobody but the CRM knows which relations lack it.
+  await allow("family_office", "white_glove", "nothing like it");
+  const hasNoticed = async () => {
+    await using doctor = spawnCrmsync(["doctor"], { env: { ...env, MAPPING: mapping } });
+    await doctor.ended;
+    return doctor.stdout.some((line) => line.includes("lists differ from those in use"));
+  };
+  await waitFor(hasNoticed, { what: "doctor notices it" });
+  await daemon.process.line(/value_lists\.values_left_out/);
+  const says = async () => (await daemon.status()).findings.map((finding) => finding.says);
+  await waitFor(async () => (await says()).some((one) => one.includes("service (1 record)")), {
+    what: "status names the field and how many records",
+  });
 });

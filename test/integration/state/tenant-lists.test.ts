@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { StoredTenantLists } from "../../../src/state/tenant-lists.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -81,7 +82,44 @@ it("tells what changed, and keeps in mind that dead letters may pass now", async
 
 it("keeps the last known lists when the response is not as promised", async () => {
   await lists.store(body("a"), 0);
-  expect(await lists.store({ fields: { service: { values: "a" } } }, 1)).toBeUndefined();
+  for (const odd of [{ fields: [] }, { fields: null }, {}, null]) {
+    expect(await lists.store(odd, 1)).toBeUndefined();
+  }
   expect(allowed(lists)).toEqual(["a"]);
   expect(await lists.fetchedAt()).toBe(0);
+});
+
+it("a field that cannot be read is left out, and a known list of it stays", async () => {
+  const odd = { riskScore: { values: [1, 2, 3] }, nothing: null, list: ["a"], open: {} };
+  expect(await lists.store({ fields: { ...body("a").fields, ...odd } }, 0)).toEqual([]);
+  expect(allowed(lists)).toEqual(["a"]);
+  expect([...lists.current().keys()]).toEqual(["service", "open"]);
+  // Another field of the same answer is as new as ever.
+  const branch = { values: ["north"] };
+  const later = { fields: { service: { values: [1] }, branch } };
+  expect(await lists.store(later, 1)).toMatchObject([{ field: "branch" }]);
+  const other = new StoredTenantLists(redis, keys, HOUR);
+  await other.reload();
+  for (const one of [lists, other]) {
+    expect(allowed(one)).toEqual(["a"]);
+    expect([...(one.current().get("branch")?.values ?? [])]).toEqual(["north"]);
+  }
+});
+
+it("counts the records that were sent without a value that the lists allow now", async () => {
+  const missed = () => readOne(redis, lists.missedReading());
+  await lists.store(body("a"), 0);
+  await lists.noteLeftOut("1", ["service"]);
+  await lists.noteLeftOut("1", ["service"]);
+  await lists.noteLeftOut("2", ["service", "branch"]);
+  expect(await missed()).toBeUndefined();
+  // Fewer values allow no more than before.
+  await lists.store(body("b", "c"), 1);
+  expect(await missed()).toEqual({ at: 1, records: { service: 2 } });
+  await lists.store(body("b"), 2);
+  expect(await missed()).toEqual({ at: 1, records: { service: 2 } });
+  await lists.noteLeftOut("3", ["service"]);
+  await lists.store(body(), 3);
+  expect(await missed()).toEqual({ at: 3, records: { service: 3 } });
+  expect(await redis.pttl(keys.leftOut("branch"))).toBeGreaterThan(29 * 24 * HOUR);
 });

@@ -3,7 +3,7 @@ import { listChanges } from "../../../src/service-spec/list-changes.ts";
 import { tenantListsOf } from "../../../src/service-spec/tenant-lists.ts";
 
 type Field = { values?: string[]; isRequired?: boolean; multiSelect?: boolean };
-const lists = (service?: Field) => tenantListsOf({ fields: service ? { service } : {} });
+const lists = (service?: Field) => tenantListsOf(service ? { service } : {});
 
 it.each<[string, Field | undefined, Field | undefined, object[]]>([
   ["nothing", { values: ["a"] }, { values: ["a"] }, []],

@@ -164,3 +164,24 @@ it("an outage stops what may be sent, and not what an operator has paused", () =
   const rejecting = { ...outage, reason: "rejecting", nextTryAt: NOW + MINUTE };
   expect(said({ outage: rejecting })[0]?.[1]).toMatch(/^The service rejects everything since /);
 });
+
+it("value lists that were not fetched for a day are named, with their age", () => {
+  const fetched = (hours: number) => said({ listsFetchedAt: NOW - hours * 60 * MINUTE });
+  expect(fetched(24)).toEqual([]);
+  expect(fetched(30)).toEqual([
+    ["the-value-lists-are-old", expect.stringMatching(/^The tenant's value lists are 30\.0 h old/)],
+  ]);
+});
+
+it("records that were sent without a value that is allowed by now are named until a comparison began", () => {
+  const listsMissed = { at: NOW - 10 * MINUTE, records: { service: 2, branch: 1 } };
+  const section = "values-that-the-lists-lacked";
+  expect(said({ listsMissed })).toEqual([
+    [section, expect.stringContaining("service (2 records), branch (1 record)")],
+  ]);
+  const about = { records: 1, equal: 1, drift: NO_DRIFT, tookMs: MINUTE };
+  const after = (minutes: number) =>
+    said({ listsMissed, reconciliation: { ...about, at: NOW - minutes * MINUTE } });
+  expect(after(10).map(([where]) => where)).toEqual([section]);
+  expect(after(5)).toEqual([]);
+});
