@@ -1,4 +1,5 @@
 /** The texts of a record: personal data, sealed while it waits in Redis. */
+import { hasUnusedRecord } from "../sync/record.ts";
 import type { Staged, StateToStage, TakenState } from "../sync/staged-state.ts";
 import type { Sealing } from "./sealing.ts";
 
@@ -55,7 +56,7 @@ export async function openEvents(
 ): Promise<OpenEvents> {
   const ofFields = fields && (await sealing.open(fields.event, crmCode));
   const newest = status.event === undefined ? ofFields : await sealing.open(status.event, crmCode);
-  const isNewest = ofFields === undefined || status.hasRecord === true;
+  const isNewest = ofFields === undefined || hasUnusedRecord({ fields, status });
   return {
     event: (isNewest ? newest : ofFields) ?? "{}",
     eventOrder: isNewest ? (status.eventOrder ?? status.order) : (fields?.order ?? status.order),

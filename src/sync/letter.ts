@@ -1,6 +1,6 @@
 /** The dead letter of a record: which events it knows of, by the same two registers. Pure. */
 import type { DeadReason } from "./dead-letter.ts";
-import { isPending, later, newestOrders } from "./record.ts";
+import { hasUnusedRecord, isPending, later, newestOrders } from "./record.ts";
 import type { KnownRecord, LetterMark } from "./staged-state.ts";
 import type { WantedStatus } from "./wanted-status.ts";
 
@@ -75,7 +75,7 @@ export function storeLetter(letter: LetterToStore, known: KnownRecord): StoredLe
 function waitsAlready(order: string, fields: string, { staged }: KnownRecord): boolean {
   if (!isPending(staged) || staged.status.order < order) return false;
   const waiting = staged.fields?.order ?? "";
-  const bringsThem = staged.fields !== undefined && staged.status.hasRecord !== true;
+  const bringsThem = staged.fields !== undefined && !hasUnusedRecord(staged);
   return fields === "" || fields < waiting || (fields === waiting && bringsThem);
 }
 

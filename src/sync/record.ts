@@ -26,6 +26,10 @@ export function newestOrders({ row, staged }: Pick<KnownRecord, "row" | "staged"
 
 export const later = (a: string, b: string): string => (a > b ? a : b);
 
+/** Whether the newest record that an event brought is one that could not be used: as a dead letter it tells the most. */
+export const hasUnusedRecord = ({ fields, status }: Pick<Staged, "fields" | "status">): boolean =>
+  status.hasRecord === true && (status.eventOrder ?? status.order) > (fields?.order ?? "");
+
 /** What is proven of the relation, by its row or by the list that did not show it. */
 export function provenOf(row: LedgerRow | undefined, warm: boolean): LedgerRow {
   if (row === undefined) return rowWithoutProof(warm);

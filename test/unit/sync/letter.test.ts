@@ -41,6 +41,8 @@ const stored = (mark: Partial<LetterMark>, keeps = false) => ({
   keepsEvent: keeps,
   mark: { ...markOf("0", { reason: "unmappable" }), ...mark },
 });
+/** Redriven with a later deletion; its record cannot be used. */
+const unusable = deleted("9", { fieldsOrder: "8", hasUnusedRecord: true });
 const own = (order: string) => stored({ order, event: order, fields: order });
 const superseded = { kind: "superseded" };
 
@@ -64,6 +66,12 @@ describe("storeLetter", () => {
       own("2"),
     ],
     ["the newest fields of a record that has ended", letter("2"), ended, superseded],
+    [
+      "its event was redriven, with fields that can be used by now",
+      letter("9", { event: "8", is: "terminated" }),
+      after([comes(unusable), comes(updated("8", { status: "terminated" }))]),
+      superseded,
+    ],
     ["an older letter", letter("2"), { ...NOTHING, letter: markOf("1") }, own("2")],
     ["a newer letter", letter("2"), { ...NOTHING, letter: markOf("3") }, superseded],
     [
