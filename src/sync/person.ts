@@ -81,18 +81,9 @@ export function restore(
   at: Verifying,
 ): { readonly record: KnownRecord; readonly dropped: boolean } {
   const { row = provenOf(undefined, false), staged } = known;
-  const isBehind = row.orders.status < settled.status;
-  const told = {
-    ...row,
-    orders: isBehind
-      ? { ...settled, fields: later(settled.fields, row.orders.fields) }
-      : row.orders,
-  };
-  if (
-    staged === undefined ||
-    staged.phase === "left" ||
-    ordersOf(staged).status >= settled.status
-  ) {
+  const newest = row.orders.status < settled.status ? settled : row.orders;
+  const told = { ...row, orders: { ...newest, fields: later(settled.fields, row.orders.fields) } };
+  if (staged === undefined || staged.phase === "left" || !isBehind(staged, row.orders, settled)) {
     return { record: { ...known, row: told }, dropped: false };
   }
   const left = leftOf(staged, at, at.verifyMs);
@@ -100,6 +91,13 @@ export function restore(
   const uncertain = told.uncertain || left?.late === true;
   const dropped = waitingIn(staged) !== undefined;
   return { record: { ...known, row: { ...told, uncertain }, staged: left }, dropped };
+}
+
+/** Whether a newer event was settled, or the same one with newer fields. */
+function isBehind(staged: Staged, known: Orders, settled: Orders): boolean {
+  const { fields, status } = ordersOf(staged);
+  if (status !== settled.status) return status < settled.status;
+  return later(fields, known.fields) < settled.fields;
 }
 
 /** The service has something else than was proven: the state is sent again, unless the record has changed since. */

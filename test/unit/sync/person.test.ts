@@ -123,6 +123,16 @@ describe("restore", () => {
     expect(taken).toMatchObject({ staged: { phase: "left" }, row: { uncertain: true } });
   });
 
+  it("tells each register: newer fields below the same deletion", () => {
+    const deletion = { ...NOTHING, row: rowWith({ orders: ordersAt("3", "1") }) };
+    expect(restore(deletion, ordersAt("3", "2"), at(0)).record.row?.orders).toEqual(
+      ordersAt("3", "2"),
+    );
+    const older = after([comes(updated("1")), comes(deleted("3"))]);
+    expect(restore(older, ordersAt("3", "2"), at(5000)).dropped).toBe(true);
+    expect(restore(older, ordersAt("3", "1"), at(5000)).dropped).toBe(false);
+  });
+
   it("leaves alone what is newer", () => {
     const { dropped, record } = restore(waits, ordersAt("1"), at(5000));
     expect(dropped).toBe(false);
