@@ -25,7 +25,7 @@ export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
     // The tests mostly wait for processes and windows: more of them than cores run at once.
-    maxWorkers: availableParallelism() + 1,
+    maxWorkers: availableParallelism() + 3,
     reporters: [new SummaryReporter()],
     projects: [
       // They change nothing that another file could see: loading all modules for each took most of their time.

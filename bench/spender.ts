@@ -5,7 +5,7 @@
 import { Redis } from "ioredis";
 import { createServiceClient } from "../src/service/client.ts";
 import { createQuota, type QuotaLimits } from "../src/quota/quota.ts";
-import type { Lane } from "../src/sync/lane.ts";
+import type { Lane } from "../src/event/lane.ts";
 import { RecordLine } from "./record-line.ts";
 
 export interface Orders {

@@ -7,7 +7,7 @@ import { StdoutSink } from "../src/audit/stdout-sink.ts";
 import { AuditTrail } from "../src/audit/trail.ts";
 import { within } from "../src/ops/deadline.ts";
 import type { Logger } from "../src/ops/log.ts";
-import type { Metrics } from "../src/ops/metrics.ts";
+import type { Metrics } from "../src/status/metrics.ts";
 import type { Stores } from "../src/status/stores.ts";
 import type { AuditedChange } from "../src/sync/audited-change.ts";
 import type { TakenState } from "../src/sync/staged-state.ts";

@@ -1,7 +1,7 @@
 /** Holds the worker of the inbox back while Redis is nearly full: each event that it stages needs more. */
 import type { Worker } from "bullmq";
 import { MemoryGate } from "../src/state/redis-health.ts";
-import { LANES } from "../src/sync/lane.ts";
+import { LANES } from "../src/event/lane.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 

@@ -2,7 +2,7 @@
 import { EVENT_TYPES } from "../src/event/crm-event.ts";
 import { sealedIn } from "../src/event/inbox.ts";
 import { serveQueues } from "../src/http/queues.ts";
-import { LANES } from "../src/sync/lane.ts";
+import { LANES } from "../src/event/lane.ts";
 import type { Runtime } from "./runtime.ts";
 
 export async function serveQueuesPage(

@@ -2,7 +2,7 @@
 import type { CrmEvent } from "../src/event/crm-event.ts";
 import type { Accepted } from "../src/sync/accept-event.ts";
 import { IGNORE_REASONS } from "../src/sync/mapped.ts";
-import { hashOf } from "./log-names.ts";
+import { hashOf } from "../src/ops/log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 

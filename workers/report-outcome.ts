@@ -1,9 +1,9 @@
 /** Reports how a change ended: one counter, one span attribute, one log line. */
-import type { Lane } from "../src/sync/lane.ts";
+import type { Lane } from "../src/event/lane.ts";
 import type { ChangeOutcome } from "../src/sync/outcomes.ts";
 import { problemFields } from "../src/sync/problem-fields.ts";
-import type { Problem } from "../src/sync/problem.ts";
-import { hashOf } from "./log-names.ts";
+import type { Problem } from "../src/event/problem.ts";
+import { hashOf } from "../src/ops/log-names.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface EndedChange {

@@ -3,7 +3,7 @@ import { settingOf, type Config } from "../src/config.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
 import { isReadable, type RecordReader } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
-import type { Problem } from "../src/sync/problem.ts";
+import type { Problem } from "../src/event/problem.ts";
 import { isDeletion } from "./fetched-event.ts";
 import type { Runtime } from "./runtime.ts";
 

@@ -2,7 +2,7 @@
  * Lets the embedded Redis rewrite its append-only file once everything is sent: until then the file
  * holds every value that Redis ever had. An external Redis is its operator's (docs/operate.md).
  */
-import { LANES } from "../src/sync/lane.ts";
+import { LANES } from "../src/event/lane.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 

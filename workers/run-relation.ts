@@ -16,7 +16,7 @@ import {
 import type { RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
 import { auditChange } from "./audit-trail.ts";
-import { hashOf } from "./log-names.ts";
+import { hashOf } from "../src/ops/log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reportRetry } from "./report-retry.ts";
 import type { Runtime } from "./runtime.ts";

@@ -5,7 +5,7 @@ import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
 import { createRareLog, type Logger, type RareLog } from "../src/ops/log.ts";
-import { createMetrics, type Metrics } from "../src/ops/metrics.ts";
+import { createMetrics, type Metrics } from "../src/status/metrics.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
@@ -14,7 +14,7 @@ import { createScrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
-import { hashOf } from "./log-names.ts";
+import { hashOf } from "../src/ops/log-names.ts";
 import { Guards } from "./guards.ts";
 import { TenantOfToken } from "./tenant-of-token.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Permit } from "../src/quota/permit.ts";
 import type { Part } from "../src/ops/shutdown.ts";
-import type { Lane } from "../src/sync/lane.ts";
+import type { Lane } from "../src/event/lane.ts";
 import { HOLD_MARGIN_MS, runRelation } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";

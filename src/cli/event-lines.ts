@@ -1,7 +1,7 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { printable } from "../ops/printable.ts";
 import { progressBar } from "./progress-bar.ts";
 import { linesOf, type TextFile } from "./text-lines.ts";

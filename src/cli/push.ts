@@ -4,7 +4,7 @@ import { eventKey } from "../event/event-key.ts";
 import { Replication } from "../state/replication.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { openStores } from "../status/stores.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";

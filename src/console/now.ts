@@ -7,7 +7,7 @@ import { sentAt } from "../status/stops.ts";
 import { knownText } from "../status/status-text.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
 import { moment, momentOf } from "./moment.ts";

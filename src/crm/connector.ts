@@ -1,5 +1,5 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its records are read. */
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { RecordLister } from "./record-lister.ts";
 import type { RecordReader } from "./record-reader.ts";
 

@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { isDeeperThan } from "../event/depth.ts";
 import { cut } from "../service-spec/characters.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type {
   EventProblem,
   Translated,

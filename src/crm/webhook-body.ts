@@ -1,6 +1,6 @@
 /** Reads the body of a webhook, or says what is wrong with it. */
 import { isUtf8 } from "node:buffer";
-import { kindOf } from "../sync/problem.ts";
+import { kindOf } from "../event/problem.ts";
 import type { EventProblem, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { parseFromCrm, textOf } from "./json-value.ts";
 

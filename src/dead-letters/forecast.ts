@@ -14,7 +14,7 @@ import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
 import { isSuperseded, newestOrders, provenOf } from "../sync/record.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
 import { arrivalOf, parsedEvent } from "./stored-event.ts";

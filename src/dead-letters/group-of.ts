@@ -1,7 +1,7 @@
 /** What makes dead letters belong together: the same fault, whatever record it is in. Pure. */
 import { createHash } from "node:crypto";
 import type { DeadReason } from "../sync/dead-letter.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 export interface GroupKey {
   /** `g:` and ten hexadecimal digits; the same at every time, in every process. */

@@ -5,8 +5,8 @@
  * (`source`, `id`) is the idempotency key.
  */
 import { z } from "zod";
-import { LANES } from "../sync/lane.ts";
-import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
+import { LANES } from "./lane.ts";
+import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
 import { findIllFormed } from "./ill-formed.ts";

@@ -7,7 +7,7 @@ import { DamagedValue } from "../state/sealing.ts";
 import { thinPointerIn } from "../state/thin-events.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
-import { LANES } from "../sync/lane.ts";
+import { LANES } from "../event/lane.ts";
 import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
 import type { Named } from "./person.ts";
 

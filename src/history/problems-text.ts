@@ -1,5 +1,5 @@
 import type { DeadReason } from "../sync/dead-letter.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 /** Most problems that one sentence names. */
 const MOST = 3;

@@ -8,7 +8,7 @@ import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { EventStep, Step } from "../sync/step.ts";

@@ -5,7 +5,7 @@ import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
 import { inSlices } from "../ops/in-slices.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
-import { MAX_PROBLEMS, type Problem } from "../sync/problem.ts";
+import { MAX_PROBLEMS, type Problem } from "../event/problem.ts";
 import { hasToken, sendUnauthorised } from "./bearer.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
 import type { IntakeGuard } from "./intake-guard.ts";

@@ -3,7 +3,7 @@ import type { EventProblem, Translated, WebhookEvent } from "../crm/connector.ts
 import { WebhookBodyError } from "../crm/webhook-body.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { inSlices } from "../ops/in-slices.ts";
-import { MAX_PROBLEMS } from "../sync/problem.ts";
+import { MAX_PROBLEMS } from "../event/problem.ts";
 import { EVENTS } from "./limits.ts";
 
 export interface UsableEvents {

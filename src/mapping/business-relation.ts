@@ -3,7 +3,7 @@
  * payloads know the service's rules, so a value that breaks a rule makes a dead letter.
  */
 import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
-import { problemsOf } from "../sync/problem.ts";
+import { problemsOf } from "../event/problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { cleanCandidate, cleanText } from "./clean.ts";
 import type { Mapping, MappingResult, WarningReason } from "./mapping.ts";

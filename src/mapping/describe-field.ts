@@ -2,7 +2,7 @@
 import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
 import { CRM_CODE_MAX_LENGTH } from "../service-spec/limits.ts";
 import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
-import { problemsOf } from "../sync/problem.ts";
+import { problemsOf } from "../event/problem.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf, type Form } from "./fields.ts";
 
 export interface FieldDescription {

@@ -1,6 +1,6 @@
 /** A mapping that is a TypeScript module, for cases that expressions cannot handle. */
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
-import { kindOf, problemsOf } from "../sync/problem.ts";
+import { kindOf, problemsOf } from "../event/problem.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { mapFields, unmappable } from "./map-fields.ts";

@@ -1,7 +1,7 @@
 /** Maps the fields of one record, one by one, to a candidate with warnings or problems. */
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
-import { kindOf, type Problem } from "../sync/problem.ts";
+import { kindOf, type Problem } from "../event/problem.ts";
 import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { failureOf } from "./expression-errors.ts";

@@ -2,7 +2,7 @@
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
 import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
-import { kindOf, problemsOf, type Problem } from "../sync/problem.ts";
+import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import type { Expression } from "./compile-expression.ts";

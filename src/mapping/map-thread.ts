@@ -2,7 +2,7 @@
 import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
 import {
   WATCHED,

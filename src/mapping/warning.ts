@@ -1,4 +1,4 @@
-import { kindOf } from "../sync/problem.ts";
+import { kindOf } from "../event/problem.ts";
 import type { MapOptions, MappingWarning, WarningReason } from "./mapping.ts";
 
 /** The one constructor of warnings. The value itself is included only to explain. */

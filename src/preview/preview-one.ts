@@ -16,7 +16,7 @@ import {
   withKnownCode,
   type Plan,
 } from "../sync/plan-change.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { PreviewInput } from "./read-records.ts";
@@ -135,9 +135,11 @@ async function previewPlan(
   keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
-  const { crmCode, payload } = plan;
+  const { crmCode, leaves, payload } = plan;
   const known = await view.known(crmCode);
-  const { row = rowWithoutProof(false), newest = NO_ORDERS } = known ?? {};
+  const { row: found = rowWithoutProof(false), newest = NO_ORDERS } = known ?? {};
+  // As staging does.
+  const row = leaves === undefined ? found : { ...found, byList: false };
   const orders = order && { status: order, fields: payload === undefined ? "" : order };
   // A newer event without fields decides the status.
   const status = order && order < row.orders.status ? row.orders.is : plan.status;

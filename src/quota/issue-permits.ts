@@ -1,6 +1,6 @@
 /** Issues permits to the calls of this process that wait: through the gate, then from the pacer. */
 import { randomUUID } from "node:crypto";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { Feedback } from "./feedback.ts";
 import { PRIORITY, type Gate } from "./gate.ts";
 import type { Pacer, TakenPermit } from "./pacer.ts";

@@ -4,7 +4,7 @@
  * alike. An error in it never overdraws the quota: the sliding log is the limit.
  */
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import {
   claimTurn,
   learnReply,

@@ -9,7 +9,7 @@
  * to forecast it.
  */
 import { SLICES_KEPT, sliceMs } from "../sync/slices.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 
 /** The forecast divides the hour into this many equal parts. */
 export const HOUR_PARTS = 15;

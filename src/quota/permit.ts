@@ -2,7 +2,7 @@
  * The right to one request. Only the quota makes permits and only the service client spends them,
  * so nothing reaches the service uncounted.
  */
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 
 /** Response headers as they came, names in lower case. */
 export type ReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;

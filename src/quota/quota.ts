@@ -5,7 +5,7 @@
  */
 import type { Redis } from "ioredis";
 import type { Reading } from "../ops/redis-reading.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { createFeedback, type QuotaLog } from "./feedback.ts";
 import { createGate } from "./gate.ts";
 import { PermitIssuer } from "./issue-permits.ts";

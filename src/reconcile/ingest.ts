@@ -2,7 +2,7 @@
 import { randomInt } from "node:crypto";
 import { splitSubject } from "../event/crm-event.ts";
 import type { Mapping } from "../mapping/mapping.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { digestsOf } from "./compare.ts";
 import { inOrder } from "./in-order.ts";
 import {

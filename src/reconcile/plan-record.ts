@@ -8,7 +8,7 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { Wanted } from "./compare.ts";
 import { SOURCE, type SnapshotEvent } from "./read-events.ts";
 

@@ -1,7 +1,7 @@
 /** The report: one line for each record or relation that differs, as JSON lines or CSV. */
 import { writeWhole } from "../ops/write-whole.ts";
 import type { Sealing } from "../state/sealing.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { planRecord, type PlanningView } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
 import { TryLater } from "./try-later.ts";

@@ -2,7 +2,7 @@
 import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import { SORTED_FIELDS } from "../sync/fingerprint.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
 import type { WorkFile } from "./work-file.ts";

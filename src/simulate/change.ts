@@ -1,4 +1,4 @@
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 
 /** One change of one record. */
 export interface Change {

@@ -1,7 +1,7 @@
 /** The report of a simulation for people. */
 import { counted } from "../ops/counted.ts";
 import { sparkline } from "./chart.ts";
-import { LANES } from "../sync/lane.ts";
+import { LANES } from "../event/lane.ts";
 import type { Freshness, Report } from "./report.ts";
 
 const LABEL_WIDTH = 15;

@@ -1,5 +1,5 @@
 /** What a simulation says, as a document; report-text.ts makes the text for people. */
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { laneOf, type Change } from "./change.ts";
 import { chartOf } from "./chart.ts";
 import type { Load } from "./event-load.ts";

@@ -5,7 +5,7 @@
  */
 import { HOUR_PARTS, paceOf, turnAt, type Pace, type PacingView } from "../quota/pacing.ts";
 import { SLICES_KEPT, sliceMs } from "../sync/slices.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { laneOf, type Change } from "./change.ts";
 import { DemandOrder } from "./demand-order.ts";
 import { DemandSlices } from "./demand-slices.ts";

@@ -3,7 +3,7 @@
  * state of a record waits; a state that the service has already ends without a request; a record
  * whose request is under way waits for its reply.
  */
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { laneOf, type Change } from "./change.ts";
 import { RankedOrder, type ServiceOrder, type Waiting } from "./service-order.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { drop, release } from "../sync/person.ts";
 import { timeOfOrder, VERIFY_AFTER_MS } from "../sync/record.ts";
 import type { HeldWhy } from "../sync/staged-state.ts";

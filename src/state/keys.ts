@@ -3,7 +3,7 @@
  * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { digestOf, digestOfRecord } from "./digest.ts";
 
 export interface Keys {

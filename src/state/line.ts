@@ -1,7 +1,7 @@
 /** The line: which records are to be sent, each lane in its order. `StagedStates.next` takes the first that is due. */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { readAll } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { Redis } from "ioredis";
 import { deadLetterId } from "../sync/dead-letter.ts";
-import { LANES } from "../sync/lane.ts";
+import { LANES } from "../event/lane.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import type { Staged } from "../sync/staged-state.ts";
 import { readAll, type Call, type Check } from "./commit.ts";

@@ -8,7 +8,7 @@ import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import { pairsOf } from "./scan.ts";
 
-/** Counts of one slice of time, by name (see `sharedCounts` in src/ops/metrics.ts). */
+/** Counts of one slice of time, by name (see `sharedCounts` in src/status/metrics.ts). */
 export interface Slice {
   /** When it began, ms. */
   readonly since: number;

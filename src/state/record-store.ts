@@ -5,7 +5,7 @@
  */
 import type { Redis } from "ioredis";
 import { deadLetterId } from "../sync/dead-letter.ts";
-import { LANES } from "../sync/lane.ts";
+import { LANES } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { KnownRecord, LetterMark, Now, Staged } from "../sync/staged-state.ts";
 import { committer, readAll, type Call, type Check, type Commit } from "./commit.ts";

@@ -9,7 +9,7 @@ import { JOB_STATES } from "../event/job-states.ts";
 import { readJobsOf } from "../event/read-jobs.ts";
 import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { LANES } from "../sync/lane.ts";
+import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import type { RecordStore } from "./record-store.ts";

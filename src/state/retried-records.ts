@@ -1,7 +1,7 @@
 /** Records that were tried again and again without success. */
+import { hashOf } from "../ops/log-names.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import type { Staged } from "../sync/staged-state.ts";
-import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /** Records fail "again and again" once they have failed for this long, ms. */
@@ -30,7 +30,7 @@ export const mostRetried = (keys: Keys): Reading<MostRetried | undefined> => {
     if (state === undefined) return undefined;
     const { counts, failure } = JSON.parse(state) as Staged;
     if (failure === undefined) return undefined;
-    const record = digestOf(crmCode).slice(0, 12);
+    const record = hashOf(crmCode);
     return { records: Number(records), tries: counts?.tries ?? 1, record, ...failure };
   });
 };

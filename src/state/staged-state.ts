@@ -5,7 +5,7 @@
 import type { Redis } from "ioredis";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { textOfKeeps } from "../sync/keeps.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import {
   gapOf,
   leadOf,

@@ -9,7 +9,7 @@ import { openQueue } from "../event/open-queue.ts";
 import { removeStuck, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";

@@ -10,7 +10,7 @@ import { durabilityProblems } from "../state/redis-health.ts";
 import { FETCH_QUEUE } from "../state/thin-events.ts";
 import { RUN_RESULTS, RUN_SOURCES } from "../state/reconcile-runs.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { MAX_SOURCES } from "../state/sources.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";

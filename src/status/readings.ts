@@ -29,7 +29,7 @@ import type { LineCounts } from "../state/line.ts";
 import { mostRetried, type MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
 import type { MissedValues } from "../state/tenant-lists.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
 

@@ -1,6 +1,6 @@
 /** One scrape: the process's own metrics and the gauges of shared state, as Prometheus reads them. */
 import { expose, type MetricsFormat } from "../ops/exposition.ts";
-import type { Metrics } from "../ops/metrics.ts";
+import type { Metrics } from "./metrics.ts";
 import { createGauges } from "./gauges.ts";
 import type { TimelyReadings } from "./readings.ts";
 

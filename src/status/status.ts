@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
-import type { Lane } from "../sync/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";

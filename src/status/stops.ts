@@ -6,7 +6,7 @@
 import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { REJECTING } from "../sync/service-reply.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";

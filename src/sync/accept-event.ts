@@ -14,7 +14,7 @@ import {
   type NewestEvent,
 } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
-import type { Lane } from "./lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import {
   crmToFetchFrom,
@@ -25,7 +25,7 @@ import {
   type Plan,
   type RecordChange,
 } from "./plan-change.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { notedEvent, notedProblems, notedText } from "./noted.ts";
 import type { StageResult, StateToStage } from "./staged-state.ts";
 import type { EventStep, NotedEvent } from "./step.ts";
@@ -225,6 +225,7 @@ async function stage(
     order: later?.order ?? order,
     fieldsOrder: later && order,
     hasUnusedRecord: payload === undefined && hasRecord(record),
+    leaves: leaves !== undefined,
     writer: writerOf(record.subject),
     lane,
     // A dead letter waited for a person: its freshness counts from the redrive.

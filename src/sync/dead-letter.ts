@@ -1,4 +1,4 @@
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { WantedStatus } from "./wanted-status.ts";
 
 /** Why a change cannot continue by itself, and what a person does about it. */

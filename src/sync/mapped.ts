@@ -1,4 +1,4 @@
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 /** Why a mapping leaves a record out, with the text that commands show. */
 export const IGNORE_REASONS = {

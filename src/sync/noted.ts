@@ -2,7 +2,7 @@
 import type { CrmEvent } from "../event/crm-event.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { problemFields } from "./problem-fields.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { NotedEvent, NotedProblems, NotedRequest, RunStep } from "./step.ts";
 

@@ -12,7 +12,7 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { WantedStatus } from "./wanted-status.ts";
 import { validatePayload } from "./validate.ts";
 

@@ -1,6 +1,6 @@
 /** The fields by which problems are counted and logged. A record may hold any name: those are `other`. */
 import { FIELDS_OF } from "../service-spec/business-relation.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 /** Attributes of an event. */
 export const EVENT_FIELDS: readonly string[] =

@@ -1,4 +1,4 @@
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 /** The problems of changes that decide() rejects before a request is spent. */
 export const REJECTIONS: Record<"variant_changed" | "nothing_to_restore", readonly Problem[]> = {

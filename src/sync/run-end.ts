@@ -1,6 +1,6 @@
 /** How one run of a record ended. */
 import type { Outcome } from "./outcomes.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 
 export interface RunEnd {
   /** Whether the change has ended; otherwise the record stands in the line again, or waits for a person. */

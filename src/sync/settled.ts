@@ -3,7 +3,7 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Keeps } from "./keeps.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { Settlement, TakenState } from "./staged-state.ts";
 

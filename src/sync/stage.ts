@@ -3,7 +3,7 @@
  * ledger proves to need no request is settled here, also while the quota is exhausted. Pure.
  */
 import { agrees } from "./fingerprint.ts";
-import type { Lane } from "./lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { LedgerRow, Orders, Pace } from "./ledger-row.ts";
 import { letterAfter } from "./letter.ts";
 import {
@@ -59,7 +59,7 @@ export function stage(known: KnownRecord, input: StageInput, at: Now): Staging {
   });
   const isWhole = takesFields && status.order === input.order;
   const wanted = { fields, status, fingerprint: isWhole ? input.fingerprint : undefined };
-  const settledAs = settledWithout(known, wanted, takesFields, at);
+  const settledAs = settledWithout(known, wanted, { takesFields, leaves: input.leaves }, at);
   const after = { ...known, letter };
   return settledAs === undefined
     ? stageChange(after, wanted, input, at)
@@ -138,7 +138,7 @@ type SettledAs = "unchanged" | "nothing_to_terminate";
 function settledWithout(
   { row, staged }: KnownRecord,
   { fields, fingerprint, status }: Wanted,
-  takesFields: boolean,
+  { leaves, takesFields }: { takesFields: boolean; leaves: boolean | undefined },
   { warm }: Now,
 ): SettledAs | undefined {
   const proven = provenOf(row, warm);
@@ -148,7 +148,7 @@ function settledWithout(
     (staged.late === true || staged.taken !== undefined || staged.phase === "proven");
   if (proven.exists === undefined || proven.uncertain || isOpen) return undefined;
   if (!proven.exists) {
-    return status.is === "terminated" && proven.byList !== true
+    return status.is === "terminated" && (proven.byList !== true || leaves === true)
       ? "nothing_to_terminate"
       : undefined;
   }

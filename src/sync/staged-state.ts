@@ -5,7 +5,7 @@
  */
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keeps } from "./keeps.ts";
-import type { Lane } from "./lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { LedgerRow, Orders } from "./ledger-row.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import type { EventStep } from "./step.ts";
@@ -167,6 +167,8 @@ export interface StateToStage {
   readonly fieldsOrder?: string | undefined;
   /** The event brought a record, of which there is no payload: as a dead letter, it tells the most. */
   readonly hasUnusedRecord?: boolean;
+  /** The mapping ignores the record by now: the CRM still has it, so that a list did not show its relation is enough. */
+  readonly leaves?: boolean;
   /** Names the record of the CRM (a hash); undefined for what is about the relation itself. */
   readonly writer?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */

@@ -18,7 +18,7 @@ import { checkFirst, decide, type Check, type Decision, type Sendable } from "./
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { REJECTIONS } from "./rejections.ts";
 import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";

@@ -1,7 +1,7 @@
 /** Checks a payload against the tenant's value lists (spec: "Per-client value lists"). */
 import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
 import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
-import { kindOf, type Problem } from "./problem.ts";
+import { kindOf, type Problem } from "../event/problem.ts";
 
 const RULES = {
   required: "is required by the tenant",

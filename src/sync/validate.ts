@@ -5,7 +5,7 @@ import {
   type BusinessRelation,
   type Variant,
 } from "../service-spec/business-relation.ts";
-import { kindOf, problemsOf, type Problem } from "./problem.ts";
+import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { FIELD_MAX_LENGTH } from "./limits.ts";

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { INBOX_QUEUE } from "../../src/event/inbox.ts";
-import { LANES } from "../../src/sync/lane.ts";
+import { LANES } from "../../src/event/lane.ts";
 import { keysOf, type Keys } from "../../src/state/keys.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";

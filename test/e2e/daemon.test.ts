@@ -3,19 +3,15 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
-import {
-  type SandboxProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { type SandboxAccess, startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-async function writes(sandbox: SandboxProcess): Promise<number> {
+async function writes(sandbox: SandboxAccess): Promise<number> {
   const requests = await sandbox.requests();
   return Object.entries(requests)
     .filter(([name]) => /create|update/.test(name))
@@ -24,8 +20,8 @@ async function writes(sandbox: SandboxProcess): Promise<number> {
 
 describe("the path of a change", () => {
   it("created, updated, deleted and restored records arrive", async () => {
-    await using sandbox = await startSandbox();
-    await using daemon = await startDaemon(envFor(sandbox));
+    await using sandbox = await localSandbox();
+    await using daemon = await localDaemon(envFor(sandbox));
     const arrives = (crmCode: string, fields: Record<string, unknown>) =>
       waitFor(
         async () => {
@@ -46,9 +42,9 @@ describe("the path of a change", () => {
   });
 
   it("accepts a job of any BullMQ client", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = envFor(sandbox);
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
     const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
     const { time: _, ...timeless } = personEvent("foreign");
@@ -63,9 +59,9 @@ describe("the path of a change", () => {
   });
 
   it("keeps bad records as dead letters, without a request", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = envFor(sandbox);
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     const connection = new Redis(env.REDIS_URL);
     const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
     await queue.add("bad", { no: "event" });
@@ -85,13 +81,13 @@ describe("the path of a change", () => {
 
 describe("cost in requests", () => {
   it("two thousand updates of 300 known records cost at most one request per net change", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = envFor(sandbox, {
       QUOTA_PER_HOUR: "1000",
       QUOTA_BURST: "20",
       QUOTA_BURST_MS: "100",
     });
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     const codes = Array.from({ length: 300 }, (_, n) => `r${n}`);
     await daemon.push(codes.map((code) => personEvent(code)));
     await waitUntilSettled(daemon);
@@ -115,11 +111,11 @@ describe("cost in requests", () => {
   });
 
   it("knows after its first warm-up what the service has", async () => {
-    await using sandbox = await startSandbox();
-    await using first = await startDaemon(envFor(sandbox));
+    await using sandbox = await localSandbox();
+    await using first = await localDaemon(envFor(sandbox));
     await first.push([personEvent("1"), personEvent("2")]);
     await waitUntilSettled(first);
-    await using second = await startDaemon(envFor(sandbox));
+    await using second = await localDaemon(envFor(sandbox));
     await second.push([personEvent("1"), personEvent("2", { firstName: "Eda" })]);
     await waitUntilSettled(second);
     const changes = (outcome: string) => second.metric("crmsync_changes_total", { outcome });
@@ -130,7 +126,7 @@ describe("cost in requests", () => {
 
 describe("crashes and shutdown", () => {
   it("loses nothing when it is killed with SIGKILL under load", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     await using dir = await tempDir();
     const { REDIS_URL: _, ...env } = envFor(sandbox, {
       DATA_DIR: dir.path,
@@ -159,7 +155,7 @@ describe("crashes and shutdown", () => {
   });
 
   it("ends soon after SIGTERM although its quota is exhausted for an hour", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = envFor(sandbox, { QUOTA_PER_HOUR: "5", QUOTA_BURST: "5", QUOTA_LIVE_RESERVE: "1" });
     await using daemon = await startDaemon(env);
     await daemon.push(Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`)));

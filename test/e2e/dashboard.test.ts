@@ -5,7 +5,8 @@ import { expect, inject, it } from "vitest";
 import { buildDashboard } from "../../deploy/grafana/dashboard.ts";
 import { ROWS } from "../../deploy/grafana/panels.ts";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCommand } from "../support/process.ts";
 import { lines, person, reconcile } from "../support/reconcile.ts";
@@ -104,7 +105,7 @@ const query = (legend: string): string => {
 it("shows data in every panel, and shows a denial, a paused queue and dead processes", async (context) => {
   const command = await requireTool(context, PROMETHEUS);
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),

@@ -6,7 +6,8 @@ import { expect, inject, it } from "vitest";
 import { readConfig } from "../../src/config.ts";
 import type { Check } from "../../src/doctor/check.ts";
 import { openStores } from "../../src/status/stores.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -24,7 +25,7 @@ async function doctor(env: Record<string, string>) {
 }
 
 it("finds no problem, with one request", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),
@@ -34,7 +35,7 @@ it("finds no problem, with one request", async () => {
     STATE_KEY: Buffer.alloc(32, 1).toString("base64"),
     INGEST_TOKEN: "a-secret-of-24-characters",
   };
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const requested = async (operation: string) =>
     (await daemon.metric("crmsync_service_requests_total", { operation })) > 0;
   await waitFor(async () => (await requested("list")) && (await requested("schema-config")), {
@@ -74,7 +75,7 @@ it("finds no problem, with one request", async () => {
 });
 
 it("names what is wrong: Redis, token, age, mapping, roles", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using redis = await ownRedis({ "maxmemory-policy": "allkeys-lru" });
   await redis.client.config("SET", "appendonly", "no");
   const { code, of } = await doctor({
@@ -117,7 +118,7 @@ it("warns of a Redis that answers before it writes or keeps values, and names a 
 });
 
 it("names what start refuses, or could not work with", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const key = (byte: number) => Buffer.alloc(32, byte).toString("base64");
   const trail = join(dir.path, "audit.log");
@@ -132,7 +133,7 @@ it("names what start refuses, or could not work with", async () => {
     AUDIT_KEY: key(3),
   };
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push([personEvent("1")]);
     await waitUntilSettled(daemon);
     const { of } = await doctor({ ...env, RECONCILE_DIR: dir.path });
@@ -178,7 +179,7 @@ it("names what start refuses, or could not work with", async () => {
 });
 
 it("names the address that the service denies", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -222,14 +223,14 @@ it("prints each mistake of a mapping on a line of its own", async () => {
 });
 
 it("ends a denial when the service accepts its request", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),
     SERVICE_BASE_URL: sandbox.url,
     SERVICE_TOKEN: sandbox.token,
   };
-  await using daemon = await startDaemon({ ...env, QUOTA_BURST_MS: "100" });
+  await using daemon = await localDaemon({ ...env, QUOTA_BURST_MS: "100" });
   await waitUntilSettled(daemon);
   const revoked = await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
@@ -245,7 +246,7 @@ it("ends a denial when the service accepts its request", async () => {
 });
 
 it("finds changes that were left behind under another QUEUE_PREFIX", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using redis = await ownRedis();
   const env = {
     REDIS_URL: redis.url,

@@ -2,7 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { plant, reconcile, sandboxWith } from "../support/reconcile.ts";
@@ -41,7 +42,7 @@ test("a value that has left the tenant's list, or a required text that is empty,
   await writeFile(values, '{"branch":["zurich"]}');
   const set = await crmsync(["sandbox", "values", "set", values, "--db", db]);
   expect(set.code, set.err).toBe(0);
-  await using daemon = await startDaemon(envFor(sandbox));
+  await using daemon = await localDaemon(envFor(sandbox));
   await daemon.push([deletion("branch"), deletion("empty")]);
   await waitUntilSettled(daemon);
   const relations = await sandbox.relations();
@@ -58,8 +59,8 @@ test("a value that leaves the tenant's list while the daemon runs delays the end
   await using sandbox = await sandboxWith(dir, [person("branch", { branch: ["geneva"] })]);
   // Short, so that lists of a second ago may be doubted.
   const env = envFor(sandbox, { QUOTA_HOUR_MS: "60000" });
-  await using daemon = await startDaemon(env);
-  await using _other = await startDaemon(env);
+  await using daemon = await localDaemon(env);
+  await using _other = await localDaemon(env);
   await waitFor(async () => (await sandbox.requests())["schema-config 200"] === 1, {
     what: "the value lists are known",
   });
@@ -85,7 +86,7 @@ test("a relation that no request can name becomes a dead letter, and its plan en
   await using sandbox = await sandboxWith(dir, [person("kept")]);
   const env = envFor(sandbox, { DATA_DIR: dir.path });
   await plant(dir, [person("."), person("extra")]);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitFor(async () => (await daemon.status()).ledger.relations === 3, { what: "it is warm" });
   const snapshot = join(dir.path, "snapshot.ndjson");
   await writeFile(snapshot, `${JSON.stringify(personEvent("kept"))}\n`);

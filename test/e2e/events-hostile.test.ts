@@ -7,12 +7,8 @@ import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
 import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
-import {
-  type SandboxProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { type SandboxAccess, waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -63,7 +59,7 @@ const record = fc.dictionary(
 const wellFormed = <T>(value: T): T =>
   JSON.parse(JSON.stringify(value).replaceAll(/\\ud[89a-f][0-9a-f]{2}/gi, "?")) as T;
 
-async function expectNoInvalidRequest(sandbox: SandboxProcess): Promise<void> {
+async function expectNoInvalidRequest(sandbox: SandboxAccess): Promise<void> {
   const requests = await sandbox.requests();
   const invalid = Object.entries(requests).filter(([name]) => / (400|404|422|500)$/.test(name));
   expect(invalid).toEqual([]);
@@ -72,8 +68,8 @@ async function expectNoInvalidRequest(sandbox: SandboxProcess): Promise<void> {
 test.for(["business-relation", "generic"])(
   "hostile records with the mapping %s",
   async (mapping) => {
-    await using sandbox = await startSandbox();
-    await using daemon = await startDaemon(envFor(sandbox, { MAPPING: mapping }));
+    await using sandbox = await localSandbox();
+    await using daemon = await localDaemon(envFor(sandbox, { MAPPING: mapping }));
     const seed = Date.now() % 1_000_000;
     console.info(`hostile records, seed ${seed}`);
     const records = fc.sample(record, { numRuns: RECORDS, seed });
@@ -105,9 +101,9 @@ test.for(["business-relation", "generic"])(
 );
 
 test("hostile jobs that the HTTP intake would reject", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
   const deep = JSON.parse(`${'{"a":'.repeat(1000)}1${"}".repeat(1000)}`) as object;
@@ -150,7 +146,7 @@ test("hostile jobs that the HTTP intake would reject", async () => {
 });
 
 test("an endless expression rejects its own record only, and the daemon continues", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const mapping = join(dir.path, "runaway.yaml");
   await writeFile(
@@ -166,7 +162,7 @@ objects:
       city: $match(city, /^(\\w+\\s?)*$/).match
 `,
   );
-  await using daemon = await startDaemon(envFor(sandbox, { MAPPING: mapping }));
+  await using daemon = await localDaemon(envFor(sandbox, { MAPPING: mapping }));
   const bad = personEvent("bad", { city: `${"a".repeat(60)}!` });
   const good = Array.from({ length: 50 }, (_, n) => personEvent(`good${n}`, { city: "Remich" }));
   await daemon.push([bad, ...good]);
@@ -194,30 +190,4 @@ objects:
     { what: "the deletion arrives" },
   );
   expect((await sandbox.relations()).get("good1")).toMatchObject({ city: "Remich" });
-});
-
-test("large events, and a redrive of their dead letters, do not end a process with a small heap", async () => {
-  await using sandbox = await startSandbox();
-  const env = envFor(sandbox);
-  const small = { ...env, NODE_OPTIONS: "--max-old-space-size=512" };
-  await using daemon = await startDaemon(small);
-  const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
-  const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
-  const notes = "x".repeat(10_000_000);
-  const codes = Array.from({ length: 8 }, (_, n) => `large${n}`);
-  await queue.pause();
-  for (const code of codes) await queue.add("event", personEvent(code, { notes }));
-  for (const code of codes)
-    await queue.add("event", personEvent(`no-${code}`, { notes, type: "" }));
-  await queue.resume();
-  await waitUntilSettled(daemon);
-  expect([...(await sandbox.relations()).keys()].toSorted()).toEqual(codes.toSorted());
-  expect(await daemon.metric("crmsync_dead_letters")).toBe(codes.length);
-
-  await using redrive = spawnCrmsync(["dead", "redrive", "--all", "--apply"], { env });
-  expect((await redrive.ended).code).toBe(0);
-  await waitUntilSettled(daemon);
-  expect(await daemon.metric("crmsync_dead_letters")).toBe(codes.length);
-  await queue.close();
-  connection.disconnect();
 });

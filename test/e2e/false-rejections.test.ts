@@ -1,25 +1,21 @@
 /** A service that answers 400 to everything for a while, and records that it is right to reject. */
 import { expect, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-} from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalDaemon, localDaemon, localSandbox } from "../support/in-process.ts";
 import { people } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const REJECTS = { fault: "error", status: 400 };
 
-const letters = (daemon: DaemonProcess) => daemon.metric("crmsync_dead_letters");
+const letters = (daemon: LocalDaemon) => daemon.metric("crmsync_dead_letters");
 
-const stopped = async (daemon: DaemonProcess) => (await daemon.status()).sendingStopped;
+const stopped = async (daemon: LocalDaemon) => (await daemon.status()).sendingStopped;
 
 it("sixty good changes while the service rejects everything: all are sent, and none stays a dead letter", async () => {
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(sandbox));
   await daemon.push(people(30));
   await waitUntilSettled(daemon);
   const end = await armFault(sandbox, REJECTS);
@@ -47,8 +43,8 @@ it("sixty good changes while the service rejects everything: all are sent, and n
 });
 
 it("one record that is rejected becomes a dead letter at once, also beside others", async () => {
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(sandbox));
   await daemon.push(people(10));
   await waitUntilSettled(daemon);
   await armFault(sandbox, { ...REJECTS, path: "/v1.1/business-relations/r0" });
@@ -61,9 +57,9 @@ it("one record that is rejected becomes a dead letter at once, also beside other
 });
 
 it("twenty records of a bad mapping all become dead letters, though nothing else is accepted", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   // That all are rejected is believed after a twelfth of the hour: 5 s.
-  await using daemon = await startDaemon(envFor(sandbox, { QUOTA_HOUR_MS: "60000" }));
+  await using daemon = await localDaemon(envFor(sandbox, { QUOTA_HOUR_MS: "60000" }));
   await armFault(sandbox, REJECTS);
   await daemon.push(people(20));
   await waitFor(async () => (await letters(daemon)) === 20, {

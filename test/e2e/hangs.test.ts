@@ -4,7 +4,8 @@ import { createServer, type AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
 import type { Status } from "../../src/status/status.ts";
-import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { startDaemon } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -41,9 +42,9 @@ const sectionsOf = ({ findings }: Status) => findings.map(({ runbook }) => runbo
 it("Redis is far away, then silent, then frozen", async () => {
   await using redis = await ownRedis();
   await using network = await slowNetwork(redis.url);
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = { REDIS_URL: network.url, SERVICE_BASE_URL: sandbox.url, SERVICE_TOKEN: "any" };
-  await using daemon = await startDaemon({ ...env, SERVICE_TOKEN: sandbox.token });
+  await using daemon = await localDaemon({ ...env, SERVICE_TOKEN: sandbox.token });
 
   network.delayMs = 100;
   const slow = await waitFor(
@@ -123,7 +124,7 @@ const TEN_MINUTES_AHEAD = `data:text/javascript,${encodeURIComponent(`
 
 it("a frozen process is named, and so is one whose clock is wrong", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     REDIS_URL: redis.url,
     SERVICE_BASE_URL: sandbox.url,
@@ -154,7 +155,8 @@ it("a frozen process is named, and so is one whose clock is wrong", async () => 
   daemon.process.kill("SIGCONT");
   const pid = daemon.process.pid;
   await waitFor(
-    () => named(new RegExp(`The process \\S+:${pid} was frozen from \\S+ to \\S+ \\(\\d+ s\\)`)),
+    () =>
+      named(new RegExp(`The process \\S+:${pid}-\\S+ was frozen from \\S+ to \\S+ \\(\\d+ s\\)`)),
     {
       what: "the frozen process is named",
     },

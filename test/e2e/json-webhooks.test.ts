@@ -1,8 +1,9 @@
 /** The JSON of any tool, from its request to the service, and what the commands say of it. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
 import { fixtureText } from "../support/fixtures.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -11,7 +12,7 @@ const FIXTURES = join(import.meta.dirname, "../fixtures/json");
 const MAPPING = join(FIXTURES, "mapping.yaml");
 
 test("what Odoo, Zapier and n8n post reaches the service", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, {
     MAPPING,
     ODOO_WEBHOOK_SECRET: "odoo:password-of-24-characters",
@@ -24,7 +25,7 @@ test("what Odoo, Zapier and n8n post reaches the service", async () => {
     "PAYMENTS_WEBHOOK_SECRET or PAYMENTS_WEBHOOK_SECRET_FILE is missing: the secret of /webhooks/json/payments",
   );
 
-  await using daemon = await startDaemon({ ...env, PAYMENTS_WEBHOOK_SECRET: "signing" });
+  await using daemon = await localDaemon({ ...env, PAYMENTS_WEBHOOK_SECRET: "signing" });
   const post = async (path: string, name: string, headers: Record<string, string>) => {
     const url = `${daemon.url}/webhooks/json/${path}`;
     return (await fetch(url, { method: "POST", body: fixtureText(`json/${name}`), headers }))

@@ -1,10 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  type SandboxProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -14,9 +10,9 @@ import { waitFor } from "../support/wait-for.ts";
 type Env = Record<string, string>;
 
 /** Settings of a tenant whose ledger is warm and whose value lists are known. */
-async function tenantOn(sandbox: SandboxProcess, prefix = uniquePrefix()): Promise<Env> {
+async function tenantOn(sandbox: LocalSandbox, prefix = uniquePrefix()): Promise<Env> {
   const env = envFor(sandbox, { QUEUE_PREFIX: prefix });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitFor(
     async () =>
       (await daemon.metric("crmsync_service_requests_total", { operation: "list" })) > 0 &&
@@ -28,7 +24,7 @@ async function tenantOn(sandbox: SandboxProcess, prefix = uniquePrefix()): Promi
 
 /** Sends events through a whole daemon and waits until all are settled. */
 async function syncAll(env: Env, events: readonly unknown[]): Promise<void> {
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   expect((await daemon.push(events)).status).toBe(202);
   await waitUntilSettled(daemon);
 }
@@ -36,20 +32,20 @@ async function syncAll(env: Env, events: readonly unknown[]): Promise<void> {
 /** Stages all events in a process without the role sync; then another process sends them. */
 async function stageThenSync(env: Env, events: readonly unknown[]): Promise<void> {
   {
-    await using intake = await startDaemon(env, ["--roles", "http,intake"]);
+    await using intake = await localDaemon(env, new Set(["http", "intake"]));
     expect((await intake.push(events)).status).toBe(202);
     await waitFor(
       async () => (await intake.metric("crmsync_events_received_total")) === events.length,
       { what: "all events are staged" },
     );
   }
-  await using sync = await startDaemon(env, ["--roles", "sync"]);
+  await using sync = await localDaemon(env, new Set(["sync"]));
   await waitUntilSettled(sync);
 }
 
 /** The requests that some work costs, by operation and status. */
 async function cost(
-  sandbox: SandboxProcess,
+  sandbox: LocalSandbox,
   work: () => Promise<void>,
 ): Promise<Record<string, number>> {
   const before = await sandbox.requests();
@@ -69,7 +65,7 @@ const restored = (crmCode: string) =>
 
 describe("exact number of requests", () => {
   it("many changes of one record before the first is sent: one create", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     const events = Array.from({ length: 30 }, (_, n) =>
       personEvent("1", { firstName: `v${n}` }, { time: `2026-01-01T00:00:${10 + n}Z` }),
@@ -80,7 +76,7 @@ describe("exact number of requests", () => {
   });
 
   it("created and deleted before it was sent, or absent by the list alone: one request that asks", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     const events = [personEvent("1"), deleted("1"), deleted("2")];
     // A list alone is weak evidence. What the service answers is believed from then on.
@@ -89,7 +85,7 @@ describe("exact number of requests", () => {
   });
 
   it("deleted: the relation keeps its fields and is terminated; a second deletion costs nothing", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1", { city: "Bern" })]);
     expect(await cost(sandbox, () => syncAll(env, [deleted("1")]))).toEqual({
@@ -106,7 +102,7 @@ describe("exact number of requests", () => {
   });
 
   it("deleted with its record: one request; created again: one request", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1")]);
     const withRecord = personEvent("1", { city: "Rome" }, { type: "crm.record.deleted" });
@@ -117,7 +113,7 @@ describe("exact number of requests", () => {
   });
 
   it("merged: the survivor is updated, the merged records are terminated", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1"), personEvent("2"), personEvent("3")]);
     const merge = personEvent("1", { city: "Bern" }, { type: "crm.record.merged" });
@@ -131,7 +127,7 @@ describe("exact number of requests", () => {
   });
 
   it("heals a relation that another program created, with one more request", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     const other = await tenantOn(sandbox);
     await syncAll(other, [personEvent("1", { city: "Rome" })]);
@@ -142,7 +138,7 @@ describe("exact number of requests", () => {
   });
 
   it("a person that becomes a company is a dead letter with a remedy, without a request", async () => {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const env = await tenantOn(sandbox);
     await syncAll(env, [personEvent("1")]);
     const company = personEvent("1");

@@ -1,7 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -147,7 +149,7 @@ test("a mapping that cannot be read, or is not UTF-8, is one with a mistake", as
 });
 
 test("preview shows what would be done with one record, from what the daemon knows", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),
@@ -155,7 +157,7 @@ test("preview shows what would be done with one record, from what the daemon kno
     SERVICE_TOKEN: sandbox.token,
     QUOTA_BURST_MS: "100",
   };
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([personEvent("known")]);
   await waitUntilSettled(daemon);
   const before = await sandbox.requests();
@@ -212,10 +214,10 @@ test("preview shows what would be done with one record, from what the daemon kno
 });
 
 test("preview --ask says that no request is left, or what the service answers", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   // Its two lists, the change, and one question.
   const env = envFor(sandbox, { QUOTA_PER_HOUR: "4", QUOTA_BURST: "4", QUOTA_LIVE_RESERVE: "0" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([personEvent("known")]);
   await waitUntilSettled(daemon);
   await using dir = await tempDir();
@@ -224,7 +226,12 @@ test("preview --ask says that no request is left, or what the service answers", 
   const args = ["preview", file, "--ask"];
   expect(await crmsync(args, { ...env, SERVICE_TOKEN: "another" })).toMatchObject({
     code: 1,
-    err: "crmsync: the service did not return the relation (denied): crmsync doctor checks token, address and connection",
+    err: "crmsync: whether SERVICE_TOKEN is of the daemon's tenant is not known: set it as the daemon has it; see crmsync status",
+  });
+  await armFault(sandbox, { fault: "error", status: 503, method: "GET" });
+  expect(await crmsync(args, env)).toMatchObject({
+    code: 1,
+    err: "crmsync: the service did not return the relation (unavailable): crmsync doctor checks token, address and connection",
   });
   expect(await crmsync(args, env)).toMatchObject({
     code: 1,

@@ -2,7 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -27,12 +28,12 @@ test.for([
   ["terminate", "terminated"],
   ["keep", "active"],
 ] as const)("onLeave: %s leaves the relation %s", async ([onLeave, status]) => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");
   await writeFile(file, mapping(onLeave));
   const env = envFor(sandbox, { MAPPING: file, LOG_LEVEL: "debug" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([client("known")]);
   await waitUntilSettled(daemon);
   const before = await sandbox.requests();
@@ -49,7 +50,7 @@ test.for([
 
   // What the service never had costs nothing, whatever the mapping says.
   await daemon.push([formerClient("known"), formerClient("never sent")]);
-  await daemon.process.line(
+  await daemon.line(
     status === "terminated" ? /"event":"record\.left"/ : /"event":"record\.ignored"/,
   );
   await waitUntilSettled(daemon);

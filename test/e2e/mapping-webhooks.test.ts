@@ -5,13 +5,13 @@ import type { AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { waitUntilSettled } from "../support/crmsync.ts";
 import {
-  type DaemonProcess,
-  type SandboxProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+  type LocalDaemon,
+  type LocalSandbox,
+  localDaemon,
+  localSandbox,
+} from "../support/in-process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { fixture, fixtureText } from "../support/fixtures.ts";
@@ -61,14 +61,14 @@ async function standIn(records: Record<string, unknown>): Promise<StandIn> {
   };
 }
 
-const send = (daemon: DaemonProcess, path: string, body: string, headers: Record<string, string>) =>
+const send = (daemon: LocalDaemon, path: string, body: string, headers: Record<string, string>) =>
   fetch(`${daemon.url}/webhooks/${path}`, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body,
   });
 
-function sendHubspot(daemon: DaemonProcess, body: string, secret = "client-secret") {
+function sendHubspot(daemon: LocalDaemon, body: string, secret = "client-secret") {
   const timestamp = String(Date.now());
   const uri = `${daemon.url}/webhooks/hubspot`;
   const signature = createHmac("sha256", secret)
@@ -80,7 +80,7 @@ function sendHubspot(daemon: DaemonProcess, body: string, secret = "client-secre
   });
 }
 
-const settled = async (daemon: DaemonProcess, sandbox: SandboxProcess, relations: number) => {
+const settled = async (daemon: LocalDaemon, sandbox: LocalSandbox, relations: number) => {
   await waitFor(async () => (await sandbox.relations()).size >= relations, {
     what: `${relations} relations on the service`,
     deadlineMs: 30_000,
@@ -89,7 +89,7 @@ const settled = async (daemon: DaemonProcess, sandbox: SandboxProcess, relations
 };
 
 test("HubSpot: ten changes of a record cost one fetch and one request; merge and deletion follow", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using crm = await standIn({
     "/contacts/512840017733": fixture("hubspot/records/contact-512840017733.json"),
     "/companies/19022874410": fixture("hubspot/records/company-19022874410.json"),
@@ -100,7 +100,7 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
     HUBSPOT_API_URL: crm.url,
     HUBSPOT_TOKEN: "pat-1",
   });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   expect((await sendHubspot(daemon, "[]", "wrong")).status).toBe(401);
   expect((await sendHubspot(daemon, "{}")).status).toBe(400);
 
@@ -145,7 +145,7 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
 });
 
 test("Salesforce: change events with OAuth, outbound messages with their acknowledgement", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using crm = await standIn({
     "/Contact/003Qk00000AbC12IAF": fixture("salesforce/records/contact-003Qk00000AbC12IAF.json"),
   });
@@ -156,7 +156,7 @@ test("Salesforce: change events with OAuth, outbound messages with their acknowl
     SALESFORCE_CLIENT_ID: "id",
     SALESFORCE_CLIENT_SECRET: "secret",
   });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const asRelay = { authorization: "Bearer relay-secret-of-24-characters" };
   const update = fixtureText("salesforce/02-contact-update.json");
   expect((await send(daemon, "salesforce", update, {})).status).toBe(401);
@@ -189,9 +189,9 @@ test("Salesforce: change events with OAuth, outbound messages with their acknowl
 });
 
 test("a thin event whose CRM is not configured becomes a dead letter", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { MAPPING: "hubspot", HUBSPOT_WEBHOOK_SECRET: "client-secret" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const body = fixtureText("hubspot/01-contact-creation.json");
   expect((await sendHubspot(daemon, body)).status).toBe(200);
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 2, {
@@ -201,7 +201,7 @@ test("a thin event whose CRM is not configured becomes a dead letter", async () 
 });
 
 test("Pipedrive, EspoCRM, Twenty and Dynamics send whole records", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const mapping = join(dir.path, "all.yaml");
   await writeFile(
@@ -229,7 +229,7 @@ objects:
     TWENTY_WEBHOOK_SECRET: "twenty-secret-of-24-characters",
     DYNAMICS_WEBHOOK_SECRET: "dynamics-key-of-24-characters",
   });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
 
   const basic = `Basic ${Buffer.from("user:password-of-24-characters").toString("base64")}`;
   const person = fixtureText("pipedrive/01-person-create.json");

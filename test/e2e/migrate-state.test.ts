@@ -1,7 +1,7 @@
 /** A daemon of this release on what one of state version 2 left when it was killed (test/fixtures/state/README.md). */
 import { expect, it } from "vitest";
 import { API_PREFIX } from "../../src/service-spec/limits.ts";
-import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { loadOldState, OLD_STATE_KEY } from "../support/old-state.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -10,13 +10,13 @@ import { waitFor } from "../support/wait-for.ts";
 
 const PREFIX = "{crmsync}";
 
-const writesOf = async (sandbox: SandboxProcess): Promise<number> =>
+const writesOf = async (sandbox: LocalSandbox): Promise<number> =>
   Object.entries(await sandbox.requests())
     .filter(([name]) => /^(?:create|update) /.test(name))
     .reduce((sum, [, count]) => sum + count, 0);
 
 /** What the old service had is on the new one. */
-async function seed({ token, url }: SandboxProcess, relations: readonly object[]): Promise<void> {
+async function seed({ token, url }: LocalSandbox, relations: readonly object[]): Promise<void> {
   for (const relation of relations) {
     const created = await fetch(`${url}${API_PREFIX}/business-relations`, {
       method: "POST",
@@ -34,13 +34,13 @@ it.each([
   "everything that waited arrives, and little is sent twice (STATE_KEY=%s)",
   async (stateKey, file) => {
     await using redis = await ownRedis();
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const { relations } = await loadOldState(redis.client, PREFIX, file);
     await seed(sandbox, relations);
     const seeded = await writesOf(sandbox);
     const more = { TERMINATE_LIMIT: "1", LOG_LEVEL: "info", LOG_FORMAT: "json" };
     const env = envOn(redis, sandbox, { ...more, ...(stateKey !== "" && { STATE_KEY: stateKey }) });
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
 
     const has = async (crmCode: string, city: string | undefined, relationStatus: string) => {
       const relation = (await sandbox.relations()).get(crmCode);
@@ -78,7 +78,7 @@ it.each([
     expect((await daemon.status()).deadLetters.total).toBe(5);
     expect((await redis.client.hgetall(`${PREFIX}:state-version`))["version"]).toBe("3");
 
-    const logged = daemon.process.stderr.join("\n");
+    const logged = daemon.log.join("\n");
     expect(logged).toContain("state.migrated");
     expect(logged.match(/"change\.lost"/g)).toHaveLength(1);
     // Ten changes of relations that are known, a termination, and the one that may have been sent before.

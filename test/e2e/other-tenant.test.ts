@@ -5,7 +5,8 @@ import { expect, test } from "vitest";
 import { readRelations } from "../../src/demo/service-reader.ts";
 import type { Status } from "../../src/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -25,7 +26,7 @@ const says = ({ findings }: Status) =>
 test("a token of another tenant sends nothing; one of the same tenant does after one request", async () => {
   await using dir = await tempDir();
   const db = join(dir.path, "sandbox.db");
-  await using sandbox = await startSandbox({ db });
+  await using sandbox = await localSandbox({ db });
   const tokenOf = async (tenant: string) => {
     const made = await run(
       ["sandbox", "token", "create", "new", "--tenant", tenant, "--db", db, "--json"], //
@@ -52,7 +53,7 @@ test("a token of another tenant sends nothing; one of the same tenant does after
   };
 
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push(people(4));
     await waitUntilSettled(daemon);
     expect(await gets()).toBe(0);
@@ -86,7 +87,7 @@ test("a token of another tenant sends nothing; one of the same tenant does after
   }
   {
     // A restart believes it no more.
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await waitFor(async () => says(await daemon.status()), { what: "status names the token" });
     expect(await strangers()).toEqual([]);
 
@@ -118,17 +119,17 @@ test("a token of another tenant sends nothing; one of the same tenant does after
 test("while the service does not answer, whose token it is stays unknown, and status says so", async () => {
   await using dir = await tempDir();
   const db = join(dir.path, "sandbox.db");
-  await using sandbox = await startSandbox({ db });
+  await using sandbox = await localSandbox({ db });
   const env = envFor(sandbox);
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push([personEvent("1")]);
     await waitUntilSettled(daemon);
   }
   const made = await run(["sandbox", "token", "create", "new", "--db", db, "--json"]);
   const { token } = JSON.parse(made.out) as { token: string };
   const end = await armFault(sandbox, { fault: "error", status: 503, body: "html" });
-  await using daemon = await startDaemon({ ...env, SERVICE_TOKEN: token });
+  await using daemon = await localDaemon({ ...env, SERVICE_TOKEN: token });
   await daemon.push([personEvent("1", { firstName: "Eda" })]);
   const said = await waitFor(async () => says(await daemon.status()), { what: "status says it" });
   expect(said).toContain("is not known: the check was answered as unavailable");
@@ -144,7 +145,7 @@ test("while the service does not answer, whose token it is stays unknown, and st
 test("a relation that fails alone, or that no request can name, keeps no token from being checked", async () => {
   await using dir = await tempDir();
   const db = join(dir.path, "sandbox.db");
-  await using sandbox = await startSandbox({ db });
+  await using sandbox = await localSandbox({ db });
   const path = "/v1.1/business-relations";
   for (const crmCode of [".", "a", "b", "c"]) {
     const created = await fetch(sandbox.url + path, {
@@ -174,13 +175,13 @@ test("a relation that fails alone, or that no request can name, keeps no token f
 test("a Redis that was emptied is told again which service and tenant the ledger is about", async () => {
   await using dir = await tempDir();
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envOn(redis, sandbox, { DATA_DIR: dir.path });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push(people(2));
   await waitUntilSettled(daemon);
   await redis.client.flushall();
-  await daemon.process.line(/redis\.went_backwards/);
+  await daemon.line(/redis\.went_backwards/);
   await waitFor(async () => (await daemon.status()).ledger.state === "done", {
     what: "the ledger is warm again",
   });

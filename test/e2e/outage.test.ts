@@ -1,14 +1,15 @@
 import { expect, it } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
 import { armFault } from "../support/arm-fault.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 it("an outage in which all that waits has failed is tried as retries come due, and ends with one", async () => {
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(sandbox, { SERVICE_TIMEOUT_MS: "1000" }));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(sandbox, { SERVICE_TIMEOUT_MS: "1000" }));
   await daemon.push(people(1, "before"));
   await waitUntilSettled(daemon);
   const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
@@ -22,9 +23,9 @@ it("an outage in which all that waits has failed is tried as retries come due, a
 });
 
 it("what failed in an outage is sent when the outage ends, not when its own retry is due", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { RETRY_BASE_MS: "3600000", SERVICE_TIMEOUT_MS: "1000" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push(people(1, "before"));
   await waitUntilSettled(daemon);
   const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
@@ -39,9 +40,9 @@ it("what failed in an outage is sent when the outage ends, not when its own retr
 });
 
 it("an outage is over for status when no change waits for its end any more", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push(people(1, "before"));
   await waitUntilSettled(daemon);
   await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });

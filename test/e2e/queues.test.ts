@@ -1,7 +1,7 @@
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
 import { launchBrowser, openPage } from "../support/browser.ts";
-import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 
@@ -11,8 +11,8 @@ const basic = `Basic ${Buffer.from(`any-user:${TOKEN}`).toString("base64")}`;
 
 it("/queues is not served without OPERATOR_TOKEN", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon({
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon({
     REDIS_URL: redis.url,
     SERVICE_BASE_URL: sandbox.url,
     SERVICE_TOKEN: sandbox.token,
@@ -23,25 +23,23 @@ it("/queues is not served without OPERATOR_TOKEN", async () => {
 it("/queues is for the operator only, read-only, and shows no personal data", async (context) => {
   await using browser = await launchBrowser(context);
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(
     { REDIS_URL: redis.url, OPERATOR_TOKEN: TOKEN, SERVICE_BASE_URL: sandbox.url },
-    ["--roles", "http"],
+    new Set(["http"]),
   );
   // No worker runs: the jobs wait, with personal data in every field that a client may set.
   await daemon.push([personEvent(`${MARK}1`, { firstName: MARK }, { subject: `contact/${MARK}` })]);
   const inbox = new Queue("crm-events", { connection: redis.client, prefix: "{crmsync}" });
-  const sync = new Queue("sync", { connection: redis.client, prefix: "{crmsync}" });
   const job = await inbox.add(MARK, { [MARK]: MARK }, { jobId: `${MARK}-id` });
   await job.log(MARK);
   await job.updateProgress({ [MARK]: MARK });
-  const pointer = await sync.add("sync", { crmCode: MARK }, { deduplication: { id: MARK } });
-  const foreign = await sync.add("sync", null);
+  const foreign = await inbox.add("null", null);
 
   const get = (path: string, authorization?: string, method = "GET") =>
     fetch(daemon.url + path, { method, headers: authorization ? { authorization } : {} });
   const api = "/queues/api/queues";
-  for (const path of ["/queues", api, "/queues/static/css/none.css", `${api}/sync/1`]) {
+  for (const path of ["/queues", api, "/queues/static/css/none.css", `${api}/crm-events/1`]) {
     expect((await get(path)).status, path).toBe(401);
     expect((await get(path, "Bearer wrong")).status, path).toBe(401);
   }
@@ -54,12 +52,11 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
   ] as const) {
     expect((await get(path, basic, method)).status).toBe(405);
   }
-  expect(await inbox.count()).toBe(2);
+  expect(await inbox.count()).toBe(3);
 
   const bodies = await Promise.all(
     [
       `${api}?activeQueue=crm-events&status=latest&page=1`,
-      `${api}?activeQueue=sync&status=latest&page=1`,
       `${api}/crm-events/${MARK}-id`,
       `${api}/crm-events/${MARK}-id/logs`,
       `${api}/crm-events/${MARK}-id/flow`,
@@ -67,8 +64,7 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
       `${api}/crm-events/${MARK}-id/%6Cogs`,
       `${api}/crm-events/${MARK}-id/%66low`,
       `${api}/crm-events/1`,
-      `${api}/sync/${pointer.id}`,
-      `${api}/sync/${foreign.id}`,
+      `${api}/crm-events/${foreign.id}`,
       "/queues/api/redis/stats",
       "/queues/api/job-schedulers",
     ].map(async (path) => {
@@ -77,7 +73,7 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
       return response.text();
     }),
   );
-  expect((await get(`${api}/sync/${foreign.id}`, basic)).status).toBe(200);
+  expect((await get(`${api}/crm-events/${foreign.id}`, basic)).status).toBe(200);
   expect(bodies.join("\n")).toContain("crm.record.updated");
   expect(bodies.join("\n")).not.toContain(MARK);
 
@@ -87,20 +83,19 @@ it("/queues is for the operator only, read-only, and shows no personal data", as
   await page.goto(`${daemon.url}/queues/queue/crm-events`);
   await page.getByText("crm.record.updated").first().waitFor();
   const text = await page.locator("body").innerText();
-  expect(text).toContain("sync");
+  expect(text).toContain("crm-events");
   expect(text).not.toContain(MARK);
   await page.getByText("crm-events").first().waitFor();
   expect(requests.filter((url) => !url.startsWith(daemon.url))).toEqual([]);
   expect(problems).toEqual([]);
   await inbox.close();
-  await sync.close();
 });
 
 it("/queues answers 503 while Redis is frozen", async () => {
   await using redis = await ownRedis();
-  await using daemon = await startDaemon(
+  await using daemon = await localDaemon(
     { REDIS_URL: redis.url, OPERATOR_TOKEN: TOKEN, SERVICE_BASE_URL: "http://127.0.0.1:9" },
-    ["--roles", "http"],
+    new Set(["http"]),
   );
   redis.signal("SIGSTOP");
   const response = await fetch(`${daemon.url}/queues/api/queues`, {

@@ -1,20 +1,16 @@
 import { expect, it } from "vitest";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess) =>
+const envFor = (redis: OwnRedis, sandbox: LocalSandbox) =>
   envOn(redis, sandbox, { SERVICE_TIMEOUT_MS: "1000" });
 
-const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
     deadlineMs: 90_000,
     what: `${crmCode} arrives as ${firstName}`,
@@ -22,7 +18,7 @@ const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
 
 it("unreachable at the start: the daemon waits, logs few lines, and starts when Redis is up", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await redis.kill();
   await using daemon = spawnCrmsync(["start", "--json"], {
     env: { HTTP_PORT: "0", INGEST_AUTH: "none", ...envFor(redis, sandbox) },
@@ -37,8 +33,8 @@ it("unreachable at the start: the daemon waits, logs few lines, and starts when 
 
 it("killed and restarted: 503 meanwhile, and no accepted event is lost", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   await daemon.push([personEvent("1")]);
   await arrives(sandbox, "1", "Ada");
 
@@ -58,13 +54,13 @@ it("killed and restarted: 503 meanwhile, and no accepted event is lost", async (
   await arrives(sandbox, "1", "Eda");
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).size).toBe(51);
-  expect(daemon.process.stderr.length).toBeLessThan(60);
+  expect(daemon.log.length).toBeLessThan(60);
 });
 
 it("full: 503, and events are accepted again when there is memory", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   await daemon.push([personEvent("1")]);
   await arrives(sandbox, "1", "Ada");
   await redis.client.config("SET", "maxmemory", "1mb");
@@ -84,8 +80,8 @@ it("full: 503, and events are accepted again when there is memory", async () => 
 it("a read-only replica: 503, and events are accepted again when it is promoted", async () => {
   await using primary = await ownRedis();
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   await daemon.push([personEvent("1")]);
   await arrives(sandbox, "1", "Ada");
   await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
@@ -105,8 +101,8 @@ it("a read-only replica: 503, and events are accepted again when it is promoted"
 
 it("emptied by a failover: the ledger is warmed once more, and no create is answered 409", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   await daemon.push(Array.from({ length: 20 }, (_, n) => personEvent(`r${n}`)));
   await waitUntilSettled(daemon);
   const lists = (await sandbox.requests())["list 200"] ?? 0;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -39,22 +39,22 @@ async function dead(env: Env, ...args: string[]): Promise<string> {
 const deadLetters = async (env: Env): Promise<number> =>
   Number(/(\d+) dead letters?$/.exec(await dead(env, "list"))?.[1]);
 
-const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
     what: `${crmCode} is ${firstName}`,
   });
 
 test("a redriven event without a time does not overwrite what came after it", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { LOG_LEVEL: "info" });
   {
-    await using broken = await startDaemon({ ...env, MAPPING: "hubspot" });
+    await using broken = await localDaemon({ ...env, MAPPING: "hubspot" });
     await broken.push([timeless("both", "Old"), timeless("alone", "Old")]);
     await waitFor(async () => (await broken.metric("crmsync_dead_letters")) === 2, {
       what: "two dead letters",
     });
   }
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([timeless("both", "New")]);
   await arrives(sandbox, "both", "New");
 
@@ -65,28 +65,28 @@ test("a redriven event without a time does not overwrite what came after it", as
   });
   expect((await sandbox.relations()).get("both")).toMatchObject({ firstName: "New" });
   expect(await daemon.metric("crmsync_changes_total", { outcome: "superseded" })).toBe(1);
-  await daemon.process.line(/dead_letter\.dropped.*superseded|superseded.*dead_letter\.dropped/);
+  await daemon.line(/dead_letter\.dropped.*superseded|superseded.*dead_letter\.dropped/);
 });
 
 test("the freshness of an old dead letter counts from its redrive: nobody is paged for it", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox);
   const daysAgo = (days: number) => ({
     time: new Date(Date.now() - days * 86_400_000).toISOString(),
   });
   {
-    await using earlier = await startDaemon(env);
+    await using earlier = await localDaemon(env);
     await earlier.push([personEvent("unchanged", {}, daysAgo(8))]);
     await arrives(sandbox, "unchanged", "Ada");
   }
   {
-    await using broken = await startDaemon({ ...env, MAPPING: "hubspot" });
+    await using broken = await localDaemon({ ...env, MAPPING: "hubspot" });
     await broken.push(["old", "unchanged"].map((code) => personEvent(code, {}, daysAgo(7))));
     await waitFor(async () => (await broken.metric("crmsync_dead_letters")) === 2, {
       what: "two dead letters",
     });
   }
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   expect(await dead(env, "redrive", "--all", "--apply")).toContain("2 redriven");
   await arrives(sandbox, "old", "Ada");
   const freshness = "crmsync_change_freshness_seconds";
@@ -97,9 +97,9 @@ test("the freshness of an old dead letter counts from its redrive: nobody is pag
 });
 
 test("a job cannot forge the order of its event by naming itself a redrive", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const connection = new Redis(env.REDIS_URL);
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
   await queue.add("redrive", { redrive: "c:nobody" });
@@ -113,26 +113,26 @@ test("a job cannot forge the order of its event by naming itself a redrive", asy
 });
 
 test("the dead letter of a record that is ignored by now is dropped", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");
   const env = envFor(sandbox, { MAPPING: file, LOG_LEVEL: "debug" });
   const bad = (crmCode: string) => personEvent(crmCode, { lastName: "", vendor: true });
   await writeFile(file, mapping("when: $exists(firstName)"));
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push([bad("redriven"), bad("newer")]);
     await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 2, {
       what: "two dead letters",
     });
   }
   await writeFile(file, mapping("when: $not(vendor = true)"));
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([bad("newer")]);
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
     what: "the newer event drops the dead letter of its record",
   });
-  await daemon.process.line(/record\.ignored.*"why":"no rule's `when` is true for it"/);
+  await daemon.line(/record\.ignored.*"why":"no rule's `when` is true for it"/);
   await dead(env, "redrive", "--all", "--apply");
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 0, {
     what: "the redrive drops the other one",
@@ -141,9 +141,9 @@ test("the dead letter of a record that is ignored by now is dropped", async () =
 });
 
 test("the id of an event that was rejected may be sent again, but not of one that was staged", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { LOG_LEVEL: "debug" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const event = (crmCode: string, id: string, fields: Record<string, unknown> = {}) =>
     personEvent(crmCode, fields, { id });
   const isDead = (count: number) =>
@@ -156,7 +156,7 @@ test("the id of an event that was rejected may be sent again, but not of one tha
   await arrives(sandbox, "at-intake", "Ada");
   await isDead(0);
   expect((await sandbox.relations()).get("at-intake")).not.toHaveProperty("phoneNumber");
-  await daemon.process.line(
+  await daemon.line(
     /record\.value_left_out.*"fields":\["phoneNumber"\],"why":"no_digits","kind":"a string of 3 characters"/,
   );
 
@@ -187,18 +187,18 @@ objects:
 `;
 
 test("an event without fields does not take those of a dead letter away", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");
   await writeFile(file, byName);
   const env = envFor(sandbox, { LOG_LEVEL: "info" });
   const restored = { type: "crm.record.restored", data: {} };
-  const isDead = (daemon: Awaited<ReturnType<typeof startDaemon>>, count: number) =>
+  const isDead = (daemon: Awaited<ReturnType<typeof localDaemon>>, count: number) =>
     waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === count, {
       what: `${count} dead letters`,
     });
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push(["at-sync", "at-intake", "deleted", "twice"].map((id) => personEvent(id)));
     await Promise.all(
       ["at-sync", "at-intake", "deleted", "twice"].map((id) => arrives(sandbox, id, "Ada")),
@@ -255,7 +255,7 @@ test("an event without fields does not take those of a dead letter away", async 
     await isDead(daemon, 3);
   }
   const corrected = { ...env, MAPPING: file };
-  await using daemon = await startDaemon(corrected);
+  await using daemon = await localDaemon(corrected);
   expect(await dead(corrected, "redrive", "--all")).toContain("3  would be sent");
   expect(await dead(corrected, "redrive", "--all", "--apply")).toContain("3 redriven");
   await arrives(sandbox, "at-sync", "Blue");

@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { launchBrowser, openPage } from "../support/browser.ts";
-import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
+import { type LocalSandbox, localSandbox } from "../support/in-process.ts";
 
 const PATH = "/v1.1/business-relations";
 
-async function write(sandbox: SandboxProcess, method: string, path: string, body: object) {
+async function write(sandbox: LocalSandbox, method: string, path: string, body: object) {
   const response = await fetch(`${sandbox.url}${path}`, {
     method,
     headers: { authorization: `Bearer ${sandbox.token}`, "content-type": "application/json" },
@@ -18,7 +18,7 @@ const rowCodes = (page: Page) => page.locator("#relations tr td:first-child").al
 
 test("the page shows relations, fields and history of one, the quota and the last requests", async (context) => {
   await using browser = await launchBrowser(context);
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const ada = { type: "Person", crmCode: "p/1", firstName: "Ada", lastName: "Muster" };
   await write(sandbox, "POST", PATH, ada);
   await write(sandbox, "PUT", `${PATH}/p%2F1`, {
@@ -71,7 +71,7 @@ test("the page shows relations, fields and history of one, the quota and the las
 
 test("without a token the page asks for one, and shows when it is invalid", async (context) => {
   await using browser = await launchBrowser(context);
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const { page } = await openPage(browser);
   await page.goto(sandbox.url);
   await page.getByLabel("Token").fill("wrong");
@@ -87,7 +87,7 @@ test("without a token the page asks for one, and shows when it is invalid", asyn
 
 test("/docs describes the API", async (context) => {
   await using browser = await launchBrowser(context);
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const { page, problems } = await openPage(browser);
   await page.goto(`${sandbox.url}/docs`);
   expect(await page.locator("section.operation").count()).toBe(22);

@@ -7,7 +7,8 @@ import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, inject, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -34,7 +35,7 @@ async function hangingCrm() {
 it("a CRM that does not answer keeps no request to the service from being settled", async () => {
   using crm = await hangingCrm();
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await fetch(`${sandbox.faultsUrl}/faults`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -45,13 +46,15 @@ it("a CRM that does not answer keeps no request to the service from being settle
   const thin = personEvent("7", {}, { data: { fetch: "espocrm" } });
   await daemon.push([thin, ...Array.from({ length: 300 }, (_, n) => personEvent(`r${n}`))]);
   await waitFor(() => crm.requests() > 0, { what: "the CRM is asked" });
-  const inFlight = () => redis.client.llen("{crmsync}:sync:active");
+  const inFlight = () => redis.client.zcard("{crmsync}:line:in-flight");
   await waitFor(async () => (await inFlight()) > 3, { what: "requests are under way" });
   daemon.process.kill("SIGTERM");
   await daemon.process.ended;
   expect(await inFlight()).toBe(0);
   const rows = Object.values(await redis.client.hgetall("{crmsync}:ledger"));
-  expect(rows.filter((row) => (JSON.parse(row) as { u?: 1 }).u === 1)).toEqual([]);
+  expect(
+    rows.filter((row) => (JSON.parse(row) as { uncertain?: true }).uncertain === true),
+  ).toEqual([]);
 });
 
 const CLIENTS = 8;
@@ -174,7 +177,7 @@ function descendantsOf(pid: number): number[] {
 
 it("systemctl stop: the embedded Redis stays until the requests under way are settled", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = {
     DATA_DIR: dir.path,
     SERVICE_BASE_URL: sandbox.url,

@@ -2,12 +2,8 @@ import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
@@ -17,7 +13,7 @@ import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 import type { Status } from "../../src/status/status.ts";
 
-const envFor = (sandbox: SandboxProcess, extra: Record<string, string> = {}) => ({
+const envFor = (sandbox: SandboxAccess, extra: Record<string, string> = {}) => ({
   REDIS_URL: inject("redisUrl"),
   QUEUE_PREFIX: uniquePrefix(),
   SERVICE_BASE_URL: sandbox.url,
@@ -36,9 +32,9 @@ const statusOf = async (env: Record<string, string>): Promise<Status> =>
   JSON.parse(await status(env, "--json")) as Status;
 
 it("shows outcomes, dead letters and processes; the same over HTTP", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { SERVICE_TOKEN_ISSUED_AT: "2020-01-01" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([personEvent("1"), personEvent("2"), personEvent("3", { lastName: "" })]);
   await waitUntilSettled(daemon);
   const seen = await waitFor(
@@ -69,9 +65,9 @@ it("shows outcomes, dead letters and processes; the same over HTTP", async () =>
 });
 
 it("names the exhausted hour and the denial, and when changes are sent again", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { QUOTA_PER_HOUR: "4", QUOTA_LIVE_RESERVE: "1" });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push(Array.from({ length: 10 }, (_, n) => personEvent(`r${n}`)));
   const exhausted = await waitFor(
     async () => {
@@ -84,7 +80,7 @@ it("names the exhausted hour and the denial, and when changes are sent again", a
   expect(Date.parse(exhausted.backlog.drainedAt ?? "")).toBeGreaterThan(Date.now() + 3_000_000);
 
   const other = envFor(sandbox);
-  await using denied = await startDaemon(other);
+  await using denied = await localDaemon(other);
   await waitFor(async () => (await statusOf(other)).ledger.state === "done", { what: "warm" });
   await armFault(sandbox, { fault: "revoked" });
   await denied.push([personEvent("1")]);
@@ -106,8 +102,8 @@ it("names the exhausted hour and the denial, and when changes are sent again", a
 
 it("answers 503 and exports no shared state while Redis is down", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(sandbox, { REDIS_URL: redis.url }));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(sandbox, { REDIS_URL: redis.url }));
   expect((await fetch(`${daemon.url}/status`)).status).toBe(200);
   await redis.kill();
   expect(
@@ -121,7 +117,7 @@ it("answers 503 and exports no shared state while Redis is down", async () => {
 });
 
 it("says of a secret's file that it cannot be used, and until when it goes on without", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const file = join(dir.path, "token");
   const write = async (text: string) => {
@@ -130,7 +126,7 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
   };
   await write(sandbox.token);
   const { SERVICE_TOKEN: _, ...env } = envFor(sandbox, { SERVICE_TOKEN_FILE: file });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await write(`${sandbox.token}\nand another one\n`);
   const said = async () =>
     (await daemon.status()).findings.find(({ runbook }) => runbook.endsWith("cannot-be-used"))
@@ -138,7 +134,7 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
   const first = await waitFor(said, { what: "the file is named" });
   expect(first).toContain(`goes on with the former SERVICE_TOKEN (${file} contains a blank`);
   expect(first).not.toContain(sandbox.token);
-  const line = daemon.process.stderr.find((text) => text.includes('"secret.unusable"'));
+  const line = daemon.log.find((text) => text.includes('"secret.unusable"'));
   expect(JSON.parse(line ?? "")).toMatchObject({ variable: "SERVICE_TOKEN", file });
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);
@@ -157,16 +153,16 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
 });
 
 it("says at once that the audit trail cannot be written", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const folder = join(dir.path, "there");
   await mkdir(folder);
-  await using daemon = await startDaemon(envFor(sandbox, { AUDIT_LOG: join(folder, "audit.log") }));
+  await using daemon = await localDaemon(envFor(sandbox, { AUDIT_LOG: join(folder, "audit.log") }));
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);
   await rename(folder, `${folder}-no-more`);
   await daemon.push([personEvent("2")]);
-  await waitFor(() => daemon.process.stderr.some((line) => line.includes('"audit.failed"')), {
+  await waitFor(() => daemon.log.some((line) => line.includes('"audit.failed"')), {
     what: "the line of the second change cannot be written",
   });
   // Far sooner than the next heartbeat.

@@ -5,7 +5,8 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { startProbing } from "../../workers/probe.ts";
 import { openServiceAccess } from "../../workers/service-access.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -81,16 +82,16 @@ test("a service without schema-config does not deny access for ever", async () =
 });
 
 test("a process that is started with another token asks at once whether it is denied", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox);
   {
-    await using denied = await startDaemon({ ...env, SERVICE_TOKEN: "wrong" });
+    await using denied = await localDaemon({ ...env, SERVICE_TOKEN: "wrong" });
     await denied.push([personEvent("1")]);
     await waitFor(async () => (await denied.status()).denial.state === "token_denied", {
       what: "the wrong token is denied",
     });
   }
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitUntilSettled(daemon, DEADLINE_MS);
   expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
 });

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -24,12 +24,12 @@ test.for([
   const mapping = join(dir.path, "mapping.yaml");
   await writeFile(lists, JSON.stringify({ service: ["white_glove"] }));
   await writeFile(mapping, personMapping("service: service"));
-  await using sandbox = await startSandbox({ db });
+  await using sandbox = await localSandbox({ db });
   await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
   expect(await values.ended).toEqual({ code: 0, signal: null });
   const endFault = await armFault(sandbox, { fault: "error", status: 503, path: SCHEMA_CONFIG });
 
-  await using daemon = await startDaemon(envFor(sandbox, { MAPPING: preset ?? mapping }));
+  await using daemon = await localDaemon(envFor(sandbox, { MAPPING: preset ?? mapping }));
   await daemon.push([personEvent("needs", fields), personEvent("other")]);
   await waitFor(async () => (await sandbox.relations()).has("other"), {
     what: "the other arrives",

@@ -7,11 +7,11 @@ import { expect, it } from "vitest";
 import type { DeadLetter } from "../../src/sync/dead-letter.ts";
 import {
   startDaemon,
-  startSandbox,
   waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
+  type DaemonAccess,
+  type SandboxAccess,
 } from "../support/crmsync.ts";
+import { localDaemon, localSandbox, type LocalDaemon } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import {
@@ -32,23 +32,23 @@ const IN_TIME = { SERVICE_TIMEOUT_MS: "30000" };
 const NO_RELATIONS = { status: 200, body: '{"businessRelations":[],"nextCursor":null}' };
 
 interface Setup {
-  readonly sandbox: SandboxProcess;
+  readonly sandbox: SandboxAccess;
   readonly proxy: ServiceProxy;
-  readonly daemon: DaemonProcess;
+  readonly daemon: LocalDaemon;
   readonly env: Env;
 }
 
 async function withProxy(extra: Env, work: (setup: Setup) => Promise<void>): Promise<void> {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using proxy = await startServiceProxy(sandbox.url);
   const service = { url: proxy.url, token: sandbox.token };
   const env = envFor(service, { SERVICE_TIMEOUT_MS: "1000", RETRY_BASE_MS: "20", ...extra });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitUntilReady(daemon);
   await work({ sandbox, proxy, daemon, env });
 }
 
-const waitUntilReady = (daemon: DaemonProcess) =>
+const waitUntilReady = (daemon: DaemonAccess) =>
   waitFor(
     async () =>
       (await daemon.status()).ledger.state === "done" &&
@@ -56,7 +56,7 @@ const waitUntilReady = (daemon: DaemonProcess) =>
     { what: "the ledger is warm and the value lists are known" },
   );
 
-async function push(daemon: DaemonProcess, events: readonly unknown[]): Promise<void> {
+async function push(daemon: DaemonAccess, events: readonly unknown[]): Promise<void> {
   expect((await daemon.push(events)).status).toBe(202);
 }
 
@@ -79,7 +79,7 @@ const countOf = ({ requests }: ServiceProxy, crmCode: string, method?: string): 
 const CODES = ["a", "b", "c"];
 
 it("deletions are sent although the service's list was empty", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using proxy = await startServiceProxy(sandbox.url);
   const service = { url: proxy.url, token: sandbox.token };
   await using before = await startDaemon(envFor(service));
@@ -181,7 +181,7 @@ it.each([
     expect(letter?.problems[0]?.rule).toMatch(/answered 403 for this record, 10 times/);
     expect(probes().length - before).toBe(1);
     expect(await daemon.metric("crmsync_pauses_total")).toBe(0);
-    const line = daemon.process.stderr.find((one) => one.includes("change.forbidden"));
+    const line = daemon.log.find((one) => one.includes("change.forbidden"));
     expect(line).toMatch(/"record":"[0-9a-f]{12}"/);
   }),
 );
@@ -296,36 +296,39 @@ it("a request that takes effect after a newer state was proven is found out and 
       await waitFor(async () => (await sandbox.relations()).get("a")?.["city"] === "New", {
         what: "the newest state is there again",
       });
-      await daemon.process.line(/change\.overwritten/);
+      await daemon.line(/change\.overwritten/);
       // One GET to verify; a record without such a request costs none.
       expect(countOf(proxy, "a", "GET")).toBe(1);
       expect(countOf(proxy, "other", "GET")).toBe(0);
     },
   ));
 
-it("one process that cannot resolve a name on the way to the service does not stop the others", () =>
-  withProxy({}, async ({ sandbox, daemon, env }) => {
-    await using lost = await startDaemon({ ...env, HTTP_PROXY: "http://nothing.invalid:3128" }, [
-      "--roles",
-      "sync",
-    ]);
-    daemon.process.kill("SIGSTOP");
-    try {
-      await using intake = await startDaemon(env, ["--roles", "http,intake"]);
-      await push(
-        intake,
-        Array.from({ length: 8 }, (_, n) => personEvent(`r${n}`)),
-      );
-      await waitFor(
-        async () => (await lost.metric("crmsync_retries_total", { reason: "dns" })) >= 6,
-        { what: "the process has failed often enough for an outage" },
-      );
-      // It is the only one that runs: the failures are an outage, as far as anybody knows.
-      expect((await intake.status()).sendingStopped).toContain("unavailable");
-    } finally {
-      daemon.process.kill("SIGCONT");
-    }
-    await waitFor(async () => (await sandbox.relations()).size === 8, {
-      what: "the healthy process sends everything",
-    });
-  }));
+it("one process that cannot resolve a name on the way to the service does not stop the others", async () => {
+  await using sandbox = await localSandbox();
+  const env = envFor(sandbox, { SERVICE_TIMEOUT_MS: "1000", RETRY_BASE_MS: "20" });
+  await using daemon = await startDaemon(env);
+  await waitUntilReady(daemon);
+  await using lost = await startDaemon({ ...env, HTTP_PROXY: "http://nothing.invalid:3128" }, [
+    "--roles",
+    "sync",
+  ]);
+  daemon.process.kill("SIGSTOP");
+  try {
+    await using intake = await localDaemon(env, new Set(["http", "intake"]));
+    await push(
+      intake,
+      Array.from({ length: 8 }, (_, n) => personEvent(`r${n}`)),
+    );
+    await waitFor(
+      async () => (await lost.metric("crmsync_retries_total", { reason: "dns" })) >= 6,
+      { what: "the process has failed often enough for an outage" },
+    );
+    // It is the only one that runs: the failures are an outage, as far as anybody knows.
+    expect((await intake.status()).sendingStopped).toContain("unavailable");
+  } finally {
+    daemon.process.kill("SIGCONT");
+  }
+  await waitFor(async () => (await sandbox.relations()).size === 8, {
+    what: "the healthy process sends everything",
+  });
+});

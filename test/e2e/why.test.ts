@@ -3,7 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Story } from "../../src/history/story.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { errorResponse, startServiceProxy } from "../support/service-proxy.ts";
@@ -39,7 +40,7 @@ const bulk = Array.from({ length: 60 }, (_, n) => client(`b${n}`, {}, { lane: "b
 
 test("ten records in ten fates: the first sentence names the fate, the next the remedy", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using service = await startServiceProxy(sandbox.url);
   const mapping = join(dir.path, "mapping.yaml");
   await writeFile(mapping, MAPPING);
@@ -55,7 +56,7 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
       RETRY_BASE_MS: "600000",
     },
   );
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const ask = (path: string) =>
     fetch(daemon.url + path, { headers: { authorization: `Bearer ${TOKEN}` } });
   const why = async (crmCode: string) => (await (await ask(`/records/${crmCode}`)).json()) as Story;

@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, waitUntilSettled, type SandboxProcess } from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { lines, reconcile, sandboxWith, type Fields } from "../support/reconcile.ts";
@@ -30,7 +30,7 @@ const eventsOf = (fields: Fields) =>
   numbers.map((n) => personEvent(`p${n}`, {}, { data: { record: recordOf(n, fields) } }));
 
 /** A person edits a relation at the service: a PUT beside crmsync. */
-async function edit(sandbox: SandboxProcess, relation: Fields, fields: Fields): Promise<void> {
+async function edit(sandbox: SandboxAccess, relation: Fields, fields: Fields): Promise<void> {
   const response = await fetch(
     `${sandbox.url}/v1.1/business-relations/${String(relation["crmCode"])}`,
     {

@@ -1,12 +1,12 @@
 import { expect } from "vitest";
-import type { SandboxProcess } from "./crmsync.ts";
+import type { SandboxAccess } from "./crmsync.ts";
 
 /**
  * Lets a fault strike the requests to the sandbox until it has struck `times`, by default for long.
  * @returns what ends it.
  */
 export async function armFault(
-  { faultsUrl }: Pick<SandboxProcess, "faultsUrl">,
+  { faultsUrl }: Pick<SandboxAccess, "faultsUrl">,
   fault: object,
 ): Promise<() => Promise<void>> {
   const armed = await fetch(`${faultsUrl}/faults`, {

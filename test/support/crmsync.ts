@@ -9,8 +9,8 @@ import { waitFor } from "./wait-for.ts";
 const START_DEADLINE_MS = 90_000;
 const READ_DEADLINE_MS = 60_000;
 
-export interface SandboxProcess extends AsyncDisposable {
-  readonly process: TestProcess;
+/** How a test uses a sandbox. */
+export interface SandboxAccess {
   readonly url: string;
   readonly token: string;
   readonly faultsUrl: string;
@@ -21,6 +21,10 @@ export interface SandboxProcess extends AsyncDisposable {
   relations(): Promise<Map<string, Record<string, unknown>>>;
   /** How many requests were served, by `<operation> <status>`. */
   requests(): Promise<Record<string, number>>;
+}
+
+export interface SandboxProcess extends SandboxAccess, AsyncDisposable {
+  readonly process: TestProcess;
 }
 
 export interface SandboxOptions {
@@ -40,9 +44,18 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const always = ["--port", "0", "--db", db, "--faults", "--json"];
   const process = spawnCrmsync(["sandbox", ...always, ...limits, ...flags]);
   const [line] = await process.line(/^\{.*"url".*\}$/, START_DEADLINE_MS);
-  const address = JSON.parse(line) as Pick<SandboxProcess, "url" | "token" | "faultsUrl">;
+  const address = JSON.parse(line) as Pick<SandboxAccess, "url" | "token" | "faultsUrl">;
   return {
     process,
+    ...sandboxAt(address),
+    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
+  };
+}
+
+export function sandboxAt(
+  address: Pick<SandboxAccess, "url" | "token" | "faultsUrl">,
+): SandboxAccess {
+  return {
     ...address,
     async relations() {
       const all = await readRelations(address, AbortSignal.timeout(READ_DEADLINE_MS));
@@ -56,15 +69,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
         ),
       );
     },
-    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
   };
 }
 
 /** The sum of a metric's series whose labels contain all of `labels`. */
 type Metrics = (name: string, labels?: Record<string, string>) => number;
 
-export interface DaemonProcess extends AsyncDisposable {
-  readonly process: TestProcess;
+/** How a test uses a daemon. */
+export interface DaemonAccess {
   readonly url: string;
   readonly redisUrl: string;
   readonly metric: (...of: Parameters<Metrics>) => Promise<number>;
@@ -75,17 +87,44 @@ export interface DaemonProcess extends AsyncDisposable {
   status(): Promise<Status>;
 }
 
+export interface DaemonProcess extends DaemonAccess, AsyncDisposable {
+  readonly process: TestProcess;
+}
+
+/** A free port, and `/events` without a token. */
+export const DAEMON_ENV = {
+  HTTP_PORT: "0",
+  SANDBOX_PORT: "0",
+  INGEST_AUTH: "none",
+  LOG_LEVEL: "warn",
+};
+
 /** `crmsync start` on a free port; `/events` needs no token. */
 export async function startDaemon(
   env: Record<string, string>,
   args: readonly string[] = [],
 ): Promise<DaemonProcess> {
   const process = spawnCrmsync(["start", "--json", ...args], {
-    env: { HTTP_PORT: "0", SANDBOX_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn", ...env },
+    env: { ...DAEMON_ENV, ...env },
   });
   const [line] = await process.line(/^\{.*"redisUrl".*\}$/, START_DEADLINE_MS);
   const { url, opsUrl } = JSON.parse(line) as Record<"url" | "opsUrl", string>;
   const redisUrl = env["REDIS_URL"] ?? (await findEmbeddedRedis(env["DATA_DIR"] ?? ".crmsync"));
+  return {
+    process,
+    ...daemonAt({ url, opsUrl, redisUrl: redisUrl ?? "" }, env),
+    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
+  };
+}
+
+export function daemonAt(
+  {
+    url,
+    opsUrl,
+    redisUrl,
+  }: { readonly url: string; readonly opsUrl: string; readonly redisUrl: string },
+  env: Readonly<Record<string, string>>,
+): DaemonAccess {
   const token = env["VIEWER_TOKEN"] ?? env["OPERATOR_TOKEN"];
   const headers: Record<string, string> =
     token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -95,9 +134,8 @@ export async function startDaemon(
     return (name, labels) => metricIn(samples, name, labels);
   };
   return {
-    process,
     url,
-    redisUrl: redisUrl ?? "",
+    redisUrl,
     metrics,
     metric: async (...of) => (await metrics())(...of),
     push: (events) =>
@@ -107,7 +145,6 @@ export async function startDaemon(
         body: JSON.stringify(events),
       }),
     status: async () => (await (await read("/status")).json()) as Status,
-    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
   };
 }
 
@@ -124,7 +161,7 @@ function metricIn(
 const WAITING = ["wait", "prioritized", "active", "delayed"];
 
 /** Resolves once no job and no staged state waits. */
-export async function waitUntilSettled(daemon: DaemonProcess, deadlineMs = 120_000): Promise<void> {
+export async function waitUntilSettled(daemon: DaemonAccess, deadlineMs = 120_000): Promise<void> {
   const isSettled = async () => {
     const metric = await daemon.metrics();
     const jobs = WAITING.map((state) => metric("crmsync_queue_jobs", { state }));

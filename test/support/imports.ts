@@ -111,8 +111,25 @@ function isWellFormed(specifier: string): boolean {
 
 /** Circles of imports, types included, each as its files in alphabetical order. */
 export function findCircles(files: readonly SourceFile[]): string[][] {
+  return circlesIn(filesImportedBy(files));
+}
+
+/** Circles of the imports between folders; a file of src itself, such as src/config.ts, counts as one. */
+export function findFolderCircles(files: readonly SourceFile[]): string[][] {
+  const imports = new Map<string, string[]>();
+  for (const [path, targets] of filesImportedBy(files)) {
+    const own = folderOf(path);
+    const others = targets.map(folderOf).filter((folder) => folder !== own);
+    imports.set(own, [...(imports.get(own) ?? []), ...others]);
+  }
+  return circlesIn(imports);
+}
+
+const folderOf = (path: string): string => /^(?:src\/[^/]+|[^/]+)/.exec(path)?.[0] ?? path;
+
+function filesImportedBy(files: readonly SourceFile[]): Map<string, string[]> {
   const paths = new Set(files.map(({ path }) => path));
-  const imports = new Map(
+  return new Map(
     files.map(({ path, text }) => [
       path,
       importsOf(text)
@@ -121,6 +138,10 @@ export function findCircles(files: readonly SourceFile[]): string[][] {
         .filter((target) => paths.has(target)),
     ]),
   );
+}
+
+function circlesIn(imports: ReadonlyMap<string, readonly string[]>): string[][] {
+  const paths = new Set(imports.keys());
   const reach = new Map([...paths].map((path) => [path, reachableFrom(path, imports)]));
   const circles = [...paths].map((path) =>
     [...paths]

@@ -1,7 +1,7 @@
 /** What the tests of `crmsync reconcile` share. */
 import { join } from "node:path";
 import { expect } from "vitest";
-import { startSandbox, type SandboxProcess } from "./crmsync.ts";
+import { localSandbox, type LocalSandbox } from "./in-process.ts";
 import { spawnCrmsync } from "./process.ts";
 import type { TempDir } from "./temp-dir.ts";
 
@@ -25,9 +25,9 @@ export const total = (requests: Readonly<Record<string, number>>) =>
 export async function sandboxWith(
   dir: TempDir,
   relations: readonly unknown[],
-): Promise<SandboxProcess> {
+): Promise<LocalSandbox> {
   const db = join(dir.path, "sandbox.sqlite");
-  const sandbox = await startSandbox({ db });
+  const sandbox = await localSandbox({ db });
   await plant(dir, relations);
   return sandbox;
 }

@@ -17,6 +17,13 @@ export class ScriptedService {
   cancelled = 0;
   /** How many of them wait. */
   waiting = 0;
+  #ended = false;
+
+  /** Answers what is under way, and what will be. */
+  end(): void {
+    this.#ended = true;
+    for (const request of this.requests) request.reply({ kind: "throttled" });
+  }
 
   access(): ServiceAccess {
     return {
@@ -27,6 +34,7 @@ export class ScriptedService {
       requestOf: () => undefined,
       send: (_permit, decision) =>
         new Promise((reply) => {
+          if (this.#ended) reply({ kind: "throttled" });
           this.requests.push({ decision, reply });
         }),
     };

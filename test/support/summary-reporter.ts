@@ -2,7 +2,10 @@ import type { SerializedError } from "vitest";
 import { DefaultReporter } from "vitest/node";
 import type { TestModule, TestRunEndReason } from "vitest/node";
 
-/** Adds two things to the default report: why tests were not run, and one line of counts. */
+/** How many of the slowest files are listed. */
+const SLOWEST = 20;
+
+/** Adds to the default report the slowest files, why tests were not run, and one line of counts. */
 export class SummaryReporter extends DefaultReporter {
   override onTestRunEnd(
     modules: readonly TestModule[],
@@ -13,9 +16,22 @@ export class SummaryReporter extends DefaultReporter {
     const { notRun, passed, failed, skipped } = summarise(modules);
     // A run may fail without a failed test: a file does not load, or an error occurs outside tests.
     const failures = Math.max(failed + unhandledErrors.length, reason === "passed" ? 0 : 1);
+    for (const line of slowest(modules)) this.log(line);
     for (const line of notRun) this.log(`not run: ${line}`);
     this.log(`${passed} passed, ${failures} failed${skipped === 0 ? "" : `, ${skipped} skipped`}`);
   }
+}
+
+/** Lines with the files that took longest. */
+function slowest(modules: readonly TestModule[]): string[] {
+  const files = modules.map((module) => ({
+    name: module.relativeModuleId,
+    seconds: module.diagnostic().duration / 1000,
+  }));
+  return files
+    .toSorted((a, b) => b.seconds - a.seconds)
+    .slice(0, SLOWEST)
+    .map(({ name, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${name}`);
 }
 
 function summarise(modules: readonly TestModule[]): {

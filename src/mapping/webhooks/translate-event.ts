@@ -1,5 +1,5 @@
 /** Evaluates a webhook's expressions on one event of a body. Runs in the mapping's thread. */
-import { kindOf, type Problem } from "../../sync/problem.ts";
+import { kindOf, type Problem } from "../../event/problem.ts";
 import { withoutNulls } from "../clean.ts";
 import { failureOf } from "../expression-errors.ts";
 import { isObject } from "../is-object.ts";

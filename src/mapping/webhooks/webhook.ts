@@ -1,5 +1,5 @@
 /** A webhook of a mapping file as the rest of the daemon sees it, and what its bodies become. */
-import type { Problem } from "../../sync/problem.ts";
+import type { Problem } from "../../event/problem.ts";
 import type { Operation } from "./rule.ts";
 import type { Verify } from "./verify-rule.ts";
 

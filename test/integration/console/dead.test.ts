@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { Problem } from "../../../src/sync/problem.ts";
+import type { Problem } from "../../../src/event/problem.ts";
 import { linksIn, OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { personEvent } from "../../support/person-event.ts";
 

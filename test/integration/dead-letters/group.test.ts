@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { groupDeadLetters } from "../../../src/dead-letters/group.ts";
 import { selectIds } from "../../../src/dead-letters/select.ts";
 import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
-import type { Problem } from "../../../src/sync/problem.ts";
+import type { Problem } from "../../../src/event/problem.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
 const birthDate: Problem = { field: "birthDate", rule: "must be a date", kind: "a number" };

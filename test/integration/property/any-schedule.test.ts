@@ -21,7 +21,10 @@ import {
 import { Simulation } from "./simulation.ts";
 import type { Keeps } from "../../../src/sync/keeps.ts";
 
-const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
+const redis = new Redis(inject("redisUrl"), {
+  maxRetriesPerRequest: null,
+  enableAutoPipelining: true,
+});
 afterAll(() => redis.disconnect());
 
 /** `npm run test:long` makes 5,000 runs of each; `PROPERTY_SEED=7` repeats one search. */

@@ -14,7 +14,7 @@ import { deadLetterOf } from "../../../src/sync/dead-letter-of.ts";
 import { deadLetterId, type DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { fingerprintWith, type FingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
-import { LANES } from "../../../src/sync/lane.ts";
+import { LANES } from "../../../src/event/lane.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
 import type { StageResult, StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
@@ -323,14 +323,20 @@ export class Simulation {
       const scores = await Promise.all(keys.map((key) => this.#redis.zscore(key, crmCode)));
       return scores.filter((score) => score !== null).length;
     };
-    const [staged] = await this.#staged.waiting([crmCode]);
+    // One round trip.
+    const [[staged], inLines, inUnsynced, inHeld, inVerify] = await Promise.all([
+      this.#staged.waiting([crmCode]),
+      has(...LANES.map(line)),
+      has(...LANES.map(unsynced)),
+      has(heldTerminations),
+      has(verify),
+    ]);
     const waits = staged?.phase === "waits" ? 1 : 0;
     const places = {
-      lines: (await has(...LANES.map(line))) - waits,
-      unsynced: (await has(...LANES.map(unsynced))) - waits,
-      held: (await has(heldTerminations)) - (staged?.phase === "held" ? 1 : 0),
-      verify:
-        (await has(verify)) - (staged?.phase === "proven" || staged?.phase === "left" ? 1 : 0),
+      lines: inLines - waits,
+      unsynced: inUnsynced - waits,
+      held: inHeld - (staged?.phase === "held" ? 1 : 0),
+      verify: inVerify - (staged?.phase === "proven" || staged?.phase === "left" ? 1 : 0),
     };
     if (Object.values(places).some((more) => more !== 0)) {
       this.service.violations.push(`${crmCode} is ${staged?.phase}: ${JSON.stringify(places)}`);

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { Permit } from "../../../src/quota/permit.ts";
-import type { Lane } from "../../../src/sync/lane.ts";
+import type { Lane } from "../../../src/event/lane.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";

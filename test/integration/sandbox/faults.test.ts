@@ -120,7 +120,7 @@ test("the fault server lists armed faults, counts requests and explains invalid 
   expect((await faultServer("DELETE", "/requests")).json).toEqual({ total: 0, operations: {} });
   expect((await faultServer("DELETE", "/faults/7")).status).toBe(404);
   expect((await faultServer("DELETE", "/faults/1")).json).toEqual({ faults: [] });
-  const wrong = await faultServer("POST", "/faults", { fault: "error", status: 404 });
+  const wrong = await faultServer("POST", "/faults", { fault: "error", status: 399 });
   expect(wrong.status).toBe(400);
   expect(wrong.json["error"]).toContain("status");
 });

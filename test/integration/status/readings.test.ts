@@ -14,7 +14,7 @@ import { statusLines } from "../../../src/status/status-text.ts";
 import { statusOf } from "../../../src/status/status.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import type { Lane } from "../../../src/sync/lane.ts";
+import type { Lane } from "../../../src/event/lane.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -4,7 +4,7 @@ import { expect, inject, onTestFinished, test } from "vitest";
 import { pauseBulk, resumeBulk } from "../../../src/bulk/pause.ts";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
-import type { Lane } from "../../../src/sync/lane.ts";
+import type { Lane } from "../../../src/event/lane.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -24,7 +24,7 @@ function storesOf({ config }: Runtime): Stores {
 function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedService {
   const sync = startSync(runtime, service.access());
   onTestFinished(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
   return service;
@@ -122,7 +122,7 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
   };
   const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
   onTestFinished(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
   const failed = { kind: "unavailable", reason: "server_error", ambiguous: false } as const;

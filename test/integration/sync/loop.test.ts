@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
 import type { Sendable } from "../../../src/sync/decide.ts";
-import type { Lane } from "../../../src/sync/lane.ts";
+import type { Lane } from "../../../src/event/lane.ts";
 import { runRelation } from "../../../workers/run-relation.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
@@ -19,7 +19,7 @@ afterEach(async () => {
 function startLoop(runtime: Runtime, service: ScriptedService): void {
   const sync = startSync(runtime, service.access());
   closing.push(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
 }
@@ -202,7 +202,7 @@ it("the retry of a live change does not wait for the permit of a bulk change", a
   };
   const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
   closing.push(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
   await stage(runtime, "import", "version 1", "bulk");
@@ -229,7 +229,7 @@ it("a permit for a live change that another process has taken is not spent on a 
   await stage(runtime, "live", "version 1");
   const sync = startSync(runtime, { ...access, quota: { ...access.quota, acquire } });
   closing.push(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
   await waitFor(() => lanes.length === 2 || service.requests.length > 0, { what: "it goes on" });

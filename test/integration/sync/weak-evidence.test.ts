@@ -27,7 +27,7 @@ function startLoop(runtime: Runtime): ScriptedService {
   const service = new ScriptedService();
   const sync = startSync(runtime, service.access());
   onTestFinished(() => {
-    for (const request of service.requests) request.reply({ kind: "throttled" });
+    service.end();
     return sync.close();
   });
   return service;

@@ -5,7 +5,7 @@ import { parser } from "@prometheus-io/lezer-promql";
 import { describe, expect, it } from "vitest";
 import { buildDashboard } from "../../../deploy/grafana/dashboard.ts";
 import { ANNOTATIONS, ROWS } from "../../../deploy/grafana/panels.ts";
-import { createMetrics } from "../../../src/ops/metrics.ts";
+import { createMetrics } from "../../../src/status/metrics.ts";
 import { createGauges } from "../../../src/status/gauges.ts";
 
 const root = join(import.meta.dirname, "../../..");

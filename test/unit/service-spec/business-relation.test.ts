@@ -4,7 +4,7 @@ import {
   FIELDS_OF,
   personSchema,
 } from "../../../src/service-spec/business-relation.ts";
-import { problemsOf } from "../../../src/sync/problem.ts";
+import { problemsOf } from "../../../src/event/problem.ts";
 
 const person = { type: "Person", crmCode: "4711", firstName: "Ada", lastName: "Muster" };
 const company = { type: "Fund", crmCode: "C-1", name: "Alpha SICAV" };

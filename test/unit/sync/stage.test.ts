@@ -89,6 +89,13 @@ describe("stage", () => {
       "nothing_to_terminate",
     ],
     ["the end of one that only a list did not show", undefined, deleted("1"), true, "staged"],
+    [
+      "the end of one whose record the mapping ignores, and that a list did not show",
+      undefined,
+      { ...deleted("1"), leaves: true },
+      true,
+      "nothing_to_terminate",
+    ],
     ["an active one is restored", rowWith(), restored("1"), false, "unchanged"],
     ["an ended one is restored", ended, restored("1"), false, "staged"],
   ])("is settled at once or not: %s", (_, row, event, warm, result) => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { IDLE, metricsReference } from "../../../deploy/metrics-reference.ts";
 import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
 import { durationName, isDuration } from "../../../src/ops/duration-buckets.ts";
-import { createMetrics } from "../../../src/ops/metrics.ts";
+import { createMetrics } from "../../../src/status/metrics.ts";
 import type { Readings, TimelyReadings } from "../../../src/status/readings.ts";
 import { createScrape } from "../../../src/status/scrape.ts";
 

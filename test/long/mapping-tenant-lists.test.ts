@@ -2,12 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -18,8 +14,8 @@ import { waitFor } from "../support/wait-for.ts";
 test("a value that the tenant has removed from its list is soon rejected without a request", async () => {
   await using dir = await tempDir();
   const db = join(dir.path, "sandbox.db");
-  await using sandbox = await startSandbox({ db });
-  await using daemon = await startDaemon({
+  await using sandbox = await localSandbox({ db });
+  await using daemon = await localDaemon({
     REDIS_URL: inject("redisUrl"),
     QUEUE_PREFIX: uniquePrefix(),
     SERVICE_BASE_URL: sandbox.url,
@@ -70,7 +66,7 @@ const HOUR_MS = 180_000;
 /** A sandbox and the settings of a daemon, the hour of which takes three minutes. */
 async function relaxable(dir: string) {
   const db = join(dir, "sandbox.db");
-  const sandbox = await startSandbox({ db });
+  const sandbox = await localSandbox({ db });
   const file = join(dir, "lists.json");
   return {
     sandbox,
@@ -93,7 +89,7 @@ async function relaxable(dir: string) {
   };
 }
 
-const arrives = (sandbox: SandboxProcess, crmCode: string, service: string[]) =>
+const arrives = (sandbox: LocalSandbox, crmCode: string, service: string[]) =>
   waitFor(
     async () => {
       const relation = (await sandbox.relations()).get(crmCode);
@@ -117,7 +113,7 @@ test("a value that the tenant has added is noticed when it is refused, and by do
   const { allow, env, sandbox } = await relaxable(dir.path);
   await using _ = sandbox;
   await allow("family_office");
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([personEvent("1", { service: ["family_office"] })]);
   await waitUntilSettled(daemon);
   await waitUntilListsMayChange();
@@ -126,7 +122,7 @@ test("a value that the tenant has added is noticed when it is refused, and by do
   await daemon.push([personEvent("2", { service: ["white_glove"] })]);
   await arrives(sandbox, "2", ["white_glove"]);
   expect(await daemon.metric("crmsync_changes_total", { outcome: "rejected" })).toBe(0);
-  const [line] = await daemon.process.line(/^\{.*value_lists\.changed.*\}$/);
+  const [line] = await daemon.line(/^\{.*value_lists\.changed.*\}$/);
   expect(JSON.parse(line)).toMatchObject({ fields: ["service"], added: 1, removed: 0 });
 
   // The lists were asked for just now: this one is a dead letter, until they are asked for again.
@@ -145,9 +141,7 @@ test("a value that the tenant has added is noticed when it is refused, and by do
   expect(check?.result).toBe("warn");
   expect(check?.says).toBe("the service's lists differ from those in use: service (1 value more)");
   await arrives(sandbox, "3", ["concierge"]);
-  await daemon.process.line(
-    /dead_letter\.redriven.*"records":1|"records":1.*dead_letter\.redriven/,
-  );
+  await daemon.line(/dead_letter\.redriven.*"records":1|"records":1.*dead_letter\.redriven/);
   expect(await daemon.metric("crmsync_dead_letters")).toBe(1);
 });
 
@@ -158,7 +152,7 @@ test("a mapped record keeps a value that the tenant has added, and loses one tha
   await allow("family_office");
   const mapping = join(dir.path, "mapping.yaml");
   await writeFile(mapping, MAPPING);
-  await using daemon = await startDaemon({ ...env, MAPPING: mapping });
+  await using daemon = await localDaemon({ ...env, MAPPING: mapping });
   await daemon.push([personEvent("1", { service: "family_office" })]);
   await waitUntilSettled(daemon);
   await waitUntilListsMayChange();
@@ -178,7 +172,7 @@ test("a mapped record keeps a value that the tenant has added, and loses one tha
     return doctor.stdout.some((line) => line.includes("lists differ from those in use"));
   };
   await waitFor(hasNoticed, { what: "doctor notices it" });
-  await daemon.process.line(/value_lists\.values_left_out/);
+  await daemon.line(/value_lists\.values_left_out/);
   const says = async () => (await daemon.status()).findings.map((finding) => finding.says);
   await waitFor(async () => (await says()).some((one) => one.includes("service (1 record)")), {
     what: "status names the field and how many records",

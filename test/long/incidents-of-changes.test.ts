@@ -5,12 +5,8 @@
 import { expect, it } from "vitest";
 import type { Check } from "../../src/doctor/check.ts";
 import { armFault } from "../support/arm-fault.ts";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-} from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalDaemon, localDaemon, localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -19,19 +15,19 @@ import { waitFor } from "../support/wait-for.ts";
 const RELATIONS = "/v1.1/business-relations";
 const USUAL = 30;
 
-async function findings(daemon: DaemonProcess): Promise<string[]> {
+async function findings(daemon: LocalDaemon): Promise<string[]> {
   const status = await daemon.status();
   return status.findings.map(({ severity, says }) => `${severity}: ${says}`);
 }
 
-const named = (daemon: DaemonProcess, says: RegExp) =>
+const named = (daemon: LocalDaemon, says: RegExp) =>
   waitFor(async () => (await findings(daemon)).find((one) => says.test(one)), {
     deadlineMs: 60_000,
     what: `status says ${says}`,
   });
 
 it("names rejected changes, a record that fails again and again, and a slow service", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, {
     // Counts are kept apart in sixtieths of it: 10 s.
     QUOTA_HOUR_MS: "600000",
@@ -42,7 +38,7 @@ it("names rejected changes, a record that fails again and again, and a slow serv
     // The status names no record by it: without a token everybody may read it.
     LOG_CRM_CODES: "1",
   });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push(people(USUAL, "r"));
   await waitUntilSettled(daemon);
   expect(await findings(daemon)).toEqual([]);
@@ -72,7 +68,7 @@ it("names rejected changes, a record that fails again and again, and a slow serv
     /^warning: 1 record has been retried \d+ times since \S+Z: 500 \(server_error\)\. The hash of its crmCode is [0-9a-f]{12}\.$/,
   );
   // A busy machine adds retries for other reasons.
-  const logged = daemon.process.stderr.filter(
+  const logged = daemon.log.filter(
     (line) => line.includes("change.retry_scheduled") && line.includes("server_error"),
   );
   expect(logged).toHaveLength(1);

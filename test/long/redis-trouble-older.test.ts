@@ -1,12 +1,12 @@
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
+import { waitUntilSettled } from "../support/crmsync.ts";
 import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+  type LocalDaemon,
+  type LocalSandbox,
+  localDaemon,
+  localSandbox,
+} from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -16,10 +16,10 @@ import { waitFor } from "../support/wait-for.ts";
 
 const SECTION = "docs/runbook.md#the-ledger-and-the-service-disagree";
 
-const says = async (daemon: DaemonProcess) =>
+const says = async (daemon: LocalDaemon) =>
   (await daemon.status()).findings.find(({ runbook }) => runbook === SECTION)?.says;
 
-const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
     what: `${crmCode} arrives as ${firstName}`,
   });
@@ -49,8 +49,8 @@ async function crmsync(args: string[], env: Record<string, string>): Promise<str
 
 it("Redis restored from an older copy: a change back to the older value is sent", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envOn(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envOn(redis, sandbox));
   await daemon.push([personEvent("1", { firstName: "Ada" })]);
   await waitUntilSettled(daemon);
   const copy = await copyOf(redis.client);
@@ -75,8 +75,8 @@ it("Redis restored from an older copy: a change back to the older value is sent"
 
 it("Redis emptied under a running daemon: it is told, and no older event comes after a newer state", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envOn(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envOn(redis, sandbox));
   const at = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
   await daemon.push([personEvent("1", { firstName: "New" }, { time: at(10) })]);
   await arrives(sandbox, "1", "New");
@@ -94,25 +94,25 @@ it("Redis emptied under a running daemon: it is told, and no older event comes a
 
 it("another service than before: what the ledger knows of the former one is not believed", async () => {
   await using redis = await ownRedis();
-  await using former = await startSandbox();
+  await using former = await localSandbox();
   {
-    await using daemon = await startDaemon(envOn(redis, former));
+    await using daemon = await localDaemon(envOn(redis, former));
     await daemon.push([personEvent("1", { firstName: "Ada" })]);
     await arrives(former, "1", "Ada");
     await waitUntilSettled(daemon);
   }
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envOn(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envOn(redis, sandbox));
   await daemon.push([personEvent("1", { firstName: "Ada" })]);
   await arrives(sandbox, "1", "Ada");
 });
 
 it("a rolling restart to another service waits for the former processes, and loses no change", async () => {
   await using redis = await ownRedis();
-  await using former = await startSandbox();
-  await using sandbox = await startSandbox();
+  await using former = await localSandbox();
+  await using sandbox = await localSandbox();
   const settings = { HTTP_PORT: "0", INGEST_AUTH: "none", LOG_LEVEL: "warn" };
-  await using old = await startDaemon(envOn(redis, former));
+  await using old = await localDaemon(envOn(redis, former));
   await old.push([personEvent("1", { firstName: "Ada" }), personEvent("2", { firstName: "Bea" })]);
   await arrives(former, "2", "Bea");
   await waitUntilSettled(old);
@@ -122,7 +122,7 @@ it("a rolling restart to another service waits for the former processes, and los
   await next.line(/service\.waits/);
   // Redis forgets all: whose ledger it is, is told by the one that sends.
   await redis.client.flushall();
-  await old.process.line(/redis\.went_backwards/);
+  await old.line(/redis\.went_backwards/);
   const text = async () => (await old.status()).findings.map((one) => one.says).join("\n");
   await waitFor(async () => /different SERVICE_BASE_URL.*wait until/.test(await text()), {
     what: "status names the two services",
@@ -152,9 +152,9 @@ it("a service that was reset under a running daemon is found, and ledger forget 
   await using dir = await tempDir();
   await using redis = await ownRedis();
   const db = `${dir.path}/sandbox.db`;
-  await using sandbox = await startSandbox({ db });
+  await using sandbox = await localSandbox({ db });
   const env = envOn(redis, sandbox);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const people = (firstName: string) =>
     ["1", "2", "3"].map((crmCode) => personEvent(crmCode, { firstName }));
   await daemon.push(people("Ada"));
@@ -193,9 +193,9 @@ it("a service that was reset under a running daemon is found, and ledger forget 
 
 it("ledger forget of one record: its next event costs a request although it says the same", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envOn(redis, sandbox);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await daemon.push([personEvent("1")]);
   await waitUntilSettled(daemon);
   expect(await crmsync(["ledger", "forget", "1", "--apply"], env)).toBe("forgot 1");

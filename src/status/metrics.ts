@@ -5,16 +5,16 @@
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client";
 import { DEAD_REASONS, REJECTED_BY_SYNC, type DeadReason } from "../sync/dead-letter.ts";
-import { LANES, type Lane } from "../sync/lane.ts";
+import { LANES, type Lane } from "../event/lane.ts";
 import { CHANGE_OUTCOMES, PAUSE_REASONS } from "../sync/outcomes.ts";
 import { EVENT_FIELDS, problemFields, RECORD_FIELDS } from "../sync/problem-fields.ts";
-import type { Problem } from "../sync/problem.ts";
+import type { Problem } from "../event/problem.ts";
 import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
-import { durationName } from "./duration-buckets.ts";
-import { formatFor, type MetricsFormat } from "./exposition.ts";
-import { NOTIFY_RESULTS } from "./notify-results.ts";
-import { OVERLOADS } from "./overload.ts";
-import type { SpanIds, Tracing } from "./tracing.ts";
+import { durationName } from "../ops/duration-buckets.ts";
+import { formatFor, type MetricsFormat } from "../ops/exposition.ts";
+import { NOTIFY_RESULTS } from "../ops/notify-results.ts";
+import { OVERLOADS } from "../ops/overload.ts";
+import type { SpanIds, Tracing } from "../ops/tracing.ts";
 
 /** The service's operations and their HTTP methods. */
 const OPERATIONS = {

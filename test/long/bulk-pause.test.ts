@@ -2,12 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-} from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled, type DaemonProcess } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -29,7 +25,7 @@ const idle = (daemon: DaemonProcess) =>
 
 test("a pause stops bulk changes and no live ones, survives kill -9, and ends with resume", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const trail = join(dir.path, "audit.log");
   const env = envFor(sandbox, { AUDIT_LOG: trail, QUOTA_BURST: "20", QUOTA_BURST_MS: "500" });
   const imports = people(200, "b").map((event) => ({ ...event, lane: "bulk" }));

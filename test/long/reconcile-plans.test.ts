@@ -1,0 +1,166 @@
+/** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { keysOf } from "../../src/state/keys.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon } from "../support/in-process.ts";
+import { spawnCrmsync } from "../support/process.ts";
+import { codes, lines, person, reconcile, sandboxWith, type Fields } from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** Waits until 300 of a plan's 400 entries wait: as many as may, while nothing sends them. */
+async function waitUntilFed(env: ReturnType<typeof envFor>): Promise<void> {
+  using redis = new DisposableStack();
+  const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
+  const waiting = keysOf(env.QUEUE_PREFIX).unsynced("bulk");
+  await waitFor(async () => (await client.zcard(waiting)) === 300, { what: "300 entries wait" });
+  // Each look starts a process.
+  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
+    what: "the plan is noted as far",
+  });
+}
+
+test("a plan is not begun if one of an older snapshot went on after it was made", async () => {
+  await using dir = await tempDir();
+  const all = (city: string) => codes(0, 400).map((n) => person(n, { city }));
+  await using sandbox = await sandboxWith(dir, all("Trier"));
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const exported = async (name: string, people: readonly unknown[]) => {
+    await writeFile(join(dir.path, name), lines(people));
+    return join(dir.path, name);
+  };
+  const first = await exported("crm-1.ndjson", all("Bonn"));
+  // The last one is as the service has it, and the plan of the first one still comes to it.
+  const last = person(399, { city: "Trier" });
+  const later = await exported("crm-2.ndjson", [...all("Bonn").slice(0, 399), last]);
+  const asOf = ["--as-of", "2026-01-01T09:00:00Z"];
+  // Nothing sends its changes.
+  const args = [first, "--as-of", "2026-01-01T08:00:00Z", "--apply", "--yes"];
+  await using feeding = spawnCrmsync(["reconcile", ...args], { env });
+  await waitUntilFed(env);
+  const { out } = await reconcile(env, [later, ...asOf, "--json"]);
+  const { counts, plan } = JSON.parse(out) as { counts: Fields; plan: { file: string } };
+  expect(counts).toMatchObject({ waiting: 300, different: 99, equal: 1 });
+  await using daemon = await localDaemon(env);
+  expect((await feeding.ended).code, feeding.stderr.join("")).toBe(0);
+  const refused = await reconcile(env, ["--apply", plan.file]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(
+      /a plan of an older snapshot .* after this one was made: comp/,
+    ) as string,
+  });
+  expect((await reconcile(env, [later, ...asOf, "--apply", "--yes"])).code).toBe(0);
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("p399")).toMatchObject({ city: "Trier" });
+});
+
+test("a plan that was interrupted ends when a later one of its kind replaces it", async () => {
+  await using dir = await tempDir();
+  const all = codes(0, 400).map((n) => person(n));
+  await using sandbox = await sandboxWith(dir, all);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const exported = async (name: string, city: string) => {
+    await writeFile(join(dir.path, name), lines(codes(0, 400).map((n) => person(n, { city }))));
+    return join(dir.path, name);
+  };
+  const first = await exported("crm-1.ndjson", "Trier");
+  const later = await exported("crm-2.ndjson", "Metz");
+  const options = ["--apply", "--yes", "--json"];
+  {
+    // Nothing sends its changes.
+    await using command = spawnCrmsync(
+      ["reconcile", first, "--as-of", "2026-01-01T08:00:00Z", ...options],
+      { env },
+    );
+    await waitUntilFed(env);
+    command.kill("SIGKILL");
+    await command.ended;
+  }
+  await using daemon = await localDaemon(env);
+  await waitUntilSettled(daemon);
+  expect((await daemon.status()).bulk.plan).toMatchObject({ entries: 400, left: 100 });
+  expect((await reconcile(env, [later, "--as-of", "2026-01-01T09:00:00Z", ...options])).code).toBe(
+    0,
+  );
+  // Readings are shared for a second.
+  await waitFor(async () => (await daemon.status()).bulk.plan === null, {
+    what: "the interrupted plan is not told any more",
+  });
+  const listed = await reconcile(env, ["--list"]);
+  expect(listed.out).toMatch(/carried out: 400 of 400[^]*cancelled after 300 of 400/);
+  const again = await reconcile(env, [first, "--as-of", "2026-01-01T08:00:00Z", ...options]);
+  expect(again.code, again.err).toBe(0);
+  expect(JSON.parse(again.out.split("\n")[0] ?? "")).toMatchObject({ counts: { newer: 400 } });
+  await waitUntilSettled(daemon);
+  expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
+});
+
+test("the same command goes on with its interrupted plan in the file of --plan, and says so", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path });
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines(codes(0, 400).map((n) => person(n))));
+  const args = [file, "--plan", join(dir.path, "own.plan"), "--apply", "--yes", "--json"];
+  {
+    // Nothing sends its changes.
+    await using command = spawnCrmsync(["reconcile", ...args], { env });
+    await waitUntilFed(env);
+    command.kill("SIGKILL");
+    await command.ended;
+  }
+  // The plan of another snapshot does not take its place.
+  const other = join(dir.path, "other.ndjson");
+  await writeFile(other, lines([person(900)]));
+  const refused = await reconcile(env, [other, "--plan", join(dir.path, "own.plan")]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/own\.plan is a plan of .* that was begun and is not fin/) as string,
+  });
+  expect((await reconcile(env, ["--list"])).out).toMatch(/plan: in the file that --plan has named/);
+  await using daemon = await localDaemon(env);
+  const again = await reconcile(env, [...args, "--terminate-missing"]);
+  expect(JSON.parse(again.out), again.err).toMatchObject({ entries: 400, applied: { sent: 100 } });
+  expect(again.err).toMatch(/goes on with the plan .*own\.plan of .*, as it was made/);
+  await waitUntilSettled(daemon);
+  expect((await reconcile(env, ["--list"])).out).toMatch(/^[^\n]*\n {2}carried out: 400 of 400/);
+});
+
+test("a command that was frozen carries out no plan that another one has taken over", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox);
+  /** Each on a machine of its own. */
+  const begin = async (name: string, city: string) => {
+    const file = join(dir.path, `${name}.ndjson`);
+    await writeFile(file, lines(codes(0, 400).map((n) => person(n, { city }))));
+    const args = ["reconcile", file, "--apply", "--yes", "--json"];
+    return spawnCrmsync(args, { env: { ...env, DATA_DIR: join(dir.path, name) } });
+  };
+  // Nothing sends their changes.
+  await using frozen = await begin("first", "Trier");
+  await waitUntilFed(env);
+  using redis = new DisposableStack();
+  const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
+  const ownerNow = () => client.get(keysOf(env.QUEUE_PREFIX).planOwner);
+  const owner = await ownerNow();
+  frozen.kill("SIGSTOP");
+  await using next = await begin("next", "Metz");
+  await waitFor(async () => ![owner, null].includes(await ownerNow()), {
+    what: "the next one takes over",
+    deadlineMs: 60_000,
+  });
+  frozen.kill("SIGCONT");
+  expect(await frozen.ended).toMatchObject({ code: 1 });
+  expect(frozen.stderr.join("")).toContain("another one may carry out a plan");
+  await using daemon = await localDaemon(env);
+  expect((await next.ended).code, next.stderr.join("")).toBe(0);
+  await waitUntilSettled(daemon);
+  const relations = [...(await sandbox.relations()).values()];
+  expect(relations.map(({ city }) => city)).toEqual(relations.map(() => "Metz"));
+});

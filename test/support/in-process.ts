@@ -1,0 +1,80 @@
+/**
+ * The product inside of the test's process: real HTTP, a real Redis and all parts of a daemon, without the second
+ * that a process takes to start. What is about processes, signals, pipes or the embedded Redis uses crmsync.ts.
+ */
+import { examineConfig } from "../../src/config.ts";
+import { loadMapping } from "../../src/mapping/load-mapping.ts";
+import { createLog } from "../../src/ops/log.ts";
+import { Shutdown } from "../../src/ops/shutdown.ts";
+import { NO_TRACING } from "../../src/ops/tracing.ts";
+import { VERSION } from "../../src/ops/version.ts";
+import { startSandbox } from "../../src/sandbox/serve.ts";
+import { ROLES, type Role } from "../../src/state/heartbeats.ts";
+import { startDaemon } from "../../workers/main.ts";
+import {
+  daemonAt,
+  DAEMON_ENV,
+  sandboxAt,
+  type DaemonAccess,
+  type SandboxAccess,
+} from "./crmsync.ts";
+import { waitFor } from "./wait-for.ts";
+
+/** Its limits are so wide that no test reaches them. */
+const WIDE = { perHour: 1_000_000, burst: 100_000 };
+
+export type LocalSandbox = SandboxAccess & AsyncDisposable;
+
+/** @param db its database; without one nothing is kept on the disk. */
+export async function localSandbox({ db = ":memory:" } = {}): Promise<LocalSandbox> {
+  const sandbox = await startSandbox({ database: db, limits: WIDE, faults: true });
+  const { faultsUrl, token, url } = sandbox;
+  return {
+    ...sandboxAt({ url, token: token ?? "", faultsUrl: faultsUrl ?? "" }),
+    [Symbol.asyncDispose]: () => sandbox.close(),
+  };
+}
+
+export interface LocalDaemon extends DaemonAccess, AsyncDisposable {
+  /** What it has logged. */
+  readonly log: readonly string[];
+  /** The first line that matches, now or soon. */
+  line(pattern: RegExp): Promise<RegExpExecArray>;
+}
+
+/** `/events` needs no token. @param env with REDIS_URL */
+export async function localDaemon(
+  env: Readonly<Record<string, string>>,
+  roles: ReadonlySet<Role> = new Set(ROLES),
+): Promise<LocalDaemon> {
+  const { config, problems } = examineConfig({ ...DAEMON_ENV, ...env });
+  const { REDIS_URL: redisUrl, SERVICE_BASE_URL: baseUrl } = config;
+  if (redisUrl === undefined || problems.length > 0) {
+    throw new Error(`cannot start in this process: ${problems.join("; ") || "no REDIS_URL"}`);
+  }
+  const lines: string[] = [];
+  const log = createLog(config.LOG_LEVEL, {
+    destination: { write: (text) => void lines.push(text.trimEnd()) },
+  });
+  const shutdown = new Shutdown(log);
+  const token = () => config.secrets.SERVICE_TOKEN?.value() ?? "";
+  const mapping = await loadMapping(config.MAPPING);
+  const shared = { config, log, mapping, redisUrl, roles, shutdown, tracing: NO_TRACING };
+  const service = baseUrl === undefined ? undefined : { baseUrl, token };
+  const close = () => shutdown.run();
+  const { url, opsUrl } = await startDaemon({ ...shared, service, version: VERSION }).catch(
+    async (error: unknown) => {
+      await close();
+      throw error;
+    },
+  );
+  return {
+    ...daemonAt({ url, opsUrl, redisUrl }, env),
+    log: lines,
+    line: (pattern) =>
+      waitFor(() => lines.map((line) => pattern.exec(line)).find((match) => match !== null), {
+        what: `a line that matches ${pattern}`,
+      }),
+    [Symbol.asyncDispose]: close,
+  };
+}
