@@ -130,7 +130,7 @@ const CODES = ["f1", "p0", "p1", "p2", "p3", "p4", "w1"];
 /** All that the daemon answers about itself. */
 async function answers(url: string): Promise<[string, string][]> {
   const api = "/queues/api/queues";
-  const lists = ["crm-events", "sync", "fetch", "sweep"].flatMap((queue) =>
+  const lists = ["crm-events"].flatMap((queue) =>
     ["latest", "completed", "failed"].map((state) => `${api}?activeQueue=${queue}&status=${state}`),
   );
   const authorization = `Basic ${Buffer.from(`any:${TOKEN}`).toString("base64")}`;

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { digestOf } from "../../../src/state/digest.ts";
+import { hashOf } from "../../../src/ops/log-names.ts";
 import { mostRetried } from "../../../src/state/retried-records.ts";
 import {
   editStaged,
@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 
 const most = () => readOne(redis, mostRetried(stores.keys));
-const nameOf = (crmCode: string) => digestOf(crmCode).slice(0, 12);
+const nameOf = (crmCode: string) => hashOf(crmCode);
 
 const SINCE = Date.now() - 60_000;
 
