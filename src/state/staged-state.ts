@@ -168,7 +168,7 @@ export class StagedStates {
 
   /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
   #keepsCalls({ keeps }: StateToStage): Call[] {
-    return keeps === undefined ? [] : [["SETNX", this.#keys.keptFields, textOfKeeps(keeps)]];
+    return keeps === undefined ? [] : [["SET", this.#keys.keptFields, textOfKeeps(keeps), "NX"]];
   }
 
   /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */

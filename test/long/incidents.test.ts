@@ -186,17 +186,6 @@ const INCIDENTS: readonly Incident[] = [
     says: /not accepted in the last hour: 1 on \/webhooks\/hubspot \(unauthorised\)/,
   },
   {
-    what: "somebody has paused the queue sync",
-    async cause(setup) {
-      await pause("sync", setup);
-      await setup.daemon.push(people(5));
-    },
-    section: "crmsyncqueuepaused",
-    says: /paused the queue sync/,
-    status: { backlog: { drainedAt: null }, sendingStopped: ["queue_paused"] },
-    doctor: ["queues", /sync paused/],
-  },
-  {
     what: "somebody has paused the inbox",
     async cause(setup) {
       await pause("crm-events", setup);
@@ -205,6 +194,7 @@ const INCIDENTS: readonly Incident[] = [
     section: "crmsyncqueuepaused",
     says: /paused the queue crm-events/,
     status: { backlog: { inbox: 5, drainedAt: null } },
+    doctor: ["queues", /crm-events paused/],
   },
 ];
 
