@@ -60,6 +60,25 @@ describe("failures", () => {
     expect(pauses.length).toBeLessThan(190);
   });
 
+  it("a hundred records that fail, in front of good ones, keep them waiting for minutes, not hours", () => {
+    let [b, now] = [OPEN, 0];
+    for (let failed = 5; failed < 100; failed += 1) {
+      now += claim(b, now, 0).waitMs;
+      b = hear(claim(b, now, 0).breaker, FAILED, true, now, BELIEVE_MS);
+    }
+    expect(now).toBeLessThan(420_000);
+    // The good one behind them ends it, and retries of the others do not open it again.
+    now += claim(b, now, 0).waitMs;
+    b = hear(b, ACCEPTED, true, now, BELIEVE_MS);
+    expect(
+      after(
+        times(100, () => AGAIN),
+        b,
+        now,
+      ),
+    ).toEqual(CLOSED);
+  });
+
   it("a second try is made only when the first has ended, or cannot take longer", () => {
     const { breaker, waitMs } = claim(OPEN, 1000, 30_000);
     expect(waitMs).toBe(0);
