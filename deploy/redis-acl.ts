@@ -12,12 +12,13 @@ const ROOT = join(import.meta.dirname, "..");
 const SCRIPTS = ["src/**/*.lua", "node_modules/bullmq/dist/esm/scripts/*.js"];
 const IN_SCRIPTS = [/call\(\s*\\?["'](\w+)/g, /["']([A-Z]{3,})["']/g];
 
-/** Programs: `redis.hget(…)`, `reading(["hget", …])`, `write("HSET", …)`. */
+/** Programs: `redis.hget(…)`, `reading(["hget", …])`, `write("HSET", …)`, `["HGET", key]` of a commit. */
 const PROGRAMS = ["src/**/*.ts", "workers/*.ts", "node_modules/bullmq/dist/esm/classes/*.js"];
 const IN_PROGRAMS = [
   /\b(?:redis|client|bclient|pipeline|multi|subscriber)\)?\s*\.(\w+)\(/g,
   /\b(?:reading\(\[|write\()\s*"(\w+)"/g,
   /\bredisWrite\([^)]*\)\(\s*"(\w+)"/g,
+  /\[\s*"([A-Z]{3,})",/g,
 ];
 
 /** Files that run only elsewhere: BullMQ's relay between clusters, and its clients of other libraries. */

@@ -44,6 +44,7 @@ const nameOf = async (sandbox: SandboxProcess, crmCode: string) =>
 
 const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
   waitFor(async () => (await nameOf(sandbox, crmCode)) === firstName, {
+    deadlineMs: 120_000,
     what: `${crmCode} is ${firstName}`,
   });
 
