@@ -59,5 +59,8 @@ export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Foun
   };
 }
 
+/** Whether an event is one that a fetch has made. */
+export const isFetched = ({ id }: Pick<CrmEvent, "id">): boolean => /\+record-[0-9a-z]+$/.test(id);
+
 const fetchedId = ({ id }: CrmEvent): string =>
   `${id}+record-${Date.now().toString(36)}`.slice(-512);

@@ -2,12 +2,14 @@
 import { DelayedError, type Job, type JobsOptions } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { ownData } from "../src/event/job-data.ts";
+import { normalTime } from "../src/event/event-order.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
 import { openPorts, type IntakePorts } from "./accept-ports.ts";
+import { isFetched } from "./fetched-event.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { reportAccepted } from "./report-accepted.ts";
@@ -115,7 +117,7 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   if (event !== undefined) {
     await runtime.sources.heard(source, arrival.at);
     const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
-    await runtime.sources.dated(source, time, arrival.at);
+    await runtime.sources.datedAhead(source, time, arrival.at);
   }
   for (const record of records) reportAccepted(runtime, record, event, source);
 }
@@ -138,6 +140,9 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const counted = numberIn(job.id);
   const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
+  if (await isClockBack(job, value, runtime)) {
+    return { at: await clock.arrival(number, countKey), isClockBack: true, number };
+  }
   if (time === undefined) {
     // A late event without a number of its own would count as sent after all that were added before now.
     const sentAt =
@@ -151,6 +156,22 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
   const at = isPast && !isLate(job) ? clock.now() : await clock.arrival(number, countKey);
   return { at, sentAt: job.timestamp, number };
+}
+
+/** Whether the clock of a live event's source was set back, so that its times do not count. */
+async function isClockBack(job: Job, value: unknown, runtime: Runtime): Promise<boolean> {
+  const { id, lane, source, time } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof source !== "string" || typeof time !== "string" || lane === "bulk") return false;
+  // The time of a fetched record is not that of its arrival.
+  if (typeof id !== "string" || isFetched({ id })) return false;
+  const at = Date.parse(normalTime(time) ?? "");
+  if (Number.isNaN(at)) return false;
+  const { clock, log, metrics, sources } = runtime;
+  const label = metrics.sourceLabel(source);
+  if (isLate(job)) return sources.isBack(label, clock.now());
+  const { isBack, isNew, behindMs } = await sources.dated(label, at, clock.now());
+  if (isNew) log.warn({ source: label, step_ms: -behindMs }, "source.clock_set_back");
+  return isBack;
 }
 
 /** Whether events that were added later may have been handled before. */

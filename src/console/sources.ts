@@ -53,6 +53,9 @@ function stateOf({ now, clocksAhead }: Readings, source: string, at: number): Ht
     ...(aheadMs > 0
       ? [html`<span class="bad">its clock is ${duration(aheadMs)} ahead</span>`]
       : []),
+    ...(aheadMs < 0
+      ? [html`<span class="bad">its clock was set back by ${duration(-aheadMs)}</span>`]
+      : []),
   ];
   return states.length === 0 ? html`<span class="good">heard</span>` : states;
 }

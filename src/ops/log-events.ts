@@ -278,6 +278,10 @@ export const LOG_EVENTS = {
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
     "`step_ms` says by how much; negative: back.",
   ],
+  "source.clock_set_back": [
+    "The clock of a source was set back: its events count as of their arrival until it is right again.",
+    "`step_ms` says by how much.",
+  ],
   "redis.went_backwards": [
     "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.",
     "`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",

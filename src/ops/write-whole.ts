@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { realpath, rename, rm, stat } from "node:fs/promises";
+import { open, realpath, rename, rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 
 /**
@@ -15,8 +15,10 @@ export async function writeWhole(
   if (older?.isFile() === false) return pipeline(text, createWriteStream(file));
   const target = older === undefined ? file : await realpath(file);
   const part = `${target}.part`;
+  // Opened before the text is read: if that fails at once, the file is there and can be removed.
+  const handle = await open(part, "w", mode);
   try {
-    await pipeline(text, createWriteStream(part, { mode }));
+    await pipeline(text, handle.createWriteStream());
     await rename(part, target);
   } catch (error) {
     await rm(part, { force: true }).catch(() => {});

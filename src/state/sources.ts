@@ -1,5 +1,6 @@
 /** When the last event of each source was received, and whose clock is wrong. */
 import type { Redis } from "ioredis";
+import { AT_FIRST, afterEvent, type SourceClock } from "../event/source-clock.ts";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
@@ -16,10 +17,23 @@ const AHEAD_MS = 5000;
 /** Status shows a report of lost changes for this long, ms, or until the next comparison. */
 const LOST_TOLD_MS = 7 * 86_400_000;
 
-/** By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. */
+/** What another process has noticed of a source's clock is read at most this often, ms. */
+const READ_MS = 5000;
+
+/**
+ * By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. Negative: it was set back;
+ * until it is right, its events count as of their arrival.
+ */
 export interface ClockAhead {
   readonly aheadMs: number;
   readonly at: number;
+  readonly isRight?: boolean;
+}
+
+/** @returns what an entry of the hash says: when the source was heard, and its latest time, ms. */
+function heardOf(text: string): { readonly at: number; readonly newest?: number } {
+  const value = JSON.parse(text) as number | { readonly at: number; readonly newest?: number };
+  return typeof value === "number" ? { at: value } : value;
 }
 
 export class Sources {
@@ -28,6 +42,8 @@ export class Sources {
   readonly #keys: Keys;
   readonly #noted = new Map<string, number>();
   readonly #notedAhead = new Map<string, number>();
+  readonly #clocks = new Map<string, SourceClock>();
+  readonly #readAt = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -39,19 +55,73 @@ export class Sources {
   async heard(source: string, at: number): Promise<void> {
     if (at - (this.#noted.get(source) ?? 0) < EVERY_MS) return;
     this.#noted.set(source, at);
-    await this.#write("HSET", this.#keys.sources, source, at);
+    const newest = this.#clocks.get(source)?.newest;
+    await this.#write("HSET", this.#keys.sources, source, JSON.stringify({ at, newest }));
+  }
+
+  /**
+   * Notes the time of a live event, before it is accepted.
+   * @param source from a bounded set of names. @param at when it arrived, ms.
+   * @returns whether the source's clock was set back, and whether that is noticed only now.
+   */
+  async dated(source: string, time: number, at: number) {
+    await this.#readClock(source, at);
+    const before = this.#clocks.get(source) ?? AT_FIRST;
+    const after = afterEvent(before, time, at);
+    this.#clocks.set(source, after);
+    const { behindMs, isBack } = after;
+    const wasBack = before.isBack;
+    if (isBack) await this.#noteClock(source, { aheadMs: -behindMs, at });
+    else if (wasBack) {
+      this.#notedAhead.delete(source);
+      await this.#noteClock(source, { aheadMs: -before.behindMs, at, isRight: true });
+    }
+    return { behindMs, isBack, isNew: isBack && !wasBack };
+  }
+
+  /** Whether a source's clock was set back and is not right yet. @param at present time, ms. */
+  async isBack(source: string, at: number): Promise<boolean> {
+    await this.#readClock(source, at);
+    return this.#clocks.get(source)?.isBack === true;
+  }
+
+  /** Adopts what another process, or this one before its restart, knew of the source's clock. */
+  async #readClock(source: string, at: number): Promise<void> {
+    const readAt = this.#readAt.get(source);
+    if (readAt !== undefined && at - readAt < READ_MS) return;
+    this.#readAt.set(source, at);
+    const { clocksAhead, sources } = this.#keys;
+    const text = await this.#redis.hget(clocksAhead, source);
+    const seen = text === null ? undefined : (JSON.parse(text) as ClockAhead);
+    const isBack = seen !== undefined && seen.aheadMs < 0 && seen.isRight !== true;
+    const heard = readAt === undefined ? await this.#redis.hget(sources, source) : null;
+    const clock = this.#clocks.get(source);
+    const newest = Math.max(
+      clock?.newest ?? Number.NEGATIVE_INFINITY,
+      (heard === null ? undefined : heardOf(heard).newest) ?? Number.NEGATIVE_INFINITY,
+    );
+    if (isBack) {
+      this.#clocks.set(source, { ...AT_FIRST, newest, behindMs: -seen.aheadMs, isBack });
+    } else if (clock?.isBack === true && seen?.isRight === true) {
+      this.#clocks.set(source, { ...AT_FIRST, newest });
+    } else {
+      this.#clocks.set(source, { ...(clock ?? AT_FIRST), newest });
+    }
+  }
+
+  async #noteClock(source: string, seen: ClockAhead): Promise<void> {
+    if (seen.at - (this.#notedAhead.get(source) ?? 0) < EVERY_MS) return;
+    this.#notedAhead.set(source, seen.at);
+    await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
   }
 
   /**
    * Notes that an event of a source is dated later than it arrived.
    * @param source from a bounded set of names. @param at when it arrived, ms.
    */
-  async dated(source: string, time: number, at: number): Promise<void> {
+  async datedAhead(source: string, time: number, at: number): Promise<void> {
     const aheadMs = Math.round(time - at);
-    if (!(aheadMs > AHEAD_MS) || at - (this.#notedAhead.get(source) ?? 0) < EVERY_MS) return;
-    this.#notedAhead.set(source, at);
-    const seen: ClockAhead = { aheadMs, at };
-    await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
+    if (aheadMs > AHEAD_MS) await this.#noteClock(source, { aheadMs, at });
   }
 
   /**
@@ -93,7 +163,9 @@ export class Sources {
   /** Source → time of its newest event, ms. */
   last(): Reading<Record<string, number>> {
     return reading(["hgetall", this.#keys.sources], (fields: Record<string, string>) =>
-      Object.fromEntries(Object.entries(fields).map(([source, at]) => [source, Number(at)])),
+      Object.fromEntries(
+        Object.entries(fields).map(([source, text]) => [source, heardOf(text).at]),
+      ),
     );
   }
 }

@@ -270,7 +270,11 @@ function clockFindings({ now, clocksAhead, clockStep }: Readings): Finding[] {
   const step = clockStep === undefined ? [] : stepFinding(now, clockStep);
   const ahead = Object.entries(clocksAhead).flatMap(([name, seen]) => {
     const aheadMs = clockAheadNow(now, seen);
-    const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
+    const off = duration(Math.abs(aheadMs));
+    const says =
+      aheadMs > 0
+        ? `The clock of ${name} is ${off} ahead of Redis' clock: its events count as of their arrival.`
+        : `The clock of ${name} was set back by ${off}${seen.isRight === true ? ", and is right again" : ": its events count as of their arrival"}. Edits made just after that may have counted as older: reconcile an export of it.`;
     return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
   });
   return [...step, ...ahead];

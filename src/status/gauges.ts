@@ -147,7 +147,7 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "source_clock_ahead_seconds",
-    help: "By how much the clock of a source was ahead of Redis' clock within the last hour; else 0.",
+    help: "By how much the clock of a source was ahead of Redis' clock within the last hour; negative: it was set back; else 0.",
     labels: ["source"],
     read: ({ now, sources, clocksAhead }) =>
       Object.keys(sources)

@@ -74,6 +74,8 @@ export interface Arrival {
   readonly at: number;
   /** When its sender says that it was sent, ms; stands in for a `time` that the event lacks. */
   readonly sentAt?: number;
+  /** The clock of its source was set back: it counts as of its arrival. */
+  readonly isClockBack?: boolean;
   /** Grows with every event received. */
   readonly number: number;
   /** Of a redriven event: the order that it had when it came, and the present time, ms. */
@@ -157,7 +159,8 @@ async function acceptRecord(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const time = believableTime(event.time, arrival.sentAt ?? arrival.at, arrival.at);
+  const told = arrival.isClockBack === true ? undefined : event.time;
+  const time = believableTime(told, arrival.sentAt ?? arrival.at, arrival.at);
   const order = arrival.order ?? eventOrder({ time, sequence: event.sequence }, arrival.number);
   const later = subject === event.subject ? arrival.later : undefined;
   const status = later?.status;

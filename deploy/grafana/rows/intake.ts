@@ -36,12 +36,12 @@ export const INTAKE: RowSpec = {
       kind: "lines",
       title: "Clocks of sources",
       description:
-        "By how much the clock of a source was ahead of Redis' clock within the last hour; 0 if it was not.",
+        "By how much the clock of a source was ahead of Redis' clock within the last hour; negative: it was set back.",
       runbook: "CrmsyncSourceClockAhead",
       unit: "s",
       width: 8,
       hidesZeros: true,
-      none: "none is ahead, or unknown",
+      none: "all are right, or unknown",
       queries: [
         {
           expr: shared("source_clock_ahead_seconds", "", "source"),
