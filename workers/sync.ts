@@ -71,7 +71,12 @@ class SyncLoop implements Part {
     // Checked after the wait, which may have been long.
     const mayTry = await this.#access.mayTry().catch(() => false);
     const crmCode = mayTry ? await this.#next(permit) : undefined;
-    if (crmCode !== undefined) return this.#start(crmCode, permit, askedAt);
+    if (crmCode !== undefined) {
+      this.#start(crmCode, permit, askedAt);
+      // It was the only one.
+      if (due.live + due.bulk <= 1) await jobNotifier.wait(IDLE_CHECK_MS, signal, heard);
+      return;
+    }
     permit.cancel();
     if (mayTry) await outage.notTried();
     else await jobNotifier.pause(STOPPED_CHECK_MS, signal);
