@@ -168,7 +168,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
 
 /** The state to stage again, with the orders of its own events: whatever is newer stays newer. */
 function onceMore(state: TakenState): StateToStage {
-  const { crmCode, event, newestEvent, orders, payload, status, variant } = state;
+  const { crmCode, event, newestEvent, notUnderstood, orders, payload, status, variant } = state;
   const hasFields = payload !== undefined && bringsFields(state);
   return {
     crmCode,
@@ -177,6 +177,7 @@ function onceMore(state: TakenState): StateToStage {
     ...(hasFields && { payload, fieldsOrder: orders.fields }),
     payload: hasFields ? payload : undefined,
     fingerprint: undefined,
+    notUnderstood,
     variant,
     status,
     // Nobody may drop it with an import, and it must not wait behind one.

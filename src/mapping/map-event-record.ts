@@ -1,5 +1,15 @@
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import type { CrmRecord, EventContext, MapOptions, Mapping, MappingResult } from "./mapping.ts";
+import type {
+  CrmRecord,
+  EventContext,
+  MapOptions,
+  Mapping,
+  MappingResult,
+  WarningReason,
+} from "./mapping.ts";
+
+/** Warnings about a value that was sent, or has no place at the service: nothing is missing there. */
+const NOTHING_LOST: ReadonlySet<WarningReason> = new Set(["unknown_field", "kept_as_is"]);
 
 /**
  * Maps the record of one event. What is left of a deleted record may be unusable: its crmCode is
@@ -12,9 +22,19 @@ export async function mapEventRecord(
   lists: TenantLists,
   options: MapOptions = {},
 ): Promise<MappingResult> {
-  const mapped = await mapping.map(context, record, lists, options);
+  const mapped = withNotUnderstood(await mapping.map(context, record, lists, options));
   const hasNoKey = mapped.kind === "unmappable" && mapped.crmCode === undefined;
   if (!hasNoKey || record === undefined || context.type !== "crm.record.deleted") return mapped;
   const withoutRecord = await mapping.map(context, undefined, lists, options);
   return withoutRecord.kind === "mapped" ? withoutRecord : mapped;
+}
+
+/** What the record has in a field, and the mapping could not use, is not "empty": the service keeps its value. */
+function withNotUnderstood(mapped: MappingResult): MappingResult {
+  if (mapped.kind !== "mapped" || mapped.candidate === undefined) return mapped;
+  const { candidate } = mapped;
+  const fields = mapped.warnings.flatMap(({ field, reason }) =>
+    candidate[field] === undefined && !NOTHING_LOST.has(reason) ? [field] : [],
+  );
+  return fields.length === 0 ? mapped : { ...mapped, notUnderstood: [...new Set(fields)] };
 }

@@ -1,5 +1,6 @@
+import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { open, realpath, rename, rm, stat } from "node:fs/promises";
+import { realpath, rename, rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 
 /**
@@ -15,10 +16,11 @@ export async function writeWhole(
   if (older?.isFile() === false) return pipeline(text, createWriteStream(file));
   const target = older === undefined ? file : await realpath(file);
   const part = `${target}.part`;
-  // Opened before the text is read: if that fails at once, the file is there and can be removed.
-  const handle = await open(part, "w", mode);
   try {
-    await pipeline(text, handle.createWriteStream());
+    const stream = createWriteStream(part, { mode });
+    // Opened before the text is read: if that fails at once, the file is there and can be removed.
+    await once(stream, "open");
+    await pipeline(text, stream);
     await rename(part, target);
   } catch (error) {
     await rm(part, { force: true }).catch(() => {});

@@ -179,6 +179,7 @@ async function remember({ stores }: Session, ended: Ended): Promise<void> {
       ...both,
       ...(plan !== undefined && { planId: plan.header.id }),
       drift: drift as Record<(typeof DRIFT_KINDS)[number], number>,
+      leftOutValues: leftOutByField(summary),
     });
   }
   const differs = DRIFT_KINDS.filter((name) => counts[name] > 0);
@@ -195,6 +196,12 @@ async function remember({ stores }: Session, ended: Ended): Promise<void> {
     ...(stop !== undefined && { stop: stop.why }),
     ...(plan !== undefined && { plan: notedPlan(plan) }),
   });
+}
+
+function leftOutByField({ leftOut }: Summary): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { count, field } of leftOut) counts[field] = (counts[field] ?? 0) + count;
+  return counts;
 }
 
 const notedPlan = ({ entries, header: { id, requests } }: OpenPlan): NotedPlan => ({

@@ -4,7 +4,7 @@
  */
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Known } from "../sync/decide.ts";
-import { agrees, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
+import { agrees, agreesWithRow, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Staged } from "../sync/staged-state.ts";
@@ -20,6 +20,11 @@ export interface Wanted {
   readonly ends: boolean;
 }
 
+export interface WantedRecord extends Wanted {
+  /** Fields that the record has and that were not understood: the service keeps what it has there. */
+  readonly notUnderstood: readonly string[];
+}
+
 /** `variant`, `nothing_to_restore`: no request can make it so. */
 export type Compared =
   | "equal"
@@ -30,7 +35,9 @@ export type Compared =
   | "variant"
   | "nothing_to_restore";
 
-/** @param listed undefined: the service does not list it. */
+/**
+ * @param listed undefined: the service does not list it. Its fingerprint leaves out what was not understood.
+ */
 export function compare(
   wanted: Wanted,
   listed: Pick<Known, "fingerprint" | "terminated" | "variant"> | undefined,
@@ -80,7 +87,7 @@ export function resolve(
     if (ends || (fingerprint !== "" && staged.fingerprint === fingerprint)) return "waiting";
   }
   if (row?.exists !== true || row.uncertain) return "differs";
-  if (fingerprint !== "") return agrees(fingerprint, row.fingerprint) ? "equal" : "differs";
+  if (fingerprint !== "") return agreesWithRow(fingerprint, row) ? "equal" : "differs";
   return row.terminated === wanted.ends ? "equal" : "differs";
 }
 

@@ -11,6 +11,9 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
+/** Of the records that have a value in a field, at least this share is understood when nobody looks. */
+const UNDERSTOOD_SHARE = 0.9;
+
 /** So many relations, or 1 % of all if that is more, may be terminated or missing in a list without leave. */
 const SOME = 20;
 const ONE_OF = 100;
@@ -56,6 +59,12 @@ export const emptiedText = (emptied: readonly Emptied[]): string =>
     .map(({ field, relations, variant }) => `${field} (${relations} of type ${variant})`)
     .join(", ");
 
+/** Fields whose values are not understood so often that the export must have changed, with their numbers. */
+const hardlyUnderstood = ({ understood }: Pick<Summary, "understood">): string[] =>
+  Object.entries(understood).flatMap(([field, { of, used }]) =>
+    used < of * UNDERSTOOD_SHARE ? [`${field} (${used} of ${of})`] : [],
+  );
+
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
   | { readonly why: Exclude<StopReason, "terminations">; readonly says: string }
@@ -93,6 +102,11 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   if (options.isUnseen === true && emptied.length > 0) {
     const says = `no record of the snapshot has a field that relations of the service have, and it would be emptied there: ${emptiedText(emptied)}. The export may have lost a column, or its credentials a right. If this is right, compare and carry it out by hand`;
     return { why: "emptied", says };
+  }
+  const unclear = hardlyUnderstood(summary);
+  if (options.isUnseen === true && unclear.length > 0) {
+    const says = `the mapping understands fewer than nine in ten of the values in ${unclear.join(", ")}: the export may have another format than before. The service keeps what it has there. Correct the export or the mapping; crmsync preview FILE shows the values`;
+    return { why: "not_understood", says };
   }
   const terminations = terminationsIn(summary, options.terminateMissing);
   const allowed = allowedTerminations(summary, options);

@@ -29,6 +29,10 @@ export interface Ingested {
   readonly nameless: number;
   /** The CRM's objects of all records, such as contact, in lower case. */
   readonly objects: readonly string[];
+  /** How many values the mapping left out: field → reason → records. */
+  readonly leftOut: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** By field: of the records that have one, how many could be used. Only fields of which one could not. */
+  readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
 }
 
 /** @param idFrom the field that was said to hold the records' id. */
@@ -47,6 +51,7 @@ export async function ingest(
   let sourceChecked = false;
   const counts = { records: 0, ignored: 0, nameless: 0 };
   const objects = new Set<string>();
+  const values = new ValueCounts();
   let batch: PlannedRecord[] = [];
   const flush = () => {
     work.together(() => {
@@ -71,13 +76,40 @@ export async function ingest(
     counts.records += 1;
     if (record.kind === "ignored") counts.ignored += 1;
     else if (record.crmCode === undefined) counts.nameless += 1;
+    if (record.kind === "wanted") values.add(record);
     batch.push(record);
     if (batch.length === BATCH) flush();
   }
   flush();
-  const ingested = { ...counts, objects: [...objects] };
+  const ingested = { ...counts, objects: [...objects], ...values.counts() };
   work.note("ingested", ingested);
   return ingested;
+}
+
+/** Counts values that the mapping left out, and those that it could use. */
+class ValueCounts {
+  readonly #leftOut: Record<string, Record<string, number>> = {};
+  readonly #used = new Map<string, number>();
+  readonly #unclear = new Map<string, number>();
+
+  add({ body = {}, leftOut, wanted }: Extract<PlannedRecord, { kind: "wanted" }>): void {
+    for (const { field, reason } of leftOut) {
+      const reasons = (this.#leftOut[field] ??= {});
+      reasons[reason] = (reasons[reason] ?? 0) + 1;
+    }
+    for (const field of Object.keys(body)) this.#used.set(field, (this.#used.get(field) ?? 0) + 1);
+    for (const field of wanted.notUnderstood) {
+      this.#unclear.set(field, (this.#unclear.get(field) ?? 0) + 1);
+    }
+  }
+
+  counts(): Pick<Ingested, "leftOut" | "understood"> {
+    const understood = [...this.#unclear].map(([field, unclear]) => {
+      const used = this.#used.get(field) ?? 0;
+      return [field, { of: used + unclear, used }] as const;
+    });
+    return { leftOut: this.#leftOut, understood: Object.fromEntries(understood) };
+  }
 }
 
 const objectOf = ({ event: { subject } }: SnapshotEvent): string =>
@@ -110,14 +142,14 @@ function keepWanted(
   seed: number,
   work: WorkFile,
 ): void {
-  const { fingerprint, variant, status, ends } = wanted;
+  const { fingerprint, notUnderstood, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
   // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
   const isNew = work.run(
-    `INSERT INTO records (code, position, ord, status, fingerprint, variant, ends, digests)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    `INSERT INTO records (code, position, ord, status, fingerprint, unclear, variant, ends, digests)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET position = excluded.position, ord = excluded.ord,
-       status = excluded.status, fingerprint = excluded.fingerprint, variant = excluded.variant,
+       status = excluded.status, fingerprint = excluded.fingerprint, unclear = excluded.unclear, variant = excluded.variant,
        ends = excluded.ends, digests = excluded.digests, kind = NULL
      WHERE excluded.ord > ord AND kind IS NOT 'duplicate'`,
     crmCode,
@@ -125,6 +157,7 @@ function keepWanted(
     order,
     status,
     fingerprint ?? null,
+    notUnderstood.length === 0 ? null : JSON.stringify(notUnderstood),
     variant ?? null,
     ends ? 1 : 0,
     digests ?? null,

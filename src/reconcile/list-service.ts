@@ -8,7 +8,7 @@ import type { ListReply, Page, Relation } from "../service/reply.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import type { Keeps } from "../sync/keeps.ts";
+import { keepsWith, type Keeps } from "../sync/keeps.ts";
 import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
@@ -165,7 +165,7 @@ async function keepPage(
   return work.together(() => {
     let { active, relations: listed } = before;
     for (const [code, { relation, row, body }] of rows) {
-      const context = { seed, body, keeps: service.keeps };
+      const context = { seed, body, keeps: service.keeps, fingerprintOf: service.fingerprintOf };
       // An earlier page may have this relation, too: it counts once, because the guards go by these numbers.
       if (!keepRelation(work, code, relation, row, context) || !fresh.has(code)) continue;
       listed += 1;
@@ -187,7 +187,7 @@ function keepRelation(
   code: string,
   relation: Relation,
   row: LedgerRow,
-  { seed, body, keeps }: { seed: number; body: string | undefined; keeps: Keeps },
+  { body, fingerprintOf, keeps, seed }: RelationContext,
 ): boolean {
   const record = work.get("SELECT * FROM records WHERE code = ?", code) as RecordRow | undefined;
   const was = row.fingerprint ?? "";
@@ -201,9 +201,14 @@ function keepRelation(
     work.run("UPDATE records SET was = ? WHERE code = ?", was, code);
     return isNew;
   }
-  const kind = compare(wantedOf(record), row);
+  const { notUnderstood, ...wanted } = wantedOf(record);
+  // The service keeps what it has in a field that was not understood.
+  const fingerprint =
+    notUnderstood.length === 0 ? row.fingerprint : fingerprintOf(relation, notUnderstood);
+  const kind = compare(wanted, { ...row, fingerprint });
+  const kept = keepsWith(keeps, wanted.variant, notUnderstood);
   const fields =
-    kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, keeps));
+    kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, kept));
   work.run(
     "UPDATE records SET kind = ?, was = ?, fields = ?, body = ? WHERE code = ?",
     kind,
@@ -215,12 +220,18 @@ function keepRelation(
   return isNew;
 }
 
+interface RelationContext extends Pick<ServiceToList, "fingerprintOf" | "keeps"> {
+  readonly seed: number;
+  readonly body: string | undefined;
+}
+
 /** Kinds that no comparison changes. */
 const FIXED: ReadonlySet<string> = new Set(["duplicate", "invalid", "unmappable", "ignored"]);
 
-export const wantedOf = ({ status, fingerprint, variant, ends }: RecordRow) => ({
+export const wantedOf = ({ status, fingerprint, unclear, variant, ends }: RecordRow) => ({
   status: status as WantedStatus,
   fingerprint: fingerprint ?? undefined,
+  notUnderstood: unclear === null ? [] : (JSON.parse(unclear) as string[]),
   variant: (variant ?? undefined) as Variant | undefined,
   ends: ends === 1,
 });

@@ -48,6 +48,7 @@ const STOPS: Readonly<Record<StopReason, string>> = {
   nameless: "records without a crmCode",
   empty: "an object without records",
   emptied: "no record had a field that many relations have",
+  not_understood: "the values of a field were hardly understood",
 };
 
 export interface Ending {

@@ -10,7 +10,7 @@ export function* planEntries(
   terminateMissing: boolean,
   keeps: Keeps,
 ): Generator<PlanEntry> {
-  const sql = `SELECT code, kind, position, fields, was, fingerprint, variant FROM records
+  const sql = `SELECT code, kind, position, fields, was, fingerprint, unclear, variant FROM records
     WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
   for (const row of work.all<Row>(sql)) {
     yield {
@@ -45,16 +45,18 @@ interface Row {
   readonly fields: string | null;
   readonly was: string | null;
   readonly fingerprint: string | null;
+  readonly unclear: string | null;
   readonly variant: Variant | null;
 }
 
 /** One to read the relation, one to write it. */
 const WITH_READ = 2;
 
-/** A termination without the record's fields reads the relation first, and so does an update of kept fields. */
-function requestsOf({ fingerprint, kind, variant }: Row, keeps: Keeps): number {
+/** A termination without the record's fields reads the relation first, and so does an update that keeps fields. */
+function requestsOf({ fingerprint, kind, unclear, variant }: Row, keeps: Keeps): number {
   const isUpdate = kind !== "missing";
-  const keepsFields = keptFieldsOf(variant ?? undefined, keeps) !== undefined;
+  const keepsFields =
+    unclear !== null || keptFieldsOf(variant ?? undefined, keeps) !== undefined;
   return fingerprint === null || (isUpdate && keepsFields) ? WITH_READ : 1;
 }
 

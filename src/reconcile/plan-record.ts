@@ -2,14 +2,14 @@
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
-import type { Mapping } from "../mapping/mapping.ts";
+import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../event/problem.ts";
-import type { Wanted } from "./compare.ts";
+import type { WantedRecord } from "./compare.ts";
 import { SOURCE, type SnapshotEvent } from "./read-events.ts";
 
 export interface PlanningView {
@@ -22,12 +22,16 @@ export interface PlanningView {
 
 type Body = Readonly<Record<string, unknown>>;
 
+export type LeftOutValue = Pick<MappingWarning, "field" | "reason">;
+
 export type PlannedRecord = { readonly position: number; readonly place: string } & (
   | {
       readonly kind: "wanted";
       readonly crmCode: string;
       readonly order: string;
-      readonly wanted: Wanted;
+      readonly wanted: WantedRecord;
+      /** Values that the mapping left out. */
+      readonly leftOut: readonly LeftOutValue[];
       readonly body: Body | undefined;
     }
   | { readonly kind: "ignored"; readonly crmCode: string | undefined }
@@ -53,12 +57,15 @@ export async function planRecord(
     const problems = [{ field: "data.record", rule: "is required", kind: "nothing" }];
     return { ...at, kind: "unmappable", crmCode: undefined, problems };
   }
-  const plan = planChange(change, await mapEvent(event, view), view.lists, view.fingerprintOf);
+  const mapped = await mapEvent(event, view);
+  const plan = planChange(change, mapped, view.lists, view.fingerprintOf);
   if (plan.kind === "ignore") return { ...at, kind: "ignored", crmCode: plan.crmCode };
   if (plan.kind === "reject") {
     return { ...at, kind: plan.reason, crmCode: plan.crmCode, problems: plan.problems };
   }
-  return { ...at, kind: "wanted", crmCode: plan.crmCode, order: orderOf(event), ...wantedOf(plan) };
+  const leftOut = mapped.kind === "mapped" ? mapped.warnings.filter(isLeftOut) : [];
+  const { crmCode } = plan;
+  return { ...at, kind: "wanted", crmCode, order: orderOf(event), leftOut, ...wantedOf(plan) };
 }
 
 function mapEvent(
@@ -71,17 +78,25 @@ function mapEvent(
   return mapEventRecord(mapping, context, data?.record, lists);
 }
 
-function wantedOf({ payload, status, fingerprint, variant }: Extract<Plan, { kind: "stage" }>): {
-  wanted: Wanted;
+function wantedOf({
+  fingerprint,
+  notUnderstood,
+  payload,
+  status,
+  variant,
+}: Extract<Plan, { kind: "stage" }>): {
+  wanted: WantedRecord;
   body: Body | undefined;
 } {
   const body = payload && bodyOf(payload, status);
   const ends = status === "terminated" || body?.["relationStatus"] === "terminated";
-  return { wanted: { status, fingerprint, variant, ends }, body };
+  return { wanted: { status, fingerprint, notUnderstood, variant, ends }, body };
 }
 
 /** A snapshot's order among the events of its record: before any live event of the same time. */
 const orderOf = ({ time = "", sequence }: CrmEvent): string => eventOrder({ time, sequence }, 0);
+
+const isLeftOut = ({ reason }: MappingWarning): boolean => reason !== "kept_as_is";
 
 /** Fields of a record that are named, at most. */
 const MOST_FIELDS = 20;

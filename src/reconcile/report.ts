@@ -47,6 +47,12 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
   for (const { code } of work.all<{ code: string }>(extras)) {
     yield { crmCode: code, kind: "extra", place: null, fields: [], problems: [] };
   }
+  const unclear = "SELECT * FROM records WHERE unclear IS NOT NULL ORDER BY position";
+  for (const row of work.all<RecordRow>(unclear)) {
+    const fields = JSON.parse(row.unclear ?? "[]") as string[];
+    const problems = fields.map((field) => `${field} was not understood; the service keeps its own`);
+    yield { ...lineOf(row), kind: "not_understood", fields, problems };
+  }
   const rejects = "SELECT code, place, kind, problems FROM rejects ORDER BY position";
   for (const { code, place, kind, problems } of work.all<Reject>(rejects)) {
     const found = JSON.parse(problems) as Problem[];

@@ -132,7 +132,8 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
     { ...list, values: list.values && [...list.values] },
   ]);
   const parts = [
-    [baseUrl, config.QUEUE_PREFIX, mappingHash, snapshot.scan.hash, snapshot.path, lists],
+    // Of the work file: an older release's has other columns.
+    ["2", baseUrl, config.QUEUE_PREFIX, mappingHash, snapshot.scan.hash, snapshot.path, lists],
     [object, idFrom, showValues, isStartOfCommand ? undefined : asOf],
     // Fingerprints of another key mean nothing here.
     [fingerprintOf({ type: "Person" })],

@@ -1,4 +1,5 @@
 /** What a finished comparison has found, in numbers. */
+import type { WarningReason } from "../mapping/mapping.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import { SORTED_FIELDS } from "../sync/fingerprint.ts";
@@ -47,6 +48,16 @@ export interface Summary {
   /** Fields that no record of the snapshot has, and that the plan would empty at relations of the service. */
   readonly emptied: readonly Emptied[];
   readonly reasons: readonly Reason[];
+  /** Values that the mapping left out, and how many: the service keeps what it has there. */
+  readonly leftOut: readonly LeftOut[];
+  /** Of the records that have a value in a field, how many could be used; only fields of which one could not. */
+  readonly understood: Ingested["understood"];
+}
+
+export interface LeftOut {
+  readonly field: string;
+  readonly reason: WarningReason;
+  readonly count: number;
 }
 
 export function summarise(
@@ -78,8 +89,19 @@ export function summarise(
     fields: fieldCounts(work),
     emptied: emptiedFields(work),
     reasons: reasonsIn(work),
+    leftOut: leftOutOf(ingested),
+    understood: ingested.understood,
   };
 }
+
+const leftOutOf = ({ leftOut }: Ingested): LeftOut[] =>
+  Object.entries(leftOut)
+    .flatMap(([field, reasons]) =>
+      Object.entries(reasons).map(([reason, count]) => {
+        return { field, reason: reason as WarningReason, count };
+      }),
+    )
+    .toSorted((a, b) => b.count - a.count);
 
 function fieldCounts(work: WorkFile): Record<string, number> {
   const counts = new Map<string, number>();

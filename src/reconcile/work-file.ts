@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 -- kind is NULL until the record was compared.
 CREATE TABLE IF NOT EXISTS records (
   code TEXT PRIMARY KEY, position INTEGER NOT NULL, ord TEXT NOT NULL, status TEXT NOT NULL,
-  fingerprint TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
+  fingerprint TEXT, unclear TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
   kind TEXT, was TEXT, fields TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS extras (code TEXT PRIMARY KEY, was TEXT, kind TEXT) WITHOUT ROWID;
@@ -34,6 +34,8 @@ export type RecordRow = {
   readonly ord: string;
   readonly status: string;
   readonly fingerprint: string | null;
+  /** Fields of it that were not understood, as JSON; null: none. */
+  readonly unclear: string | null;
   readonly variant: string | null;
   /** 1: the relation must be terminated. */
   readonly ends: number;

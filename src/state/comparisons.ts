@@ -26,6 +26,7 @@ export type StopReason =
   | "nameless"
   | "empty"
   | "emptied"
+  | "not_understood"
   | "terminations";
 
 export interface NotedPlan {

@@ -146,7 +146,7 @@ export class Ledger {
         row.terminated !== seen.terminated ||
         row.variant !== seen.variant;
       return mayHeal && differs
-        ? { ...row, ...seen, orders: row.orders, uncertain: true }
+        ? { ...withoutPartial(row), ...seen, orders: row.orders, uncertain: true }
         : undefined;
     });
     return healed ?? 0;
@@ -369,3 +369,6 @@ export class Ledger {
     return scanHash(this.#redis, this.#keys.ledger, PAGE);
   }
 }
+
+/** The service has something else now: what was settled without some of its fields no longer says anything. */
+const withoutPartial = ({ partial: _, ...row }: LedgerRow): LedgerRow => row;

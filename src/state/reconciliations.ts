@@ -27,6 +27,8 @@ export interface Reconciliation {
   readonly drift: Readonly<Record<DriftKind, number>>;
   /** "": nothing is planned; absent: of an older release. Other plans repair none of its differences. */
   readonly planId?: string;
+  /** Values of the snapshot that the mapping left out, by field. */
+  readonly leftOutValues?: Readonly<Record<string, number>>;
 }
 
 /** How many differences of each kind; a kind without any may be missing. */
@@ -97,12 +99,15 @@ export class Reconciliations {
               DRIFT_KINDS.map((kind) => [kind, Number(field[kind] ?? 0)]),
             ) as Reconciliation["drift"],
             ...(field["plan"] !== undefined && { planId: field["plan"] }),
+            leftOutValues: JSON.parse(field["values"] ?? "{}") as Record<string, number>,
           },
     );
   }
 
-  async keep({ at, tookMs, records, equal, drift, planId = "" }: Reconciliation): Promise<void> {
-    const fields = { at, took: tookMs, records, equal, plan: planId, ...drift };
+  async keep(found: Reconciliation): Promise<void> {
+    const { at, tookMs, records, equal, drift, leftOutValues = {}, planId = "" } = found;
+    const values = JSON.stringify(leftOutValues);
+    const fields = { at, took: tookMs, records, equal, plan: planId, values, ...drift };
     await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
   }
 

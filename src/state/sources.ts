@@ -1,6 +1,6 @@
 /** When the last event of each source was received, and whose clock is wrong. */
 import type { Redis } from "ioredis";
-import { AT_FIRST, afterEvent, type SourceClock } from "../event/source-clock.ts";
+import { AT_FIRST, afterEvent, type SourceClock } from "../sync/source-clock.ts";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";

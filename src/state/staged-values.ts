@@ -73,13 +73,15 @@ export async function openState(
 ): Promise<Omit<TakenState, "crmCode" | "keeps" | "orders" | "row" | "token">> {
   const { counts, fields, found, kept, status } = staged;
   const isFound = fields === undefined || status.is === "terminated";
-  const payload = (isFound ? found : undefined) ?? fields?.payload;
+  const ofService = isFound ? found : undefined;
+  const payload = ofService ?? fields?.payload;
   const isFresh = kept && (now - kept.at <= KEPT_FOR_MS || (counts?.reads ?? 0) >= MOST_READS);
   return {
     ...(await openEvents(staged, crmCode, sealing)),
     payload: payload && (await sealing.open(payload, crmCode)),
     kept: isFresh ? await sealing.open(kept.values, crmCode) : undefined,
     status: status.is,
+    notUnderstood: (ofService === undefined ? fields?.notUnderstood : undefined) ?? [],
     variant: fields?.variant,
     lane: staged.lane,
     firstTime: staged.firstTime,

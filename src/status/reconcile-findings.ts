@@ -8,6 +8,7 @@ import type { Readings } from "./readings.ts";
 export const reconcileFindings = (readings: Readings): Finding[] => [
   ...folderFindings(readings),
   ...driftFindings(readings),
+  ...leftOutFindings(readings),
   ...scheduleFindings(readings),
 ];
 
@@ -74,6 +75,21 @@ function driftFindings(readings: Readings): Finding[] {
   });
   const says = `${texts.join("; ")}: carry its plan out, or compare again (crmsync reconcile).`;
   return [finding("warning", "crmsyncdrift", says)];
+}
+
+/** Fields that are named in a finding. */
+const MOST_FIELDS = 5;
+
+/** The CRM has values that the service does not get: it keeps what it had in these fields. */
+function leftOutFindings({ reconciliation }: Readings): Finding[] {
+  const { at = 0, leftOutValues = {} } = reconciliation ?? {};
+  const fields = Object.entries(leftOutValues).toSorted(([, a], [, b]) => b - a);
+  if (fields.length === 0) return [];
+  const sum = fields.reduce((all, [, count]) => all + count, 0);
+  const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
+  const more = fields.length > MOST_FIELDS ? ", …" : "";
+  const says = `The comparison of ${clockTime(at)} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there. Correct the export or the mapping.`;
+  return [finding("warning", "values-were-left-out", says)];
 }
 
 function folderFindings({ folder }: Readings): Finding[] {

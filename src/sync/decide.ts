@@ -4,8 +4,8 @@
  * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
-import { agrees, type FingerprintOf } from "./fingerprint.ts";
-import { carryOver, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
+import { agreesWithRow, type FingerprintOf } from "./fingerprint.ts";
+import { carryOver, keepsWith, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import type { Doubt } from "./staged-state.ts";
 import type { WantedStatus } from "./wanted-status.ts";
@@ -17,6 +17,8 @@ export type Known = Omit<LedgerRow, "orders" | "pace" | "provedAt" | "writer">;
 export interface Wanted {
   readonly payload: Readonly<Record<string, unknown>> | undefined;
   readonly status: WantedStatus;
+  /** Fields that were not understood: kept for this change. */
+  readonly notUnderstood?: readonly string[];
   /** What the last reply left open. */
   readonly doubt?: Doubt | undefined;
   /** What the service has in the kept fields, read for this run; undefined: not read. */
@@ -65,6 +67,7 @@ export function decide(
   }
   const body = bodyOf(wanted.payload, wanted.status);
   const variant = variantOf(body["type"]);
+  const { notUnderstood = [] } = wanted;
   const isOther = known.exists === true && known.variant !== undefined && known.variant !== variant;
   if (isOther && ended) return NOTHING_TO_TERMINATE;
   // A termination needs no fields of the record: the service's own are enough.
@@ -72,12 +75,12 @@ export function decide(
     return { kind: "fetch" };
   }
   if (isOther) return { kind: "reject", why: "variant_changed" };
-  if (present && agrees(fingerprintOf(body), known.fingerprint)) {
+  if (present && agreesWithRow(fingerprintOf(body, notUnderstood), known)) {
     return ended ? NOTHING_TO_TERMINATE : { kind: "skip", why: "unchanged" };
   }
   // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";
-  const fields = keptFieldsOf(variant, keeps);
+  const fields = keptFieldsOf(variant, keepsWith(keeps, variant, notUnderstood));
   if (!update) return { kind: "create", body };
   if (fields === undefined) return { kind: "update", body };
   if (wanted.kept === undefined) return { kind: "fetch", into: body };

@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey, hash, type KeyObject } from "node:crypto";
 import { FIELDS_OF, variantOf, type Variant } from "../service-spec/business-relation.ts";
-import { keptFieldsOf, NO_KEEPS, sorted, type Keeps } from "./keeps.ts";
+import { keepsWith, keptFieldsOf, NO_KEEPS, sorted, type Keeps } from "./keeps.ts";
 
 /** The defaults of fields that a body omits (spec: both variants). */
 const DEFAULTS = {
@@ -28,8 +28,12 @@ const MARK = ".";
  * Kept fields are left out. Behind the hash stands a letter for each kept field that is sent only where the
  * service has none, if the body has a value in it. Fingerprints that leave out other fields are never equal.
  * Undefined for a body whose type the specification does not know.
+ * @param notUnderstood fields that are left out of this one, too (keeps.ts)
  */
-export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string | undefined;
+export type FingerprintOf = (
+  body: Readonly<Record<string, unknown>>,
+  notUnderstood?: readonly string[],
+) => string | undefined;
 
 /**
  * @param key without it, a fingerprint can be guessed back: a person's fields are few. It never
@@ -37,11 +41,11 @@ export type FingerprintOf = (body: Readonly<Record<string, unknown>>) => string 
  */
 export function fingerprintWith(key: Buffer | undefined, keeps: Keeps = NO_KEEPS): FingerprintOf {
   const secret = key && createSecretKey(key);
-  return (body) => {
+  return (body, notUnderstood = []) => {
     const fields = meaningfulFields(body);
     const variant = variantOf(body["type"]);
     if (fields === undefined || variant === undefined) return undefined;
-    const kept = keptFieldsOf(variant, keeps);
+    const kept = keptFieldsOf(variant, keepsWith(keeps, variant, notUnderstood));
     if (kept === undefined) return hashOf(JSON.stringify(fields), secret);
     const owned = fields.filter(([field]) => kept[field] === undefined);
     const filled = fields.filter(([field]) => kept[field] === "ifPresent");
@@ -61,9 +65,7 @@ function hashOf(text: string, key: KeyObject | undefined): string {
 
 /**
  * Whether the service has what is wanted, by the fingerprints of both: each field that is to be filled
- * has a value there. `stage.lua` decides the same for the ledger's row of that very step, since a row that
- * was read before it may be outdated; test/integration/state/agrees.test.ts draws random fingerprints for
- * both.
+ * has a value there.
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;
@@ -71,6 +73,14 @@ export function agrees(wanted: string | undefined, known: string | undefined): b
   const [knownHash, filled = ""] = known.split(MARK);
   return hash === knownHash && letters.split("").every((letter) => filled.includes(letter));
 }
+
+/** Whether the service has what is wanted, by the ledger's row: also where not all of it was understood. */
+export const agreesWithRow = (
+  wanted: string | undefined,
+  { fingerprint, partial }: { readonly fingerprint: string | undefined; readonly partial?: string },
+): boolean =>
+  agrees(wanted, fingerprint) ||
+  (wanted !== undefined && fingerprint !== undefined && wanted === partial);
 
 /** For bodies that are compared within one process and never stored. */
 export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);

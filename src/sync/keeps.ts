@@ -22,6 +22,17 @@ export function keptFieldsOf(variant: Variant | undefined, keeps: Keeps): KeptFi
   return fields !== undefined && Object.keys(fields).length > 0 ? fields : undefined;
 }
 
+/** With these fields kept, too, for one change: their values in the CRM were not understood. */
+export function keepsWith(
+  keeps: Keeps,
+  variant: Variant | undefined,
+  notUnderstood: readonly string[],
+): Keeps {
+  if (variant === undefined || notUnderstood.length === 0) return keeps;
+  const fields = Object.fromEntries(notUnderstood.map((field) => [field, "always"] as const));
+  return { ...keeps, [variant]: { ...keeps[variant], ...fields } };
+}
+
 /**
  * What the service has in the kept fields. Undefined: there are none.
  * @param into what is to be sent; its variant counts for a body whose type the specification lacks.

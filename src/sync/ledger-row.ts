@@ -26,6 +26,11 @@ export interface LedgerRow {
    */
   readonly uncertain: boolean;
   readonly fingerprint: string | undefined;
+  /**
+   * Fingerprint of what was settled where the record had fields that were not understood: without these, in which
+   * the service has what it had.
+   */
+  readonly partial?: string;
   readonly terminated: boolean;
   readonly variant: Variant | undefined;
   /** That it does not exist is known only because a list did not show it: weaker than an answer about it. */

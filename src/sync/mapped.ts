@@ -19,6 +19,8 @@ export type Mapped =
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
       /** Fields of which a value was left out because the tenant's lists do not allow it. */
       readonly leftOutByLists?: readonly string[];
+      /** Fields that it left out because it did not understand what the record has there: that is not "empty". */
+      readonly notUnderstood?: readonly string[];
       /** Fields that the mapping left out or changed, each with the reason, for its history. */
       readonly warned?: readonly { readonly field: string; readonly reason: string }[];
     }

@@ -49,6 +49,8 @@ export type Plan =
       /** Undefined when the event brought no usable record: its crmCode and status are enough. */
       readonly payload: BusinessRelation | undefined;
       readonly fingerprint: string | undefined;
+      /** Fields of the payload that the CRM has, and that were not understood. */
+      readonly notUnderstood: readonly string[];
       readonly variant: Variant | undefined;
       /** Set when the mapping ignores the record by now, and its relation ends for that. */
       readonly leaves?: IgnoreReason;
@@ -108,12 +110,15 @@ export function planChange(
   }
   const payload = validated?.ok === true ? validated.payload : undefined;
   const status = statusOf(change, payload !== undefined);
+  const notUnderstood =
+    (payload && mapped.kind === "mapped" ? mapped.notUnderstood : undefined) ?? [];
   return {
     kind: "stage",
     crmCode,
     status,
     payload,
-    fingerprint: payload && fingerprintOf(bodyOf(payload, status)),
+    fingerprint: payload && fingerprintOf(bodyOf(payload, status), notUnderstood),
+    notUnderstood,
     variant: payload && variantOf(payload.type),
   };
 }
@@ -136,6 +141,7 @@ const termination = (crmCode: string): Extract<Plan, { kind: "stage" }> => ({
   status: "terminated",
   payload: undefined,
   fingerprint: undefined,
+  notUnderstood: [],
   variant: undefined,
 });
 

@@ -4,7 +4,7 @@
  */
 import { FIELDS_OF, REQUIRED_OF, variantOf } from "../service-spec/business-relation.ts";
 import type { Check, Sendable } from "./decide.ts";
-import { agrees } from "./fingerprint.ts";
+import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import { keptIn } from "./keeps.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { retryDelay } from "./retry-delay.ts";
@@ -113,11 +113,21 @@ function done(
 ): Settled {
   return {
     settlement: {
-      row: { ...rowOf(body, now, fingerprintOf), orders: state.orders },
+      row: { ...rowOf(body, now, fingerprintOf), ...partialOf(body, state, fingerprintOf), orders: state.orders },
       finished: true,
     },
     end: { finished: true, outcome },
   };
+}
+
+/** What was settled, where not all of it was understood. */
+function partialOf(
+  body: Readonly<Record<string, unknown>>,
+  { notUnderstood }: TakenState,
+  fingerprintOf: FingerprintOf,
+): Pick<LedgerRow, "partial"> {
+  const partial = notUnderstood.length > 0 ? fingerprintOf(body, notUnderstood) : undefined;
+  return partial === undefined ? {} : { partial };
 }
 
 /** The relation was read: the next run sends what it lacks, with its kept fields as the service has them. */
@@ -131,14 +141,21 @@ function fetched(
   const { fingerprintOf, keeps, lists, now } = context;
   const into = sent.kind === "fetch" ? sent.into : undefined;
   const row = { ...rowOf(found, now, fingerprintOf), orders: known.orders };
-  if (into !== undefined && agrees(fingerprintOf(into), row.fingerprint)) {
+  const { notUnderstood } = state;
+  const isSame =
+    into !== undefined &&
+    agrees(fingerprintOf(into, notUnderstood), fingerprintOf(found, notUnderstood));
+  if (isSame) {
     // An earlier write, which had no answer, was applied.
     if (known.uncertain) {
       return done(known.exists === true ? "updated" : "created", found, state, context);
     }
     const reason = state.status === "terminated" ? "nothing_to_terminate" : "unchanged";
     return {
-      settlement: { row: { ...row, orders: state.orders }, finished: true },
+      settlement: {
+        row: { ...row, ...partialOf(found, state, fingerprintOf), orders: state.orders },
+        finished: true,
+      },
       end: { finished: true, outcome: "skipped", reason },
     };
   }
@@ -168,7 +185,8 @@ function checked(
   context: SettleContext,
 ): Settled {
   const { fingerprintOf, now } = context;
-  if (agrees(fingerprintOf(sent.body), fingerprintOf(found))) {
+  const { notUnderstood } = state;
+  if (agrees(fingerprintOf(sent.body, notUnderstood), fingerprintOf(found, notUnderstood))) {
     return done(known.exists === true ? "updated" : "created", found, state, context);
   }
   if (state.doubt === "renamed") return renamed(sent);

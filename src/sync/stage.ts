@@ -2,7 +2,7 @@
  * Stages the newest state of a record: each of its two registers takes what is newer than itself. What the
  * ledger proves to need no request is settled here, also while the quota is exhausted. Pure.
  */
-import { agrees } from "./fingerprint.ts";
+import { agreesWithRow } from "./fingerprint.ts";
 import type { Lane } from "../event/lane.ts";
 import type { LedgerRow, Orders, Pace } from "./ledger-row.ts";
 import { letterAfter } from "./letter.ts";
@@ -79,6 +79,7 @@ const fieldsOf = (
 ): FieldsRegister => ({
   order,
   payload: input.payload ?? "",
+  notUnderstood: input.notUnderstood?.length ? input.notUnderstood : undefined,
   variant: input.variant,
   event: input.event,
   writer: writerAfter(before?.writer, input.writer),
@@ -152,7 +153,7 @@ function settledWithout(
       ? "nothing_to_terminate"
       : undefined;
   }
-  const isSame = agrees(fingerprint, proven.fingerprint);
+  const isSame = agreesWithRow(fingerprint, proven);
   if (status.is === "terminated" && proven.terminated) {
     // A terminated relation takes newer fields, but not those of the other variant.
     const isOther =

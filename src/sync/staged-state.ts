@@ -16,6 +16,8 @@ export interface FieldsRegister {
   readonly order: string;
   /** Serialised and sealed. */
   readonly payload: string;
+  /** Fields of it that were not understood; absent: none. */
+  readonly notUnderstood?: readonly string[] | undefined;
   readonly variant: Variant | undefined;
   /** The event that brought them, sealed. */
   readonly event: string;
@@ -156,6 +158,8 @@ export interface StateToStage {
   /** Serialised payload; undefined when the event brought no record. */
   readonly payload: string | undefined;
   readonly fingerprint: string | undefined;
+  /** Fields that the CRM has and that were not understood: the service keeps what it has there. */
+  readonly notUnderstood?: readonly string[] | undefined;
   readonly variant: Variant | undefined;
   readonly status: WantedStatus;
   readonly lane: Lane;
@@ -215,6 +219,8 @@ export interface TakenState {
   /** When the first try ended in `unavailable`, ms; undefined when none did. */
   readonly firstTryAt: number | undefined;
   readonly doubt: Doubt | undefined;
+  /** Fields that the CRM has and that were not understood: they are kept, too. */
+  readonly notUnderstood: readonly string[];
   /** The kept fields of the mapping. */
   readonly keeps: Keeps;
   /** What the service has in them, serialised: read for this run alone. */

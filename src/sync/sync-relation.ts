@@ -16,7 +16,7 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
-import type { Keeps } from "./keeps.ts";
+import { keepsWith, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "../event/problem.ts";
 import { REJECTIONS } from "./rejections.ts";
@@ -76,6 +76,7 @@ export async function syncRelation(
   const wanted = {
     payload: parsed(state.payload),
     status: state.status,
+    notUnderstood: state.notUnderstood,
     doubt: state.doubt,
     kept: parsed(state.kept),
   };
@@ -122,7 +123,7 @@ async function carryOut(
         retry,
         retryShareMs: reply.kind === "unavailable" ? await ports.retryShareMs() : 0,
         fingerprintOf,
-        keeps: state.keeps,
+        keeps: keepsWith(state.keeps, state.variant, state.notUnderstood),
         lists: ports.lists(),
       };
       const settled = settleReply(reply, decision, state, known, context);

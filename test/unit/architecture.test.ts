@@ -30,7 +30,7 @@ const SYNC_TYPES = [
 ];
 
 /** The reducers: the state is changed by nothing else. */
-const REDUCERS = ["breaker", "letter", "person", "rank", "run", "stage"].map(
+const REDUCERS = ["breaker", "letter", "person", "rank", "run", "source-clock", "stage"].map(
   (name) => `src/sync/${name}.ts`,
 );
 

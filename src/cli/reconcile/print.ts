@@ -3,6 +3,7 @@ import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import type { Outlook } from "../../reconcile/compare-snapshot.ts";
 import { emptiedByMany, emptiedText, type Stop } from "../../reconcile/guards.ts";
+import { WARNING_REASONS } from "../../mapping/mapping.ts";
 import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
@@ -58,6 +59,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ...detailsOf(summary),
     "",
     ...unusableLines(summary),
+    ...leftOutLines(summary),
     ...emptiedLines(summary),
     ...outlookLines(outlook, options),
   ];
@@ -98,6 +100,19 @@ function unusableLines({ counts, records }: Summary): string[] {
   if (records === 0 || counts.invalid + counts.unmappable < records) return [];
   return [
     "! No record of the snapshot can be used: is it the right file, and are --mapping and --object right?",
+  ];
+}
+
+/** What was not understood is not emptied, but it is not sent either. */
+function leftOutLines({ leftOut }: Summary): string[] {
+  if (leftOut.length === 0) return [];
+  const sum = leftOut.reduce((all, { count }) => all + count, 0);
+  return [
+    `! ${counted(sum, "value")} left out; the service keeps what it has there (crmsync preview FILE shows them):`,
+    ...leftOut
+      .slice(0, MOST_PRINTED)
+      .map(({ count, field, reason }) => `  ${count}  ${field}: ${WARNING_REASONS[reason]}`),
+    "",
   ];
 }
 

@@ -23,6 +23,8 @@ const SUMMARY: Summary = {
   fields: {},
   emptied: [],
   reasons: [],
+  leftOut: [],
+  understood: {},
 };
 
 type Changes = Partial<Omit<Summary, "counts">> & { counts?: Partial<typeof COUNTS> };
@@ -95,6 +97,24 @@ test.for([
     "a first load that nobody looks at",
     { matched: 0, relations: 0, active: 0 },
     { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
+    "values of a field that are hardly understood, and nobody looks at the plan",
+    { understood: { birthDate: { of: 12, used: 2 } } },
+    { ...NO_LEAVE, isUnseen: true },
+    "not_understood",
+  ],
+  [
+    "nine in ten values of a field that are understood",
+    { understood: { birthDate: { of: 10, used: 9 } } },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
+    "values that are not understood, and a person looks at the plan",
+    { understood: { birthDate: { of: 12, used: 2 } } },
+    NO_LEAVE,
     undefined,
   ],
   ["another CRM", { matched: 99 }, NO_LEAVE, "other_crm"],

@@ -54,6 +54,7 @@ const staged = (
   status,
   payload: body as Extract<Plan, { kind: "stage" }>["payload"],
   fingerprint: body && fingerprintOf(bodyOf(body, status)),
+  notUnderstood: [],
   variant: body && "Person",
 });
 const leaving = { ...staged("terminated", undefined), leaves: "when", whens: "w" } as Plan;

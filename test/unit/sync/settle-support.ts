@@ -21,6 +21,7 @@ export const state: TakenState = {
   counts: { tries: 0, heals: 0, forbidden: 0, unconfirmed: 0, reads: 0 },
   firstTryAt: undefined,
   doubt: undefined,
+  notUnderstood: [],
   keeps: {},
   kept: undefined,
   late: false,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AT_FIRST, afterEvent, type SourceClock } from "../../../src/event/source-clock.ts";
+import { AT_FIRST, afterEvent, type SourceClock } from "../../../src/sync/source-clock.ts";
 
 const HOUR = 3_600_000;
 

@@ -1,0 +1,149 @@
+/** A value that the mapping does not understand is not "empty": the service keeps what it has, on every way. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { dropFolder } from "../support/drop-folder.ts";
+import { localDaemon } from "../support/in-process.ts";
+import { codes, person, reconcile, sandboxWith, total } from "../support/reconcile.ts";
+import { tempDir, type TempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const BORN = "1974-10-08";
+
+const MAPPING = `
+version: 1
+name: export
+objects:
+  - object: contact
+    crmCode: '"p" & $event.recordId'
+    fields:
+      type: { value: Person }
+      firstName: firstname
+      lastName: lastname
+      birthDate: birthdate
+      city: city
+`;
+
+async function mappingIn(dir: TempDir): Promise<string> {
+  const file = join(dir.path, "mapping.yaml");
+  await writeFile(file, MAPPING);
+  return file;
+}
+
+/** As a spreadsheet writes it that has shown the dates in its own form. */
+const csv = (numbers: readonly number[], city: (n: number) => string) =>
+  [
+    "id;firstname;lastname;birthdate;city",
+    ...numbers.map((n) => `${n};Ada;Muster ${n};${n < 10 ? "Okt 74" : BORN};${city(n)}`),
+  ]
+    .map((row) => `${row}\n`)
+    .join("");
+
+const known = (n: number) => person(n, { name: `Ada Muster ${n}`, birthDate: BORN, city: "Trier" });
+
+test("a comparison tells what it left out, and its plan empties none of it", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, codes(0, 12).map(known));
+  const env = envFor(sandbox, { MAPPING: await mappingIn(dir), DATA_DIR: dir.path });
+  await using daemon = await localDaemon(env);
+  const file = join(dir.path, "crm.csv");
+  await writeFile(
+    file,
+    csv(codes(0, 13), (n) => (n === 0 ? "Köln" : "Trier")),
+  );
+  const plan = join(dir.path, "plan.ndjson");
+  const report = join(dir.path, "report.ndjson");
+  const args = [file, "--plan", plan, "--report", report];
+  const found = await reconcile(env, [...args, "--json"]);
+  expect(JSON.parse(found.out)).toMatchObject({
+    counts: { equal: 11, different: 1, missing: 1 },
+    fields: { city: 1 },
+    leftOut: [{ field: "birthDate", reason: "not_understood", count: 10 }],
+    understood: { birthDate: { of: 13, used: 3 } },
+    // One to read the relation that is changed, and one for each write.
+    requests: 3,
+  });
+  const { out } = await reconcile(env, [
+    file,
+    "--plan",
+    join(dir.path, "other"),
+    "--report",
+    report,
+  ]);
+  expect(out).toMatch(/10 values left out; the service keeps what it has there/);
+  expect(out).toMatch(/10 {2}birthDate: the value cannot be converted/);
+  const status = await daemon.status();
+  expect(status.findings.map(({ says }) => says).join("\n")).toMatch(
+    /left out 10 values .*birthDate 10/,
+  );
+  const before = total(await sandbox.requests());
+  expect((await reconcile(env, ["--apply", plan])).code).toBe(0);
+  await waitUntilSettled(daemon);
+  const relations = await sandbox.relations();
+  expect(relations.get("p0")).toMatchObject({ city: "Köln", birthDate: BORN });
+  expect([...relations.values()].filter(({ birthDate }) => birthDate !== BORN)).toEqual([]);
+  expect(total(await sandbox.requests()) - before).toBeLessThanOrEqual(4);
+});
+
+test("a live event with a value that is not understood changes the other fields only", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [known(1)]);
+  const env = envFor(sandbox, { MAPPING: await mappingIn(dir) });
+  await using daemon = await localDaemon(env);
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", {
+    what: "a warm ledger",
+  });
+  let id = 0;
+  const push = async (city: string, birthdate: string) => {
+    id += 1;
+    const record = { firstname: "Ada", lastname: "Muster 1", birthdate, city };
+    const type = "crm.record.updated";
+    const common = { specversion: "1.0", source: "/crm", type, subject: "contact/1" };
+    await daemon.push([{ ...common, id: `${id}`, data: { record } }]);
+    const before = await sandbox.requests();
+    await waitUntilSettled(daemon);
+    return before;
+  };
+  const writes = async () => {
+    const requests = await sandbox.requests();
+    return { reads: requests["get 200"] ?? 0, writes: requests["update 200"] ?? 0 };
+  };
+  await push("Köln", "Okt 74");
+  expect((await sandbox.relations()).get("p1")).toMatchObject({ city: "Köln", birthDate: BORN });
+  expect(await writes()).toEqual({ reads: 1, writes: 1 });
+  // The same state once more needs no request.
+  await push("Köln", "Okt 74");
+  expect(await writes()).toEqual({ reads: 1, writes: 1 });
+  // What is understood is sent as ever, also that it is empty.
+  await push("Köln", "1975-01-02");
+  expect((await sandbox.relations()).get("p1")).toMatchObject({ birthDate: "1975-01-02" });
+  await push("Köln", "");
+  expect((await sandbox.relations()).get("p1")?.["birthDate"]).toBeUndefined();
+});
+
+test("a run that nobody watches stops when the values of a field are hardly understood", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, codes(0, 12).map(known));
+  const folder = await dropFolder(dir);
+  const env = envFor(sandbox, {
+    MAPPING: await mappingIn(dir),
+    DATA_DIR: dir.path,
+    RECONCILE_DIR: folder.path,
+    RECONCILE_APPLY: "1",
+  });
+  await using _daemon = await startDaemon(env);
+  await folder.drop(
+    "crm.csv",
+    csv(codes(0, 12), () => "Köln"),
+  );
+  expect(await folder.result("failed/crm.csv")).toMatchObject({
+    result: "stopped",
+    why: "not_understood",
+    error: expect.stringContaining("birthDate (2 of 12)") as string,
+  });
+  expect([...(await sandbox.relations()).values()].every(({ city }) => city === "Trier")).toBe(
+    true,
+  );
+});
