@@ -60,6 +60,7 @@ export function reconcileCommand(): Command {
       "most terminations in a plan; else 20, or 1 % of the active relations if that is more",
       wholeNumber(0),
     )
+    .option("--whole", "the file is all of the CRM, although it names another page")
     .option("--first-load", "most records are new at the service")
     .option("--report <file>", "write each difference to this file, as JSON lines or .csv")
     .option("--show-values", "with --report: also the values, which are personal data")
@@ -145,6 +146,7 @@ const OF_COMPARISONS = {
   terminateMissing: "--terminate-missing",
   maxTerminate: "--max-terminate",
   firstLoad: "--first-load",
+  whole: "--whole",
   report: "--report",
 } as const satisfies Partial<Record<keyof ReconcileOptions, string>>;
 
@@ -216,12 +218,14 @@ async function begunPlan(
   return begun;
 }
 
-const newSnapshot = (
+async function newSnapshot(
   session: Session,
   name: string | undefined,
-  { from, object }: ReconcileOptions,
-): Promise<OpenSnapshot> =>
-  from === undefined ? openSnapshot(name ?? "-", session.dir) : listWithBar(session, from, object);
+  { from, object, whole }: ReconcileOptions,
+): Promise<OpenSnapshot> {
+  if (from !== undefined) return listWithBar(session, from, object);
+  return { ...(await openSnapshot(name ?? "-", session.dir)), isWhole: whole === true };
+}
 
 /** The snapshot that a plan was made for. */
 async function snapshotOf(
@@ -234,7 +238,8 @@ async function snapshotOf(
     throw new WrongUsage("name the snapshot: a file, or - for standard input");
   return snapshot.from !== undefined && name === undefined
     ? openListing(session, snapshot.from, file)
-    : openSnapshot(file, session.dir);
+    : // That it is whole was said when the plan was made.
+      { ...(await openSnapshot(file, session.dir)), isWhole: true };
 }
 
 async function compareAndApply(

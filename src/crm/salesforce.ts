@@ -4,7 +4,7 @@
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
-import { isRecordId, wholeId } from "./salesforce-id.ts";
+import { isRecordId, wholeId } from "../event/salesforce-id.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";

@@ -10,6 +10,7 @@ import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
 import { findIllFormed } from "./ill-formed.ts";
+import { canonicalSubject, idProblem } from "./record-id.ts";
 
 export const EVENT_TYPES = [
   "crm.record.created",
@@ -31,7 +32,13 @@ const attribute = (max: number) =>
     .max(max)
     .regex(/^\P{Cc}*$/u, { error: "must not contain control characters" });
 
-const subject = attribute(ID_MAX).regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>" });
+const subject = attribute(ID_MAX)
+  .regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>", abort: true })
+  .superRefine((text, context) => {
+    const message = idProblem(text.slice(text.indexOf("/") + 1));
+    if (message !== undefined) context.addIssue({ code: "custom", message });
+  })
+  .transform(canonicalSubject);
 
 const record = z.record(z.string(), z.unknown());
 

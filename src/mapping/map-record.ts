@@ -2,6 +2,7 @@
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
 import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
+import { codeProblem } from "../event/record-id.ts";
 import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
@@ -133,6 +134,8 @@ async function keyOf(
   }
   if (Number.isSafeInteger(key)) key = String(key);
   const parsed = crmCodeSchema.safeParse(key);
+  const unusable = parsed.success ? codeProblem(parsed.data) : undefined;
+  if (unusable !== undefined) return { field: "crmCode", rule: unusable, kind: kindOf(key) };
   if (parsed.success) return parsed.data;
   const problem = problemsOf(parsed.error, key)[0];
   const lacksRecord = record === undefined && key === undefined;

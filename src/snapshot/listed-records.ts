@@ -1,37 +1,10 @@
+/** What an answer of a CRM's API says beside its records: whether other pages follow. */
 import { isObject } from "../mapping/is-object.ts";
 
-/** HubSpot, Salesforce, Dataverse, EspoCRM, and Pipedrive, Zoho and many others. Twenty's is one level below. */
-const LIST_KEYS = ["results", "records", "value", "list", "data"];
+/** HubSpot, Salesforce, Dataverse, EspoCRM, Pipedrive, Zoho, and what others use. Twenty's is one level below. */
+const LIST_KEYS = ["results", "records", "value", "list", "data", "items", "entries", "content"];
 
-/** What each of these CRMs' answers says when it is not the last page. */
-const NEXT_PAGE: readonly ((answer: Readonly<Record<string, unknown>>) => boolean)[] = [
-  ({ paging }) => isObject(paging) && isObject(paging["next"]),
-  ({ done, nextRecordsUrl }) => done === false || typeof nextRecordsUrl === "string",
-  (answer) => typeof answer["@odata.nextLink"] === "string",
-  ({ additional_data: more }) => isObject(more) && typeof more["next_cursor"] === "string",
-  ({ additional_data: more }) =>
-    isObject(more) &&
-    isObject(more["pagination"]) &&
-    more["pagination"]["more_items_in_collection"] === true,
-  ({ total }) => total === -1,
-  ({ pageInfo }) => isObject(pageInfo) && pageInfo["hasNextPage"] === true,
-  ({ info }) => isObject(info) && info["more_records"] === true,
-];
-
-/** Whether a response of a CRM's API says that another page follows it. */
-export const namesNextPage = (value: unknown): boolean =>
-  isObject(value) &&
-  Array.isArray(listedRecords(value)) &&
-  NEXT_PAGE.some((saysSo) => saysSo(value));
-
-/** Fields for the number of all records: EspoCRM, Salesforce, Dataverse, Twenty. */
-const TOTAL_KEYS = ["total", "totalSize", "@odata.count", "totalCount"];
-
-/** How many records all pages together have, as a response of a CRM's API says; 0 when it does not say. */
-export function toldTotal(value: unknown): number {
-  if (!isObject(value) || !Array.isArray(listedRecords(value))) return 0;
-  return Math.max(0, ...TOTAL_KEYS.map((key) => value[key]).filter((it) => typeof it === "number"));
-}
+type Answer = Readonly<Record<string, unknown>>;
 
 /** The list inside a response of a CRM's API; any other value as it is. */
 export function listedRecords(value: unknown): unknown {
@@ -43,3 +16,88 @@ export function listedRecords(value: unknown): unknown {
   const [list] = lists;
   return lists.length === 1 && value["id"] === undefined && list?.every(isObject) ? list : value;
 }
+
+/** Fields that name the next page. */
+const NEXT =
+  /^(odata)?next(page|link|url|cursor|token|pagetoken|pageurl|recordsurl|offset|batch)?$|^continuation(token)?$/;
+
+/** Fields that say that more follow when they are true, and those that say so when they are false. */
+const MORE =
+  /^(has|is)?(more|next|nextpage|truncated)$|^more(records|itemsincollection|available|results)$|^incomplete(results)?$/;
+const LAST = /^(is)?(last|done|complete|lastpage)$/;
+
+/** Fields that name a place in the list: where no other says whether more follow, they do. */
+const PLACE = /^(after|cursor|endcursor|offset|pagetoken|scrollid)$/;
+
+/** Fields for the number of all records, and of all pages. */
+const TOTAL =
+  /^(total|totalsize|odatacount|count|total(count|results|elements|items|records|hits))$/;
+const PAGES = /^(pages|totalpages|pagecount|numberofpages|lastpage)$/;
+const PAGE = /^(page|currentpage|pagenumber|pageindex|number)$/;
+
+/** Objects in objects that are looked at: `meta.pagination.next`. */
+const MAX_DEPTH = 3;
+
+/** What one answer says of the whole that it belongs to. */
+export interface PageHints {
+  /** The field that says that more records follow; undefined: none does. */
+  readonly next: string | undefined;
+  /** How many records and pages there are, at least; 0: it does not say. */
+  readonly total: number;
+  readonly pages: number;
+}
+
+/** @param value one value of a file; only an answer with a list has hints. */
+export function hintsIn(value: unknown): PageHints {
+  if (!isObject(value) || !Array.isArray(listedRecords(value))) {
+    return { next: undefined, total: 0, pages: 0 };
+  }
+  const fields = [...fieldsOf(value, "", 0)];
+  const found = (name: RegExp, says: (value: unknown) => boolean) =>
+    fields.find((field) => name.test(field.name) && says(field.value))?.path;
+  const numbers = (name: RegExp) =>
+    fields.flatMap((field) =>
+      name.test(field.name) && typeof field.value === "number" ? [field.value] : [],
+    );
+  const isTold = fields.some(
+    ({ name, value: says }) => (MORE.test(name) || LAST.test(name)) && typeof says === "boolean",
+  );
+  const next =
+    found(NEXT, isSomething) ??
+    found(/^rel$/, (rel) => rel === "next") ??
+    found(MORE, (says) => says === true) ??
+    found(LAST, (says) => says === false) ??
+    found(TOTAL, (says) => says === -1) ??
+    (isTold ? undefined : found(PLACE, (place) => typeof place === "string" && place !== ""));
+  const pages = Math.max(0, ...numbers(PAGES));
+  // The last page knows its number; pages may be counted from 0.
+  const isLastPage = numbers(PAGE).some((page) => page >= pages);
+  return { next, total: Math.max(0, ...numbers(TOTAL)), pages: isLastPage ? 0 : pages };
+}
+
+const isSomething = (value: unknown): boolean =>
+  (typeof value === "string" && value !== "") ||
+  (typeof value === "number" && value > 0) ||
+  value === true ||
+  (isObject(value) && Object.keys(value).length > 0);
+
+/** The fields beside the records, with names in small letters and without signs. */
+function* fieldsOf(
+  value: Answer,
+  path: string,
+  depth: number,
+): Generator<{ readonly name: string; readonly path: string; readonly value: unknown }> {
+  const records = depth === 0 ? listedRecords(value) : undefined;
+  for (const [key, inner] of Object.entries(value)) {
+    if (inner === records) continue;
+    const at = path === "" ? key : `${path}.${key}`;
+    yield { name: key.replaceAll(/[^a-zA-Z]/g, "").toLowerCase(), path: at, value: inner };
+    if (depth === MAX_DEPTH) continue;
+    for (const part of [inner].flat()) {
+      if (isObject(part) && !holds(part, records)) yield* fieldsOf(part, at, depth + 1);
+    }
+  }
+}
+
+/** Twenty's list is one level below: `data.people`. */
+const holds = (value: Answer, records: unknown): boolean => Object.values(value).includes(records);

@@ -2,13 +2,17 @@
 import { parseExactly } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
-import { listedRecords, namesNextPage, toldTotal } from "./listed-records.ts";
+import { hintsIn, listedRecords } from "./listed-records.ts";
 import { linesOf, lostCharacter, requireReadable } from "./read-text.ts";
 
-/** Records by lines, or one document over many lines. */
+/**
+ * Records by lines, or one document over many lines.
+ * @param isWhole the user says that the file is whole, whatever its answers say
+ */
 export async function* readObjects(
   file: string,
   texts: AsyncIterable<string>,
+  isWhole: boolean,
 ): AsyncGenerator<Item> {
   let number = 0;
   let previous: { number: number; line: string } | undefined;
@@ -16,6 +20,7 @@ export async function* readObjects(
   const document: string[] = [];
   let characters = 0;
   let items = 0;
+  let answers = 1;
   for await (const line of linesOf(texts, file)) {
     number += 1;
     if (line.trim() === "") continue;
@@ -26,20 +31,22 @@ export async function* readObjects(
       document.push(line);
       requireReadable((characters += line.length), file);
     } else {
-      if (previous !== undefined) items += yield* itemsOf(...valueOf(file, previous, false));
+      if (previous !== undefined) {
+        items += yield* itemsOf(...valueOf(file, previous, false));
+        answers += 1;
+      }
       previous = { number, line };
     }
   }
   if (document.length > 0) {
     const value = parse(document.join("\n"), file);
     if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
-    requireLastPage(file, value);
-    requireAll(file, value, yield* itemsOf(file, value));
+    items += yield* itemsOf(file, value);
+    if (!isWhole) requireAll(file, value, { answers, items });
   } else if (previous !== undefined) {
     const [place, value] = valueOf(file, previous, true);
-    requireLastPage(place, value);
     items += yield* itemsOf(place, value);
-    requireAll(place, value, items);
+    if (!isWhole) requireAll(place, value, { answers, items });
   }
 }
 
@@ -57,21 +64,33 @@ function valueOf(
   return [place, value];
 }
 
-/** A record that is on a page which is not in the file would count as deleted in the CRM. */
-function requireLastPage(place: string, value: unknown): void {
-  if (!namesNextPage(value)) return;
-  throw new UserError(
-    `${place} says that more pages follow, and they are not in the file: get them all, and put one answer on each line`,
-  );
-}
-
-/** The total on the last page counts: an earlier page may count records that were deleted since. */
-function requireAll(place: string, value: unknown, items: number): void {
-  const total = toldTotal(value);
-  if (total <= items) return;
-  throw new UserError(
-    `${place} says that there are ${total} records, and the file has ${items}: get all pages, and put one answer on each line`,
-  );
+/**
+ * A record that is on a page which is not in the file would count as deleted in the CRM. The last answer counts: an
+ * earlier one may count records that were deleted since.
+ */
+function requireAll(
+  place: string,
+  value: unknown,
+  { answers, items }: { readonly answers: number; readonly items: number },
+): void {
+  const { next, pages, total } = hintsIn(value);
+  const remedy =
+    "get all pages, and put one answer on each line. If the file is whole all the same, give --whole";
+  if (next !== undefined) {
+    throw new UserError(
+      `${place} says by ${next} that more pages follow, and they are not in the file: ${remedy}`,
+    );
+  }
+  if (total > items) {
+    throw new UserError(
+      `${place} says that there are ${total} records, and the file has ${items}: ${remedy}`,
+    );
+  }
+  if (pages > answers) {
+    throw new UserError(
+      `${place} says that there are ${pages} pages, and the file has ${answers}: ${remedy}`,
+    );
+  }
 }
 
 /** @returns how many there are. */

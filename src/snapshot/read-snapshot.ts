@@ -15,6 +15,8 @@ export interface Snapshot {
   /** Where it lies. */
   readonly file: string;
   readonly scan: Scan;
+  /** The user says that it is whole, also where an answer in it names another page. */
+  readonly isWhole?: boolean;
   /** Called for each piece that was read. */
   readonly onBytes?: (bytes: number) => void;
   /** Reads a file of another form than those of `readSnapshot`. */
@@ -38,16 +40,21 @@ export async function* readSnapshot(snapshot: Snapshot): AsyncGenerator<Item> {
   const all = startingWith(start, texts);
   const [first = ""] = start.trimStart();
   let items = 0;
-  for await (const item of readerOf(name, first, start, all)) {
+  for await (const item of readerOf(snapshot, first, start, all)) {
     items += 1;
     yield item;
   }
   if (items === 0) throw new UserError(`${name} has no record: there is nothing to compare`);
 }
 
-function readerOf(name: string, first: string, start: string, texts: AsyncIterable<string>) {
+function readerOf(
+  { isWhole = false, name }: Snapshot,
+  first: string,
+  start: string,
+  texts: AsyncIterable<string>,
+) {
   if (first === "[") return readList(name, texts);
-  if (first === "{") return readObjects(name, texts);
+  if (first === "{") return readObjects(name, texts, isWhole);
   if (first === "<") throw new UserError(`${name} is XML or HTML: export it as CSV or JSON`);
   return readCsv(name, start, texts);
 }

@@ -12,6 +12,7 @@ export interface ReconcileOptions {
   readonly terminateMissing?: true;
   readonly maxTerminate?: number;
   readonly firstLoad?: true;
+  readonly whole?: true;
   readonly report?: string;
   readonly showValues?: true;
   readonly list?: true;

@@ -7,13 +7,17 @@ import { linesOf } from "../../../src/snapshot/read-text.ts";
 import { scanFile } from "../../../src/snapshot/scan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-async function read(content: string | Buffer): Promise<{ encoding: string; values: unknown[] }> {
+async function read(
+  content: string | Buffer,
+  isWhole = false,
+): Promise<{ encoding: string; values: unknown[] }> {
   await using dir = await tempDir();
   const file = join(dir.path, "crm");
   await writeFile(file, content);
   const scan = await scanFile(file);
   const values: unknown[] = [];
-  for await (const { value } of readSnapshot({ name: "crm", file, scan })) values.push(value);
+  for await (const { value } of readSnapshot({ name: "crm", file, scan, isWhole }))
+    values.push(value);
   return { encoding: scan.encoding, values };
 }
 
@@ -166,11 +170,55 @@ test.for([
     JSON.stringify({ "@odata.count": 3, value: BOTH }, undefined, 2),
     /there are 3 records, and the file has 2/,
   ],
+  ["a page of Airtable", JSON.stringify({ records: BOTH, offset: "itr" }), /by offset that more/],
+  [
+    "a page of Notion",
+    JSON.stringify({ object: "list", results: BOTH, has_more: true, next_cursor: "abc" }),
+    /by next_cursor that more/,
+  ],
+  ["a page of Stripe", JSON.stringify({ has_more: true, data: BOTH }), /by has_more that more/],
+  [
+    "a page with links",
+    JSON.stringify({ data: BOTH, links: [{ rel: "self" }, { rel: "next", href: "x" }] }),
+    /by links.rel that more/,
+  ],
+  [
+    "a page with a link in its meta data",
+    JSON.stringify({ items: BOTH, meta: { pagination: { next: "https://x" } } }),
+    /by meta.pagination.next that more/,
+  ],
+  ["a page that is not the last", JSON.stringify({ content: BOTH, last: false }), /by last that/],
+  [
+    "a page of several",
+    JSON.stringify({ data: BOTH, meta: { current_page: 1, last_page: 4 } }),
+    /there are 4 pages, and the file has 1/,
+  ],
+  [
+    "a total in the meta data",
+    JSON.stringify({ data: BOTH, meta: { total: 57 } }),
+    /there are 57 records, and the file has 2/,
+  ],
   ["a page of HTML", "<html>", /XML or HTML/],
   ["an Excel workbook", Buffer.from("504b030414000600c3bc", "hex"), /Excel workbook/],
   ["a compressed CSV", gzipSync(CSV), /unpack it/],
 ] as const)("%s is a mistake with a clear message", async ([, content, message]) => {
   await expect(read(content)).rejects.toThrow(message);
+});
+
+test.each([
+  { results: BOTH, has_more: false, next_cursor: null },
+  { data: BOTH, pagination: { start: 0, more_items_in_collection: false } },
+  { data: { people: BOTH }, pageInfo: { hasNextPage: false, endCursor: "x" }, totalCount: 2 },
+  { content: BOTH, last: true, number: 0, totalPages: 1, totalElements: 2 },
+  { data: BOTH, links: { self: "x", next: null }, meta: { page: 1, pages: 1, count: 2 } },
+  { done: true, totalSize: 2, records: BOTH },
+])("an answer that is the whole is read: %j", async (answer) => {
+  expect((await read(JSON.stringify(answer))).values).toEqual(BOTH);
+});
+
+test("a person may say that a file is whole although it names another page", async () => {
+  const text = JSON.stringify({ records: BOTH, offset: "itr", total: 3 });
+  expect((await read(text, true)).values).toEqual(BOTH);
 });
 
 test("pages but the last may name the next one", async () => {

@@ -1,0 +1,59 @@
+/** Ids of records: those that are none, and the one form of an id that a CRM writes in several. */
+import { isRecordId, wholeId } from "./salesforce-id.ts";
+
+/** What a program writes for a value that it does not have. Records of all these would share one crmCode. */
+const NOTHING =
+  /^(?:undefined|null|nan|none|nil|n\/a|\(null\)|<null>|\[object object\]|#(?:n\/a|ref!|value!|name\?|div\/0!|null!|num!))$/i;
+
+/** The same as a part of a crmCode: `c-undefined`. */
+const NOTHING_IN = /(?:^|[-_:./ ])(?:undefined|null|NaN|\[object Object\])(?:$|[-_:./ ])/;
+
+/** A spreadsheet shows long numbers so: `1.23E+17` is many ids. */
+const SCIENTIFIC = /^[+-]?\d+(?:[.,]\d+E[+-]?|E[+-])\d+$/i;
+const DECIMAL = /^\d+[.,]0+$/;
+const GROUPED = /^\d{1,3}(?:,\d{3})+$/;
+
+/** Characters that nobody sees, and blanks of other kinds. */
+const INVISIBLE = /[\p{Cf}\p{Cc}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+
+/** Why this cannot be the id of one record; undefined: it can. */
+export function idProblem(id: string): string | undefined {
+  if (NOTHING.test(id.trim())) return "must be the id of a record, not a word for none";
+  if (SCIENTIFIC.test(id)) return "must be the whole id: a spreadsheet has shortened the number";
+  if (DECIMAL.test(id) || GROUPED.test(id)) {
+    return "must be the id as the CRM writes it: a spreadsheet has changed the number";
+  }
+  if (id.startsWith("=")) return "must be the id itself, not a formula of a spreadsheet";
+  if (INVISIBLE.test(id)) return "must not contain invisible characters";
+  if (id.trim() !== id) return "must not begin or end with a blank";
+  return undefined;
+}
+
+/** Why this cannot be a crmCode of one record, although the service would accept it. */
+export const codeProblem = (crmCode: string): string | undefined =>
+  NOTHING_IN.test(crmCode) ? "must not be made of a word for nothing" : idProblem(crmCode);
+
+const GUID = /^\{?([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\}?$/i;
+
+/** Salesforce's objects, by the first characters of their ids; those of its users begin with `a`. */
+const SALESFORCE: Readonly<Record<string, RegExp>> = {
+  account: /^001/,
+  contact: /^003/,
+  lead: /^00Q/,
+};
+const CUSTOM = /^a[\dA-Za-z]{2}/;
+
+/** The subject with its id in the one form: another form would be a second relation. */
+export function canonicalSubject(subject: string): string {
+  const slash = subject.indexOf("/") + 1;
+  const object = subject.slice(0, slash - 1).toLowerCase();
+  const id = subject.slice(slash);
+  return subject.slice(0, slash) + canonicalId(object, id);
+}
+
+function canonicalId(object: string, id: string): string {
+  const [, guid] = GUID.exec(id) ?? [];
+  if (guid !== undefined) return guid.toLowerCase();
+  const begins = SALESFORCE[object] ?? (object.endsWith("__c") ? CUSTOM : undefined);
+  return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id) ? wholeId(id) : id;
+}
