@@ -27,6 +27,9 @@ export interface Ingested {
   readonly ignored: number;
   /** Records whose crmCode is not known. */
   readonly nameless: number;
+  /** Rows that are no record, and records that stand twice with the same content: they count once. */
+  readonly skipped: number;
+  readonly repeated: number;
   /** The CRM's objects of all records, such as contact, in lower case. */
   readonly objects: readonly string[];
   /** How many values the mapping left out: field → reason → records. */
@@ -35,12 +38,18 @@ export interface Ingested {
   readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
 }
 
-/** @param idFrom the field that was said to hold the records' id. */
+export interface IngestOptions {
+  /** The field that was said to hold the records' id. */
+  readonly idFrom?: string | undefined;
+  /** Rows so far that were no record. */
+  readonly skipped?: () => number;
+}
+
 export async function ingest(
   events: AsyncIterable<SnapshotEvent>,
   view: PlanningView,
   work: WorkFile,
-  idFrom?: string,
+  { idFrom, skipped = () => 0 }: IngestOptions = {},
 ): Promise<Ingested> {
   const known = work.progress("ingested") as Ingested | undefined;
   if (known !== undefined) return known;
@@ -49,13 +58,13 @@ export async function ingest(
   work.note("seed", seed);
   let idChecked = false;
   let sourceChecked = false;
-  const counts = { records: 0, ignored: 0, nameless: 0 };
+  const counts = { records: 0, ignored: 0, nameless: 0, repeated: 0 };
   const objects = new Set<string>();
   const values = new ValueCounts();
   let batch: PlannedRecord[] = [];
   const flush = () => {
     work.together(() => {
-      for (const record of batch) keep(record, seed, work);
+      for (const record of batch) if (keep(record, seed, work) === "repeated") counts.repeated += 1;
     });
     batch = [];
   };
@@ -81,7 +90,7 @@ export async function ingest(
     if (batch.length === BATCH) flush();
   }
   flush();
-  const ingested = { ...counts, objects: [...objects], ...values.counts() };
+  const ingested = { ...counts, skipped: skipped(), objects: [...objects], ...values.counts() };
   work.note("ingested", ingested);
   return ingested;
 }
@@ -121,12 +130,12 @@ export function absentObjects(work: WorkFile, { objects }: Pick<Mapping, "object
   return objects.filter((object) => !present.includes(object.toLowerCase()));
 }
 
-function keep(record: PlannedRecord, seed: number, work: WorkFile): void {
+function keep(record: PlannedRecord, seed: number, work: WorkFile): "repeated" | undefined {
   if (record.kind === "wanted") return keepWanted(record, seed, work);
   const { crmCode, position, place } = record;
   if (record.kind !== "ignored")
     reject(work, { position, place, code: crmCode }, record.kind, record.problems);
-  if (crmCode === undefined) return;
+  if (crmCode === undefined) return undefined;
   // Such a record is in the CRM: its relation is neither compared nor taken for one too many.
   work.run(
     `INSERT INTO records (code, position, ord, status, ends, kind) VALUES (?, ?, '', '', 0, ?)
@@ -135,13 +144,14 @@ function keep(record: PlannedRecord, seed: number, work: WorkFile): void {
     position,
     record.kind,
   );
+  return undefined;
 }
 
 function keepWanted(
   { crmCode, position, place, order, wanted, body }: Extract<PlannedRecord, { kind: "wanted" }>,
   seed: number,
   work: WorkFile,
-): void {
+): "repeated" | undefined {
   const { fingerprint, notUnderstood, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
   // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
@@ -162,19 +172,29 @@ function keepWanted(
     ends ? 1 : 0,
     digests ?? null,
   );
-  if (isNew > 0) return;
+  if (isNew > 0) return undefined;
+  // A join has written it once for each of its parts.
+  const same = work.get(
+    "SELECT 1 FROM records WHERE code = ? AND ord = ? AND fingerprint = ? AND status = ? AND kind IS NULL",
+    crmCode,
+    order,
+    fingerprint ?? "",
+    status,
+  );
+  if (same !== undefined) return "repeated";
   const twins = work.run(
     "UPDATE records SET kind = 'duplicate' WHERE code = ? AND ord = ? AND (kind IS NULL OR kind = 'duplicate')",
     crmCode,
     order,
   );
-  if (twins === 0) return;
+  if (twins === 0) return undefined;
   const problem = {
     field: "crmCode",
     rule: "must not be that of another record",
     kind: "a crmCode",
   };
   reject(work, { position, place, code: crmCode }, "duplicate", [problem]);
+  return undefined;
 }
 
 export function reject(

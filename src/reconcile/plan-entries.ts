@@ -55,8 +55,7 @@ const WITH_READ = 2;
 /** A termination without the record's fields reads the relation first, and so does an update that keeps fields. */
 function requestsOf({ fingerprint, kind, unclear, variant }: Row, keeps: Keeps): number {
   const isUpdate = kind !== "missing";
-  const keepsFields =
-    unclear !== null || keptFieldsOf(variant ?? undefined, keeps) !== undefined;
+  const keepsFields = unclear !== null || keptFieldsOf(variant ?? undefined, keeps) !== undefined;
   return fingerprint === null || (isUpdate && keepsFields) ? WITH_READ : 1;
 }
 

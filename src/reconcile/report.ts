@@ -50,7 +50,9 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
   const unclear = "SELECT * FROM records WHERE unclear IS NOT NULL ORDER BY position";
   for (const row of work.all<RecordRow>(unclear)) {
     const fields = JSON.parse(row.unclear ?? "[]") as string[];
-    const problems = fields.map((field) => `${field} was not understood; the service keeps its own`);
+    const problems = fields.map(
+      (field) => `${field} was not understood; the service keeps its own`,
+    );
     yield { ...lineOf(row), kind: "not_understood", fields, problems };
   }
   const rejects = "SELECT code, place, kind, problems FROM rejects ORDER BY position";

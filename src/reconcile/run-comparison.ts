@@ -54,9 +54,14 @@ export async function runComparison(
   const now = () => stores.clock.now();
   try {
     const asOf = (work.progress("asOf") as number | undefined) ?? Math.min(options.asOf, now());
-    const events = readEvents(snapshot, mapping, options, asOf);
+    let skipped = 0;
+    const counted = { ...snapshot, onSkipped: () => (skipped += 1) };
+    const events = readEvents(counted, mapping, options, asOf);
     const view = { mapping, lists: stores.tenantLists.current(), fingerprintOf, now: now() };
-    const ingested = await ingest(events, view, work, options.idFrom).catch((error: unknown) => {
+    const ingested = await ingest(events, view, work, {
+      idFrom: options.idFrom,
+      skipped: () => skipped,
+    }).catch((error: unknown) => {
       // It is read from its beginning again.
       work.remove();
       throw error;

@@ -34,6 +34,9 @@ export interface Summary {
   /** Records or events of the snapshot, and those whose crmCode is not known. */
   readonly records: number;
   readonly nameless: number;
+  /** Rows that are no record, and records that stand twice with the same content. */
+  readonly skipped: number;
+  readonly repeated: number;
   /** crmCodes of the snapshot, and those of them that the service lists. */
   readonly codes: number;
   readonly matched: number;
@@ -80,6 +83,8 @@ export function summarise(
   return {
     records: ingested.records,
     nameless: ingested.nameless,
+    skipped: ingested.skipped,
+    repeated: ingested.repeated,
     codes: work.count("SELECT count(*) AS n FROM records"),
     matched: work.count("SELECT count(was) AS n FROM records"),
     relations: listed.relations,

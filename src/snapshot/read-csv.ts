@@ -12,11 +12,19 @@ const SAMPLE_ROWS = 20;
 /** A row of CSV has no more characters, so that a missing quote does not swallow the file. */
 const MAX_ROW = 1_000_000;
 
-/** @param start the beginning of the text, which tells the delimiter. */
+/** What a report writes below its rows. */
+const FOOTER =
+  /^(?:\(?\d+ (?:rows?|records?|zeilen|datensätze|lignes|righe|filas)\b.*|confidential information.*|copyright .*|© .*|(?:grand )?totals?\b.*|gesamt.*|summe.*|generated (?:by|on|at) .*|erstellt (?:am|von) .*)$/i;
+
+/**
+ * @param start the beginning of the text, which tells the delimiter.
+ * @param onSkipped called for each row that is no record: only delimiters, or a report's footer
+ */
 export async function* readCsv(
   file: string,
   start: string,
   texts: AsyncIterable<string>,
+  onSkipped: () => void = () => {},
 ): AsyncGenerator<Item> {
   // Excel writes the delimiter into a line of its own.
   const named = /^sep=(.)\r?\n/i.exec(start);
@@ -26,6 +34,7 @@ export async function* readCsv(
     skip_empty_lines: true,
     from_line: named === null ? 1 : 2,
     max_record_size: MAX_ROW,
+    relax_column_count: true,
   });
   // Its errors end the iteration below.
   pipeline(Readable.from(texts), parser, () => {});
@@ -35,12 +44,18 @@ export async function* readCsv(
     for await (const cells of parser as AsyncIterable<string[]>) {
       row += 1;
       if (columns === undefined) columns = columnsOf(file, cells);
+      else if (isNoRecord(cells)) onSkipped();
       else yield { place: `${file}, row ${row}`, value: recordOf(file, row, columns, cells) };
     }
   } catch (error) {
     throw errorOf(file, error as Error);
   }
   if (row === 1) throw new UserError(`${file} has a row of names and no record`);
+}
+
+function isNoRecord(cells: readonly string[]): boolean {
+  const [first = "", ...others] = cells.map((cell) => cell.trim());
+  return others.every((cell) => cell === "") && (first === "" || FOOTER.test(first));
 }
 
 /** Names of the columns; "" for one that has none. */
@@ -60,6 +75,11 @@ function columnsOf(file: string, cells: readonly string[]): Columns {
 
 /** An empty cell means that the record has no value. */
 function recordOf(file: string, row: number, columns: Columns, cells: readonly string[]) {
+  if (cells.length !== columns.length) {
+    throw new UserError(
+      `${file}, row ${row} does not have as many columns as the first row: the file is cut off, or its columns are shifted`,
+    );
+  }
   const fields: [string, string][] = [];
   for (const [index, value] of cells.entries()) {
     if (value === "") continue;
@@ -86,10 +106,6 @@ function errorOf(file: string, error: Error): Error {
 }
 
 const MISTAKES: readonly (readonly [codes: readonly string[], what: string])[] = [
-  [
-    ["CSV_RECORD_INCONSISTENT_FIELDS_LENGTH", "CSV_RECORD_INCONSISTENT_COLUMNS"],
-    "does not have as many columns as the first row: the file is cut off, or its columns are shifted",
-  ],
   [
     ["CSV_QUOTE_NOT_CLOSED"],
     "has a quoted value that does not end: the file is cut off, or a quote inside a value is not doubled",

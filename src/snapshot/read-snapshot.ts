@@ -19,6 +19,8 @@ export interface Snapshot {
   readonly isWhole?: boolean;
   /** Called for each piece that was read. */
   readonly onBytes?: (bytes: number) => void;
+  /** Called for each row that is no record. */
+  readonly onSkipped?: () => void;
   /** Reads a file of another form than those of `readSnapshot`. */
   readonly items?: (onBytes: Snapshot["onBytes"]) => AsyncIterable<Item>;
 }
@@ -48,7 +50,7 @@ export async function* readSnapshot(snapshot: Snapshot): AsyncGenerator<Item> {
 }
 
 function readerOf(
-  { isWhole = false, name }: Snapshot,
+  { isWhole = false, name, onSkipped }: Snapshot,
   first: string,
   start: string,
   texts: AsyncIterable<string>,
@@ -56,7 +58,7 @@ function readerOf(
   if (first === "[") return readList(name, texts);
   if (first === "{") return readObjects(name, texts, isWhole);
   if (first === "<") throw new UserError(`${name} is XML or HTML: export it as CSV or JSON`);
-  return readCsv(name, start, texts);
+  return readCsv(name, start, texts, onSkipped);
 }
 
 async function* startingWith(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {

@@ -113,7 +113,11 @@ function done(
 ): Settled {
   return {
     settlement: {
-      row: { ...rowOf(body, now, fingerprintOf), ...partialOf(body, state, fingerprintOf), orders: state.orders },
+      row: {
+        ...rowOf(body, now, fingerprintOf),
+        ...partialOf(body, state, fingerprintOf),
+        orders: state.orders,
+      },
       finished: true,
     },
     end: { finished: true, outcome },

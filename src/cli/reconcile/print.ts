@@ -48,6 +48,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     `  ${String(count).padStart(width)}  ${name.padEnd(10)}  ${styleText("dim", says)}`;
   return [
     ...listingLines(options),
+    ...skippedLines(summary),
     `${records} records in the snapshot, ${relations} relations at the service (${active} active)`,
     "",
     ...agreeing
@@ -80,6 +81,15 @@ function listingLines({ listing }: PrintOptions): string[] {
   const { crm, objects, requests } = listing;
   const counts = Object.entries(objects).map(([object, records]) => `${records} ${object}`);
   return [`${crm} has listed ${counts.join(", ")} in ${counted(requests, "request")}`];
+}
+
+function skippedLines({ repeated, skipped }: Summary): string[] {
+  return [
+    ...(skipped > 0 ? [`${counted(skipped, "row")} skipped: no record in it`] : []),
+    ...(repeated > 0
+      ? [`${counted(repeated, "record")} that stood there before, with the same content`]
+      : []),
+  ];
 }
 
 function detailsOf({ fields, reasons }: Summary): string[] {

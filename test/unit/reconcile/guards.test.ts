@@ -14,6 +14,8 @@ const COUNTS = {
 const SUMMARY: Summary = {
   records: 1000,
   nameless: 0,
+  skipped: 0,
+  repeated: 0,
   codes: 1000,
   matched: 1000,
   relations: 1000,

@@ -101,8 +101,8 @@ test.for([
   ["a list without its last character", JSON.stringify(BOTH).slice(0, -1), /cut off/],
   ["lists of which the last ends early", `[${JSON.stringify(ADA)}]\n[{"id":"2"},`, /cut off/],
   ["an answer that ends early", JSON.stringify({ data: BOTH }).slice(0, -3), /cut off/],
-  ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /line 3 .*columns/],
-  ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /line 2 .*columns/],
+  ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /row 3 .*columns/],
+  ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /row 2 .*columns/],
   ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
   ["a value that is too long", `id,name\n1,"${"x".repeat(1_000_001)}"\n`, /value is too long/],
   ["a quote in a value without quotes", 'id,name\n1,Ada "A" M\n', /line 2 is not CSV .*doubled/],
@@ -219,6 +219,30 @@ test.each([
 test("a person may say that a file is whole although it names another page", async () => {
   const text = JSON.stringify({ records: BOTH, offset: "itr", total: 3 });
   expect((await read(text, true)).values).toEqual(BOTH);
+});
+
+test("rows without a record are skipped and counted: delimiters, and what a report writes below", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "crm");
+  const rows = ["id;name;", "1;Ada;", ";;", "", "2;Bob;", ";;", "Grand Totals (2 records)"];
+  await writeFile(file, [...rows, "Confidential Information - Do Not Distribute", ""].join("\r\n"));
+  let skipped = 0;
+  const onSkipped = () => (skipped += 1);
+  const values: unknown[] = [];
+  for await (const { value } of readSnapshot({
+    name: "crm",
+    file,
+    scan: await scanFile(file),
+    onSkipped,
+  })) {
+    values.push(value);
+  }
+  expect(values).toEqual([
+    { id: "1", name: "Ada" },
+    { id: "2", name: "Bob" },
+  ]);
+  expect(skipped).toBe(4);
+  await expect(read("id;name;city\n1;Ada;Bonn\n4711")).rejects.toThrow(/cut off/);
 });
 
 test("pages but the last may name the next one", async () => {
