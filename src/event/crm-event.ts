@@ -9,6 +9,7 @@ import { LANES } from "./lane.ts";
 import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isDeeperThan } from "./depth.ts";
 import { normalTime } from "./event-order.ts";
+import { saysGone } from "./gone.ts";
 import { findIllFormed } from "./ill-formed.ts";
 import { canonicalSubject, idProblem } from "./record-id.ts";
 
@@ -110,12 +111,20 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   const given = withoutNulls(value);
   const parsed = crmEventSchema.safeParse(given);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, given) };
-  const event = parsed.data;
+  const event = asDeletion(parsed.data);
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
     const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
+}
+
+/** A record that says that it is deleted is: also when it comes with an update, or is in a list. */
+function asDeletion(event: CrmEvent): CrmEvent {
+  const { data, source, type } = event;
+  if (type === "crm.record.deleted" || type === "crm.record.restored") return event;
+  if (data?.record === undefined || !saysGone(data.record, source)) return event;
+  return { ...event, type: "crm.record.deleted" };
 }
 
 /** A sender may write an attribute that it does not set as null (CloudEvents, JSON format, 2.2). */

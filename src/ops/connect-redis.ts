@@ -76,6 +76,8 @@ export async function connectOnce(
     // The ready check would wait until Redis has loaded its data.
     enableReadyCheck: false,
     retryStrategy: () => null,
+    // A replica's refusal of a write would close the connection under all other commands.
+    reconnectOnError: null,
   });
   // The connection's error names the cause; the error of connect() only says that it is closed.
   let cause: Error | undefined;

@@ -98,7 +98,11 @@ export async function openPrimaries(target: RedisTarget, redis: Redis): Promise<
   );
 }
 
-const ONE_TRY: ClientOptions = { maxRetriesPerRequest: 0, retryStrategy: () => null };
+const ONE_TRY: ClientOptions = {
+  maxRetriesPerRequest: 0,
+  retryStrategy: () => null,
+  reconnectOnError: null,
+};
 
 /** Ignores the connection's own error events: each command reports its error. */
 const quiet = (redis: Redis): Redis => redis.on("error", () => {});

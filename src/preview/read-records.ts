@@ -4,6 +4,7 @@ import { withOwnIds } from "../crm/own-ids.ts";
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { believableTime, eventOrder } from "../event/event-order.ts";
 import { parseExactly } from "../event/exact-json.ts";
+import { saysGone } from "../event/gone.ts";
 import { canonicalSubject } from "../event/record-id.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
@@ -70,8 +71,8 @@ export function inputOfRecord(
   const object = options.object ?? objectOf(record, mapping, place);
   const known = options.id ?? idOf(record, object, options.idFrom);
   const recordId = known ?? NO_ID;
-  const type = "crm.record.updated";
   const { source = "/preview" } = options;
+  const type = saysGone(record, source) ? "crm.record.deleted" : "crm.record.updated";
   const subject = canonicalSubject(`${object}/${recordId}`);
   const context = { type, source, subject, ...splitSubject(subject) };
   return { place, context, record, fetch: undefined, hasId: known !== undefined };

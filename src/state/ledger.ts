@@ -371,4 +371,7 @@ export class Ledger {
 }
 
 /** The service has something else now: what was settled without some of its fields no longer says anything. */
-const withoutPartial = ({ partial: _, ...row }: LedgerRow): LedgerRow => row;
+function withoutPartial(row: LedgerRow): LedgerRow {
+  const { partial: _, ...others } = row;
+  return others;
+}

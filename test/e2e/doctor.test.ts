@@ -112,6 +112,8 @@ it("warns of a Redis that answers before it writes or keeps values, and names a 
   await redis.client.config("SET", "slowlog-log-slower-than", "-1");
   expect((await doctor(env)).of("redis slow log")).toBeUndefined();
   await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
+  // Until it has the primary's data it answers nothing else.
+  await expect.poll(() => redis.client.info("replication")).toContain("master_link_status:up");
   const { code, of } = await doctor(env);
   expect(code).toBe(1);
   expect(of("redis role")).toMatchObject({ result: "fail", remedy: expect.anything() as string });

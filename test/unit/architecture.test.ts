@@ -58,7 +58,7 @@ const RULES: Rules = {
       "src/state/heartbeats.ts",
     ],
     "src/event": [SPEC, "src/ops/redis-script.ts"],
-    "src/mapping": [SPEC, ...SYNC_TYPES],
+    "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/record-id.ts"],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],
     "src/service": [
@@ -99,6 +99,7 @@ const RULES: Rules = {
     "src/crm": [
       ...SYNC_TYPES,
       "src/event/depth.ts",
+      "src/event/salesforce-id.ts",
       "src/event/exact-json.ts",
       "src/service-spec/characters.ts",
       "src/quota/retry-after.ts",
