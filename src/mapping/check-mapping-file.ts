@@ -147,7 +147,7 @@ function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
   const mistakes: Mistake[] = [];
   const mistake = (key: string, message: string) =>
     mistakes.push({ path: [...path, key], message });
-  const { as, country, format, separator } = field;
+  const { as, country, format, separator, zone } = field;
   const { form } = traitsOf(name);
   if (as !== undefined && as !== form && as !== "text" && (form !== "text" || as === "list")) {
     mistake("as", `this field takes ${form === "list" ? "a list" : `a ${form}`}: remove \`as\``);
@@ -161,12 +161,25 @@ function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
   if (format !== undefined && !DATE_FORMAT.test(format)) {
     mistake("format", "must consist of YYYY, MM and DD, for example DD/MM/YYYY");
   }
+  if (zone !== undefined && (as ?? form) !== "date") {
+    mistake("zone", "only dates have a time zone");
+  } else if (zone !== undefined && !isZone(zone)) {
+    mistake("zone", "must be the name of a time zone, for example Europe/Luxembourg");
+  }
   if (country !== undefined && form !== "phone") {
     mistake("country", "only telephone numbers have a country");
   } else if (country !== undefined && !isCountryCode(country)) {
     mistake("country", "must be a country code such as LU");
   }
   return mistakes;
+}
+
+function isZone(timeZone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone }).resolvedOptions().timeZone !== "";
+  } catch {
+    return false;
+  }
 }
 
 function checkExpression(

@@ -25,6 +25,9 @@ export interface CompiledField {
   readonly wanted: Wanted;
 }
 
+/** Nobody was born before that, whom a CRM may name. */
+const FIRST_BIRTH = 1900;
+
 type Constant = Scalar | readonly string[];
 
 export interface CompiledRule {
@@ -110,6 +113,9 @@ function compileField(
       table: table && finderOf<Scalar | null>(Object.entries(table)),
       separator: field.separator,
       format: field.format,
+      zone: field.zone,
+      firstYear: name === "birthDate" ? FIRST_BIRTH : undefined,
+      nothing: new Set((file.nothing ?? []).map((word) => word.toLowerCase())),
       country: field.country,
     },
   };

@@ -39,6 +39,12 @@ const fieldRule = z.strictObject({
     .string()
     .optional()
     .describe("The format of dates in the record, for example DD/MM/YYYY."),
+  zone: z
+    .string()
+    .optional()
+    .describe(
+      "The time zone of the CRM by its name, as Europe/Luxembourg: a moment becomes the day that it is there.",
+    ),
   country: z
     .string()
     .optional()
@@ -104,6 +110,10 @@ export const mappingFile = z.strictObject({
   version: z.literal(1).describe("Version of this file format."),
   name: z.string().min(1).optional().describe("Shown in logs."),
   tables: z.record(z.string(), table).optional().describe("Tables that fields refer to by name."),
+  nothing: z
+    .array(z.string().min(1))
+    .optional()
+    .describe("Words that mean no value, in any field, beside NULL, N/A, - and the like."),
   ignore: z
     .array(z.string().min(1))
     .optional()

@@ -1,6 +1,18 @@
 /** Earlier years are placeholders for "no date" (0001-01-01). */
 const FIRST_YEAR = 1000;
 
+/** A day that stands for no date: 0000-00-00, 00.00.0000. */
+const ZERO = /^(?:0{8}|0+(?:[.\-/]0+){2}|0001-01-01)(?:[T ][0:.]+Z?)?$/;
+
+export interface DateForm {
+  /** Another format, such as DD/MM/YYYY; then only this format is read. */
+  readonly format?: string | undefined;
+  /** The time zone of the CRM, by its name: a moment becomes the day that it is there. */
+  readonly zone?: string | undefined;
+}
+
+export const isZeroDate = (text: string): boolean => ZERO.test(text);
+
 const DAY_MS = 86_400_000;
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?$/;
@@ -9,13 +21,17 @@ const DOTTED = /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})$/;
 const WCF = /^\/Date\((-?\d+)(?:([+-])(\d{2})(\d{2}))?\)\/$/;
 
 /**
- * A calendar date as YYYY-MM-DD, from ISO 8601 (the time of day is cut off, without any shift
- * between time zones), milliseconds since 1970, `/Date(ms)/`, YYYYMMDD or DD.MM.YYYY.
- * @param format another format, such as DD/MM/YYYY; then only this format is read.
+ * A calendar date as YYYY-MM-DD, from ISO 8601 (without a zone, the time of day is cut off), milliseconds since
+ * 1970, `/Date(ms)/`, YYYYMMDD or DD.MM.YYYY.
  */
-export function toDate(value: string | number, format?: string): string | undefined {
+export function toDate(
+  value: string | number,
+  { format, zone }: DateForm = {},
+): string | undefined {
   const text = String(value).trim();
   if (format !== undefined) return byFormat(text, format);
+  const moment = zone === undefined ? undefined : momentOf(text);
+  if (moment !== undefined) return dayIn(zone ?? "UTC", moment);
   const written = ISO.exec(text) ?? COMPACT.exec(text);
   if (written !== null) return date(written[1], written[2], written[3]);
   const dotted = DOTTED.exec(text);
@@ -26,6 +42,36 @@ export function toDate(value: string | number, format?: string): string | undefi
     return ofInstant(Number(wcf[1]) + (wcf[2] === "-" ? -offset : offset));
   }
   return /^-?\d{1,15}$/.test(text) ? ofMilliseconds(Number(text)) : undefined;
+}
+
+const MOMENT = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*(?:Z|[+-]\d{2}:?\d{2})$/i;
+
+/** The moment that a value names, ms; undefined when it names a day. */
+function momentOf(text: string): number | undefined {
+  if (MOMENT.test(text)) return Date.parse(text.replace(" ", "T"));
+  const wcf = WCF.exec(text);
+  if (wcf !== null) return Number(wcf[1]);
+  const ms = /^-?\d{1,15}$/.test(text) && COMPACT.exec(text) === null ? Number(text) : Number.NaN;
+  return ms % DAY_MS === 0 || Math.abs(ms) >= 1e10 ? ms : undefined;
+}
+
+function dayIn(timeZone: string, ms: number): string | undefined {
+  if (Number.isNaN(new Date(ms).getTime())) return undefined;
+  const format = new Intl.DateTimeFormat("en-CA", { timeZone, dateStyle: "short" });
+  const [year, month, day] = format.format(ms).split("-");
+  return date(year, month, day);
+}
+
+/**
+ * Whether the day depends on a zone that is not known: a moment in UTC that is neither midnight nor noon there.
+ * Local midnight, written in UTC, is another day east of Greenwich.
+ */
+export function needsZone(value: string | number, { format, zone }: DateForm): boolean {
+  if (format !== undefined || zone !== undefined) return false;
+  const text = String(value).trim();
+  if (/[+-]\d{2}:?\d{2}(?:\)\/)?$/.test(text) && !/[+-]00:?00$/.test(text)) return false;
+  const moment = momentOf(text);
+  return moment !== undefined && moment % (DAY_MS / 2) !== 0;
 }
 
 /** A short number may be a year or seconds, so it must be a whole number of days. */

@@ -6,10 +6,11 @@ import { lookUp, type Finder } from "../fold.ts";
 import type { WarningReason } from "../mapping.ts";
 import { toBoolean } from "./boolean.ts";
 import { toCountry } from "./country.ts";
-import { toDate } from "./date.ts";
+import { isZeroDate, needsZone, toDate } from "./date.ts";
 import { toLanguage } from "./language.ts";
 import { toNumber } from "./number.ts";
 import { hasDigit } from "./has-digit.ts";
+import { isLost, isNothing } from "./nothing.ts";
 import { toE164 } from "./phone.ts";
 
 export type Scalar = string | number | boolean;
@@ -24,6 +25,12 @@ export interface Wanted {
   readonly table?: Table | undefined;
   readonly separator?: string | undefined;
   readonly format?: string | undefined;
+  /** The time zone of moments, by its name. */
+  readonly zone?: string | undefined;
+  /** Of a date: the first year that is plausible. */
+  readonly firstYear?: number | undefined;
+  /** Words that mean nothing, in small letters, beside those of nothing.ts. */
+  readonly nothing?: ReadonlySet<string> | undefined;
   /** Country of telephone numbers without a prefix. */
   readonly country?: string | undefined;
 }
@@ -42,6 +49,8 @@ export interface Normalised {
 }
 
 const NOTHING: Normalised = { value: undefined, warnings: [] };
+
+const NO_WORDS: ReadonlySet<string> = new Set();
 
 const leaveOut = (reason: WarningReason, value: unknown): Normalised => ({
   value: undefined,
@@ -101,6 +110,10 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
     if (found === null) return NOTHING;
     if (found !== undefined) return { value: found, warnings: [] };
   }
+  if (typeof value === "string") {
+    if (isNothing(value, wanted.nothing ?? NO_WORDS)) return NOTHING;
+    if (isLost(value)) return leaveOut("not_understood", value);
+  }
   if (values !== undefined) {
     const found = lookUp(String(value), values);
     if (found !== undefined) return { value: found, warnings: [] };
@@ -111,6 +124,7 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
 }
 
 function toForm(value: Scalar, wanted: Wanted): Normalised {
+  if (wanted.form === "date" && typeof value !== "boolean") return dateOf(value, wanted);
   const formed = formOf(value, wanted);
   if (formed !== undefined) return { value: formed, warnings: [] };
   // The spec has no rule for telephone numbers, so an invalid one is sent, with a warning. A text
@@ -122,12 +136,22 @@ function toForm(value: Scalar, wanted: Wanted): Normalised {
   return leaveOut(wanted.form === "email" ? "not_accepted" : "not_understood", value);
 }
 
+function dateOf(value: string | number, wanted: Wanted): Normalised {
+  if (isZeroDate(String(value))) return NOTHING;
+  if (needsZone(value, wanted)) return leaveOut("time_of_day", value);
+  const date = toDate(value, wanted);
+  if (date === undefined) return leaveOut("not_understood", value);
+  const { firstYear = 0 } = wanted;
+  // It is tomorrow somewhere.
+  const latest = new Date(Date.now() + 14 * 3_600_000).toISOString().slice(0, 10);
+  const isPlausible = Number(date.slice(0, 4)) >= firstYear && date <= latest;
+  return isPlausible ? { value: date, warnings: [] } : leaveOut("implausible", value);
+}
+
 function formOf(value: Scalar, wanted: Wanted): Scalar | undefined {
   switch (wanted.form) {
     case "boolean":
       return toBoolean(value);
-    case "date":
-      return typeof value === "boolean" ? undefined : toDate(value, wanted.format);
     case "number": {
       const number = typeof value === "boolean" ? undefined : toNumber(value);
       return number === undefined ? undefined : String(number);
@@ -144,6 +168,7 @@ function formOf(value: Scalar, wanted: Wanted): Scalar | undefined {
     }
     case "text":
       return typeof value === "boolean" ? undefined : String(value);
+    case "date":
     case "list":
       return undefined;
   }

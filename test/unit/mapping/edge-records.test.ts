@@ -12,6 +12,8 @@ import { FIELD_NAMES, traitsOf } from "../../../src/mapping/fields.ts";
 import { fitTenantLists } from "../../../src/mapping/fit-tenant-lists.ts";
 import { mapRecord } from "../../../src/mapping/map-record.ts";
 import type { CrmRecord, MappingResult } from "../../../src/mapping/mapping.ts";
+import { isZeroDate } from "../../../src/mapping/normalise/date.ts";
+import { isNothing as meansNothing } from "../../../src/mapping/normalise/nothing.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 import { defaultRules } from "../../../src/sandbox/tenant-values.ts";
 import { validateRelation } from "../../../src/sandbox/validate-relation.ts";
@@ -19,6 +21,8 @@ import { FIELDS_OF, type Variant } from "../../../src/service-spec/business-rela
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";
 import { fixture } from "../../support/fixtures.ts";
+
+const NO_WORDS: ReadonlySet<string> = new Set();
 
 const RULES = { tenant: defaultRules, unknownFields: "reject" } as const;
 
@@ -63,7 +67,11 @@ function isNothing(value: unknown, name: string): boolean {
   if (value === undefined || value === null) return true;
   if (typeof value === "string") {
     const items = traitsOf(name).form === "list" ? value.split(";") : [value];
-    return items.every((item) => cleanText(item) === "");
+    const isDate = traitsOf(name).form === "date";
+    return items.every((item) => {
+      const text = cleanText(item);
+      return text === "" || meansNothing(text, NO_WORDS) || (isDate && isZeroDate(text));
+    });
   }
   return (
     Array.isArray(value) && (value as unknown[]).flat(3).every((item) => isNothing(item, name))

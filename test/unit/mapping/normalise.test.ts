@@ -62,6 +62,53 @@ describe("languages", () => {
 
 describe("dates", () => {
   test.for([
+    ["1966-12-30T23:00:00.000Z", "1966-12-31"],
+    ["1966-12-31T00:00:00+01:00", "1966-12-31"],
+    [-94_870_800_000, "1966-12-30"],
+    ["/Date(-94870800000)/", "1966-12-30"],
+    ["/Date(-94870800000+0100)/", "1966-12-30"],
+    ["1990-07-14T22:00:00Z", "1990-07-15"],
+    ["1990-07-14T12:00:00Z", "1990-07-14"],
+    ["1990-07-14", "1990-07-14"],
+    ["19900714", "1990-07-14"],
+  ])("%s is %s in Luxembourg", ([raw, date]) => {
+    expect(one(raw, { form: "date", zone: "Europe/Luxembourg" })).toEqual([date]);
+  });
+
+  test.for([
+    "1966-12-30T23:00:00.000Z",
+    "1990-07-14T22:00:00+00:00",
+    -94_870_800_000,
+    "/Date(-94870800000)/",
+  ])("the day of %s depends on a zone", (raw) => {
+    expect(one(raw, { form: "date" })).toEqual([undefined, "time_of_day"]);
+  });
+
+  test.for(["1990-07-14T12:00:00Z", "1990-07-14T00:00:00Z", "1990-07-14T00:00:00+02:00"])(
+    "%s is that day without a zone",
+    (raw) => {
+      expect(one(raw, { form: "date" })).toEqual(["1990-07-14"]);
+    },
+  );
+
+  test.for(["0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00000000", "0001-01-01T00:00:00Z"])(
+    "%s is no date",
+    (raw) => {
+      expect(one(raw, { form: "date" })).toEqual([undefined]);
+    },
+  );
+
+  test("a birth before 1900 or in the future is none, an old company may be", () => {
+    const future = new Date(Date.now() + 3 * 86_400_000).toISOString().slice(0, 10);
+    for (const raw of ["1899-12-31", future]) {
+      const birth = { form: "date", firstYear: 1900 } as const;
+      expect(one(raw, birth)).toEqual([undefined, "implausible"]);
+    }
+    expect(one("1856-07-05", { form: "date" })).toEqual(["1856-07-05"]);
+    expect(one(future, { form: "date" })).toEqual([undefined, "implausible"]);
+  });
+
+  test.for([
     ["1979-03-04", "1979-03-04"],
     ["1979-03-04T23:30:00-05:00", "1979-03-04"],
     ["1979-03-04 00:00:00", "1979-03-04"],
@@ -78,8 +125,6 @@ describe("dates", () => {
   });
 
   test.for([
-    "0001-01-01",
-    "0001-01-01T00:00:00Z",
     "1980-02-31",
     "31/12/1966",
     "12-31-1966",
@@ -115,7 +160,7 @@ describe("telephone numbers", () => {
     expect(one("٠٤٤ call Ada", { form: "phone" })[1]).toBe("kept_as_is");
   });
 
-  test.for(["n/a", "-", "ask Ada", "+", "…"])("%s has no digit and is left out", (raw) => {
+  test.for(["ask Ada", "+", "…"])("%s has no digit and is left out", (raw) => {
     expect(one(raw, { form: "phone", country: "LU" })).toEqual([undefined, "no_digits"]);
   });
 });
@@ -234,5 +279,31 @@ describe("lists and tables", () => {
         expect(lookUp(letters.toUpperCase(), values), value).toBe(value);
       }
     }
+  });
+});
+
+describe("texts", () => {
+  test.for(["NULL", "null", "N/A", "n/a", "-", "--", "NaN", "k.A.", "(blank)"])(
+    "%s means nothing",
+    (raw) => {
+      expect(one(raw, { form: "text" })).toEqual([undefined]);
+      expect(one(raw, { form: "phone" })).toEqual([undefined]);
+    },
+  );
+
+  test.for(["#REF!", "#N/A", "[object Object]", "undefined", '="0012"', "1.00E+10", "4,41E+11"])(
+    "%s stands in the place of a value",
+    (raw) => {
+      expect(one(raw, { form: "text" })).toEqual([undefined, "not_understood"]);
+      expect(one(raw, { form: "phone", country: "LU" })).toEqual([undefined, "not_understood"]);
+    },
+  );
+
+  test("people and streets keep their names, and a mapping has words of its own", () => {
+    for (const raw of ["Null", "None", "Na", "#12", "E10", "=", "1.00"]) {
+      expect(one(raw, { form: "text" })).toEqual([raw]);
+    }
+    const nothing = new Set(["keine angabe"]);
+    expect(one("Keine Angabe", { form: "text", nothing })).toEqual([undefined]);
   });
 });
