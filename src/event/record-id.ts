@@ -14,7 +14,7 @@ const DECIMAL = /^\d+[.,]0+$/;
 const GROUPED = /^\d{1,3}(?:,\d{3})+$/;
 
 /** Characters that nobody sees, and blanks of other kinds. */
-const INVISIBLE = /[\p{Cf}\p{Cc}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 
 /** Why this cannot be the id of one record; undefined: it can. */
 export function idProblem(id: string): string | undefined {

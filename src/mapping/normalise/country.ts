@@ -9,73 +9,92 @@ import nl from "i18n-iso-countries/langs/nl.json" with { type: "json" };
 import pt from "i18n-iso-countries/langs/pt.json" with { type: "json" };
 import { isCountryCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
-
-/** Common names that the lists do not have. EL and UK are codes of the EU. */
-const ALIASES: Readonly<Record<string, string>> = {
-  EL: "GR",
-  UK: "GB",
-  Britain: "GB",
-  "Great Britain": "GB",
-  England: "GB",
-  Scotland: "GB",
-  Wales: "GB",
-  "Northern Ireland": "GB",
-  Holland: "NL",
-  "The Netherlands": "NL",
-  "Viet Nam": "VN",
-  Macedonia: "MK",
-  "Czech Republic": "CZ",
-  Czechia: "CZ",
-  "Hong Kong SAR": "HK",
-  Macau: "MO",
-  Turkey: "TR",
-  "Ivory Coast": "CI",
-  Swaziland: "SZ",
-  "Cape Verde": "CV",
-  Burma: "MM",
-  "U.S.": "US",
-  America: "US",
-  UAE: "AE",
-  Korea: "KR",
-  "South Korea": "KR",
-  Russia: "RU",
-  "Vatican City": "VA",
-  Kosovo: "XK",
-};
+import { AMBIGUOUS, MORE_NAMES } from "./country-names.ts";
 
 /** Made for the first value that is no code of two letters, because Node's own names take 10 MB. */
 let codes: ReadonlyMap<string, string> | undefined;
 
 function codesByName(): ReadonlyMap<string, string> {
   const made = new Map<string, string>();
+  const twice = new Set<string>();
+  const add = (name: string, code: string) => {
+    for (const spelling of spellingsOf(name)) {
+      const known = made.get(spelling) ?? code;
+      if (known !== code) twice.add(spelling);
+      made.set(spelling, known);
+    }
+  };
   for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
     for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
-      for (const text of [name].flat()) {
-        // If several languages have the same name, the first language wins.
-        if (!made.has(fold(text))) made.set(fold(text), code);
-      }
+      for (const text of [name].flat()) add(text, code);
     }
   }
   for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
     // Adds short names; the lists above have official ones (États-Unis d'Amérique).
     const names = new Intl.DisplayNames(locale, { type: "region" });
-    for (const code of Object.keys(countries.getAlpha2Codes())) {
-      const name = fold(names.of(code) ?? "");
-      if (!made.has(name)) made.set(name, code);
-    }
+    for (const code of Object.keys(countries.getAlpha2Codes())) add(names.of(code) ?? "", code);
   }
-  for (const [name, code] of Object.entries(ALIASES)) made.set(fold(name), code);
+  // A name of two countries in two languages is none: a wrong country is worse than none.
+  for (const spelling of twice) made.delete(spelling);
+  for (const [code, names] of Object.entries(MORE_NAMES)) {
+    for (const spelling of names.flatMap(spellingsOf)) made.set(spelling, code);
+  }
+  for (const spelling of AMBIGUOUS.flatMap(spellingsOf)) made.delete(spelling);
+  made.delete("");
   return made;
 }
 
+/** Words that tell no country from another. */
+const SMALL = /^(?:the|of|and|la|le|les|l|der|die|das|et|und|y|e|de|du|des|del|di|en|van)$/;
+
+/** As people write one name: with and without accents, in Swiss and in ASCII, its words in another order. */
+function spellingsOf(name: string): string[] {
+  const swiss = name.toLowerCase().replaceAll("ß", "ss").replaceAll("&", " and ");
+  const ascii = swiss.replaceAll(/[äöü]/g, (letter) => ASCII[letter] ?? letter);
+  return [swiss, ascii].flatMap((text) => [fold(text), wordsOf(text)]);
+}
+
+const ASCII: Readonly<Record<string, string>> = { ä: "ae", ö: "oe", ü: "ue" };
+
+/** "Iran, Islamic Republic of" has the same words as "Islamic Republic of Iran". */
+function wordsOf(text: string): string {
+  const words = text
+    .normalize("NFKD")
+    .replaceAll(/[\p{M}'’]/gu, "")
+    .split(/[^\p{L}\p{N}]+/u)
+    .map((word) => (word === "st" ? "saint" : word))
+    .filter((word) => word !== "" && !SMALL.test(word));
+  return words.length < 2 ? "" : words.toSorted().join(" ");
+}
+
+/** "United Kingdom (UK)", "Germany [DE]": a code beside the name. */
+const WITH_CODE = /^(.+?)\s*[([]\s*([A-Za-z]{2,3})\s*[)\]]$/;
+
+/** What the official name of most countries begins with. */
+const OFFICIAL =
+  /^(?:kingdom of|republic of|state of|königreich|republik|royaume (?:de|d['’])|république (?:de|d['’])) */i;
+
+const codeOfName = (name: string): string | undefined =>
+  spellingsOf(name)
+    .map((spelling) => codes?.get(spelling))
+    .find((code) => code !== undefined);
+
 /** The ISO code of a country, from a code (letters or number) or its name in seven languages. */
 export function toCountry(text: string): string | undefined {
-  const upper = text.trim().toUpperCase();
+  const trimmed = text.trim();
+  const upper = trimmed.toUpperCase();
   if (upper.length === 2 && isCountryCode(upper)) return upper;
+  const [, name, beside] = WITH_CODE.exec(trimmed) ?? [];
+  if (name !== undefined && beside !== undefined) {
+    const code = toCountry(beside);
+    const named = toCountry(name);
+    if (code !== undefined) return named === undefined || named === code ? code : undefined;
+  }
   codes ??= codesByName();
   const code =
-    codes.get(fold(text)) ??
+    codeOfName(trimmed) ??
+    codeOfName(trimmed.replace(OFFICIAL, "")) ??
     (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined) ??
-    (/^\d{3}$/.test(upper) ? countries.numericToAlpha2(upper) : undefined);
+    (/^\d{1,3}$/.test(upper) ? countries.numericToAlpha2(upper.padStart(3, "0")) : undefined);
   return code !== undefined && isCountryCode(code) ? code : undefined;
 }

@@ -30,11 +30,49 @@ describe("countries", () => {
     ["Côte d'Ivoire", "CI"],
     ["Türkiye", "TR"],
     ["U.S.A.", "US"],
+    ["Iran, Islamic Republic of", "IR"],
+    ["Democratic People's Republic of Korea", "KP"],
+    ["Korea, Republic of", "KR"],
+    ["Congo, the Democratic Republic of the", "CD"],
+    ["République démocratique du Congo", "CD"],
+    ["Venezuela, Bolivarian Republic of", "VE"],
+    ["Palestine, State of", "PS"],
+    ["Holy See", "VA"],
+    ["United Kingdom (UK)", "GB"],
+    ["Germany (DE)", "DE"],
+    ["Grossbritannien", "GB"],
+    ["OESTERREICH", "AT"],
+    ["Tuerkei", "TR"],
+    ["Bundesrepublik Deutschland", "DE"],
+    ["Kingdom of Belgium", "BE"],
+    ["Republic of Ireland", "IE"],
+    ["Bosnien", "BA"],
+    ["Saint Kitts & Nevis", "KN"],
+    ["St. Lucia", "LC"],
+    ["BVI", "VG"],
+    ["Burma", "MM"],
+    ["Ceylon", "LK"],
+    ["40", "AT"],
+    ["56", "BE"],
   ])("%s is %s", ([raw, code]) => {
     expect(one(raw, { form: "country" })).toEqual([code]);
   });
 
-  test.for(["Atlantis", "ZZ", "XX", "Europe", "L", "日本国外"])("%s is not understood", (raw) => {
+  test.for([
+    "Atlantis",
+    "ZZ",
+    "XX",
+    "Europe",
+    "L",
+    "日本国外",
+    "Kongo",
+    "Congo",
+    "Korea",
+    "Yugoslavia",
+    "Germany (FR)",
+    "the",
+    "999",
+  ])("%s is not understood", (raw) => {
     expect(one(raw, { form: "country" })).toEqual([undefined, "not_understood"]);
   });
 });
