@@ -182,11 +182,19 @@ function isZone(timeZone: string): boolean {
   }
 }
 
+/** `E-Mail`, `PLZ/Ort`, `Geb.-Datum`: without blanks, nobody writes a difference so. `Ort (privat)` is no call. */
+const LIKE_A_NAME = /^[\p{L}_][\p{L}\p{N}_.]*(?:[-/][\p{L}_][\p{L}\p{N}_.]*)+$/u;
+const WITH_BRACKETS = /^[\p{L}_][\p{L}\p{N}_ .-]* \([\p{L}\p{N}_ .-]+\)$/u;
+
 function checkExpression(
   text: string,
   path: Path,
   options: Parameters<typeof compileExpression>[1] = {},
 ): Mistake[] {
+  if (LIKE_A_NAME.test(text) || WITH_BRACKETS.test(text)) {
+    const message = `${text} is arithmetic or a call here: for the field of that name write it in backticks and quotes, '\`${text}\`'`;
+    return [{ path, message }];
+  }
   try {
     compileExpression(text, options);
     return [];

@@ -9,7 +9,11 @@ import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
 /** Control, zero-width and direction-changing characters, and the soft hyphen. */
 const INVISIBLE =
   // oxlint-disable-next-line no-control-regex -- the expression removes control characters
-  /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
+  /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
+
+/** Joiners are invisible, too, but letters of these scripts need them. */
+const JOINERS =
+  /(?<![\p{scx=Arab}\p{scx=Deva}\p{scx=Beng}\p{scx=Guru}\p{scx=Gujr}\p{scx=Orya}\p{scx=Taml}\p{scx=Telu}\p{scx=Knda}\p{scx=Mlym}\p{scx=Sinh}\p{scx=Khmr}\p{scx=Mong}])[\u200c\u200d]|[\u200c\u200d](?![\p{L}\p{M}])/gu;
 
 /** Printable ASCII without blanks around it: there is nothing to clean. */
 const CLEAN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
@@ -19,6 +23,7 @@ export function cleanText(text: string): string {
   return text
     .toWellFormed()
     .replace(INVISIBLE, "")
+    .replace(JOINERS, "")
     .replace(/[\t\n\v\f\r\u0085\u2028\u2029]+/g, " ")
     .normalize("NFC")
     .trim();

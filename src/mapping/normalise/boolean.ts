@@ -15,8 +15,26 @@ const YES = new Set([
   "si",
   "sim",
   "wahr",
+  "vrai",
+  "vero",
+  "verdadero",
+  "verdadeiro",
 ]);
-const NO = new Set(["false", "no", "n", "f", "0", "off", "nein", "non", "nee", "nao", "falsch"]);
+const NO = new Set([
+  "false",
+  "no",
+  "n",
+  "f",
+  "0",
+  "off",
+  "nein",
+  "non",
+  "nee",
+  "nao",
+  "falsch",
+  "faux",
+  "falso",
+]);
 
 export function toBoolean(value: string | number | boolean): boolean | undefined {
   if (typeof value === "boolean") return value;

@@ -17,12 +17,12 @@ const DAY_MS = 86_400_000;
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?$/;
 const COMPACT = /^(\d{4})(\d{2})(\d{2})$/;
-const DOTTED = /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})$/;
+const DOTTED = /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})$/;
 const WCF = /^\/Date\((-?\d+)(?:([+-])(\d{2})(\d{2}))?\)\/$/;
 
 /**
  * A calendar date as YYYY-MM-DD, from ISO 8601 (without a zone, the time of day is cut off), milliseconds since
- * 1970, `/Date(ms)/`, YYYYMMDD or DD.MM.YYYY.
+ * 1970, `/Date(ms)/`, YYYYMMDD, DD.MM.YYYY or DD.MM.YY.
  */
 export function toDate(
   value: string | number,
@@ -89,20 +89,33 @@ function ofInstant(ms: number): string | undefined {
   );
 }
 
-export const DATE_FORMAT = /^(?=.*YYYY)(?=.*MM)(?=.*DD)[YMD](?:[YMD]|[^\w])*$/;
+export const DATE_FORMAT = /^(?=.*YY)(?=.*MM)(?=.*DD)[YMD](?:[YMD]|[^\w])*$/;
 
 function byFormat(text: string, format: string): string | undefined {
   const parts: string[] = [];
-  const pattern = format.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&").replace(/YYYY|MM|DD/g, (part) => {
-    parts.push(part);
-    return part === "YYYY" ? "(\\d{4})" : "(\\d{1,2})";
-  });
+  const pattern = format
+    .replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")
+    .replace(/YYYY|YY|MM|DD/g, (part) => {
+      parts.push(part.slice(0, 2));
+      return DIGITS[part] ?? "(\\d{1,2})";
+    });
   const match = new RegExp(`^${pattern}$`).exec(text);
   const part = (name: string) => match?.[parts.indexOf(name) + 1];
-  return match === null ? undefined : date(part("YYYY"), part("MM"), part("DD"));
+  return match === null ? undefined : date(part("YY"), part("MM"), part("DD"));
 }
 
-function date(year = "", month = "", day = ""): string | undefined {
+const DIGITS: Readonly<Record<string, string>> = { YYYY: "(\\d{4})", YY: "(\\d{2})" };
+
+/** Of two digits the latest year that is not in the future. */
+function wholeYear(year: string): string {
+  if (year.length !== 2) return year;
+  const now = new Date().getUTCFullYear();
+  const century = Math.floor(now / 100) - (Number(year) > now % 100 ? 1 : 0);
+  return `${century}${year}`;
+}
+
+function date(given = "", month = "", day = ""): string | undefined {
+  const year = wholeYear(given);
   const text = `${year}-${month.padStart(2, "0")}-${day.padStart(2, "0")}`;
   const instant = new Date(`${text}T00:00:00Z`);
   if (Number.isNaN(instant.getTime()) || instant.toISOString().slice(0, 10) !== text) {

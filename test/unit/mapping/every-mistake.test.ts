@@ -201,3 +201,36 @@ webhooks: { shop: { verify: ${verify}, object: { value: c }, operation: ${operat
     expect(warningsOf("bearer")).toEqual([]);
   },
 );
+
+test.each(["E-Mail", "Geb.-Datum", "PLZ/Ort", "Ort (privat)", "Straße-Nr"])(
+  "%s without backticks is a mistake that names the right quoting",
+  (name) => {
+    const mapping = (field: string) => `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: a
+      lastName: b
+      city: ${field}
+`;
+    expect(problemsOf(mapping(name))).toEqual([
+      expect.stringContaining(`write it in backticks and quotes, '\`${name}\`'`) as string,
+    ]);
+    expect(problemsOf(mapping(`'\`${name}\`'`))).toEqual([]);
+  },
+);
+
+test("a difference with blanks, and a call of a function, are expressions", () => {
+  const mapping = `version: 1
+objects:
+  - object: contact
+    crmCode: $event.recordId
+    fields:
+      type: { value: Person }
+      firstName: $string(a - b)
+      lastName: $trim(b)
+`;
+  expect(problemsOf(mapping)).toEqual([]);
+});
