@@ -184,7 +184,11 @@ function forecastOfState(
       ? undefined
       : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
   const decision = decide(
-    { payload, status: settledStatus ?? state.status },
+    {
+      payload,
+      status: settledStatus ?? state.status,
+      notUnderstood: state.notUnderstood ?? [],
+    },
     row,
     view.fingerprintOf,
   );

@@ -6,7 +6,7 @@ import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Wanted } from "../sync/decide.ts";
 import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
-import { carryOver, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
+import { carryOver, keepsWith, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
 import { isSuperseded } from "../sync/record.ts";
 import {
@@ -64,7 +64,7 @@ export interface Preview {
   readonly leaves: string | undefined;
   /** Why nothing would be sent; `not_listed`: the daemon has not listed the service yet. */
   readonly why: string | undefined;
-  /** Fields that an update carries over from the service, because others maintain them. */
+  /** Fields that an update carries over from the service: others maintain them, or ours was not understood. */
   readonly kept: readonly string[] | undefined;
   /** Of an update, when the service was asked. */
   readonly changes: readonly FieldChange[] | undefined;
@@ -135,7 +135,7 @@ async function previewPlan(
   keeps: Keeps,
   view: ServiceView,
 ): Promise<Partial<Preview>> {
-  const { crmCode, leaves, payload } = plan;
+  const { crmCode, leaves, notUnderstood, payload, variant } = plan;
   const known = await view.known(crmCode);
   const { row: found = rowWithoutProof(false), newest = NO_ORDERS } = known ?? {};
   // As staging does.
@@ -148,7 +148,9 @@ async function previewPlan(
     return { ...shown, decision: "skip", why: "superseded" };
   }
   if (known === undefined && view.ask === undefined) return shown;
-  const decided = await decideFor(crmCode, { payload, status }, row, keeps, view);
+  const wanted = { payload, status, notUnderstood };
+  const kept = keepsWith(keeps, variant, notUnderstood);
+  const decided = await decideFor(crmCode, wanted, row, kept, view);
   return { ...shown, ...decided, result: decided.decision === "reject" ? "dead letter" : "passes" };
 }
 

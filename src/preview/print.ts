@@ -92,7 +92,7 @@ function decisionOf({ decision, why, changes, kept, status = "mapped" }: Preview
       if (kept === undefined) {
         return [styleText("green", `  would be ${end} (GET for its fields, then PUT)`)];
       }
-      const how = `GET for ${kept.join(", ")}, which others maintain, then PUT`;
+      const how = `GET for ${kept.join(", ")}, which the service keeps, then PUT`;
       return updateOf(`  would be ${end} (${how})`, { status, changes });
     }
     case "reject":

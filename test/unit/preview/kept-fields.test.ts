@@ -46,7 +46,7 @@ test("Preview names what is carried over, and counts two requests", async () => 
   expect(update).toMatchObject({ decision: "fetch", kept: ["maidenName", "phoneNumber"] });
   const text = stripVTControlCharacters(printOne(update));
   expect(text).toContain(
-    "would be updated (GET for maidenName, phoneNumber, which others maintain, then PUT)",
+    "would be updated (GET for maidenName, phoneNumber, which the service keeps, then PUT)",
   );
   const summary = stripVTControlCharacters(
     printSummary(summarise([{ ...update, place: "item 1" }])),
