@@ -40,7 +40,7 @@ interface PreviewOptions extends ReadOptions {
 export function previewCommand(): Command {
   return new Command("preview")
     .description("show what would become of records or events: payload, warnings, request")
-    .argument("<file>", "JSON (one, or a list) or JSON lines; - for standard input")
+    .argument("<file>", "JSON (one, or a list), JSON lines or CSV; - for standard input")
     .option("--mapping <mapping>", "preset or file, instead of MAPPING")
     .option("--object <object>", "the CRM's object, for records that come without an event")
     .option("--id <id>", "the record's id, when the record does not contain it")
@@ -118,8 +118,10 @@ async function inputsOf(
   options: PreviewOptions,
 ): Promise<readonly PreviewInput[]> {
   const { webhook, header } = options;
-  if (webhook === undefined) return readInputs(file, mapping, options);
-  const { inputs, unusable, leftOut } = await readWebhook(file, mapping, webhook, header);
+  const { inputs, unusable, leftOut } =
+    webhook === undefined
+      ? { ...(await readInputs(file, mapping, options)), leftOut: 0 }
+      : await readWebhook(file, mapping, webhook, header);
   for (const line of unusable) process.stderr.write(`${printable(line)}\n`);
   if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
   if (unusable.length > 0) process.exitCode = 1;

@@ -1,4 +1,5 @@
 /** Reads a file to preview: records, events or webhook bodies, one or many. */
+import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { withOwnIds } from "../crm/own-ids.ts";
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
@@ -12,6 +13,9 @@ import { UserError } from "../ops/user-error.ts";
 import { textOfUtf8 } from "../ops/utf8-text.ts";
 import type { Item } from "../snapshot/item.ts";
 import { listedRecords } from "../snapshot/listed-records.ts";
+import { readCsv } from "../snapshot/read-csv.ts";
+import { readText as readDecoded } from "../snapshot/read-text.ts";
+import { scanFile } from "../snapshot/scan-file.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
 /** One record, event or webhook's event of the file. */
@@ -41,16 +45,41 @@ export interface ReadOptions {
 /** Stands for an unknown id. */
 const NO_ID = "unknown";
 
-/** @throws UserError when the file cannot be read, or the object of a record is unknown. */
-export function readInputs(file: string, mapping: Mapping, options: ReadOptions): PreviewInput[] {
-  const text = readText(file);
-  if (text.trimStart().startsWith("<")) {
+export interface ReadInputs {
+  readonly inputs: readonly PreviewInput[];
+  /** Lines that are not JSON, among others that are. */
+  readonly unusable: readonly string[];
+}
+
+/**
+ * JSON, JSON lines or CSV, in the encodings that a comparison reads.
+ * @throws UserError when the file cannot be read, or the object of a record is unknown.
+ */
+export async function readInputs(
+  file: string,
+  mapping: Mapping,
+  options: ReadOptions,
+): Promise<ReadInputs> {
+  const text = await readText(file);
+  const [first = ""] = text.trimStart();
+  if (first === "<") {
     const events = eventsOfText(text);
-    if (events !== undefined) return events.flatMap((event) => inputsOfEvent(file, event));
+    if (events !== undefined) {
+      return { inputs: events.flatMap((event) => inputsOfEvent(file, event)), unusable: [] };
+    }
   }
-  const items = parseFile(file, text);
+  const { items, unusable } = looksLikeCsv(text)
+    ? { items: await Array.fromAsync(readCsv(file, text, once(text))), unusable: [] }
+    : parseFile(file, text);
   if (items.length === 0) throw new UserError(`${file} is empty: there is nothing to preview`);
-  return items.flatMap((item) => inputsOf(item, mapping, options));
+  return { inputs: items.flatMap((item) => inputsOf(item, mapping, options)), unusable };
+}
+
+/** A first row of several names. */
+const looksLikeCsv = (text: string): boolean => /^\s*[^{[<\n]*[,;\t|][^{[<\n]*\n/.test(text);
+
+async function* once(text: string): AsyncGenerator<string> {
+  yield text;
 }
 
 function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
@@ -103,8 +132,13 @@ function orderOf({ time, sequence }: CrmEvent, now: number): Pick<PreviewInput, 
   return { order: eventOrder(event, Number.MAX_SAFE_INTEGER) };
 }
 
-/** @throws UserError when it cannot be read, or is not UTF-8. */
-const readText = (file: string): string => textOfUtf8(readBytes(file), file);
+/** @throws UserError when it cannot be read, or standard input is not UTF-8. */
+async function readText(file: string): Promise<string> {
+  const bytes = readBytes(file);
+  if (file === "-" || isUtf8(bytes)) return textOfUtf8(bytes, file);
+  const { encoding } = await scanFile(file);
+  return (await Array.fromAsync(readDecoded(file, encoding))).join("");
+}
 
 /** @throws UserError when it cannot be read. */
 export function readBytes(file: string): Buffer {
@@ -117,40 +151,50 @@ export function readBytes(file: string): Buffer {
   }
 }
 
-function parseFile(file: string, text: string): Item[] {
+interface Parsed {
+  readonly items: readonly Item[];
+  readonly unusable: readonly string[];
+}
+
+function parseFile(file: string, text: string): Parsed {
   try {
     const value = listedRecords(parseExactly(text));
-    if (!Array.isArray(value)) return [{ place: file, value }];
-    return value.map((item: unknown, index) => ({
+    if (!Array.isArray(value)) return { items: [{ place: file, value }], unusable: [] };
+    const items = value.map((item: unknown, index) => ({
       place: value.length === 1 ? file : `${file}, item ${index + 1}`,
       value: item,
     }));
+    return { items, unusable: [] };
   } catch (error) {
     return parseLines(file, text, error as Error);
   }
 }
 
-function parseLines(file: string, text: string, whole: Error): Item[] {
+/** A line that is not JSON keeps nobody from the others, if the first one is. */
+function parseLines(file: string, text: string, whole: Error): Parsed {
   const lines = text.split("\n");
-  return lines.flatMap((line, index) => {
-    if (line.trim() === "") return [];
+  const items: Item[] = [];
+  const unusable: string[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") continue;
     try {
-      return [{ place: `${file}, line ${index + 1}`, value: parseExactly(line) }];
+      items.push({ place: `${file}, line ${index + 1}`, value: parseExactly(line) });
     } catch {
-      throw new UserError(notJsonText(file, lines, index, whole));
+      const says = notJsonText(file, lines, index, whole);
+      if (items.length === 0) throw new UserError(says);
+      unusable.push(says);
     }
-  });
+  }
+  return { items, unusable };
 }
 
-const EXPECTED = "JSON (one record, or a list of them) or JSON lines";
+const EXPECTED = "JSON (one record, or a list of them), JSON lines or CSV";
 
 /** JSON over many lines is one text, and its parser says what is wrong. */
 function notJsonText(file: string, lines: readonly string[], index: number, whole: Error): string {
   const [first = ""] = lines;
   if (/^\s*[[{]\s*$/.test(first)) return `${file} is not JSON: ${whole.message}`;
-  const isCsv = index === 0 && /^[^{[<]*[,;\t][^{[<]*$/.test(first);
-  const hint = isCsv ? "; it looks like CSV: export it as JSON, or convert it" : "";
-  return `${file}, line ${index + 1} is not JSON (the file must be ${EXPECTED})${hint}`;
+  return `${file}, line ${index + 1} is not JSON (the file must be ${EXPECTED})`;
 }
 
 /** An event's subject names its object; a record alone does not always. */

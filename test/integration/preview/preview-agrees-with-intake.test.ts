@@ -208,7 +208,7 @@ async function previews(
     codeOf: (subject: string) => staged.codeOf(subject),
     ask: undefined,
   };
-  const inputs = readInputs(file.path, mapping, {});
+  const { inputs } = await readInputs(file.path, mapping, {});
   return Promise.all(inputs.map((input) => previewOne(input, mapping, view)));
 }
 
