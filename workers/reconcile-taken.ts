@@ -63,7 +63,7 @@ async function requestFor(
   taken: TakenFile,
   { redisUrl, runtime, service }: Run,
 ): Promise<RunRequest> {
-  const { asOf, idFrom, name, object } = taken.task;
+  const { asOf, encoding, idFrom, name, object } = taken.task;
   const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
   return {
     input: { file: taken.path },
@@ -72,6 +72,7 @@ async function requestFor(
     options: {
       ...(asOf !== undefined && { asOf }),
       ...(idFrom !== undefined && { idFrom }),
+      ...(encoding !== undefined && { encoding }),
       ...(object !== undefined && { object }),
       kind: kindOfFile(name),
       isApplied,

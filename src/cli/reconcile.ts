@@ -19,6 +19,7 @@ import { confirmed } from "./confirm.ts";
 import { listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
+import { ENCODINGS } from "../snapshot/scan-file.ts";
 import { Choice } from "./choice.ts";
 import { wholeNumber } from "./whole-number.ts";
 import { WrongUsage } from "./wrong-usage.ts";
@@ -59,6 +60,9 @@ export function reconcileCommand(): Command {
       "--max-terminate <n>",
       "most terminations in a plan; else 20, or 1 % of the active relations if that is more",
       wholeNumber(0),
+    )
+    .addOption(
+      new Choice("--encoding <name>", "how a file was saved; else it is found out", ENCODINGS),
     )
     .option("--whole", "the file is all of the CRM, although it names another page")
     .option("--first-load", "most records are new at the service")
@@ -146,6 +150,7 @@ const OF_COMPARISONS = {
   terminateMissing: "--terminate-missing",
   maxTerminate: "--max-terminate",
   firstLoad: "--first-load",
+  encoding: "--encoding",
   whole: "--whole",
   report: "--report",
 } as const satisfies Partial<Record<keyof ReconcileOptions, string>>;
@@ -221,10 +226,11 @@ async function begunPlan(
 async function newSnapshot(
   session: Session,
   name: string | undefined,
-  { from, object, whole }: ReconcileOptions,
+  { encoding, from, object, whole }: ReconcileOptions,
 ): Promise<OpenSnapshot> {
   if (from !== undefined) return listWithBar(session, from, object);
-  return { ...(await openSnapshot(name ?? "-", session.dir)), isWhole: whole === true };
+  const snapshot = await openSnapshot(name ?? "-", session.dir, encoding);
+  return { ...snapshot, isWhole: whole === true };
 }
 
 /** The snapshot that a plan was made for. */
@@ -239,7 +245,7 @@ async function snapshotOf(
   return snapshot.from !== undefined && name === undefined
     ? openListing(session, snapshot.from, file)
     : // That it is whole was said when the plan was made.
-      { ...(await openSnapshot(file, session.dir)), isWhole: true };
+      { ...(await openSnapshot(file, session.dir, snapshot.encoding)), isWhole: true };
 }
 
 async function compareAndApply(

@@ -275,6 +275,7 @@ async function planFor(
       ...(listing !== undefined && { from: listing.crm }),
       ...(path !== undefined && { kind }),
       hash: scan.hash,
+      encoding: scan.encoding,
       asOf: new Date(asOf).toISOString(),
       ...(object !== undefined && { object }),
       ...(idFrom !== undefined && { idFrom }),

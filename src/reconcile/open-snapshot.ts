@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { UserError } from "../ops/user-error.ts";
 import type { Snapshot } from "../snapshot/read-snapshot.ts";
-import { scanFile } from "../snapshot/scan-file.ts";
+import { scanFile, type Encoding } from "../snapshot/scan-file.ts";
 
 export interface OpenSnapshot extends Snapshot {
   /** When it was taken, as far as its file tells, ms. */
@@ -38,9 +38,16 @@ const LONGEST_WRITE_MS = 3_600_000;
 
 const STDIN = "standard input";
 
-/** @param name `-`: standard input, which is kept in a private file until the command ends. */
-export async function openSnapshot(name: string, dir: string): Promise<OpenSnapshot> {
-  if (name !== "-") return openFile(name);
+/**
+ * @param name `-`: standard input, which is kept in a private file until the command ends.
+ * @param encoding how it was saved; undefined: that is found out
+ */
+export async function openSnapshot(
+  name: string,
+  dir: string,
+  encoding?: Encoding,
+): Promise<OpenSnapshot> {
+  if (name !== "-") return openFile(name, encoding);
   const file = join(dir, `stdin-${randomUUID()}`);
   const close = () => rmSync(file, { force: true });
   endWith(close);
@@ -51,7 +58,7 @@ export async function openSnapshot(name: string, dir: string): Promise<OpenSnaps
         throw new UserError(`${STDIN} cannot be kept in ${dir} (${code})`);
       },
     );
-    const scan = await scanFile(file, STDIN);
+    const scan = await scanFile(file, STDIN, encoding);
     const isUnchanged = async () => true;
     return {
       name: STDIN,
@@ -81,14 +88,14 @@ function endWith(close: () => void): void {
 
 const TRAITS = ["mtimeMs", "size"] as const;
 
-async function openFile(name: string): Promise<OpenSnapshot> {
+async function openFile(name: string, encoding: Encoding | undefined): Promise<OpenSnapshot> {
   const look = () => stat(name).catch(() => undefined);
   // If the file cannot be read, the scan reports it.
   const before = await look();
   if (before?.isFIFO() === true) {
     throw new UserError(`${name} is a pipe, which can be read only once: give - and pipe into it`);
   }
-  const scan = await scanFile(name);
+  const scan = await scanFile(name, name, encoding);
   const { birthtimeMs = 0, mtimeMs = 0 } = before ?? {};
   return {
     name,

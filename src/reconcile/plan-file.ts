@@ -9,6 +9,7 @@ import { z } from "zod";
 import { UserError } from "../ops/user-error.ts";
 import { linesOfUtf8 } from "../ops/utf8-text.ts";
 import { writeWhole } from "../ops/write-whole.ts";
+import { ENCODINGS } from "../snapshot/scan-file.ts";
 import { TryLater } from "./try-later.ts";
 
 const FORMAT = 1;
@@ -32,6 +33,7 @@ const headerSchema = z.object({
     asOf: z.iso.datetime(),
     object: z.string().optional(),
     idFrom: z.string().optional(),
+    encoding: z.enum(ENCODINGS).optional(),
   }),
   /** Requests that it needs. */
   requests: z.number(),

@@ -98,7 +98,11 @@ export async function runComparison(
     // A guard will stop the comparison: the ledger knows better than such a list.
     if (!isShortList(lacking, listed.relations)) await resolveLive(stores, work, listed);
     const requests = session.requests + listed.requests;
-    return { summary: summarise(work, ingested, listed, lacking), requests, work };
+    const summary = {
+      ...summarise(work, ingested, listed, lacking),
+      encoding: snapshot.scan.encoding,
+    };
+    return { summary, requests, work };
   } catch (error) {
     work.close();
     throw error;
@@ -138,7 +142,16 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
   ]);
   const parts = [
     // Of the work file: an older release's has other columns.
-    ["2", baseUrl, config.QUEUE_PREFIX, mappingHash, snapshot.scan.hash, snapshot.path, lists],
+    [
+      "2",
+      baseUrl,
+      config.QUEUE_PREFIX,
+      mappingHash,
+      snapshot.scan.hash,
+      snapshot.scan.encoding,
+      snapshot.path,
+      lists,
+    ],
     [object, idFrom, showValues, isStartOfCommand ? undefined : asOf],
     // Fingerprints of another key mean nothing here.
     [fingerprintOf({ type: "Person" })],

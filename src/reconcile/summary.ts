@@ -4,6 +4,7 @@ import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import { SORTED_FIELDS } from "../sync/fingerprint.ts";
 import type { Problem } from "../event/problem.ts";
+import type { Encoding } from "../snapshot/scan-file.ts";
 import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
 import type { WorkFile } from "./work-file.ts";
@@ -37,6 +38,8 @@ export interface Summary {
   /** Rows that are no record, and records that stand twice with the same content. */
   readonly skipped: number;
   readonly repeated: number;
+  /** How the snapshot was read. */
+  readonly encoding: Encoding;
   /** crmCodes of the snapshot, and those of them that the service lists. */
   readonly codes: number;
   readonly matched: number;
@@ -68,7 +71,7 @@ export function summarise(
   ingested: Ingested,
   listed: Listed,
   lacking: number,
-): Summary {
+): Omit<Summary, "encoding"> {
   const found: Record<string, number> = {};
   const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "extras", "rejects"];
   for (const table of tables) {

@@ -12,6 +12,7 @@ import { notedKind } from "./kind-of-file.ts";
 import type { OpenPlan } from "./plan-file.ts";
 import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
+import type { Encoding } from "../snapshot/scan-file.ts";
 import { TryLater } from "./try-later.ts";
 
 /** A plan that was just made is carried out at once. */
@@ -20,6 +21,8 @@ const MAX_AGE_HOURS = 24;
 export interface RunOptions extends Pick<CompareOptions, "idFrom" | "object" | "report"> {
   /** When the export began, ms; undefined: as its file tells. */
   readonly asOf?: number;
+  /** How it was saved; undefined: it is found out. */
+  readonly encoding?: Encoding;
   /** Whether the plan is carried out. */
   readonly isApplied: boolean;
   /** Where the plan is written that is not carried out, and where its snapshot will lie then. */
@@ -72,7 +75,7 @@ export async function runUnattended(
 ): Promise<RunResult> {
   try {
     const begun = options.isApplied ? await begunList(session, input) : undefined;
-    const snapshot = await open(session, input, begun);
+    const snapshot = await open(session, input, begun, options);
     try {
       return begun === undefined
         ? await compareAndApply(session, snapshot, options, ports)
@@ -95,9 +98,11 @@ async function open(
   session: Session,
   input: RunInput,
   begun: OpenPlan | undefined,
+  { encoding }: Pick<RunOptions, "encoding">,
 ): Promise<OpenSnapshot> {
   if ("file" in input) {
-    return { ...(await openSnapshot(input.file, session.dir)), name: basename(input.file) };
+    const snapshot = await openSnapshot(input.file, session.dir, encoding);
+    return { ...snapshot, name: basename(input.file) };
   }
   const list = begun?.header.snapshot.file;
   return list === undefined ? listCrm(session, input.crm) : openListing(session, input.crm, list);

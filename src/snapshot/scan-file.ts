@@ -3,7 +3,18 @@ import { createHash } from "node:crypto";
 import { UserError } from "../ops/user-error.ts";
 import { readChunks } from "./read-chunks.ts";
 
-export type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
+/** What is recognised, and what a user may name besides: single bytes of other regions and machines. */
+export const ENCODINGS = [
+  "utf-8",
+  "utf-16le",
+  "utf-16be",
+  "windows-1252",
+  "windows-1250",
+  "iso-8859-2",
+  "iso-8859-15",
+  "macintosh",
+] as const;
+export type Encoding = (typeof ENCODINGS)[number];
 
 export interface Scan {
   /** SHA-256 of all bytes. */
@@ -22,14 +33,21 @@ const OTHER_FILES: readonly (readonly [start: string, what: string])[] = [
   ["1f8b", "compressed (gzip): unpack it"],
 ];
 
+const NEW_LINE = 0x0a;
+
 /** Bytes to which Windows-1252 gives no character. */
 const NOT_IN_1252 = new Set([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
 
 /**
  * @param name as people know it, if it is not the file's own.
+ * @param encoding as its sender names it; undefined: it is found out
  * @throws UserError when the file cannot be read, is empty, cut off, not text, or of no known encoding.
  */
-export async function scanFile(file: string, name: string = file): Promise<Scan> {
+export async function scanFile(
+  file: string,
+  name: string = file,
+  encoding?: Encoding,
+): Promise<Scan> {
   const hash = createHash("sha256");
   const utf8 = new Utf8Check();
   let bytes = 0;
@@ -49,7 +67,8 @@ export async function scanFile(file: string, name: string = file): Promise<Scan>
   if (bytes === 0) throw new UserError(`${name} is empty: there is nothing to compare`);
   const other = OTHER_FILES.find(([begins]) => start.toString("hex").startsWith(begins));
   if (other !== undefined) throw new UserError(`${name} is ${other[1]}`);
-  return { hash: hash.digest("hex"), bytes, encoding: encodingOf(name, start, bytes, utf8) };
+  const found = encoding ?? encodingOf(name, start, bytes, utf8);
+  return { hash: hash.digest("hex"), bytes, encoding: found };
 }
 
 function encodingOf(name: string, start: Buffer, bytes: number, utf8: Utf8Check): Encoding {
@@ -65,7 +84,7 @@ function encodingOf(name: string, start: Buffer, bytes: number, utf8: Utf8Check)
   }
   if (!hasMark && utf8.valid <= utf8.invalid && !utf8.hasUndefined) return "windows-1252";
   throw new UserError(
-    `${name} is partly UTF-8 and partly not: it was put together from several encodings; export it again as UTF-8`,
+    `${name} is partly UTF-8 (line ${utf8.validLine}) and partly not (line ${utf8.invalidLine}): it was put together from several encodings; export it again as UTF-8`,
   );
 }
 
@@ -85,6 +104,10 @@ class Utf8Check {
   valid = 0;
   invalid = 0;
   hasUndefined = false;
+  /** Where the first of each is. */
+  validLine = 0;
+  invalidLine = 0;
+  #line = 1;
   /** Bytes that the present character still needs. */
   #missing = 0;
 
@@ -95,6 +118,7 @@ class Utf8Check {
 
   add(chunk: Buffer): void {
     for (const byte of chunk) {
+      if (byte === NEW_LINE) this.#line += 1;
       if (byte < 0x80 && this.#missing === 0) continue;
       this.#addByte(byte);
     }
@@ -105,14 +129,21 @@ class Utf8Check {
     if (this.#missing > 0) {
       if ((byte & 0xc0) === 0x80) {
         this.#missing -= 1;
-        if (this.#missing === 0) this.valid += 1;
+        if (this.#missing > 0) return;
+        this.valid += 1;
+        if (this.valid === 1) this.validLine = this.#line;
         return;
       }
-      this.invalid += 1;
+      this.#addInvalid();
       this.#missing = 0;
     }
     if (byte < 0x80) return;
     this.#missing = byte >= 0xc2 && byte <= 0xf4 ? (byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3) : 0;
-    if (this.#missing === 0) this.invalid += 1;
+    if (this.#missing === 0) this.#addInvalid();
+  }
+
+  #addInvalid(): void {
+    this.invalid += 1;
+    if (this.invalid === 1) this.invalidLine = this.#line;
   }
 }

@@ -1,3 +1,5 @@
+import type { Encoding } from "../../snapshot/scan-file.ts";
+
 /** The options of `crmsync reconcile`, as commander parses them. */
 export interface ReconcileOptions {
   readonly from?: string;
@@ -12,6 +14,7 @@ export interface ReconcileOptions {
   readonly terminateMissing?: true;
   readonly maxTerminate?: number;
   readonly firstLoad?: true;
+  readonly encoding?: Encoding;
   readonly whole?: true;
   readonly report?: string;
   readonly showValues?: true;

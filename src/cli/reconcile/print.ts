@@ -83,8 +83,14 @@ function listingLines({ listing }: PrintOptions): string[] {
   return [`${crm} has listed ${counts.join(", ")} in ${counted(requests, "request")}`];
 }
 
-function skippedLines({ repeated, skipped }: Summary): string[] {
+/** Why a file counts as of an encoding that nobody has named. */
+const ENCODED_SO: Readonly<Partial<Record<Summary["encoding"], string>>> = {
+  "windows-1252": ", because it is not UTF-8: if names look wrong, give --encoding",
+};
+
+function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
   return [
+    ...(encoding === "utf-8" ? [] : [`read as ${encoding}${ENCODED_SO[encoding] ?? ""}`]),
     ...(skipped > 0 ? [`${counted(skipped, "row")} skipped: no record in it`] : []),
     ...(repeated > 0
       ? [`${counted(repeated, "record")} that stood there before, with the same content`]

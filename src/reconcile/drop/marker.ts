@@ -1,6 +1,7 @@
 /** The marker that a sender puts beside a complete file: `NAME.EXT.done` or `NAME.done`. */
 import { parse } from "node:path";
 import { UserError } from "../../ops/user-error.ts";
+import { ENCODINGS, type Encoding } from "../../snapshot/scan-file.ts";
 import { normalTime } from "../../event/event-order.ts";
 import type { Traits } from "./quiet-watch.ts";
 
@@ -11,6 +12,7 @@ export interface MarkerOptions {
   readonly asOf?: number;
   readonly object?: string;
   readonly idFrom?: string;
+  readonly encoding?: Encoding;
 }
 
 export const isMarker = (name: string): boolean => name.endsWith(END);
@@ -24,11 +26,11 @@ export const markersOf = (name: string): readonly string[] => [
 export const isOutdated = (marker: Traits, file: Traits): boolean => marker.ctimeMs < file.ctimeMs;
 
 /** Other lines, a checksum for instance, are meant for other programs and ignored. */
-const LINE = /^\s*(as-of|object|id-from)\s*[:=]\s*(.*?)\s*$/i;
+const LINE = /^\s*(as-of|object|id-from|encoding)\s*[:=]\s*(.*?)\s*$/i;
 
 /** @throws UserError for a value that cannot be used. */
 export function parseMarker(name: string, text: string): MarkerOptions {
-  const options: { asOf?: number; object?: string; idFrom?: string } = {};
+  const options: { asOf?: number; object?: string; idFrom?: string; encoding?: Encoding } = {};
   for (const line of text.split(/\r?\n/)) {
     const [, key = "", value = ""] = LINE.exec(line) ?? [];
     if (key === "") continue;
@@ -40,6 +42,14 @@ export function parseMarker(name: string, text: string): MarkerOptions {
         }
         options.asOf = Date.parse(value);
         break;
+      case "encoding": {
+        const encoding = ENCODINGS.find((one) => one === value.toLowerCase());
+        if (encoding === undefined) {
+          throw new UserError(`${name}: encoding must be one of ${ENCODINGS.join(", ")}`);
+        }
+        options.encoding = encoding;
+        break;
+      }
       case "object":
         options.object = value;
         break;

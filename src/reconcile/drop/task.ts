@@ -2,6 +2,7 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { ENCODINGS } from "../../snapshot/scan-file.ts";
 
 /** Hidden, so that it is never taken for a snapshot. */
 const FILE = ".task.json";
@@ -13,6 +14,7 @@ const taskSchema = z.object({
   asOf: z.number().optional(),
   object: z.string().optional(),
   idFrom: z.string().optional(),
+  encoding: z.enum(ENCODINGS).optional(),
   /** Why its marker cannot be used. */
   problem: z.string().optional(),
   /** Runs that were begun and gave no answer. */

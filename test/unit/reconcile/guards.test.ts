@@ -15,6 +15,7 @@ const SUMMARY: Summary = {
   records: 1000,
   nameless: 0,
   skipped: 0,
+  encoding: "utf-8",
   repeated: 0,
   codes: 1000,
   matched: 1000,

@@ -120,7 +120,7 @@ test.for([
   [
     "two encodings",
     Buffer.concat([Buffer.from("id,näme,ö,ü\n"), Buffer.from("1,ü", "latin1")]),
-    /several encodings/,
+    /\(line 1\) and partly not \(line 2\).*several encodings/,
   ],
   [
     "half a character in UTF-16",
@@ -214,6 +214,19 @@ test.each([
   { done: true, totalSize: 2, records: BOTH },
 ])("an answer that is the whole is read: %j", async (answer) => {
   expect((await read(JSON.stringify(answer))).values).toEqual(BOTH);
+});
+
+test.each([
+  ["windows-1250", "id,name\n1,\x8a\xebva\x9d\n", "Šëvať"],
+  ["iso-8859-15", "id,name\n1,\xa4\n", "€"],
+  ["macintosh", "id,name\n1,Zo\x8e\n", "Zoé"],
+] as const)("a file in %s is read as its user names it", async (encoding, bytes, name) => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "crm");
+  await writeFile(file, Buffer.from(bytes, "latin1"));
+  const scan = await scanFile(file, "crm", encoding);
+  const [item] = await Array.fromAsync(readSnapshot({ name: "crm", file, scan }));
+  expect(item?.value).toEqual({ id: "1", name });
 });
 
 test("a person may say that a file is whole although it names another page", async () => {
