@@ -35,6 +35,7 @@ test("a command that the demoted primary refuses is sent to the new one, over ev
   const writes = clients.map((client) => redisWrite(client));
   await Promise.all(writes.map((write) => write("SET", "script", "1")));
 
+  await expect.poll(() => second.client.dbsize()).toBe(2);
   await swap(first, second);
   address.moveNewTo(second.url);
   // Many at once, of which each is refused.
