@@ -15,7 +15,7 @@ const OWN: readonly (readonly [source: string, saysGone: (record: CrmRecord) => 
 /** @param source of the event that brought the record */
 export function saysGone(record: CrmRecord, source: string): boolean {
   if (OWN.some(([crm, isGone]) => source.startsWith(crm) && isGone(record))) return true;
-  // As HubSpot's API writes a record, whoever sends it.
+  // This is the form of a record in HubSpot's API. The event may have another source.
   if (typeof record["properties"] === "object" && record["archived"] === true) return true;
   return Object.entries(record).some(([key, value]) => {
     const name = key.replaceAll(/[^a-z]/gi, "").toLowerCase();

@@ -13,7 +13,7 @@ const SCIENTIFIC = /^[+-]?\d+(?:[.,]\d+E[+-]?|E[+-])\d+$/i;
 const DECIMAL = /^\d+[.,]0+$/;
 const GROUPED = /^\d{1,3}(?:,\d{3})+$/;
 
-/** Characters that nobody sees, and blanks of other kinds. */
+/** Invisible characters, and spaces other than the normal one. */
 const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 
 /** Why this cannot be the id of one record; undefined: it can. */
@@ -31,11 +31,13 @@ export function idProblem(id: string): string | undefined {
 
 /** Why this cannot be a crmCode of one record, although the service would accept it. */
 export const codeProblem = (crmCode: string): string | undefined =>
-  NOTHING_IN.test(crmCode) ? "must not be made of a word for nothing" : idProblem(crmCode);
+  NOTHING_IN.test(crmCode)
+    ? "must not contain undefined, null, NaN or [object Object]"
+    : idProblem(crmCode);
 
 const GUID = /^\{?([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\}?$/i;
 
-/** Salesforce's objects, by the first characters of their ids; those of its users begin with `a`. */
+/** The first characters of ids, for each standard object of Salesforce. Ids of custom objects begin with `a`. */
 const SALESFORCE: Readonly<Record<string, RegExp>> = {
   account: /^001/,
   contact: /^003/,

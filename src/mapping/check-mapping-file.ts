@@ -182,7 +182,7 @@ function isZone(timeZone: string): boolean {
   }
 }
 
-/** `E-Mail`, `PLZ/Ort`, `Geb.-Datum`: without blanks, nobody writes a difference so. `Ort (privat)` is no call. */
+/** Column names that JSONata reads as a subtraction, a division or a function call: `E-Mail`, `PLZ/Ort`, `Ort (privat)`. */
 const LIKE_A_NAME = /^[\p{L}_][\p{L}\p{N}_.]*(?:[-/][\p{L}_][\p{L}\p{N}_.]*)+$/u;
 const WITH_BRACKETS = /^[\p{L}_][\p{L}\p{N}_ .-]* \([\p{L}\p{N}_ .-]+\)$/u;
 

@@ -25,7 +25,7 @@ export interface CompiledField {
   readonly wanted: Wanted;
 }
 
-/** Nobody was born before that, whom a CRM may name. */
+/** The earliest plausible year of birth. */
 const FIRST_BIRTH = 1900;
 
 type Constant = Scalar | readonly string[];

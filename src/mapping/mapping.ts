@@ -12,7 +12,7 @@ export const WARNING_REASONS = {
   expression_failed: "the expression failed on this record",
   not_understood: "the value cannot be converted to the form of the field",
   time_of_day:
-    "it is a moment, neither midnight nor noon in UTC: which day it is depends on the CRM's time zone (`zone`)",
+    "the value is a point in time, and its date depends on the CRM's time zone: set `zone` for this field",
   implausible: "the date cannot be right: it is in the future, or a birth before 1900",
   not_in_table: "the table has no entry for the value",
   not_in_list: "the service does not allow this value",

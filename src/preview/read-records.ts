@@ -170,7 +170,7 @@ function parseFile(file: string, text: string): Parsed {
   }
 }
 
-/** A line that is not JSON keeps nobody from the others, if the first one is. */
+/** A line that is not JSON is reported, and the other lines are read. If no line before it was JSON, the file is refused. */
 function parseLines(file: string, text: string, whole: Error): Parsed {
   const lines = text.split("\n");
   const items: Item[] = [];

@@ -11,7 +11,7 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
-/** Of the records that have a value in a field, at least this share is understood when nobody looks. */
+/** An unattended run stops if a smaller share of a field's values can be used. */
 const UNDERSTOOD_SHARE = 0.9;
 
 /** So many relations, or 1 % of all if that is more, may be terminated or missing in a list without leave. */
@@ -105,7 +105,7 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   }
   const unclear = hardlyUnderstood(summary);
   if (options.isUnseen === true && unclear.length > 0) {
-    const says = `the mapping understands fewer than nine in ten of the values in ${unclear.join(", ")}: the export may have another format than before. The service keeps what it has there. Correct the export or the mapping; crmsync preview FILE shows the values`;
+    const says = `the mapping can use less than 90 % of the values of ${unclear.join(", ")}: the export may have another format than before. The service keeps what it has there. Correct the export or the mapping; crmsync preview FILE shows the values`;
     return { why: "not_understood", says };
   }
   const terminations = terminationsIn(summary, options.terminateMissing);

@@ -43,7 +43,8 @@ export class Sources {
   readonly #noted = new Map<string, number>();
   readonly #notedAhead = new Map<string, number>();
   readonly #clocks = new Map<string, SourceClock>();
-  readonly #readAt = new Map<string, number>();
+  /** The last read of each source's clock, and when it began. */
+  readonly #reads = new Map<string, { readonly at: number; readonly done: Promise<void> }>();
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -87,14 +88,25 @@ export class Sources {
 
   /** Adopts what another process, or this one before its restart, knew of the source's clock. */
   async #readClock(source: string, at: number): Promise<void> {
-    const readAt = this.#readAt.get(source);
-    if (readAt !== undefined && at - readAt < READ_MS) return;
-    this.#readAt.set(source, at);
+    const last = this.#reads.get(source);
+    // Events that come during a read wait for it.
+    if (last !== undefined && at - last.at < READ_MS) return last.done;
+    const done = this.#adoptClock(source, last === undefined);
+    this.#reads.set(source, { at, done });
+    try {
+      await done;
+    } catch (error) {
+      this.#reads.delete(source);
+      throw error;
+    }
+  }
+
+  async #adoptClock(source: string, isFirst: boolean): Promise<void> {
     const { clocksAhead, sources } = this.#keys;
     const text = await this.#redis.hget(clocksAhead, source);
     const seen = text === null ? undefined : (JSON.parse(text) as ClockAhead);
     const isBack = seen !== undefined && seen.aheadMs < 0 && seen.isRight !== true;
-    const heard = readAt === undefined ? await this.#redis.hget(sources, source) : null;
+    const heard = isFirst ? await this.#redis.hget(sources, source) : null;
     const clock = this.#clocks.get(source);
     const newest = Math.max(
       clock?.newest ?? Number.NEGATIVE_INFINITY,

@@ -274,7 +274,7 @@ function clockFindings({ now, clocksAhead, clockStep }: Readings): Finding[] {
     const says =
       aheadMs > 0
         ? `The clock of ${name} is ${off} ahead of Redis' clock: its events count as of their arrival.`
-        : `The clock of ${name} was set back by ${off}${seen.isRight === true ? ", and is right again" : ": its events count as of their arrival"}. Edits made just after that may have counted as older: reconcile an export of it.`;
+        : `The clock of ${name} was set back by ${off}${seen.isRight === true ? ", and is right again" : ": its events count as of their arrival"}. Changes that were made just after that may be missing at the service: reconcile an export of this CRM.`;
     return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
   });
   return [...step, ...ahead];

@@ -263,7 +263,7 @@ function carriedOver(sent: Sendable, { kept }: TakenState): string {
   const isUsed = kept !== undefined && sent.kind === "update";
   const fields = isUsed ? Object.keys(JSON.parse(kept) as object) : [];
   if (fields.length === 0) return "";
-  return `; it carried what the service itself has in ${fields.join(", ")} (the mapping's \`owned: false\` or \`fill: empty\`): if one of these is the reason, correct it at the service`;
+  return `; it carried what the service itself has in ${fields.join(", ")} (others maintain these fields, or the mapping did not understand ours): if one of these is the reason, correct it at the service`;
 }
 
 /** A termination with the fields of a person cannot be sent to a company, and the reverse. */

@@ -83,7 +83,7 @@ function listingLines({ listing }: PrintOptions): string[] {
   return [`${crm} has listed ${counts.join(", ")} in ${counted(requests, "request")}`];
 }
 
-/** Why a file counts as of an encoding that nobody has named. */
+/** Why a file is read in this encoding, if the user did not name one. */
 const ENCODED_SO: Readonly<Partial<Record<Summary["encoding"], string>>> = {
   "windows-1252": ", because it is not UTF-8: if names look wrong, give --encoding",
 };
@@ -93,7 +93,7 @@ function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
     ...(encoding === "utf-8" ? [] : [`read as ${encoding}${ENCODED_SO[encoding] ?? ""}`]),
     ...(skipped > 0 ? [`${counted(skipped, "row")} skipped: no record in it`] : []),
     ...(repeated > 0
-      ? [`${counted(repeated, "record")} that stood there before, with the same content`]
+      ? [`${counted(repeated, "record")} skipped: the file has the same record twice`]
       : []),
   ];
 }

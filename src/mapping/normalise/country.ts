@@ -34,7 +34,7 @@ function codesByName(): ReadonlyMap<string, string> {
     const names = new Intl.DisplayNames(locale, { type: "region" });
     for (const code of Object.keys(countries.getAlpha2Codes())) add(names.of(code) ?? "", code);
   }
-  // A name of two countries in two languages is none: a wrong country is worse than none.
+  // If a name means different countries in two languages, it is left out: no country is better than a wrong one.
   for (const spelling of twice) made.delete(spelling);
   for (const [code, names] of Object.entries(MORE_NAMES)) {
     for (const spelling of names.flatMap(spellingsOf)) made.set(spelling, code);
@@ -44,7 +44,7 @@ function codesByName(): ReadonlyMap<string, string> {
   return made;
 }
 
-/** Words that tell no country from another. */
+/** Words that do not distinguish one country from another. */
 const SMALL = /^(?:the|of|and|la|le|les|l|der|die|das|et|und|y|e|de|du|des|del|di|en|van)$/;
 
 /** As people write one name: with and without accents, in Swiss and in ASCII, its words in another order. */
