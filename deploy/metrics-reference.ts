@@ -17,6 +17,8 @@ export const IDLE: Readings = {
   oldest: { live: undefined, bulk: undefined },
   unsynced: { live: 0, bulk: 0 },
   terminations: { held: 0, heldSince: undefined, counted: 0, limit: 100 },
+  emptied: [],
+  emptyLimit: 20,
   deadLetters: 0,
   deadReasons: {},
   expiring: undefined,

@@ -48,6 +48,14 @@ const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
     })
     .default(fallback);
 
+/** Infinity: `unlimited`. */
+const limit = (fallback: number) =>
+  z
+    .string()
+    .regex(/^(\d{1,9}|unlimited)$/, { error: "must be a whole number, or unlimited" })
+    .transform((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)))
+    .default(fallback);
+
 const oneOf = <const T extends readonly string[]>(values: T, fallback: T[number]) =>
   z.enum(values, { error: `must be one of ${values.join(", ")}` }).default(fallback);
 
@@ -141,11 +149,8 @@ const variables = {
   QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS, limits.HOUR_MS),
   QUOTA_PACING: oneOf(["auto", "burst", "steady"], "auto"),
   QUOTA_LIVE_RESERVE: whole(0, 100),
-  TERMINATE_LIMIT: z
-    .string()
-    .regex(/^(\d{1,9}|unlimited)$/, { error: "must be a whole number, or unlimited" })
-    .transform((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)))
-    .default(100),
+  TERMINATE_LIMIT: limit(100),
+  EMPTY_LIMIT: limit(20),
   SERVICE_TIMEOUT_MS: whole(100, 30_000, 600_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),
   RETRY_BASE_MS: whole(1, 1000, 3_600_000),

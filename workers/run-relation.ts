@@ -109,6 +109,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
   return {
     take: async () => taken,
     admitTermination: (state, when) => runtime.terminationGuard.admit(state, when),
+    admitUpdate: (state, update) => runtime.emptyingGuard.admit(state, update),
     async send(decision, state) {
       if (performance.now() - takenAt > STALE_AFTER_MS) {
         return { kind: "unavailable", reason: "slept", ambiguous: false };
@@ -225,7 +226,10 @@ function report(
       reportOutcome(runtime, { ...common, outcome, reason, problems });
       return;
     case "held":
-      runtime.log.warn({ record: runtime.recordName(crmCode), lane }, "termination.held");
+      runtime.log.warn(
+        { record: runtime.recordName(crmCode), lane },
+        reason === "emptied" ? "update.held" : "termination.held",
+      );
       reportUnfinished(runtime, state, end, status);
       return;
     case "unavailable":

@@ -57,7 +57,7 @@ a live event of a record sends its waiting bulk change along. crmsync reconcile 
       "after",
       `
 A record whose change is dropped stays at the service as it is, until its next change or the next
-crmsync reconcile. Its events may be sent again. Live changes, changes under way, held terminations
+crmsync reconcile. Its events may be sent again. Live changes, changes under way, held changes
 and dead letters stay. A plan that was cancelled cannot be carried out again.`,
     )
     .action(cancel);
@@ -152,9 +152,7 @@ function leftLines({ held, inbox, toFetch }: Record<"held" | "inbox" | "toFetch"
         ]),
     ...(held === 0
       ? []
-      : [
-          `${counted(held, "held termination stays", "held terminations stay")}: crmsync held list`,
-        ]),
+      : [`${counted(held, "held change stays", "held changes stay")}: crmsync held list`]),
   ];
 }
 

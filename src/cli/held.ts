@@ -1,4 +1,4 @@
-/** `crmsync held`: lists, releases and drops terminations beyond TERMINATE_LIMIT. */
+/** `crmsync held`: lists, releases and drops changes that wait for a person. */
 import { Command } from "commander";
 import { printable } from "../ops/printable.ts";
 import { choose, findAll, type Filter } from "../held/choose.ts";
@@ -21,20 +21,20 @@ const NAMES = "its crmCode, or its record, such as contact/7";
 
 export function heldCommand(): Command {
   const held = new Command("held").description(
-    "list, release and drop terminations beyond TERMINATE_LIMIT",
+    "list, release and drop changes that wait for a person, beyond TERMINATE_LIMIT or EMPTY_LIMIT",
   );
   const filtered = (name: string, description: string) =>
     held
       .command(name)
       .description(description)
-      .option("--source <source>", "only terminations by events from this source");
+      .option("--source <source>", "only changes by events from this source");
   filtered("list", "list them, oldest first")
-    .option("--json", "print one line of JSON per termination")
+    .option("--json", "print one line of JSON per change")
     .action(list);
   const acting = (what: "release" | "drop", description: string) =>
     filtered(what, description)
       .argument("[names...]", `${NAMES}; without, --source or --all selects them`)
-      .option("--all", "all held terminations")
+      .option("--all", "all held changes")
       .option("--apply", "do it; without it, only print what would be done")
       .option("--json", "print the numbers as one line of JSON")
       .action((names: string[], options: ActOptions) => act(what, names, options));
@@ -67,7 +67,7 @@ async function act(
 ): Promise<void> {
   const isSelected = options.all || options.source !== undefined;
   if (names.length === 0 && !isSelected) {
-    throw new WrongUsage("select held terminations: by their names, --source, or --all");
+    throw new WrongUsage("select held changes: by their names, --source, or --all");
   }
   if (names.length > 0 && isSelected) {
     throw new WrongUsage("select by names, or by --source or --all, not both");

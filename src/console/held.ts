@@ -1,11 +1,11 @@
-/** The tab Held: terminations that wait for a person, to release or to drop. */
+/** The tab Held: changes that wait for a person, to release or to drop. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { counted } from "../ops/counted.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { originOf } from "../held/origin.ts";
-import { HELD_BECAUSE } from "../sync/staged-state.ts";
+import { heldBecause } from "../sync/staged-state.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/termination-findings.ts";
@@ -18,7 +18,7 @@ import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-p
 import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
 
-/** Held terminations that one click decides: the oldest first. */
+/** Held changes that one click decides: the oldest first. */
 const MOST = 1000;
 
 const PATH = tabPath("held");
@@ -27,11 +27,11 @@ const CONFIRM = `${PATH}/confirm`;
 const ACTS = {
   release: {
     verb: "Release",
-    does: "Each relation is terminated at the service. That does not count towards the limit, and is not held again.",
+    does: "Each change is sent: its relation is terminated, or loses the fields that are named. That does not count towards the limit, and is not held again.",
   },
   drop: {
     verb: "Drop",
-    does: "Each termination is deleted for good, with fields that were to be sent along. Its relation stays as the service has it.",
+    does: "Each change is deleted for good, with fields that were to be sent along. Its relation stays as the service has it.",
   },
 } as const;
 
@@ -41,7 +41,7 @@ type ActName = keyof typeof ACTS;
 interface Choice {
   readonly act: ActName;
   readonly code: string | undefined;
-  /** When this termination, or the newest of all, was held, ms. */
+  /** When this change, or the newest of all, was held, ms. */
   readonly at: number;
 }
 
@@ -53,11 +53,11 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
     const main = live(
       "held",
       total === 0
-        ? html`<p class="good">No termination is held.</p>`
+        ? html`<p class="good">No change is held.</p>`
         : html`${explanation(ports, total)}${allActs(sessionOf(request), total, newest)}
           ${heldTable(rows, sessionOf(request))}${pager(PATH, {}, number, Math.ceil(total / ROWS))}`,
     );
-    return sendPage(request, reply, ports, { title: "Held terminations", tab: "held", main });
+    return sendPage(request, reply, ports, { title: "Held changes", tab: "held", main });
   });
   app.get(CONFIRM, { onRequest: requireOperator }, async (request, reply) => {
     const choice = choiceOf(request);
@@ -110,16 +110,18 @@ async function find(stores: Stores, { code, at }: Choice): Promise<HeldTerminati
 function choiceOf(request: FastifyRequest): Choice {
   const { act, code, at } = queryOf(request);
   if ((act !== "release" && act !== "drop") || !/^\d{1,16}$/.test(at ?? "")) {
-    throw new UserError("this address names no held terminations: choose on the page Held");
+    throw new UserError("this address names no held changes: choose on the page Held");
   }
   return { act, code, at: Number(at) };
 }
 
 const explanation = ({ stores }: ConsolePorts, total: number): Html =>
   html`<p>
-    ${countOf(total)}: beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}), or of a
-    record that did not write the relation. A broken export, a wrong condition in the mapping or a
-    deleted duplicate terminates too. Release them if the CRM is right; drop them if it is not.
+    ${countOf(total)}: terminations beyond TERMINATE_LIMIT
+    (${limitNow(stores.terminationGuard.limit)}) or of a record that did not write the relation, and
+    updates that empty a field of many relations (EMPTY_LIMIT). A broken export, a wrong mapping, a
+    deleted duplicate or a right that the CRM's user has lost does that too. Release them if the CRM
+    is right; drop them if it is not.
   </p>`;
 
 function allActs({ role }: Session, total: number, newest: number): Html | string {
@@ -150,7 +152,7 @@ const heldTable = (rows: readonly HeldTermination[], { role }: Session): Html =>
         },
       },
       { heading: "Held since", cell: ({ heldAt }) => moment(heldAt) },
-      { heading: "Why", cell: ({ why }) => HELD_BECAUSE[why] },
+      { heading: "Why", cell: ({ fields, why }) => heldBecause(why, fields) },
       { heading: "Happened", cell: ({ time }) => moment(time) },
       { heading: "Source", cell: (one) => originOf(one).source },
       ...(role === "act" ? [DECIDE] : []),
@@ -186,4 +188,4 @@ function confirmation(session: Session, choice: Choice, found: readonly HeldTerm
 
 const titleOf = ({ act }: Choice, count: number): string => `${ACTS[act].verb} ${countOf(count)}?`;
 
-const countOf = (count: number): string => counted(count, "held termination");
+const countOf = (count: number): string => counted(count, "held change");

@@ -87,7 +87,7 @@ function backlog(readings: Readings, status: Status): Html {
       <dd>${toFetch}</dd>
       <dt>Records that wait for a retry</dt>
       <dd>${retrying}</dd>
-      <dt>Terminations held for a person</dt>
+      <dt>Changes held for a person</dt>
       <dd>${held === 0 ? "0" : html`<a href="${tabPath("held")}">${held}</a>`}</dd>
       <dt>Dead letters</dt>
       <dd>

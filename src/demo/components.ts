@@ -79,6 +79,7 @@ export async function startComponents(
     QUOTA_BURST_MS: String(clock.burstMs),
     // A large demo deletes more in its hour than a person would approve.
     TERMINATE_LIMIT: "unlimited",
+    EMPTY_LIMIT: "unlimited",
     SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
     DATA_DIR: dataDir,
   };

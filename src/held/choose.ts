@@ -1,4 +1,4 @@
-/** Finds the held terminations that a user names or describes. */
+/** Finds the held changes that a user names or describes. */
 import { printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { HeldTermination, HeldTerminations } from "../state/held-terminations.ts";
@@ -36,10 +36,10 @@ export async function findAll(
 
 function oneOf(all: readonly HeldTermination[], name: string): HeldTermination {
   const [one, ...others] = all.filter((each) => originOf(each).subject === name);
-  if (one === undefined) throw new UserError(`there is no held termination ${name}`);
+  if (one === undefined) throw new UserError(`there is no held change ${name}`);
   if (others.length === 0) return one;
   const codes = [one, ...others].map(({ crmCode }) => `  ${printable(crmCode)}`).join("\n");
   throw new UserError(
-    `${printable(name)} names ${others.length + 1} held terminations; give the crmCode of one:\n${codes}`,
+    `${printable(name)} names ${others.length + 1} held changes; give the crmCode of one:\n${codes}`,
   );
 }

@@ -1,4 +1,4 @@
-/** Releases and drops held terminations; each act is recorded in the step that does it. */
+/** Releases and drops held changes; each act is recorded in the step that does it. */
 import type { Act } from "../state/audit-acts.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";

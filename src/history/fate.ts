@@ -4,7 +4,7 @@ import { NOT_OPENED } from "../state/retried-records.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
-import { HELD_BECAUSE } from "../sync/staged-state.ts";
+import { heldBecause } from "../sync/staged-state.ts";
 import type { FateOfRecord } from "./fates.ts";
 import { restFate } from "./rest-fate.ts";
 import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";
@@ -52,7 +52,7 @@ function rejectedFate(
     ? ""
     : waiting.heldSince === undefined
       ? "; an older change of it waits to be sent"
-      : "; an older termination of it is held for a person: a newer event that is valid replaces it";
+      : "; an older change of it is held for a person: a newer event that is valid replaces it";
   // Of an event that told no crmCode, the letter has a name of its own.
   const name = shellWord(crmCode ?? id);
   return {
@@ -93,15 +93,15 @@ function waitingFate(waiting: WaitingState, facts: RecordFacts, shared: SharedFa
 
 function heldFate(
   since: number,
-  { heldWhy = "limit", time }: WaitingState,
+  { heldFields, heldWhy = "limit", time }: WaitingState,
   facts: RecordFacts,
 ): FateOfRecord {
   const name = shellWord(facts.crmCode ?? facts.name);
   return {
     fate: "held",
-    answer: `its termination (event of ${clockTime(time)}) is held since ${clockTime(since)}: ${HELD_BECAUSE[heldWhy]}`,
-    remedy: `Release it with crmsync held release ${name} --apply, or let the relation live with crmsync held drop ${name} --apply.`,
-    runbook: "crmsyncheldterminations",
+    answer: `its ${heldWhy === "emptied" ? "change" : "termination"} (event of ${clockTime(time)}) is held since ${clockTime(since)}: ${heldBecause(heldWhy, heldFields)}`,
+    remedy: `Release it with crmsync held release ${name} --apply, or leave the relation as it is with crmsync held drop ${name} --apply.`,
+    runbook: heldWhy === "emptied" ? "crmsyncfieldsemptied" : "crmsyncheldterminations",
   };
 }
 

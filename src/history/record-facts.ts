@@ -35,7 +35,9 @@ export interface WaitingState {
   /** Since when it is held for a person. */
   readonly heldSince: number | undefined;
   readonly heldWhy: HeldWhy | undefined;
-  /** A person has approved the termination. */
+  /** Fields that it would empty. */
+  readonly heldFields: readonly string[];
+  /** A person has approved the termination, or that fields are emptied. */
   readonly isApproved: boolean;
   readonly tries: number;
   /** Until when a worker has taken it. */
@@ -123,6 +125,7 @@ async function readWaiting(
     counts,
     failure,
     heldAt,
+    heldFields = [],
     heldUntil = 0,
     heldWhy,
     lane,
@@ -139,6 +142,7 @@ async function readWaiting(
     status: status.is,
     time: timeOfOrder(status.order),
     heldSince: phase === "held" ? (heldAt ?? since) : undefined,
+    heldFields,
     heldWhy,
     isApproved: approved === true,
     tries: counts?.tries ?? 0,

@@ -40,7 +40,7 @@ function pastFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
     return droppedFate("its change was dropped by crmsync bulk cancel", act.at, known);
   }
   if (isLater && act.act === "held.drop") {
-    return droppedFate("its held termination was dropped by a person", act.at, known);
+    return droppedFate("its held change was dropped by a person", act.at, known);
   }
   if (run?.outcome === "rejected" && run.at >= (last?.at ?? 0)) {
     return refusedFate(run, isLater && act.act === "dead.drop" ? act.at : undefined, known);

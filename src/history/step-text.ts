@@ -1,5 +1,5 @@
 /** Tells one step of a history in words. No values of a person. Pure. */
-import { HELD_BECAUSE } from "../sync/staged-state.ts";
+import { HELD_BECAUSE, type HeldWhy } from "../sync/staged-state.ts";
 import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { EventStep, NotedEvent, RunStep, Step } from "../sync/step.ts";
@@ -70,8 +70,8 @@ const ACTS: Readonly<Record<string, string>> = {
   "dead.redrive": "a person redrove its dead letter",
   "dead.drop": "a person dropped its dead letter",
   "bulk.cancel": "a person dropped its change, with the others that waited in the lane bulk",
-  "held.release": "a person released its held termination",
-  "held.drop": "a person dropped its held termination",
+  "held.release": "a person released its held change",
+  "held.drop": "a person dropped its held change",
   "ledger.forget": "a person let the ledger forget what the service has of it",
 };
 
@@ -136,7 +136,7 @@ function endText(
     case "rejected":
       return `rejected: ${rejectedText({ problems })}`;
     case "held":
-      return `held for a person: ${HELD_BECAUSE.limit}`;
+      return `held for a person: ${HELD_BECAUSE[reason as HeldWhy] ?? HELD_BECAUSE.limit}`;
     case "throttled":
       return "the service asked us to wait (429); it goes first afterwards";
     case "denied":

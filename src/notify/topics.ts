@@ -75,7 +75,8 @@ const ROWS: Readonly<Record<string, Row>> = {
     ends: (_about, { deadLetters }) => `${deadLetters} dead letters are left.`,
   },
   crmsyncdeadlettersexpiring: { ends: "No dead letter is about to be deleted." },
-  crmsyncheldterminations: { ends: "No termination is held any more." },
+  crmsyncfieldsemptied: { ends: "No field is emptied unusually often any more." },
+  crmsyncheldterminations: { ends: "No change is held any more." },
   crmsynctokenold: { ends: "The service token is younger than 80 days again." },
   crmsyncchangeslost: {
     ends: "A comparison has run since changes were lost, or a week has passed.",

@@ -47,6 +47,10 @@ export const LOG_EVENTS = {
     "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
     "`record` names it; crmsync held list shows all of them.",
   ],
+  "update.held": [
+    "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.",
+    "`record` names it; crmsync held list shows all of them.",
+  ],
   "change.not_opened": [
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
     "`record` names it.",

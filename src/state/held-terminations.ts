@@ -1,6 +1,7 @@
 /**
- * Terminations beyond the limit (termination-guard.ts). Each stays the state of its record
- * until a person releases or drops it, or a newer event of the record replaces it.
+ * Changes that wait for a person: terminations beyond a limit (termination-guard.ts) or of a record that did not write
+ * the relation, and updates that empty fields (emptying-guard.ts). Each stays the state of its record until a person
+ * releases or drops it, or a newer event of the record replaces it.
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
@@ -21,6 +22,8 @@ export interface HeldTermination {
   /** ms */
   readonly heldAt: number;
   readonly why: HeldWhy;
+  /** Fields that it would empty. */
+  readonly fields: readonly string[];
   /** When the change happened in the CRM, ms. */
   readonly time: number;
   readonly lane: Lane;
@@ -111,14 +114,22 @@ export class HeldTerminations {
         throw error;
       },
     );
-    const { heldAt, heldWhy = "limit", lane, since, status } = staged;
+    const { heldAt, heldFields = [], heldWhy = "limit", lane, since, status } = staged;
     // `time` may be that of a redrive.
     const time = timeOfOrder(status.order);
-    return { crmCode, heldAt: heldAt ?? since, why: heldWhy, time, lane, event: newestEvent };
+    return {
+      crmCode,
+      heldAt: heldAt ?? since,
+      why: heldWhy,
+      fields: heldFields,
+      time,
+      lane,
+      event: newestEvent,
+    };
   }
 
   /**
-   * Lets a held termination be sent.
+   * Lets a held change be sent.
    * @param act gets its line in the audit trail if it is done: another operator may be faster.
    * @returns its lane; undefined when it is not held any more.
    */

@@ -61,6 +61,8 @@ export interface Keys {
   readonly terminations: string;
   /** Sorted set crmCode → since when its termination is held for a person, ms. */
   readonly heldTerminations: string;
+  /** Sorted set of the updates of the last hour, by their time: which fields had a value, and which lost it. */
+  readonly fieldUpdates: string;
   /** Set for seven days once the event of this key (a hash) was accepted. */
   readonly seen: (digest: string) => string;
   /** Hash id → dead letter, as JSON. */
@@ -199,6 +201,7 @@ export function keysOf(prefix: string): Keys {
     unsynced: (lane) => `${prefix}:unsynced:${lane}`,
     terminations: `${prefix}:terminations`,
     heldTerminations: `${prefix}:terminations:held`,
+    fieldUpdates: `${prefix}:updates:fields`,
     seen: (digest) => `${prefix}:seen:${cut(digest)}`,
     deadLetters: `${prefix}:dead-letters`,
     deadMarks: `${prefix}:dead-letters:marks`,

@@ -6,6 +6,7 @@ interface StoredRow {
   readonly exists?: boolean;
   readonly uncertain?: true;
   readonly fingerprint?: string;
+  readonly filled?: string;
   readonly partial?: string;
   readonly terminated?: true;
   readonly variant?: Variant;
@@ -28,6 +29,7 @@ export function storeRow(row: LedgerRow, epoch: number): string {
     ...(row.exists !== undefined && { exists: row.exists }),
     ...(row.uncertain && { uncertain: true }),
     ...(row.fingerprint !== undefined && { fingerprint: row.fingerprint }),
+    ...(row.filled !== undefined && { filled: row.filled }),
     ...(row.partial !== undefined && { partial: row.partial }),
     ...(row.terminated && { terminated: true }),
     ...(row.variant !== undefined && { variant: row.variant }),
@@ -53,6 +55,7 @@ export function readRow(text: string, epoch: number): LedgerRow {
     exists: isBelieved ? stored.exists : undefined,
     uncertain: isBelieved && stored.uncertain === true,
     fingerprint: isBelieved ? stored.fingerprint : undefined,
+    ...(isBelieved && stored.filled !== undefined && { filled: stored.filled }),
     ...(isBelieved && stored.partial !== undefined && { partial: stored.partial }),
     terminated: isBelieved && stored.terminated === true,
     variant: isBelieved ? stored.variant : undefined,

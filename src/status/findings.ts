@@ -19,6 +19,7 @@ import { rejectionFindings, retryFindings, slownessFindings } from "./change-fin
 import { bulkFindings } from "./bulk.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
+import { emptiedFindings } from "./emptied-findings.ts";
 import { fetchFindings } from "./fetch-findings.ts";
 import { finding, type Finding } from "./finding.ts";
 import { notificationFindings } from "./notification-findings.ts";
@@ -87,6 +88,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...stops,
     ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
     ...processFindings(readings),
+    ...emptiedFindings(readings),
     ...terminationFindings(readings),
     ...bulkFindings(readings),
     ...reconcileFindings(readings),
@@ -191,7 +193,7 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
   const warn = (says: string) => found.push(finding("warning", LEDGER_SECTION, says));
   if (wentBackwardsAt !== undefined) {
     warn(
-      `Redis went back to an older state, or was emptied (noticed ${clockTime(wentBackwardsAt)}): the ledger was made cold and is warmed again. Events that were accepted since that state are lost, and so are pauses, held terminations and dead letters that it lacks: reconcile an export of the CRM.`,
+      `Redis went back to an older state, or was emptied (noticed ${clockTime(wentBackwardsAt)}): the ledger was made cold and is warmed again. Events that were accepted since that state are lost, and so are pauses, held changes and dead letters that it lacks: reconcile an export of the CRM.`,
     );
   }
   if (gone > 0) {

@@ -14,6 +14,7 @@ import { LANES, type Lane } from "../event/lane.ts";
 import { MAX_SOURCES } from "../state/sources.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";
+import { unusuallyEmptied } from "./emptied-findings.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
 import { nextRunAt } from "./reconcile-findings.ts";
@@ -74,8 +75,19 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "held_terminations",
-    help: "Terminations that wait for a person: beyond TERMINATE_LIMIT, or of a record that did not write the relation.",
+    help: "Changes that wait for a person: terminations beyond TERMINATE_LIMIT or of a record that did not write the relation, and updates beyond EMPTY_LIMIT.",
     read: ({ terminations }) => terminations.held,
+  },
+  {
+    name: "emptied_relations",
+    help: "Relations of which updates of the last hour empty this field; no sample of a field that none has emptied.",
+    labels: ["field"],
+    read: ({ emptied }) => emptied.map((one): Sample => [{ field: one.field }, one.emptied]),
+  },
+  {
+    name: "unusually_emptied_fields",
+    help: "Fields that more relations lose within an hour than EMPTY_LIMIT allows.",
+    read: (readings) => unusuallyEmptied(readings).length,
   },
   {
     name: "dead_letters",

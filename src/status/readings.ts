@@ -31,6 +31,7 @@ import type { ClockAhead } from "../state/sources.ts";
 import type { MissedValues } from "../state/tenant-lists.ts";
 import type { Lane } from "../event/lane.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
+import type { EmptiedField } from "../sync/emptied.ts";
 import type { Stores } from "./stores.ts";
 
 /** No reader waits longer for Redis, ms. */
@@ -58,6 +59,9 @@ export interface Readings {
   readonly oldest: Readonly<Record<Lane, number | undefined>>;
   readonly unsynced: Readonly<Record<Lane, number>>;
   readonly terminations: TerminationsView;
+  /** Fields that updates of the last hour have emptied, and how many relations may lose one of them; Infinity: any number. */
+  readonly emptied: readonly EmptiedField[];
+  readonly emptyLimit: number;
   readonly deadLetters: number;
   /** Reason → number of dead letters. */
   readonly deadReasons: Readonly<Record<string, number>>;
@@ -182,6 +186,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
       counted: countedTerminations,
       limit: stores.terminationGuard.limit,
     },
+    emptyLimit: stores.emptyingGuard.limit,
     notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
@@ -208,6 +213,7 @@ function readAll(stores: Stores, redis: Redis) {
     held: stores.heldTerminations.count(),
     heldSince: stores.heldTerminations.since(),
     countedTerminations: stores.terminationGuard.counted(),
+    emptied: stores.emptyingGuard.counted(),
     deadLetters: deadLetters.countReading(),
     deadReasons: deadLetters.reasons(),
     expiring: stores.deadLetterExpiry.reading(),

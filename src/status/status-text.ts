@@ -48,6 +48,7 @@ export function statusLines(status: Status, view: View): string[] {
     line("last hour", countsText(status.outcomesOfLastHour) || "nothing ended"),
     line("dead", deadText(status)),
     line("held", heldText(status)),
+    ...(status.emptied.fields.length > 0 ? [line("emptied", emptiedText(status))] : []),
     line("denial", denialText(status)),
     line(
       "ledger",
@@ -119,7 +120,7 @@ function drainedText({ at, backlog, bulk, terminations }: Status): string {
     const isPaused = bulk.paused !== null && bulk.waiting > 0;
     return `unknown while ${isPaused ? "bulk is paused" : "sending is stopped or limited"}`;
   }
-  return terminations.held > 0 ? "now, but for held terminations" : "now, nothing waits";
+  return terminations.held > 0 ? "now, but for held changes" : "now, nothing waits";
 }
 
 function quotaText({ quota }: Status, { bars }: View): string {
@@ -148,6 +149,10 @@ function heldText({ terminations }: Status): string {
     limit === null ? "unlimited" : `${inLast24Hours} of ${limit} terminations in 24 hours`;
   return `${waiting} · ${counted}`;
 }
+
+/** The fields that lose their values most often first. */
+const emptiedText = ({ emptied: { fields } }: Status): string =>
+  `${fields.map(({ emptied, field, updated }) => `${field} on ${emptied} of ${updated} relations`).join(" · ")} in the last hour`;
 
 function denialText({ denial, token }: Status): string {
   const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;

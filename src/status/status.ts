@@ -4,6 +4,7 @@ import type { Config } from "../config.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import type { Lane } from "../event/lane.ts";
+import type { EmptiedField } from "../sync/emptied.ts";
 import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
@@ -61,8 +62,15 @@ export interface Status {
     readonly pacing: string;
     readonly stoppedUntil: string | null;
   };
+  /** Fields that updates of the last hour have emptied. */
+  readonly emptied: {
+    /** `updated`: relations with a value in the field that were updated; `emptied`: those that lost it. */
+    readonly fields: readonly EmptiedField[];
+    /** null: unlimited. */
+    readonly limit: number | null;
+  };
   readonly terminations: {
-    /** Terminations beyond the limit that wait for a person. */
+    /** Changes that wait for a person: terminations, and updates that empty fields. */
     readonly held: number;
     readonly heldSince: string | null;
     /** Relations that were terminated in the last 24 hours without approval. */
@@ -175,6 +183,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
       byReason: inOrder(DEAD_REASONS, readings.deadReasons),
       expiring: readings.expiring?.soon ?? 0,
     },
+    emptied: emptiedIn(readings),
     terminations: terminationsOf(readings),
     denial: {
       state: denial === undefined ? "none" : `${denial.cause}_denied`,
@@ -200,6 +209,11 @@ export function statusOf(readings: Readings, config: Config, version: string): S
     },
   };
 }
+
+const emptiedIn = ({ emptied, emptyLimit }: Readings): Status["emptied"] => ({
+  fields: emptied,
+  limit: emptyLimit === Number.POSITIVE_INFINITY ? null : emptyLimit,
+});
 
 function terminationsOf({ terminations }: Readings): Status["terminations"] {
   const { held, heldSince, counted, limit } = terminations;

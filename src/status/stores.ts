@@ -37,6 +37,7 @@ import { SettledLately } from "../state/settled-lately.ts";
 import { StateAge } from "../state/state-age.ts";
 import { StateVersion } from "../state/state-version.ts";
 import { StagedStates } from "../state/staged-state.ts";
+import { EmptyingGuard } from "../state/emptying-guard.ts";
 import { TerminationGuard } from "../state/termination-guard.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
 import { ThinEvents } from "../state/thin-events.ts";
@@ -70,6 +71,7 @@ export interface Stores {
   readonly staged: StagedStates;
   readonly verifications: Verifications;
   readonly terminationGuard: TerminationGuard;
+  readonly emptyingGuard: EmptyingGuard;
   readonly heldTerminations: HeldTerminations;
   readonly records: RecordStore;
   readonly line: Line;
@@ -139,6 +141,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       limit: config.TERMINATE_LIMIT,
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
       now,
+    }),
+    emptyingGuard: new EmptyingGuard(redis, keys, {
+      limit: config.EMPTY_LIMIT,
+      windowMs: config.QUOTA_HOUR_MS,
     }),
     heldTerminations: new HeldTerminations(redis, keys, sealing, records, verifyMs),
     bulkPauses: new BulkPauses(redis, keys),

@@ -1,5 +1,6 @@
 /** What is known of one relation beside a change that waits: what was proven, and which events were settled. */
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
+import { filledIn } from "./emptied.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { WantedStatus } from "./wanted-status.ts";
 
@@ -26,6 +27,8 @@ export interface LedgerRow {
    */
   readonly uncertain: boolean;
   readonly fingerprint: string | undefined;
+  /** Of the same body: the optional fields with a value, as letters (emptied.ts); undefined: not known. */
+  readonly filled?: string | undefined;
   /**
    * Fingerprint of what was settled where the record had fields that were not understood: without these, in which
    * the service has what it had.
@@ -75,6 +78,7 @@ export const rowOf = (
   exists: true,
   uncertain: false,
   fingerprint: fingerprintOf(body),
+  filled: filledIn(body),
   terminated: body["relationStatus"] === "terminated",
   variant: variantOf(body["type"]),
   orders: NO_ORDERS,

@@ -8,7 +8,7 @@ type Verifying = Now & { readonly verifyMs: number };
 /** Undefined: it is not as the caller thinks, and stays as it is. */
 type Changed = KnownRecord | undefined;
 
-/** A person has approved a held termination. It waits from now on. */
+/** A person has approved a held change. It waits from now on. */
 export function release(known: KnownRecord, at: Now): Changed {
   const { staged } = known;
   if (staged?.phase !== "held") return undefined;
@@ -19,6 +19,7 @@ export function release(known: KnownRecord, at: Now): Changed {
     approved: true,
     heldWhy: undefined,
     heldAt: undefined,
+    heldFields: undefined,
     due,
     since: at.now,
     firstTime: at.now,
@@ -26,7 +27,7 @@ export function release(known: KnownRecord, at: Now): Changed {
   return { ...known, staged: waits };
 }
 
-/** Drops a held termination: the relation stays as the service has it. */
+/** Drops a held change: the relation stays as the service has it. */
 export function drop(known: KnownRecord, at: Verifying): Changed {
   if (known.staged?.phase !== "held") return undefined;
   return { ...known, staged: leftOf(known.staged, at, at.verifyMs) };

@@ -192,6 +192,7 @@ function givenBack(
       phase: "held",
       heldWhy: how.held,
       heldAt: now,
+      heldFields: how.heldFields,
       counts: undefined,
       firstTryAt: undefined,
       failure: undefined,

@@ -209,9 +209,13 @@ function stageChange(
       ? before
       : undefined;
   const lane: Lane = waits?.lane === "live" ? "live" : input.lane;
-  const isApproved = status.is === "terminated" && waits?.approved === true;
+  // What a person has approved or holds is a termination only if the state that waits is one.
+  const ending =
+    status.is === "terminated" && waits?.status.is === "terminated" ? waits : undefined;
+  const isApproved = ending?.approved === true;
   const isOther = !isApproved && isOfOther([row?.writer, waits?.fields?.writer], input);
-  const isHeld = status.is === "terminated" && (waits?.phase === "held" || isOther);
+  const held = ending?.phase === "held" ? ending : undefined;
+  const isHeld = status.is === "terminated" && (held !== undefined || isOther);
   const phase = isHeld ? "held" : "waits";
   const taken = waits?.taken;
   const late = before?.late === true || before?.phase === "proven";
@@ -228,8 +232,8 @@ function stageChange(
     newer: taken === undefined ? undefined : (waits?.newer ?? { time: input.time, since: at.now }),
     eventKeys: lane === "bulk" ? eventKeysOf(waits, wanted, input) : undefined,
     trace: input.trace,
-    heldWhy: isHeld ? (waits?.heldWhy ?? "other_record") : undefined,
-    heldAt: isHeld ? (waits?.heldAt ?? at.now) : undefined,
+    heldWhy: isHeld ? (held?.heldWhy ?? "other_record") : undefined,
+    heldAt: isHeld ? (held?.heldAt ?? at.now) : undefined,
     approved: isApproved || undefined,
     counts: waits?.counts?.reads === undefined ? undefined : { reads: waits.counts.reads },
     late: late || undefined,

@@ -37,12 +37,17 @@ export interface StatusRegister {
   readonly hasRecord?: boolean | undefined;
 }
 
-/** Why a termination waits for a person, for people. */
+/** Why a change waits for a person, for people. */
 export const HELD_BECAUSE = {
   limit: "more relations were to be terminated than TERMINATE_LIMIT allows",
   other_record: "another record of the CRM wrote this relation",
+  emptied: "it empties a field that many changes have emptied lately, more than EMPTY_LIMIT allows",
 } as const;
 export type HeldWhy = keyof typeof HELD_BECAUSE;
+
+/** @param fields that it would empty */
+export const heldBecause = (why: HeldWhy, fields: readonly string[]): string =>
+  fields.length === 0 ? HELD_BECAUSE[why] : `${HELD_BECAUSE[why]} (${fields.join(", ")})`;
 
 /** What a record's runs are counted by while its change waits. */
 export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads";
@@ -61,7 +66,7 @@ export type Doubt = "missing" | "accepted" | "renamed" | "variant" | "lagging" |
 /**
  * The newest change of one record. Times are Redis' time, ms, but for `time` and `firstTime`, which are of the CRM.
  *   waits   it is to be sent: in the line of its lane, at `due`
- *   held    a termination that a person must release; in no line
+ *   held    a termination, or an update that empties fields, which a person must release; in no line
  *   proven  it was sent. An earlier request may still take effect, so the relation is read once more at `due`
  *   left    it was dropped or given up while a request may still take effect: at `due` the row becomes uncertain
  */
@@ -91,7 +96,9 @@ export interface Staged {
   readonly trace?: string | undefined;
   readonly heldWhy?: HeldWhy | undefined;
   readonly heldAt?: number | undefined;
-  /** A person has approved the termination. */
+  /** Of an update: the fields that it would empty. */
+  readonly heldFields?: readonly string[] | undefined;
+  /** A person has approved the termination, or that fields are emptied. */
   readonly approved?: boolean | undefined;
   readonly counts?: Readonly<Partial<Record<RunCount, number>>> | undefined;
   readonly firstTryAt?: number | undefined;
@@ -227,7 +234,7 @@ export interface TakenState {
   readonly kept: string | undefined;
   /** Whether an earlier request of this record may still take effect. */
   readonly late: boolean;
-  /** A person has approved the termination. */
+  /** A person has approved the termination, or that fields are emptied. */
   readonly approved: boolean;
   readonly trace: string | undefined;
   /** The ledger's row before it was taken; what a list has shown when there was none. */
@@ -269,8 +276,10 @@ export interface Settlement {
   readonly failure?: string;
   /** The request had no answer, or its answer is to be verified: it may take effect at any later time. */
   readonly late?: boolean;
-  /** It is a termination that waits until a person releases it. */
+  /** It waits until a person releases it. */
   readonly held?: HeldWhy;
+  /** Of an update that is held: the fields that it would empty. */
+  readonly heldFields?: readonly string[];
   /** The change has become a dead letter. */
   readonly dead?: boolean;
 }

@@ -3,7 +3,8 @@
  *
  *   take the newest state ► decide from the ledger ► send at most one request ► audit ► settle
  *
- * Before a request that terminates a relation, a guard is asked (terminations.ts). Before any write, the payload is
+ * Before a request that terminates a relation (terminations.ts), or an update that empties fields (emptied.ts), a guard
+ * is asked. Before any write, the payload is
  * checked against the tenant's lists of now: they may have changed while it waited.
  *
  * An unexpected reply (409: it exists; 404: it does not) is written to the ledger, and the record
@@ -14,6 +15,7 @@ import { auditedChange, type AuditedChange } from "./audited-change.ts";
 import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
+import { fieldUpdate, type FieldUpdate } from "./emptied.ts";
 import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import { keepsWith, type Keeps } from "./keeps.ts";
@@ -24,7 +26,7 @@ import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleReply } from "./settle-reply.ts";
 import { stillOpen, type RetryPolicy } from "./settled.ts";
-import type { SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
+import type { HeldWhy, SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
 import { tenantProblems } from "./tenant-problems.ts";
 import { terminationIn } from "./terminations.ts";
 
@@ -35,6 +37,8 @@ export interface SyncPorts {
    * @param when `now`: it is sent now; `next`: the relation is only read now.
    */
   admitTermination(state: TakenState, when: "now" | "next"): Promise<boolean>;
+  /** @returns fields that this update empties, as too many others do; none: it may be sent. */
+  admitUpdate(state: TakenState, update: FieldUpdate): Promise<readonly string[]>;
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   /** @param end how the run ends, for the history of the record. */
@@ -114,8 +118,11 @@ async function carryOut(
       const unlisted = unlistedIn(decision, state, ports.lists());
       if (unlisted.length > 0) return reject(state, "invalid", unlisted, ports);
       if (termination !== undefined && !(await ports.admitTermination(state, termination))) {
-        return hold(state, ports);
+        return hold(state, "limit", [], ports);
       }
+      const update = decision.kind === "update" ? fieldUpdate(decision.body, known) : undefined;
+      const emptied = update === undefined ? [] : await ports.admitUpdate(state, update);
+      if (emptied.length > 0) return hold(state, "emptied", emptied, ports);
       const reply = await ports.send(decision, state);
       const { retry } = ports;
       const context = {
@@ -166,16 +173,21 @@ async function reject(
   return end;
 }
 
-/** Too many relations were terminated lately: a person decides about this one. */
-async function hold(state: TakenState, ports: SyncPorts): Promise<RunEnd> {
+/** Too many relations were terminated lately, or have lost these fields: a person decides about this one. */
+async function hold(
+  state: TakenState,
+  held: HeldWhy,
+  heldFields: readonly string[],
+  ports: SyncPorts,
+): Promise<RunEnd> {
   const settlement = {
     row: "before",
     finished: false,
-    held: "limit",
+    held,
+    ...(heldFields.length > 0 && { heldFields }),
     ...stillOpen(state),
   } as const;
-  const result = await ports.settle(state, settlement, { outcome: "held" });
-  return result === "settled"
-    ? { finished: false, outcome: "held" }
-    : { finished: false, reason: "held" };
+  const end = { finished: false, outcome: "held", reason: held } as const;
+  const result = await ports.settle(state, settlement, end);
+  return result === "settled" ? end : { finished: false, reason: "held" };
 }

@@ -105,6 +105,7 @@ export class Environment implements AsyncDisposable {
       QUOTA_PACING: "burst",
       // A load of thousands of records deletes hundreds.
       TERMINATE_LIMIT: "unlimited",
+      EMPTY_LIMIT: "unlimited",
     };
     this.daemons = processes.map((roles) => new Daemon(roles, env));
     this.inbox = new Queue(INBOX_QUEUE, { connection: this.redis.client, prefix: PREFIX });

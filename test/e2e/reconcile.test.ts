@@ -104,7 +104,7 @@ test("terminations beyond the limit are announced, and reported as held", async 
   const { findings, terminations } = await daemon.status();
   expect(terminations).toMatchObject({ held: 3 });
   expect(findings.map(({ says }) => says)).toContainEqual(
-    expect.stringMatching(/^3 terminations are held/),
+    expect.stringMatching(/^3 changes are held/),
   );
 });
 
@@ -169,7 +169,7 @@ test("a plan does not undo what a later export has shown", async () => {
   await waitUntilSettled(daemon);
 });
 
-test("what a later export shows to be equal replaces an older change that waits, and a held termination", async () => {
+test("what a later export shows to be equal replaces an older change that waits, and a held change", async () => {
   await using dir = await tempDir();
   const all = codes(0, 30).map((n) => person(n));
   await using sandbox = await sandboxWith(dir, all);

@@ -74,7 +74,7 @@ test("100 of 150 deletions pass, 50 are held, a crash changes no count, a person
   const status = await second.status();
   expect(status.terminations).toMatchObject({ held: 50, inLast24Hours: 100, limit: 100 });
   const finding = status.findings.find(({ runbook }) => runbook.includes("heldterminations"));
-  expect(finding?.says).toMatch(/^50 terminations are held since/);
+  expect(finding?.says).toMatch(/^50 changes are held since/);
   expect(await second.metric("crmsync_dead_letters")).toBe(0);
 
   const listed = (await held("list", "--json")).map(

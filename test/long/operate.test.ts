@@ -116,7 +116,7 @@ it("docs/operate.md: each procedure does what it says, in the order of the page"
   await moveOverTheNetwork(operator, last.url);
 
   expect(await operator.follow("Initial load")).toContain("3 accepted");
-  expect(await operator.follow("Many deletions")).toContain("0 held terminations");
+  expect(await operator.follow("Many deletions")).toContain("0 held changes");
   const arrived = async () => (await operator.sandbox.relations()).has("EX-2");
   await waitFor(arrived, { what: "the load is on the service" });
   const bulk = "Pause or cancel an import";

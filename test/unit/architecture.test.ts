@@ -13,6 +13,7 @@ import type { Rules } from "../support/imports.ts";
 const SYNC_TYPES = [
   "src/sync/dead-letter.ts",
   "src/sync/drift.ts",
+  "src/sync/emptied.ts",
   "src/sync/keeps.ts",
   "src/event/lane.ts",
   "src/sync/ledger-row.ts",

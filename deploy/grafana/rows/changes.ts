@@ -75,9 +75,27 @@ export const CHANGES: RowSpec = {
     },
     {
       kind: "lines",
-      title: "Held terminations",
+      title: "Fields emptied within an hour",
       description:
-        "Terminations beyond TERMINATE_LIMIT. They wait for a person: crmsync held list. All other changes go on.",
+        "Relations of which updates empty a field, by field; and how many fields lose more than EMPTY_LIMIT allows: further such updates are held.",
+      runbook: "CrmsyncFieldsEmptied",
+      unit: "short",
+      width: 8,
+      none: "none",
+      queries: [
+        {
+          expr: `max by (field) (crmsync_emptied_relations{${OWN}})`,
+          legend: "{{field}}",
+        },
+        { expr: shared("unusually_emptied_fields"), legend: "fields beyond the limit" },
+      ],
+      colors: { "fields beyond the limit": "red" },
+    },
+    {
+      kind: "lines",
+      title: "Held for a person",
+      description:
+        "Terminations beyond TERMINATE_LIMIT, and updates beyond EMPTY_LIMIT: crmsync held list. All other changes go on.",
       runbook: "CrmsyncHeldTerminations",
       unit: "short",
       width: 8,

@@ -1,9 +1,9 @@
-/** How held terminations are printed, for people and as JSON. */
+/** How held changes are printed, for people and as JSON. */
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import { printable } from "../../ops/printable.ts";
 import { originOf } from "../../held/origin.ts";
-import { HELD_BECAUSE } from "../../sync/staged-state.ts";
+import { heldBecause } from "../../sync/staged-state.ts";
 import type { HeldTermination } from "../../state/held-terminations.ts";
 import { clockTime } from "../../status/clock-time.ts";
 
@@ -14,13 +14,13 @@ export function nameOf(held: HeldTermination): string {
   return [
     styleText("bold", printable(held.crmCode)),
     printable(`${type} ${subject}`),
-    `${happened}, held since ${clockTime(held.heldAt)}: ${HELD_BECAUSE[held.why]}`,
+    `${happened}, held since ${clockTime(held.heldAt)}: ${heldBecause(held.why, held.fields)}`,
     printable(source ?? ""),
   ].join("  ");
 }
 
 export function jsonOf(held: HeldTermination) {
-  const { crmCode, heldAt, lane, time, why } = held;
+  const { crmCode, fields, heldAt, lane, time, why } = held;
   return {
     crmCode,
     ...originOf(held),
@@ -28,7 +28,8 @@ export function jsonOf(held: HeldTermination) {
     time: Number.isFinite(time) ? new Date(time).toISOString() : null,
     heldSince: new Date(heldAt).toISOString(),
     why,
+    ...(fields.length > 0 && { fields }),
   };
 }
 
-export const countOf = (count: number): string => counted(count, "held termination");
+export const countOf = (count: number): string => counted(count, "held change");

@@ -24,7 +24,7 @@ function storesOf(prefix: string): Stores {
   return stores;
 }
 
-test("held terminations are listed, and decided by crmCode, record, source or all", async () => {
+test("held changes are listed, and decided by crmCode, record, source or all", async () => {
   const prefix = uniquePrefix();
   const stores = storesOf(prefix);
   const { keys, redis } = stores;
@@ -35,7 +35,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
 
   const listed = await crmsync(prefix, "list", "--source", "/crm/a");
   expect(listed.out).toMatch(
-    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20T09:30:11Z, held since \S+Z: more relations were to be terminated than TERMINATE_LIMIT allows {2}\/crm\/a\ncrm-8 .*\n2 held terminations$/,
+    /^crm-7 {2}crm\.record\.deleted contact\/7 {2}of 2026-11-20T09:30:11Z, held since \S+Z: more relations were to be terminated than TERMINATE_LIMIT allows {2}\/crm\/a\ncrm-8 .*\n2 held changes$/,
   );
   const { out: line } = await crmsync(prefix, "list", "--json", "--source", "/crm/b");
   expect(JSON.parse(line)).toMatchObject({
@@ -49,13 +49,13 @@ test("held terminations are listed, and decided by crmCode, record, source or al
 
   expect(await crmsync(prefix, "drop", "contact/5", "--apply")).toMatchObject({
     code: 1,
-    err: "crmsync: there is no held termination contact/5",
+    err: "crmsync: there is no held change contact/5",
   });
   const ambiguous = await crmsync(prefix, "drop", "contact/9", "--apply");
-  expect(ambiguous.err).toMatch(/contact\/9 names 2 held terminations; give the crmCode of one:/);
+  expect(ambiguous.err).toMatch(/contact\/9 names 2 held changes; give the crmCode of one:/);
 
   const dry = await crmsync(prefix, "release", "contact/7", "crm-7");
-  expect(dry.out).toMatch(/^crm-7 .*\nwould release 1 held termination; give --apply to do it$/);
+  expect(dry.out).toMatch(/^crm-7 .*\nwould release 1 held change; give --apply to do it$/);
   expect(await redis.zcard(keys.heldTerminations)).toBe(4);
 
   const released = await crmsync(prefix, "release", "contact/7", "crm-7", "--apply");
@@ -72,7 +72,7 @@ test("held terminations are listed, and decided by crmCode, record, source or al
     left: 0,
   });
   expect(await redis.exists(keys.staged("crm-8"), keys.heldTerminations)).toBe(0);
-  expect((await crmsync(prefix, "list")).out).toBe("0 held terminations");
+  expect((await crmsync(prefix, "list")).out).toBe("0 held changes");
 });
 
 test("the list says that another record of the CRM has written the relation", async () => {
@@ -92,7 +92,7 @@ test("the list says that another record of the CRM has written the relation", as
   expect(JSON.parse(asJson.out)).toMatchObject({ crmCode: "c1", why: "other_record" });
 });
 
-test("a held termination that somebody has damaged hides no other one, and can be dropped", async () => {
+test("a held change that somebody has damaged hides no other one, and can be dropped", async () => {
   const prefix = uniquePrefix();
   const stores = storesOf(prefix);
   await hold(stores, "crm-7", "contact/7", "/crm/a");

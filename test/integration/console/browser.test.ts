@@ -190,10 +190,10 @@ test("the keyboard is enough: skip link, pages, confirm and decide", async (cont
   );
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Drop 2 held terminations?" }).waitFor();
-  await page.getByRole("button", { name: "Drop 2 held terminations" }).focus();
+  await page.getByRole("heading", { name: "Drop 2 held changes?" }).waitFor();
+  await page.getByRole("button", { name: "Drop 2 held changes" }).focus();
   await page.keyboard.press("Enter");
-  await page.getByRole("status").getByText("2 held terminations dropped.").waitFor();
+  await page.getByRole("status").getByText("2 held changes dropped.").waitFor();
 });
 
 test("the page updates itself, and keeps the focus; when the session ends it shows the login", async (context) => {
@@ -251,8 +251,8 @@ test("without scripts, everything but the updates works", async (context) => {
   const { page } = await openPage(browser, { javaScriptEnabled: false });
   await logIn(page, server.url, "/console/held");
   await page.getByRole("link", { name: "Release h2…" }).click();
-  await page.getByRole("button", { name: "Release 1 held termination" }).click();
-  await page.getByText("1 held termination released.").waitFor();
+  await page.getByRole("button", { name: "Release 1 held change" }).click();
+  await page.getByText("1 held change released.").waitFor();
   await page.getByText("Reload the page to see newer data.").waitFor();
   await page.getByRole("button", { name: "Log out" }).click();
   await page.getByRole("heading", { name: "Log in" }).waitFor();

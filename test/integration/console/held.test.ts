@@ -18,20 +18,20 @@ test("an operator releases one and drops the others; each act is recorded", asyn
   const operator = server.visitor();
   await operator.logIn(OPERATOR);
   const page = (await operator.request("/console/held")).text;
-  expect(page).toContain("3 held terminations");
+  expect(page).toContain("3 held changes");
   const confirm =
     /href="(\/console\/held\/confirm\?act=release&amp;code=h%2F1[^"]*)"/.exec(page)?.[1] ?? "";
   const released = await operator.submit(
     confirm.replaceAll("&amp;", "&"),
     "/console/held?act=release",
   );
-  expect(released.text).toContain("1 held termination released.");
+  expect(released.text).toContain("1 held change released.");
   expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["h/1"]);
   expect(await redis.zrange(keys.line("bulk"), "0", "-1")).toEqual(["h/1"]);
   const all =
     /href="(\/console\/held\/confirm\?act=drop&amp;at=\d+)"/.exec(released.text)?.[1] ?? "";
   const dropped = await operator.submit(all.replaceAll("&amp;", "&"), "/console/held?act=drop");
-  expect(dropped.text).toContain("2 held terminations dropped.");
+  expect(dropped.text).toContain("2 held changes dropped.");
   expect(await redis.exists(keys.heldTerminations)).toBe(0);
 
   const acts = [];
@@ -61,7 +61,7 @@ test("what was held after the page was read is not decided with the others", asy
     `/console/held/confirm?act=drop&at=${all}`,
     "/console/held?",
   );
-  expect(dropped.text).toContain("1 held termination dropped.");
+  expect(dropped.text).toContain("1 held change dropped.");
   expect(await redis.zrange(keys.heldTerminations, "0", "-1")).toEqual(["h2"]);
   const again = await operator.post(`/console/held?act=drop&at=${all}`, { form: proofIn(page) });
   expect(again).toMatchObject({ status: 400 });
@@ -124,5 +124,5 @@ test("what is held still after the limit was lifted is explained", async () => {
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);
   const page = (await viewer.request("/console/held")).text;
-  expect(page).toContain("1 held termination: beyond TERMINATE_LIMIT (now unlimited), or");
+  expect(page).toContain("1 held change: terminations beyond TERMINATE_LIMIT");
 });

@@ -257,6 +257,7 @@ async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Pre
     lists: () => undefined,
     fingerprintsWithout: () => fingerprintOf,
     admitTermination: async () => true,
+    admitUpdate: async () => [],
     async send(decision) {
       if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };

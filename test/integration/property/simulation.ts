@@ -352,6 +352,7 @@ export class Simulation {
         run.hasTaken = taken.kind === "taken";
         return taken;
       },
+      admitUpdate: async () => [],
       admitTermination: async (state, when) => {
         await run.checkpoint();
         return this.#guard.admit(state, when);

@@ -35,7 +35,7 @@ test.for([
     "dead drop contact/7 --source /crm/b --apply",
     "error: select by names, or by --all and filters, not both",
   ],
-  ["held release", "select held terminations: by their names, --source, or --all"],
+  ["held release", "select held changes: by their names, --source, or --all"],
   [
     "held drop contact/7 --source /crm/b --apply",
     "select by names, or by --source or --all, not both",

@@ -57,6 +57,7 @@ const WAITING: WaitingState = {
   status: "mapped",
   time: at("10:41:00"),
   heldSince: undefined,
+  heldFields: [],
   heldWhy: undefined,
   isApproved: false,
   tries: 0,
@@ -200,7 +201,7 @@ describe("what was rejected", () => {
   it("says that an older termination is held, and does not wait to be sent", () => {
     const waiting = { ...WAITING, heldSince: at("10:40:00") };
     expect(answer({ letter, waiting }).answer).toMatch(
-      /birthDate must be a date; an older termination of it is held for a person: a newer event that is valid replaces it$/,
+      /birthDate must be a date; an older change of it is held for a person: a newer event that is valid replaces it$/,
     );
   });
 
@@ -300,7 +301,7 @@ it("does not say that what was sent later was dropped: another operator was firs
     act("held.drop", "10:41:59"),
   ];
   const row = { ...ROW, terminated: true };
-  expect(answer({ row: ROW, steps }).answer).toMatch(/^its held termination was dropped/);
+  expect(answer({ row: ROW, steps }).answer).toMatch(/^its held change was dropped/);
   expect(answer({ row, steps: [...steps, written] }).answer).toMatch(
     /^terminated on the service since 2026-11-22T10:42:07Z/,
   );

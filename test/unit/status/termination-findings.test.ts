@@ -14,8 +14,8 @@ it("says nothing while none is held, although the limit is reached", () => {
 it("says how many are held, since when, and what to do", () => {
   const [first] = says({ held: 50, heldSince: Date.parse("2026-11-21T14:02:00Z") });
   expect(first).toMatch(
-    /^50 terminations are held since .*14:02.*, beyond TERMINATE_LIMIT \(100 in 24 hours\) or of a record that did not write its relation: release or drop them \(crmsync held list\)\. All other changes go on\.$/,
+    /^50 changes are held since .*14:02.*: terminations beyond TERMINATE_LIMIT \(100 in 24 hours\) or of a record that did not write its relation, or updates that empty fields beyond EMPTY_LIMIT\. Release or drop them \(crmsync held list\)\. All other changes go on\.$/,
   );
   const [unlimited] = says({ held: 1, heldSince: 0, limit: Number.POSITIVE_INFINITY });
-  expect(unlimited).toMatch(/^1 termination is held since .*\(now unlimited\)/);
+  expect(unlimited).toMatch(/^1 change is held since .*\(now unlimited\)/);
 });

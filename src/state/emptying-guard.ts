@@ -1,0 +1,73 @@
+/**
+ * Limits how many relations may lose the value of one field within an hour without a person's approval
+ * (sync/emptied.ts says when that is unusual). All processes share one count, which goes by Redis' time.
+ */
+import { hash } from "node:crypto";
+import type { Redis } from "ioredis";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import {
+  fieldsOfLetters,
+  isUnusual,
+  type EmptiedField,
+  type FieldUpdate,
+} from "../sync/emptied.ts";
+import type { TakenState } from "../sync/staged-state.ts";
+import type { Keys } from "./keys.ts";
+
+const SCRIPT = new URL("./lua/note-update.lua", import.meta.url);
+
+type Reply = readonly (string | number)[];
+
+export interface EmptyingGuardOptions {
+  /** Infinity: everything is admitted. */
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+export class EmptyingGuard {
+  readonly limit: number;
+  readonly #windowMs: number;
+  readonly #keys: Keys;
+  readonly #note: RedisScript<Reply>;
+
+  constructor(redis: Redis, keys: Keys, { limit, windowMs }: EmptyingGuardOptions) {
+    this.limit = limit;
+    this.#windowMs = windowMs;
+    this.#keys = keys;
+    this.#note = redisScript(redis, SCRIPT);
+  }
+
+  /**
+   * Notes the update, also one that is not admitted: what goes on being emptied stays unusual.
+   * @returns fields that it empties, as too many others do; none: it is admitted.
+   */
+  async admit(
+    { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
+    { emptied, filled }: FieldUpdate,
+  ): Promise<readonly string[]> {
+    const name = hash("sha256", crmCode, "base64url").slice(0, 16);
+    const args = [this.#windowMs, name, filled, emptied];
+    const counts = countsIn(await this.#note([this.#keys.fieldUpdates], args));
+    if (approved) return [];
+    const own = fieldsOfLetters(emptied);
+    return counts
+      .filter((count) => own.includes(count.field) && isUnusual(count, this.limit))
+      .map(({ field }) => field);
+  }
+
+  /** The fields that updates have emptied within the window. */
+  counted(): Reading<EmptiedField[]> {
+    return scriptReading(SCRIPT, [this.#keys.fieldUpdates], [this.#windowMs], countsIn);
+  }
+}
+
+function countsIn(reply: Reply): EmptiedField[] {
+  const counts: EmptiedField[] = [];
+  for (let at = 0; at < reply.length; at += 3) {
+    const [letter, updated, emptied] = reply.slice(at, at + 3);
+    const [field = ""] = fieldsOfLetters(String(letter));
+    counts.push({ field, updated: Number(updated), emptied: Number(emptied) });
+  }
+  return counts.sort((a, b) => b.emptied - a.emptied || (a.field < b.field ? -1 : 1));
+}

@@ -1,0 +1,74 @@
+/**
+ * Which fields an update empties at the service, and when that is unusual: an integration user that has lost a right,
+ * or a property that was renamed, empties one field of every record that changes. Pure.
+ */
+import {
+  FIELDS_OF,
+  REQUIRED_OF,
+  variantOf,
+  type Variant,
+} from "../service-spec/business-relation.ts";
+import { meaningfulFields } from "./fingerprint.ts";
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** The fields that a relation may lack; the place of one is its letter, so a further one belongs at the end. */
+const OPTIONAL: readonly string[] = [
+  ...new Set(
+    (["Person", "Company"] as const).flatMap((variant) =>
+      [...FIELDS_OF[variant]].filter((field) => !REQUIRED_OF[variant].has(field)),
+    ),
+  ),
+].sort();
+
+/** More than this share of the updates that could empty a field is unusual. */
+const UNUSUAL_SHARE = 0.1;
+
+/** The optional fields in which a body has a value, a letter each. */
+export const filledIn = (body: Body): string =>
+  (meaningfulFields(body) ?? [])
+    .map(([field]) => OPTIONAL.indexOf(field))
+    .filter((place) => place >= 0)
+    .map((place) => place.toString(36))
+    .join("");
+
+export const fieldsOfLetters = (letters: string): string[] =>
+  letters.split("").map((letter) => OPTIONAL[Number.parseInt(letter, 36)] ?? letter);
+
+/** An update of a relation, as it is counted. */
+export interface FieldUpdate {
+  /** Letters of the fields that had a value. */
+  readonly filled: string;
+  /** Letters of those that the update empties. */
+  readonly emptied: string;
+}
+
+/** What a ledger row says of the service's fields. */
+interface KnownFields {
+  readonly fingerprint: string | undefined;
+  readonly filled?: string | undefined;
+  readonly variant: Variant | undefined;
+}
+
+/** Undefined: it is not known what the service has, or the relation ends, so that its fields no longer matter. */
+export function fieldUpdate(body: Body, known: KnownFields): FieldUpdate | undefined {
+  const { fingerprint, filled, variant } = known;
+  if (fingerprint === undefined || filled === undefined) return undefined;
+  if (variant !== variantOf(body["type"]) || body["relationStatus"] === "terminated") {
+    return undefined;
+  }
+  const after = filledIn(body);
+  const emptied = filled.split("").filter((letter) => !after.includes(letter));
+  return { filled, emptied: emptied.join("") };
+}
+
+/** How many relations were updated within an hour that had a value in one field, and how many of them lost it. */
+export interface EmptiedField {
+  readonly field: string;
+  readonly updated: number;
+  readonly emptied: number;
+}
+
+/** @param limit as many relations are believed to be emptied in an hour, whatever their share */
+export const isUnusual = ({ emptied, updated }: EmptiedField, limit: number): boolean =>
+  emptied > limit && emptied > updated * UNUSUAL_SHARE;
