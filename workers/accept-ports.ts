@@ -5,6 +5,7 @@ import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
 import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
+import type { ContentHash } from "../src/event/event-key.ts";
 import type { AcceptPorts } from "../src/sync/accept-event.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
@@ -27,9 +28,14 @@ export interface IntakePorts {
 export function openPorts(runtime: Runtime): IntakePorts {
   const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
   startWarningsAtZero(runtime);
-  const portsFor = (keeps: Keeps, fingerprintOf: FingerprintOf): AcceptPorts => ({
+  const portsFor = (
+    keeps: Keeps,
+    fingerprintOf: FingerprintOf,
+    contentOf: ContentHash,
+  ): AcceptPorts => ({
     now: () => clock.latest(),
     fingerprintOf,
+    contentOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
     withOwnIds,
@@ -37,7 +43,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     codeOf: (subject) => staged.codeOf(subject),
-    isSeen: async (key) => (await staged.seen([key])).has(key),
+    seenAs: (key, content) => staged.seenAs(key, content),
     stage: (state) =>
       tracing.span("stage", {}, () =>
         staged.stage({ ...state, keeps, trace: tracing.carried?.() }),
@@ -54,7 +60,8 @@ export function openPorts(runtime: Runtime): IntakePorts {
       await adoptKeptFields(runtime);
       const { keeps } = mapping;
       if (last?.keeps !== keeps) {
-        last = { keeps, ports: portsFor(keeps, await keyring.fingerprintOf(keeps)) };
+        const fingerprintOf = await keyring.fingerprintOf(keeps);
+        last = { keeps, ports: portsFor(keeps, fingerprintOf, await keyring.contentHash()) };
       }
       return last.ports;
     },

@@ -40,14 +40,15 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
 }
 
 function intakePorts({ clock, intakeClient, keyring, rarely }: Runtime): IntakePorts {
+  const contentHash = () => {
+    // No process could open what is sealed with a wrong key.
+    if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
+    return keyring.contentHash();
+  };
   return {
     now: () => clock.latest(),
-    async push(events) {
-      // No process could open what is sealed with a wrong key.
-      if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
-      return intakeClient.push(events, clock.latest());
-    },
-    seen: (keys) => intakeClient.seen(keys),
+    push: async (events) => intakeClient.push(events, clock.latest(), await contentHash()),
+    seen: async (events) => intakeClient.seen(events, await contentHash()),
     isRemembered: (request) => intakeClient.isRemembered(request),
     remember: (request, forSeconds) => intakeClient.remember(request, forSeconds),
     unavailable: (error) => rarely.warn({ err: error }, "intake.unavailable"),

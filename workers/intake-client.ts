@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import type { Redis } from "ioredis";
+import type { ContentHash } from "../src/event/event-key.ts";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import { openRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { readOne } from "../src/ops/redis-reading.ts";
@@ -65,9 +66,10 @@ export class IntakeClient {
   async push(
     events: readonly { source: string; id: string }[],
     sentAt: number,
+    contentOf: ContentHash,
   ): Promise<PushResult> {
     if (await this.#memory.isClosed()) throw new Error("Redis is nearly full");
-    const result = await this.#inbox.push(events, sentAt);
+    const result = await this.#inbox.push(events, sentAt, contentOf);
     await this.#replication.confirm();
     return result;
   }
@@ -94,12 +96,15 @@ export class IntakeClient {
     );
   }
 
-  /** Which of these event keys were processed within the last seven days. */
-  seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
+  /** Which of these events were processed within the last seven days, with the same content. */
+  seen<Event extends { source: string; id: string }>(
+    events: readonly Event[],
+    contentOf: ContentHash,
+  ): Promise<ReadonlySet<Event>> {
     // `push` follows and needs both: ask for them in the same round trip. `push` reports their errors.
     void this.#memory.isClosed().catch(() => {});
     void this.#replication.count().catch(() => {});
-    return this.#staged.seen(eventKeys);
+    return this.#staged.seen(events, contentOf);
   }
 
   /** Whether a signed request was accepted before. */

@@ -22,6 +22,7 @@ export function reportAccepted(
   const isRedriven = since !== undefined;
   if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
   noteLeftOut(runtime, record);
+  if (record.reused === true) runtime.metrics.countReused(source);
   if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
   switch (result) {
     case "fetching":

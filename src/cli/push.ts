@@ -1,6 +1,5 @@
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import { eventKey } from "../event/event-key.ts";
 import { Replication } from "../state/replication.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { openStores } from "../status/stores.ts";
@@ -46,15 +45,16 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
   let chunk: LineEvent["value"][] = [];
   const flush = async (): Promise<undefined> => {
-    const seen = await staged.seen(chunk.map(eventKey));
-    const fresh = chunk.filter((event) => !seen.has(eventKey(event)));
+    const contentOf = await keyring.contentHash();
+    const seen = await staged.seen(chunk, contentOf);
+    const fresh = chunk.filter((event) => !seen.has(event));
     const [first] = fresh;
     if (first !== undefined) {
       // The audit lines of the changes name the source that events claim; only this one names who pushed.
       const { id, source } = first;
       await recordAct(stores, "push", { event: { id, source }, details: { events: fresh.length } });
     }
-    const { accepted, duplicates } = await inbox.push(fresh, clock.latest());
+    const { accepted, duplicates } = await inbox.push(fresh, clock.latest(), contentOf);
     totals.accepted += accepted;
     totals.duplicates += duplicates + chunk.length - fresh.length;
     chunk = [];

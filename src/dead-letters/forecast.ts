@@ -127,7 +127,8 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     fetch: async () => undefined,
     lists: () => view.lists,
     askListsAgain: async () => false,
-    isSeen: async () => false,
+    contentOf: () => "",
+    seenAs: async () => undefined,
     codeOf: (subject) => view.codeOf(subject),
     async stage(state) {
       staged.push(state);

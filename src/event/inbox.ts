@@ -4,7 +4,7 @@
  */
 import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { eventKey } from "./event-key.ts";
+import { eventKey, type ContentHash } from "./event-key.ts";
 import { parseExactly } from "./exact-json.ts";
 import { dataText, exactData, ownData } from "./job-data.ts";
 import { openQueue } from "./open-queue.ts";
@@ -63,20 +63,22 @@ export class Inbox {
   }
 
   /**
-   * Adds events, each once: an event that waits here already is a duplicate. Resolves only when
-   * Redis has all of them; a chunk of 500 is stored whole or not at all.
+   * Adds events, each once: an event that waits here already, with the same content, is a duplicate.
+   * Resolves only when Redis has all of them; a chunk of 500 is stored whole or not at all.
    * @param sentAt Redis' time, ms; undefined: by the clock of this machine.
+   * @param contentOf undefined where each event has an id of its own.
    */
   async push(
     events: readonly { source: string; id: string }[],
     sentAt?: number,
+    contentOf: ContentHash = () => "",
   ): Promise<PushResult> {
     const sent = sentAt === undefined ? {} : { timestamp: sentAt };
     let accepted = 0;
     for (let start = 0; start < events.length; start += CHUNK) {
       const chunk = events.slice(start, start + CHUNK);
       const data = this.#sealing.keyId === undefined ? chunk : await this.#sealAll(chunk);
-      const keys = chunk.map((event) => eventKey(event));
+      const keys = chunk.map((event) => eventKey(event) + contentOf(event));
       // In one round trip: Redis answers in this order.
       const [waiting, ids] = await Promise.all([
         Promise.all(keys.map((key) => this.queue.getDeduplicationJobId(key))),

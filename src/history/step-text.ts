@@ -80,7 +80,8 @@ function eventText(step: EventStep, present: PresentWhens): string {
   const came = `${event.redriven ? "redriven: " : ""}event ${event.type} of ${event.subject}${timeText(event)}, from ${event.source}, id ${event.id}`;
   const warned =
     event.warnings.length === 0 ? "" : `; left out or changed: ${event.warnings.join(", ")}`;
-  return `${came}: ${resultText(step, present)}${warned}`;
+  const reused = step.reused === true ? "; another event had the same source and id before" : "";
+  return `${came}: ${resultText(step, present)}${warned}${reused}`;
 }
 
 const timeText = ({ time }: NotedEvent): string =>

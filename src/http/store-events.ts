@@ -1,6 +1,5 @@
 /** Puts the events of an HTTP request into the inbox; shared by /events and the webhooks. */
 import type { FastifyReply } from "fastify";
-import { eventKey } from "../event/event-key.ts";
 import type { PushResult } from "../event/inbox.ts";
 
 export interface PushableEvent {
@@ -12,8 +11,8 @@ export interface IntakePorts {
   /** Redis' time, ms. This machine's clock may be wrong: it judges no event. */
   now(): number;
   push(events: readonly PushableEvent[]): Promise<PushResult>;
-  /** Those of the event keys that were processed before. */
-  seen(keys: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Those of the events that were processed before, with the same content. */
+  seen(events: readonly PushableEvent[]): Promise<ReadonlySet<PushableEvent>>;
   /** Whether this request was remembered. */
   isRemembered(requestKey: string): Promise<boolean>;
   /** Remembers a request for so many seconds. */
@@ -49,9 +48,8 @@ export async function storeEvents(
 ): Promise<StoreResult> {
   try {
     if (claim !== undefined && (await ports.isRemembered(claim.key))) return { kind: "copy" };
-    const keys = events.map(eventKey);
-    const seen = await ports.seen(keys);
-    const fresh = events.filter((_, index) => !seen.has(keys[index] ?? ""));
+    const seen = await ports.seen(events);
+    const fresh = events.filter((event) => !seen.has(event));
     const pushed = await ports.push(fresh);
     const duplicates = pushed.duplicates + events.length - fresh.length;
     // The events are stored, whether this succeeds or not: a copy finds its events here.

@@ -4,7 +4,7 @@
  * as they came: no mapping is applied.
  */
 import { createHash } from "node:crypto";
-import { eventKey } from "../event/event-key.ts";
+import { contentHashWith, eventKey } from "../event/event-key.ts";
 import type { CrmEvent } from "../event/crm-event.ts";
 import { fingerprintOf } from "../sync/fingerprint.ts";
 import type { Change } from "./change.ts";
@@ -19,11 +19,13 @@ export interface Load {
   readonly changes: readonly Change[];
   readonly events: number;
   readonly records: number;
-  /** Events whose source and id came before: crmsync ignores them. */
+  /** Events that came before, with the same source, id and content: crmsync ignores them. */
   readonly duplicates: number;
   /** Events that stand after a newer one of their record. */
   readonly outOfOrder: number;
 }
+
+const hashOf = contentHashWith(undefined);
 
 export class EventLoad {
   readonly #seen = new Set<string>();
@@ -38,7 +40,7 @@ export class EventLoad {
 
   add(event: CrmEvent, at: number): void {
     this.#events += 1;
-    const key = eventKey(event);
+    const key = eventKey(event) + hashOf(event);
     if (this.#seen.has(key)) {
       this.#duplicates += 1;
       return;

@@ -67,7 +67,7 @@ export function lineOf(step: NewStep): StepLine {
         origin: originOf(step.event),
         kind: "E",
         extra: "",
-        body: `${RESULT_CODES[step.result]}${step.coalesced ? "c" : ""}${eventTail(step.event, step)}`,
+        body: `${RESULT_CODES[step.result]}${step.coalesced ? "c" : ""}${step.reused ? "d" : ""}${eventTail(step.event, step)}`,
       };
     case "run": {
       const { request, outcome, reason, problems } = step;
@@ -222,6 +222,7 @@ function readEvent(
     },
     result: known,
     coalesced: result.includes("c", 1),
+    ...(result.includes("d", 1) && { reused: true }),
     ignored: ignored === "" ? undefined : (ignored as IgnoreReason),
     whens,
     problems: readProblems([reason, fields, rule]),

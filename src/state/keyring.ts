@@ -5,6 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
+import { contentHashWith, type ContentHash } from "../event/event-key.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
@@ -17,12 +18,17 @@ const KEY_BYTES = 32;
 /** How fingerprints are made that leave these kept fields out. */
 type FingerprintsWithout = (keeps: Keeps) => FingerprintOf;
 
+interface Known {
+  readonly fingerprints: FingerprintsWithout;
+  readonly contentHash: ContentHash;
+}
+
 export class Keyring {
   readonly #redis: Redis;
   readonly #key: string;
   readonly #sealing: Sealing;
   readonly #replace: RedisScript<number>;
-  #known: FingerprintsWithout | undefined;
+  #known: Known | undefined;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     this.#redis = redis;
@@ -58,8 +64,12 @@ export class Keyring {
 
   /** How this process makes fingerprints; asks Redis once, and changes nothing. @throws as `open` */
   async fingerprintsWithout(): Promise<FingerprintsWithout> {
-    this.#known ??= await this.#read();
-    return this.#known;
+    return (this.#known ??= await this.#read()).fingerprints;
+  }
+
+  /** As `fingerprintsWithout`, for the content of events. @throws as `open` */
+  async contentHash(): Promise<ContentHash> {
+    return (this.#known ??= await this.#read()).contentHash;
   }
 
   /** @throws as `open` */
@@ -74,11 +84,12 @@ export class Keyring {
     return keyId === undefined || this.#sealing.keyIds.includes(keyId) ? undefined : keyId;
   }
 
-  async #read(): Promise<FingerprintsWithout> {
+  async #read(): Promise<Known> {
     const stored = await this.#redis.get(this.#key);
-    if (stored === null) return (keeps) => fingerprintWith(undefined, keeps);
-    const key = Buffer.from(await this.#sealing.open(stored, ABOUT), "base64");
-    return (keeps) => fingerprintWith(key, keeps);
+    const opened = stored === null ? undefined : await this.#sealing.open(stored, ABOUT);
+    const key = opened === undefined ? undefined : Buffer.from(opened, "base64");
+    const fingerprints: FingerprintsWithout = (keeps) => fingerprintWith(key, keeps);
+    return { fingerprints, contentHash: contentHashWith(key) };
   }
 
   async #store(before: string, after: string): Promise<boolean> {

@@ -3,6 +3,7 @@
  * these steps is one write, so a crash between two steps leaves nothing half done.
  */
 import type { Redis } from "ioredis";
+import { eventKey as keyOf, type ContentHash } from "../event/event-key.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
@@ -22,6 +23,7 @@ import { stage } from "../sync/stage.ts";
 import type {
   KnownRecord,
   LetterMark,
+  SeenAs,
   Settlement,
   SettleResult,
   Staged,
@@ -49,6 +51,21 @@ import { UnknownKey, type Sealing } from "./sealing.ts";
 
 /** For how long the id of an event is remembered, s. */
 const SEEN_S = 7 * 86_400;
+
+/** Of events with one id, the contents of so many are remembered. */
+const MOST_CONTENTS = 16;
+
+/** What older releases have remembered of an event: not its content. */
+const NO_CONTENT = "1";
+
+/**
+ * Whether an event came before: `same` with this content, `changed` with another one.
+ * @param contents hashes that are remembered of its key
+ */
+function seenAs(contents: string | null, content: string): SeenAs {
+  if (contents === null) return undefined;
+  return contents === NO_CONTENT || contents.split(" ").includes(content) ? "same" : "changed";
+}
 
 /** Records read in one round trip. */
 const PAGE = 200;
@@ -94,25 +111,27 @@ export class StagedStates {
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter, and the event's. */
   async stage(state: StateToStage): Promise<StageResult> {
     const keys = this.#keys;
-    const { crmCode, eventKey, lane, noted } = state;
+    const { content = NO_CONTENT, crmCode, eventKey, lane, noted } = state;
     const texts = await sealTexts(state, this.#sealing);
     const seen = keys.seen(digestOf(eventKey));
     const ofEvent = `e:${eventKey}`;
     const more: Call[] = [
-      ["EXISTS", seen],
+      ["GET", seen],
       ["HGET", keys.deadMarks, ofEvent],
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
     ];
     return this.#store.change<StageResult>(crmCode, more, (read) => {
-      const [isSeen, eventMark, lowest, first] = read.more as [
-        number,
+      const [contents, eventMark, lowest, first] = read.more as [
+        string | null,
         string | null,
         string[],
         string | null,
       ];
-      if (isSeen === 1 && eventKey !== "")
-        return unchanged({ result: "duplicate", coalesced: false });
+      const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
+      if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
+      const reused = seenBefore === "changed" && { reused: true };
+      const known = contents?.split(" ").slice(1 - MOST_CONTENTS) ?? [];
       const order = this.#orderOf(read, lane, Number(lowest[1] ?? read.now), first);
       const { record, ...outcome } = stage(read, { ...state, ...texts, ...order.input }, read);
       const isStaged = outcome.result === "staged" || outcome.result === "held";
@@ -121,14 +140,23 @@ export class StagedStates {
       const isNoted = result !== "duplicate" && (result !== "superseded" || read.erasedText === "");
       const step =
         isNoted && noted
-          ? ({ kind: "event", ...outcome, result, problems: undefined, ...noted } as const)
+          ? ({
+              kind: "event",
+              ...outcome,
+              ...reused,
+              result,
+              problems: undefined,
+              ...noted,
+            } as const)
           : undefined;
       return {
         record,
-        outcome,
+        outcome: { ...outcome, ...reused },
         checks: [{ call: ["HGET", keys.deadMarks, ofEvent], expected: eventMark ?? "" }],
         calls: [
-          ...(eventKey === "" ? [] : [["SET", seen, "1", "EX", SEEN_S] as const]),
+          ...(eventKey === ""
+            ? []
+            : [["SET", seen, [...known, content].join(" "), "EX", SEEN_S] as const]),
           ...(isStaged && lane === "live" ? order.calls : []),
           ...(outcome.result === "superseded" ? [] : this.#letterOfEvent(ofEvent, eventMark)),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
@@ -189,12 +217,20 @@ export class StagedStates {
     return (await this.#redis.hget(this.#keys.subjects, digestOf(subject))) ?? undefined;
   }
 
-  /** Which of these event keys were seen within the last seven days. */
-  async seen(eventKeys: readonly string[]): Promise<ReadonlySet<string>> {
-    if (eventKeys.length === 0) return new Set();
-    const reads = eventKeys.map((key) => ["EXISTS", this.#keys.seen(digestOf(key))] as const);
-    const flags = await readAll(this.#redis, reads);
-    return new Set(eventKeys.filter((_, index) => flags[index] === 1));
+  /** Which of these events were seen within the last seven days, with the same content. */
+  async seen<Event extends { readonly source: string; readonly id: string }>(
+    events: readonly Event[],
+    contentOf: ContentHash,
+  ): Promise<ReadonlySet<Event>> {
+    const seen = await Promise.all(
+      events.map((event) => this.seenAs(keyOf(event), contentOf(event))),
+    );
+    return new Set(events.filter((_, index) => seen[index] === "same"));
+  }
+
+  /** Whether an event of this key was seen within the last seven days, and with this content. */
+  async seenAs(eventKey: string, content: string): Promise<SeenAs> {
+    return seenAs(await this.#redis.get(this.#keys.seen(digestOf(eventKey))), content);
   }
 
   /** Lets an event be accepted once more, so that its dead letter can be redriven. */

@@ -40,7 +40,7 @@ export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
    * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone`, `relation_unknown` → how many in the last hour.
+   * `relation_gone`, `relation_unknown`, `id_reused <source>` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Length of the quota's hour window. */
@@ -306,6 +306,7 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
   const says = `Requests of senders were not accepted in the last hour: ${errors.join(", ")}; their events are not here.`;
   return [
     ...(errors.length === 0 ? [] : [finding("warning", "crmsyncsendererrors", says)]),
+    ...reusedFindings(outcomes),
     ...silent.map(([name, at]) =>
       finding(
         "warning",
@@ -315,6 +316,16 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
       ),
     ),
   ];
+}
+
+function reusedFindings(outcomes: FindingContext["outcomes"]): Finding[] {
+  return Object.entries(outcomes).flatMap(([name, count]) => {
+    const source = /^id_reused (.+)$/.exec(name)?.[1];
+    if (source === undefined || count === 0) return [];
+    const events = count === 1 ? "1 event had" : `${count} events had`;
+    const says = `In the last hour ${events} the source ${source} and an id of an earlier event, and other content: each was processed as a change of its own. Each change needs an id of its own.`;
+    return [finding("warning", "event-ids-that-are-used-again", says, source)];
+  });
 }
 
 function deadLetterFindings({ deadLetters, expiring }: Readings): Finding[] {

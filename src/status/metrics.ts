@@ -76,7 +76,8 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
   const own = defineOwn(registry, spanIds !== undefined);
   startAtZero(own);
   const durations = new Map<string, number>();
-  const sent = new Map<string, number>();
+  const told = new Map<string, number>();
+  const tell = (name: string) => void told.set(name, (told.get(name) ?? 0) + 1);
   return {
     ...own,
     registry,
@@ -128,7 +129,12 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
 
     /** Counts a change that was created or updated, for the status. */
     countSent(lane: Lane): void {
-      sent.set(`sent ${lane}`, (sent.get(`sent ${lane}`) ?? 0) + 1);
+      tell(`sent ${lane}`);
+    },
+
+    /** Counts an event that has the source and id of another one, for the status. */
+    countReused(source: string): void {
+      tell(`id_reused ${source}`);
     },
 
     /** Counts how long the service took for a request about one relation that succeeded. */
@@ -141,7 +147,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `relation_unknown`, `sent <lane>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
+     * `relation_unknown`, `sent <lane>`, `id_reused <source>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
      * `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
@@ -161,7 +167,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
           outcome === "found" || outcome === "dropped" ? `fetched ${crm} ${outcome}` : undefined,
         )),
         ...durations,
-        ...sent,
+        ...told,
       ]);
     },
   };

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
-import { eventKey } from "../event/event-key.ts";
+import { eventKey, type ContentHash } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import {
@@ -27,7 +27,7 @@ import {
 } from "./plan-change.ts";
 import type { Problem } from "../event/problem.ts";
 import { notedEvent, notedProblems, notedText } from "./noted.ts";
-import type { StageResult, StateToStage } from "./staged-state.ts";
+import type { SeenAs, StageResult, StateToStage } from "./staged-state.ts";
 import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
 
@@ -35,6 +35,7 @@ export interface AcceptPorts {
   /** Redis' time, ms: an event dated more than a day later is not believed. */
   now(): number;
   readonly fingerprintOf: FingerprintOf;
+  readonly contentOf: ContentHash;
   /** @param subject whose record: the event's own, or one that was merged into it. */
   map(event: CrmEvent, subject: string): Promise<Mapped>;
   /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
@@ -53,7 +54,7 @@ export interface AcceptPorts {
    * @returns whether the event waits for them: false when they were fetched lately.
    */
   askListsAgain(): Promise<boolean>;
-  isSeen(eventKey: string): Promise<boolean>;
+  seenAs(eventKey: string, content: string): Promise<SeenAs>;
   /** The crmCode to which this record of the CRM led before; undefined where its own id says it, or nothing is known. */
   codeOf(subject: string): Promise<string | undefined>;
   stage(state: StateToStage): Promise<StageResult>;
@@ -97,6 +98,8 @@ export interface Accepted {
   readonly crmCode: string | undefined;
   readonly lane: Lane;
   readonly coalesced: boolean;
+  /** Another event with the same source and id, and other content, came before. */
+  readonly reused?: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
@@ -126,7 +129,8 @@ export async function acceptEvent(
   const key = eventKey(event);
   // Staging recognises a duplicate by itself; merges and fetches do more than that, so they ask first.
   const { merged, fetch } = event.data ?? {};
-  if ((merged !== undefined || fetch !== undefined) && (await ports.isSeen(key))) {
+  const doesMore = merged !== undefined || fetch !== undefined;
+  if (doesMore && (await ports.seenAs(key, ports.contentOf(event))) === "same") {
     return { event, records: [ended("duplicate", event.lane)] };
   }
 
@@ -225,6 +229,7 @@ async function stage(
     ...state,
     payload: payload && JSON.stringify(payload),
     eventKey: key,
+    content: ports.contentOf(event),
     order: later?.order ?? order,
     fieldsOrder: later && order,
     hasUnusedRecord: payload === undefined && hasRecord(record),
@@ -278,7 +283,9 @@ async function reject(
   const key = eventKey(event);
   // Staging the event's own record deletes the letter of its event: not that of a merged record.
   const letterKey = subject === event.subject ? key : `${key}|${subject}`;
-  if (await ports.isSeen(key)) return ended("duplicate", event.lane);
+  const seenAs = await ports.seenAs(key, ports.contentOf(event));
+  if (seenAs === "same") return ended("duplicate", event.lane);
+  const reused = seenAs === "changed" && { reused: true };
   const stored = await ports.storeDeadLetter(
     createDeadLetter(crmCode === undefined ? { eventKey: letterKey } : { crmCode }, {
       reason,
@@ -294,12 +301,12 @@ async function reject(
   const why = notedProblems(reason, problems);
   note(
     record,
-    { result: stored === "stored" ? "rejected" : stored, crmCode, problems: why },
+    { result: stored === "stored" ? "rejected" : stored, ...reused, crmCode, problems: why },
     ports,
   );
   return stored === "superseded"
-    ? { ...ended("superseded", event.lane), crmCode }
-    : { ...ended("rejected", event.lane), crmCode, reason, problems };
+    ? { ...ended("superseded", event.lane), ...reused, crmCode }
+    : { ...ended("rejected", event.lane), ...reused, crmCode, reason, problems };
 }
 
 /** As its history names the event of this record. */
@@ -309,7 +316,9 @@ const eventOf = ({ event, subject, arrival, warnings }: RecordToAccept): NotedEv
 function note(
   record: RecordToAccept,
   end: Pick<EventStep, "result"> &
-    Partial<Pick<EventStep, "ignored" | "problems" | "whens">> & { crmCode?: string | undefined },
+    Partial<Pick<EventStep, "ignored" | "problems" | "reused" | "whens">> & {
+      crmCode?: string | undefined;
+    },
   ports: AcceptPorts,
 ): void {
   const { crmCode, ...more } = end;

@@ -161,6 +161,8 @@ export interface StateToStage {
   readonly crmCode: string;
   /** Identity of the event; "" when this is not the last state that the event leads to. */
   readonly eventKey: string;
+  /** Hash of what the event says; undefined where none is remembered. */
+  readonly content?: string;
   readonly order: string;
   /** Serialised payload; undefined when the event brought no record. */
   readonly payload: string | undefined;
@@ -201,7 +203,12 @@ export interface StageResult {
     | "duplicate";
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
+  /** Another event with the same source and id, and other content, came before. */
+  readonly reused?: boolean;
 }
+
+/** Whether an event of this source and id came before: with the same content, or with another one. */
+export type SeenAs = "same" | "changed" | undefined;
 
 /** A state that one worker has taken; no other may take the record until it is settled. Texts are open. */
 export interface TakenState {

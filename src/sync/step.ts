@@ -50,6 +50,8 @@ export interface EventStep {
   readonly result: EventResult;
   /** It replaced an older state that had not been sent. */
   readonly coalesced: boolean;
+  /** Another event with the same source and id, and other content, came before. */
+  readonly reused?: boolean;
   /** Of `ignored`, and of a record that left its rule. */
   readonly ignored: IgnoreReason | undefined;
   /** With it, points to the rules that have decided it (mapping/whens.ts). */

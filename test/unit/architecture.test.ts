@@ -75,6 +75,7 @@ const RULES: Rules = {
       SPEC,
       ...SYNC_TYPES,
       ...REDUCERS,
+      "src/event/event-key.ts",
       "src/event/open-queue.ts",
       "src/event/job-data.ts",
       "src/event/job-states.ts",
@@ -92,6 +93,7 @@ const RULES: Rules = {
       "src/sync/breaker.ts",
     ],
     "src/state/keyring.ts": [
+      "src/event/event-key.ts",
       "src/state",
       "src/ops/redis-script.ts",
       "src/sync/fingerprint.ts",

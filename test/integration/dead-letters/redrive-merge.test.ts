@@ -28,10 +28,10 @@ test("two dead letters of one merge that are redriven at the same time both stay
     async stage(state) {
       late = redriveDeadLetter(runtime, a, {
         ...ports,
-        async isSeen(key) {
+        async seenAs(key, content) {
           forgotten.resolve();
           await accepted.promise;
-          return ports.isSeen(key);
+          return ports.seenAs(key, content);
         },
       });
       await forgotten.promise;

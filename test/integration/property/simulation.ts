@@ -3,6 +3,7 @@
  * store and the intake are the real ones; the schedule is the test's.
  */
 import type { Redis } from "ioredis";
+import { contentHashWith } from "../../../src/event/event-key.ts";
 import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
@@ -79,7 +80,8 @@ export class Simulation {
       objects: () => [],
       lists: () => DEFAULT_TENANT_LISTS,
       codeOf: (subject) => this.#staged.codeOf(subject),
-      isSeen: async (key) => (await this.#staged.seen([key])).has(key),
+      contentOf: contentHashWith(undefined),
+      seenAs: (key, content) => this.#staged.seenAs(key, content),
       stage: (state) => this.#stage(state),
       note() {},
       storeDeadLetter: (letter) => this.#storeDeadLetter(letter),

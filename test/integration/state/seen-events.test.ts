@@ -2,6 +2,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { eventKey } from "../../../src/event/event-key.ts";
+import { digestOf } from "../../../src/state/digest.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
@@ -17,20 +18,41 @@ beforeEach(() => {
   ({ staged } = stores);
 });
 
-const keyOf = (n: number) => eventKey({ source: "/crm/test", id: `event ${n}` });
+const identityOf = (n: number) => ({ source: "/crm/test", id: `event ${n}` });
+const keyOf = (n: number) => eventKey(identityOf(n));
 const change = (n: number, more: Partial<StateToStage> = {}) =>
-  stateOf(`c${n}`, "1", { eventKey: keyOf(n), ...more });
+  stateOf(`c${n}`, "1", { eventKey: keyOf(n), content: "hash", ...more });
+const seenOf = async (...ns: number[]) => {
+  const seen = await staged.seen(ns.map(identityOf), () => "hash");
+  return [...seen].map(({ id }) => id);
+};
 
 test("an event is remembered for seven days, by a hash alone", async () => {
   await staged.stage(change(1));
   const all = await redis.keys("*");
   const name = all.find((key) => key.startsWith(stores.keys.seen(""))) ?? "";
   expect(name).not.toContain("event");
-  expect(await redis.get(name)).toBe("1");
+  expect(await redis.get(name)).toBe("hash");
   expect(await redis.ttl(name)).toBeGreaterThan(7 * DAY_S - 60);
   expect(await redis.ttl(name)).toBeLessThanOrEqual(7 * DAY_S);
-  await staged.stage(change(1, { crmCode: "other" }));
+  expect(await staged.stage(change(1, { crmCode: "other" }))).toMatchObject({
+    result: "duplicate",
+  });
   expect(await redis.exists(stores.keys.staged("other"))).toBe(0);
+});
+
+test("an event with other content is a change of its own, once", async () => {
+  await staged.stage(change(1));
+  const other = change(1, { order: "2", content: "other" });
+  expect(await staged.stage(other)).toMatchObject({ result: "staged", reused: true });
+  for (const again of [change(1, { order: "3" }), other])
+    expect(await staged.stage(again)).toMatchObject({ result: "duplicate" });
+});
+
+test("an event that an older release has accepted is known, whatever its content", async () => {
+  await redis.set(stores.keys.seen(digestOf(keyOf(1))), "1");
+  expect(await staged.stage(change(1))).toMatchObject({ result: "duplicate" });
+  expect(await seenOf(1)).toEqual(["event 1"]);
 });
 
 test("of copies that arrive at once, one is staged", async () => {
@@ -43,17 +65,17 @@ test("of copies that arrive at once, one is staged", async () => {
 test("a state that could not be staged has no event that was seen", async () => {
   await redis.hset(stores.keys.ledger, "c2", "{");
   await expect(staged.stage(change(2))).rejects.toThrow(SyntaxError);
-  expect(await staged.seen([keyOf(2)])).toEqual(new Set());
+  expect(await seenOf(2)).toEqual([]);
 });
 
 test("what is redriven or cancelled may be sent again", async () => {
   await staged.stage(change(1));
   await staged.stage(change(2, { lane: "bulk" }));
-  expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set([keyOf(1), keyOf(2)]));
+  expect(await seenOf(1, 2)).toEqual(["event 1", "event 2"]);
   await staged.forgetEvent(keyOf(1));
-  expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set([keyOf(2)]));
+  expect(await seenOf(1, 2)).toEqual(["event 2"]);
   await stores.bulkChanges.drop(["c2"]);
-  expect(await staged.seen([keyOf(1), keyOf(2)])).toEqual(new Set());
+  expect(await seenOf(1, 2)).toEqual([]);
 });
 
 test("an event that is not remembered any more changes nothing when it comes again", async () => {
