@@ -1,14 +1,15 @@
 /**
  * The envelope of an event: CloudEvents 1.0 in JSON, with crmsync's own requirements. `type` says
  * what happened, `subject` is `<object>/<recordId>`, `time` is when it happened in the CRM,
- * `sequence` orders events of the same time (compared as text), `lane` is the urgency.
+ * `sequence` orders events of the same time (compared as text, or as numbers if
+ * `sequencetype` is Integer), `lane` is the urgency.
  * (`source`, `id`) is the idempotency key.
  */
 import { z } from "zod";
 import { LANES } from "./lane.ts";
 import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isDeeperThan } from "./depth.ts";
-import { normalTime } from "./event-order.ts";
+import { isNumbered, normalTime, WHOLE_NUMBER } from "./event-order.ts";
 import { saysGone } from "./gone.ts";
 import { findIllFormed } from "./ill-formed.ts";
 import { canonicalSubject, idProblem } from "./record-id.ts";
@@ -57,6 +58,7 @@ export const crmEventSchema = z
       })
       .optional(),
     sequence: attribute(ID_MAX).optional(),
+    sequencetype: attribute(ID_MAX).optional(),
     lane: z.enum(LANES).default("live"),
     data: z
       .looseObject({
@@ -75,6 +77,13 @@ export const crmEventSchema = z
         code: "custom",
         path: ["data", "record"],
         message: `must be the whole CRM record, as an object (${event.type})`,
+      });
+    }
+    if (isNumbered(event) && !WHOLE_NUMBER.test(event.sequence ?? "0")) {
+      context.addIssue({
+        code: "custom",
+        path: ["sequence"],
+        message: "must be a whole number of at most 18 digits, because sequencetype is Integer",
       });
     }
     if (event.type === "crm.record.merged" && (event.data?.merged ?? []).length === 0) {

@@ -1,5 +1,5 @@
 /**
- * The order of two events of one record: time, then sequence, then arrival. It is one text whose
+ * The order of two events of one record: time, then sequence (as text, or as whole numbers), then arrival. It is one text whose
  * bytes sort in that order, so that a script in Redis can compare two of them.
  */
 
@@ -59,6 +59,17 @@ export function believableTime(
   return Date.parse(normalTime(time) ?? "") > latest ? isoTime(latest) : time;
 }
 
+/** A `sequence` that can be compared as a number. */
+export const WHOLE_NUMBER = /^[+-]?\d{1,18}$/;
+
+/** Of whole numbers, the greater one sorts later. */
+const sortable = (sequence: string): string =>
+  String(BigInt(sequence.replace("+", "")) + 10n ** 18n).padStart(19, "0");
+
+/** Whether `sequence` is a number (CloudEvents, sequence extension): its texts do not sort so. */
+export const isNumbered = (event: { readonly sequencetype?: string | undefined }): boolean =>
+  event.sequencetype?.toLowerCase() === "integer";
+
 const isoTime = (at: number): string => new Date(at).toISOString();
 
 /**
@@ -66,11 +77,13 @@ const isoTime = (at: number): string => new Date(at).toISOString();
  * @throws RangeError when `time` is not RFC 3339: callers pass only parsed events.
  */
 export function eventOrder(
-  event: { time: string; sequence?: string | undefined },
+  event: { time: string; sequence?: string | undefined; sequencetype?: string | undefined },
   arrival: number,
 ): string {
   const time = normalTime(event.time);
   if (time === undefined) throw new RangeError("eventOrder: time is not RFC 3339");
   const arrived = String(arrival).padStart(ARRIVAL_DIGITS, "0");
-  return [time, event.sequence ?? "", arrived].join(SEPARATOR);
+  const { sequence = "" } = event;
+  const place = isNumbered(event) && sequence !== "" ? sortable(sequence) : sequence;
+  return [time, place, arrived].join(SEPARATOR);
 }

@@ -13,6 +13,7 @@ import {
   type ObjectRule,
 } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
+import { isZone } from "./time-zone.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
 import type { Mistake, Path } from "./mistake.ts";
@@ -172,14 +173,6 @@ function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
     mistake("country", "must be a country code such as LU");
   }
   return mistakes;
-}
-
-function isZone(timeZone: string): boolean {
-  try {
-    return new Intl.DateTimeFormat("en", { timeZone }).resolvedOptions().timeZone !== "";
-  } catch {
-    return false;
-  }
 }
 
 /** Column names that JSONata reads as a subtraction, a division or a function call: `E-Mail`, `PLZ/Ort`, `Ort (privat)`. */

@@ -126,10 +126,10 @@ export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
 }
 
 /** An event without a time happens when it arrives: nothing is newer. */
-function orderOf({ time, sequence }: CrmEvent, now: number): Pick<PreviewInput, "order"> {
-  if (time === undefined) return {};
-  const event = { time: believableTime(time, now, now), sequence };
-  return { order: eventOrder(event, Number.MAX_SAFE_INTEGER) };
+function orderOf(event: CrmEvent, now: number): Pick<PreviewInput, "order"> {
+  if (event.time === undefined) return {};
+  const time = believableTime(event.time, now, now);
+  return { order: eventOrder({ ...event, time }, Number.MAX_SAFE_INTEGER) };
 }
 
 /** @throws UserError when it cannot be read, or standard input is not UTF-8. */

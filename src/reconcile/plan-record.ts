@@ -94,7 +94,7 @@ function wantedOf({
 }
 
 /** A snapshot's order among the events of its record: before any live event of the same time. */
-const orderOf = ({ time = "", sequence }: CrmEvent): string => eventOrder({ time, sequence }, 0);
+const orderOf = (event: CrmEvent): string => eventOrder({ ...event, time: event.time ?? "" }, 0);
 
 const isLeftOut = ({ reason }: MappingWarning): boolean => reason !== "kept_as_is";
 

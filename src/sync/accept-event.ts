@@ -165,7 +165,7 @@ async function acceptRecord(
 ): Promise<Accepted> {
   const told = arrival.isClockBack === true ? undefined : event.time;
   const time = believableTime(told, arrival.sentAt ?? arrival.at, arrival.at);
-  const order = arrival.order ?? eventOrder({ time, sequence: event.sequence }, arrival.number);
+  const order = arrival.order ?? eventOrder({ ...event, time }, arrival.number);
   const later = subject === event.subject ? arrival.later : undefined;
   const status = later?.status;
   const record: RecordToAccept = { event, subject, key, time, order, arrival, later, status };

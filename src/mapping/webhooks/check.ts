@@ -1,6 +1,7 @@
 /** Checks the section `webhooks` of a mapping file beyond its structure. */
 import { ExpressionError } from "../expression-errors.ts";
 import type { Mistake, Path } from "../mistake.ts";
+import { isZone } from "../time-zone.ts";
 import { compileWebhookExpression } from "./compile-webhook-expression.ts";
 import { OPERATIONS, type WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
@@ -33,6 +34,7 @@ function checkWebhook(
     ...checkExpressions(rule, path),
     ...checkOperation(rule.operation, [...path, "operation"]),
     ...checkObject(rule.object, path, objects),
+    ...checkZone(rule.time, [...path, "time", "zone"]),
     ...checkIds(rule, path),
     ...checkSigned(name, rule.verify, [...path, "verify"]),
   ];
@@ -53,6 +55,11 @@ function checkExpressions(rule: WebhookRule, path: Path): Mistake[] {
       return [{ path: isBlock ? [...path, key, "from"] : [...path, key], message }];
     }
   });
+}
+
+function checkZone(time: WebhookRule["time"], path: Path): Mistake[] {
+  if (typeof time !== "object" || time.zone === undefined || isZone(time.zone)) return [];
+  return [{ path, message: "must be the name of a time zone, for example Europe/Luxembourg" }];
 }
 
 function checkOperation(operation: WebhookRule["operation"], path: Path): Mistake[] {

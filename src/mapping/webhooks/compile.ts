@@ -18,6 +18,8 @@ export interface CompiledWebhook {
   readonly object: WebhookExpression | string;
   readonly recordId: WebhookExpression;
   readonly time: WebhookExpression | undefined;
+  /** Of times without an offset; undefined: UTC. */
+  readonly zone: string | undefined;
   readonly eventId: WebhookExpression | undefined;
   /** Undefined: the event itself, or nothing where it is fetched. */
   readonly record: WebhookExpression | undefined;
@@ -38,11 +40,12 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
   const compile = (text: string | undefined, options = {}) =>
     text === undefined ? undefined : compileWebhookExpression(text, options);
   const object = typeof rule.object === "object" ? rule.object : { from: rule.object };
+  const time = typeof rule.time === "object" ? rule.time : { from: rule.time, zone: undefined };
   const compiled = {
     operation: compileOperation(rule.operation),
     object: compile(object.from) ?? object.value ?? onlyObject,
     recordId: compileWebhookExpression(rule.recordId ?? "id", { key: true }),
-    time: compile(rule.time),
+    time: compile(time.from),
     eventId: compile(rule.eventId, { key: true }),
     record: compile(rule.record),
   };
@@ -52,7 +55,7 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
   );
   const events = rule.events?.split(".") ?? [];
   const about = { name, verify: verifyOf(name, rule.verify), events, fetch: rule.fetch, usesBody };
-  return { about, ...compiled };
+  return { about, zone: time.zone, ...compiled };
 }
 
 function compileOperation(given: WebhookRule["operation"]): CompiledWebhook["operation"] {

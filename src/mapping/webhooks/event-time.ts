@@ -1,4 +1,5 @@
 /** Reads the time of an event as the usual tools write it. */
+import { localTimeIn } from "../time-zone.ts";
 
 const ISO =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:[.,](\d{1,9})\d*)? ?(Z|z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$/;
@@ -15,17 +16,34 @@ const UNITS: readonly (readonly [limit: number, ms: number])[] = [
   [1e20, 1e-6],
 ];
 
-/** As RFC 3339; undefined when it is not a time. A time without an offset is UTC. */
-export function eventTime(value: unknown): string | undefined {
+/**
+ * As RFC 3339; undefined when it is not a time. A local time that occurs twice, in autumn, is the end of that span:
+ * no change counts as older than it is, and of two the one that arrives later is newer.
+ * @param zone of times without an offset, by its name; undefined: UTC.
+ */
+export function eventTime(value: unknown, zone?: string): string | undefined {
   if (typeof value === "number") return timeSince1970(value);
   if (typeof value !== "string" || value.length > 60) return undefined;
   const text = value.trim();
   if (/^\d{9,20}(?:\.\d+)?$/.test(text)) return timeSince1970(Number(text));
   const iso = ISO.exec(text);
   if (iso === null) return NAMED_MONTH.test(text) ? isoText(Date.parse(text)) : undefined;
-  const [, date = "", minute = "", second = ":00", fraction, offset = "Z"] = iso;
-  const exact = `${date}T${minute}${second}${fraction === undefined ? "" : `.${fraction}`}${offsetOf(offset)}`;
-  return Number.isNaN(Date.parse(exact)) ? undefined : exact;
+  const [, date = "", minute = "", second = ":00", fraction, offset] = iso;
+  const exact = `${date}T${minute}${second}${fraction === undefined ? "" : `.${fraction}`}`;
+  const utc = Date.parse(`${exact}Z`);
+  if (Number.isNaN(utc)) return undefined;
+  if (offset !== undefined || zone === undefined) {
+    const told = `${exact}${offsetOf(offset ?? "Z")}`;
+    return Number.isNaN(Date.parse(told)) ? undefined : told;
+  }
+  const local = localTimeIn(zone, utc);
+  return local.kind === "twice" ? isoText(local.untilMs) : exact + offsetText(local.offsetMs);
+}
+
+function offsetText(ms: number): string {
+  const minutes = Math.abs(ms) / 60_000;
+  const [hour, minute] = [Math.floor(minutes / 60), minutes % 60];
+  return `${ms < 0 ? "-" : "+"}${String(hour).padStart(2, "0")}:${String(minute).padStart(2, "0")}`;
 }
 
 function offsetOf(text: string): string {

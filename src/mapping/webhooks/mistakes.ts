@@ -14,6 +14,8 @@ export function allowedInWebhook(path: Path): string {
       return `must be one of ${WAYS}`;
     case "operation":
       return "must be an expression, or a block with from, value, table or default";
+    case "time":
+      return "must be an expression, or a block with from and zone";
     default:
       return "must be an expression, or a constant: { value: … }";
   }

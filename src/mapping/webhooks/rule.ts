@@ -36,6 +36,14 @@ const operationRule = z.strictObject({
     .describe("The operation of events for which nothing else gives one."),
 });
 
+const timeRule = z.strictObject({
+  from: expression.describe("The expression that gives the time of the change."),
+  zone: z
+    .string()
+    .optional()
+    .describe("The time zone of times without an offset, by its name, as Europe/Luxembourg."),
+});
+
 const objectRule = z.strictObject({
   from: expression.optional().describe("The expression that gives the object."),
   value: constant.optional().describe("A constant, instead of an expression."),
@@ -67,10 +75,11 @@ export const webhookRule = z.strictObject({
   recordId: expression
     .optional()
     .describe("The expression that gives the record's id; by default id."),
-  time: expression
+  time: z
+    .union([expression, timeRule])
     .optional()
     .describe(
-      "The expression that gives the time of the change: ISO 8601 (UTC if it has no offset), or seconds or milliseconds since 1970. By default events count as of their arrival.",
+      "The expression that gives the time of the change: ISO 8601 (UTC if it has no offset, unless { from: …, zone: … } names a zone), or seconds or milliseconds since 1970. By default events count as of their arrival.",
     ),
   eventId: expression
     .optional()
@@ -106,4 +115,5 @@ export const WEBHOOK_KEYS = {
   ...VERIFY_KEYS,
   operation: Object.keys(operationRule.shape),
   object: Object.keys(objectRule.shape),
+  time: Object.keys(timeRule.shape),
 } as const;

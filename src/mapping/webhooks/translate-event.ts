@@ -131,7 +131,7 @@ async function timeOf({ webhook, value, fail }: Scope): Promise<string | undefin
   if (webhook.time === undefined) return undefined;
   const given = await value("time", webhook.time);
   if (given === FAILED || given === undefined) return undefined;
-  const time = eventTime(given);
+  const time = eventTime(given, webhook.zone);
   if (time === undefined) {
     const rule =
       "must be a date and time such as 2026-11-20T09:30:11Z, or seconds or milliseconds since 1970; $toMillis(text, picture) reads others";

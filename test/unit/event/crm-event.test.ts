@@ -36,6 +36,8 @@ describe("parseEvent", () => {
     ["time", { time: "2026-11-20" }],
     ["time", { time: "2026-11-22T12:00:00Z" }],
     ["sequence", { sequence: 3 }],
+    ["sequence", { sequence: "0001a", sequencetype: "Integer" }],
+    ["sequence", { sequence: "1.5", sequencetype: "Integer" }],
     ["lane", { lane: "fast" }],
     ["data.record", { data: {} }],
     ["data.record", { data: { record: [] } }],

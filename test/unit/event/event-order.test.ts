@@ -37,6 +37,17 @@ it("orders by time, then sequence as text, then arrival", () => {
   expect(inOrder.toSorted((a, b) => Buffer.compare(bytes(a), bytes(b)))).toEqual(inOrder);
 });
 
+it("orders by sequence as numbers where its type says so", () => {
+  const order = (sequence: string, sequencetype?: string) =>
+    eventOrder({ time: "2026-11-20T09:30:11Z", sequence, sequencetype }, 1);
+  const numbers = ["-2147483648", "-9", "0", "9", "10", "+11", "2147483647", "999999999999999999"];
+  const orders = numbers.map((sequence) => order(sequence, "Integer"));
+  expect(orders.toSorted()).toEqual(orders);
+  expect(order("010", "Integer")).toBe(order("10", "integer"));
+  expect(order("9") > order("10")).toBe(true);
+  expect(order("9", "Letters") > order("10", "Letters")).toBe(true);
+});
+
 it.each([
   ["a time of the past", "2026-11-20T09:30:11+00:00", "2026-11-20T09:30:11+00:00"],
   ["a time within the tolerance", "2026-11-20T10:00:00.900Z", "2026-11-20T10:00:00.900Z"],

@@ -63,6 +63,11 @@ test.for([
   ["operation: type", { type: "contact.deleted" }, { operation: "deleted" }],
   ["operation: { from: op, table: { U: updated } }", { op: "u" }, { operation: "updated" }],
   [
+    "time: { from: changed, zone: Europe/Luxembourg }",
+    { changed: "2026-07-20 09:30:11" },
+    { time: "2026-07-20T09:30:11+02:00" },
+  ],
+  [
     "operation: { from: active, table: { false: deleted, true: updated } }",
     { active: false },
     { operation: "deleted" },
@@ -292,6 +297,39 @@ describe("times", () => {
   });
 });
 
+describe("times without an offset, in a zone", () => {
+  test.for([
+    ["2026-11-20T09:30:11", "2026-11-20T08:30:11.000Z"],
+    ["2026-07-20 09:30:11.5", "2026-07-20T07:30:11.500Z"],
+    ["2026-10-25T01:59:59", "2026-10-24T23:59:59.000Z"],
+    ["2026-10-25T03:00:00", "2026-10-25T02:00:00.000Z"],
+    ["2026-03-29T01:59:59", "2026-03-29T00:59:59.000Z"],
+    ["2026-03-29T03:00:00", "2026-03-29T01:00:00.000Z"],
+    // The clock skips it.
+    ["2026-03-29T02:30:00", "2026-03-29T01:30:00.000Z"],
+    // The clock shows it twice.
+    ["2026-10-25T02:00:00", "2026-10-25T02:00:00.000Z"],
+    ["2026-10-25T02:59:59", "2026-10-25T02:00:00.000Z"],
+    ["2026-10-25T02:30:00Z", "2026-10-25T02:30:00.000Z"],
+    ["2026-10-25T02:30:00+02:00", "2026-10-25T00:30:00.000Z"],
+    [1_795_167_011, "2026-11-20T09:30:11.000Z"],
+  ] as const)("%s is %s", ([given, time]) => {
+    const told = eventTime(given, "Europe/Luxembourg") ?? "";
+    expect(new Date(told).toISOString()).toBe(time);
+  });
+
+  test("digits of a second are kept; other zones have other hours", () => {
+    expect(eventTime("2026-11-20 09:30:11.482913", "Europe/Luxembourg")).toBe(
+      "2026-11-20T09:30:11.482913+01:00",
+    );
+    expect(eventTime("2026-11-01 01:30", "America/New_York")).toBe("2026-11-01T07:00:00.000Z");
+    expect(eventTime("2026-11-20 09:30", "Asia/Kathmandu")).toBe("2026-11-20T09:30:00+05:45");
+    expect(eventTime("2026-11-20 09:30", "America/St_Johns")).toBe("2026-11-20T09:30:00-03:30");
+    expect(eventTime("2026-04-05 01:45", "Australia/Lord_Howe")).toBe("2026-04-04T15:30:00.000Z");
+    expect(eventTime("2026-13-20T09:30:11", "Europe/Luxembourg")).toBe(undefined);
+  });
+});
+
 describe("mistakes of the section", () => {
   test.for([
     ["events: data", "webhooks.tool.verify: must say how it is checked who posts: bearer, basic"],
@@ -330,6 +368,14 @@ describe("mistakes of the section", () => {
     ["verify: bearer\nrecordId: '$evnt.id'", "there is no $evnt"],
     ["verify: bearer\nrecordId: '$event.id'", "there is no $event"],
     ["verify: bearer\ntime: $now()", "$now is not allowed"],
+    ["verify: bearer\ntime: { from: $now(), zone: UTC }", "$now is not allowed"],
+    [
+      "verify: bearer\ntime: { from: changed, zone: Luxembourg }",
+      "webhooks.tool.time.zone: must be the name of a time zone, for example Europe/Luxembourg",
+    ],
+    ["verify: bearer\ntime: { zone: UTC }", "webhooks.tool.time.from: is missing"],
+    ["verify: bearer\ntime: { from: a, zon: UTC }", "did you mean zone?"],
+    ["verify: bearer\ntime: [a]", "must be an expression, or a block with from and zone"],
     ["verify: bearer\nrecordId: '\"x\"'", "it is the same for every record"],
     ["verify: bearer\nrecordId: 'a +'", "the expression is not valid"],
     [
