@@ -10,6 +10,7 @@ import { printable, printableLines } from "../ops/printable.ts";
 import type { Stores } from "../status/stores.ts";
 import { recordAct } from "./operator.ts";
 import { recordNames } from "./record-name.ts";
+import { similarText } from "./similar-text.ts";
 import { withStores } from "./with-stores.ts";
 
 /** Waits this much longer than a request may hold its record, ms. */
@@ -66,11 +67,20 @@ async function forget(names: readonly string[], { apply, json }: Options): Promi
       const line = JSON.stringify(jsonOf(found, report));
       if (json) process.stdout.write(`${printable(line)}\n`);
       else process.stdout.write(printableLines(textOf(names, found, report)));
+      if (!json && isEmpty(found)) await printSimilar(finder, names);
       if (report !== undefined && !isEmpty(report.left)) process.exitCode = 1;
     } finally {
       await mapping.close();
     }
   });
+}
+
+/** A name must be exact, so that nothing of another person is erased. */
+async function printSimilar({ lookup }: TraceFinder, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const text = similarText(await lookup.similar(name));
+    if (text !== "") process.stdout.write(printableLines(`nothing is known of ${name}${text}\n`));
+  }
 }
 
 interface Report extends Erased {

@@ -30,7 +30,8 @@ async function why(name: string, { json }: { json?: true }): Promise<void> {
 }
 
 function linesOf(story: Story): string[] {
-  const { answer, crmCode, historySince, name, others, remedy, runbook, steps, subject } = story;
+  const { answer, crmCode, historySince, name, others, remedy, runbook } = story;
+  const { similar, steps, subject } = story;
   const about = [
     ...(crmCode === null || crmCode === name ? [] : [`crmCode ${crmCode}`]),
     ...(subject === null || subject === name ? [] : [`record ${subject}`]),
@@ -40,9 +41,13 @@ function linesOf(story: Story): string[] {
     `${name}${about.length === 0 ? "" : ` (${about.join(", ")})`}: ${answer}`,
     ...(remedies === "" ? [] : [remedies]),
     ...others.map((other) => `it also led to the crmCode ${other.crmCode}: ${other.answer}`),
+    ...similar.map((one) => `  ${nameOf(one)}: ${one.answer}`),
     ...steps.map(({ at, says }) => `  ${at.slice(0, 19)}Z  ${says}`),
     historySince === null
       ? "  no history is kept (HISTORY_DAYS is 0, or no process has run yet)"
       : `  history is kept since ${historySince.slice(0, 19)}Z, the last 20 steps`,
   ];
 }
+
+const nameOf = ({ crmCode, name }: Story["similar"][number]): string =>
+  crmCode === null || crmCode === name ? name : `${name} (crmCode ${crmCode})`;

@@ -57,8 +57,8 @@ const TONES: Readonly<Record<Fate, "good" | "warning" | "bad">> = {
 };
 
 function storyView(story: Story): Html {
-  const { answer, crmCode, fate, historySince, name, others, remedy, runbook, steps, subject } =
-    story;
+  const { answer, crmCode, fate, historySince, name, others, remedy, runbook } = story;
+  const { similar, steps, subject } = story;
   return html`<p class="notice ${TONES[fate]}"><strong>${name}</strong>: ${answer}</p>
     ${(remedy !== null || runbook !== null) && html`<p><strong>What to do:</strong> ${remedy ?? ""} ${runbook !== null && html`<code>${runbook}</code>`}</p>`}
     ${decideLink(story)}
@@ -73,6 +73,13 @@ function storyView(story: Story): Html {
         html`<p>
           It also led to <a href="${pathTo(PATH, { name: other.crmCode })}">${other.crmCode}</a>:
           ${other.answer}
+        </p>`,
+    )}
+    ${similar.map(
+      (one) =>
+        html`<p>
+          <a href="${pathTo(PATH, { name: one.name })}">${one.name}</a>
+          (crmCode ${one.crmCode ?? "not known"}): ${one.answer}
         </p>`,
     )}
     <h2>What happened</h2>

@@ -1,4 +1,5 @@
 /** Finds what Redis holds about one person. */
+import { RecordNames } from "../state/record-names.ts";
 import type { Stores } from "../status/stores.ts";
 import type { EventNames } from "./name-event.ts";
 import { Person } from "./person.ts";
@@ -40,6 +41,7 @@ export class TraceFinder {
   readonly #person: Person;
   #isFirst = true;
   readonly records: Records;
+  readonly lookup: RecordNames;
 
   /** @param given names of one person, each a crmCode or a record of the CRM. */
   constructor(stores: Stores, events: EventNames, given: readonly string[]) {
@@ -48,6 +50,7 @@ export class TraceFinder {
     this.#given = given;
     this.#person = new Person(given);
     this.records = new Records(stores);
+    this.lookup = new RecordNames(stores);
   }
 
   async find(): Promise<Traces> {
@@ -84,7 +87,7 @@ export class TraceFinder {
     this.#person.learnFrom(pieces);
     if (!this.#isFirst) return;
     this.#isFirst = false;
-    const all = [...pieces, ...(await readHistories(this.#stores, this.#given))];
+    const all = [...pieces, ...(await readHistories(this.#stores, this.lookup, this.#given))];
     for (const name of this.#given) {
       const isTold = all.some(({ crmCode, subject }) => subject === name && crmCode !== undefined);
       if (isTold || !/^[^/]+\/.+$/.test(name)) continue;

@@ -2,6 +2,7 @@
 import { redriveOf } from "../event/inbox.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobs } from "../event/read-jobs.ts";
+import type { RecordNames } from "../state/record-names.ts";
 import { scanHash, scanSorted } from "../state/scan.ts";
 import { DamagedValue } from "../state/sealing.ts";
 import { thinPointerIn } from "../state/thin-events.ts";
@@ -37,17 +38,17 @@ export async function* readPieces(stores: Stores, names: EventNames): AsyncGener
   yield* readDeadLetters(stores, names);
 }
 
-/** What the histories of these names tell: to which crmCodes a record led, and the records of each. */
+/** To which crmCodes these names lead, and the records that the histories of each tell. */
 export async function readHistories(
-  { history, staged }: Stores,
+  { history }: Stores,
+  lookup: RecordNames,
   names: Iterable<string>,
 ): Promise<Named[]> {
   const told: Named[] = [];
   for (const name of names) {
-    const led = await staged.codeOf(name);
-    const codes = new Set([...(await history.codesOf(name)), ...(led === undefined ? [] : [led])]);
-    told.push(...[...codes].map((crmCode) => ({ crmCode, subject: name })));
-    for (const crmCode of [name, ...codes]) {
+    const { crmCodes, subject } = await lookup.find(name);
+    told.push(...crmCodes.map((crmCode) => ({ crmCode, subject })));
+    for (const crmCode of crmCodes) {
       for (const step of await history.read({ crmCode })) {
         if (step.kind === "event") told.push({ crmCode, subject: step.event.subject });
       }

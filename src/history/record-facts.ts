@@ -12,7 +12,6 @@ import type { Lane } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { EventStep, Step } from "../sync/step.ts";
-import { otherCase } from "./names.ts";
 
 /** What all records share. */
 export interface SharedFacts {
@@ -68,19 +67,19 @@ export interface RecordFacts {
   readonly steps: readonly Step[];
   /** `crmsync forget` has erased it, and it may be on the service. */
   readonly isErased: boolean;
-  /** The same crmCode in another case, of which something is known. */
-  readonly otherCase: string | undefined;
 }
 
 interface Asked {
   readonly name: string;
   readonly crmCode: string | undefined;
   readonly subject: string | undefined;
+  /** Of a record of which no crmCode is known: where its event became a dead letter. */
+  readonly letterId: string | undefined;
 }
 
 export async function readFacts(
   stores: Stores,
-  { name, crmCode, subject }: Asked,
+  { name, crmCode, subject, letterId }: Asked,
   { readings, keptMs }: SharedFacts,
 ): Promise<RecordFacts> {
   const { history, ledger } = stores;
@@ -93,13 +92,15 @@ export async function readFacts(
   const steps = [...ofCode, ...ofSubject]
     .filter(({ at }) => at > readings.now - keptMs)
     .sort((a, b) => a.at - b.at);
-  const letter = await findLetter(stores, crmCode, steps);
+  const letter =
+    letterId === undefined
+      ? await findLetter(stores, crmCode, steps)
+      : await stores.deadLetters.find(letterId);
   // Without a history, only the search tells.
   const isFetched =
     keptMs === 0 || steps.some((step) => step.kind === "event" && step.result === "fetching");
   const fetchFrom =
     subject === undefined || !isFetched ? undefined : await findFetch(stores, subject);
-  const isNew = row === undefined && waiting === undefined && letter === undefined;
   return {
     name,
     crmCode,
@@ -109,7 +110,6 @@ export async function readFacts(
     fetchFrom,
     steps,
     isErased: (await stores.redis.exists(stores.keys.erased(crmCode ?? name))) === 1,
-    otherCase: isNew && steps.length === 0 ? await otherCase(stores, name) : undefined,
   };
 }
 

@@ -1,13 +1,13 @@
 /** What to say of a record of which nothing waits and nothing is rejected: the ledger and the past. Pure. */
 import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
+import { WARNING_REASONS, type WarningReason } from "../mapping/mapping.ts";
 import { timeOfOrder } from "../sync/record.ts";
 import { unfinished } from "../status/backlog.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { DeadStep, EventStep, RunStep, Step } from "../sync/step.ts";
+import { KEPT, type DeadStep, type EventStep, type RunStep, type Step } from "../sync/step.ts";
 import type { FateOfRecord } from "./fates.ts";
-import { shellWord } from "./shell-word.ts";
 import type { RecordFacts, SharedFacts } from "./record-facts.ts";
 
 type NotedEventStep = Step & EventStep;
@@ -85,7 +85,6 @@ function eventFate(
           answer: `${known.answer}; ${rejected}, but the record has ended after it`,
         };
       }
-      if (at === undefined && !isLookedFor(last, facts)) return hiddenFate(rejected, last, known);
       return {
         fate: "rejected",
         answer: `${rejected}; ${goneText(at)}; ${known.answer}`,
@@ -116,27 +115,6 @@ function eventFate(
       return undefined;
   }
 }
-
-/** Where no crmCode is known, a dead letter is found by its event's source and id, of which a step keeps the beginning. */
-const isLookedFor = (
-  { event: { id, source } }: NotedEventStep,
-  { crmCode }: RecordFacts,
-): boolean =>
-  crmCode !== undefined || [id, source].every((text) => text !== "" && !text.endsWith("…"));
-
-const hiddenFate = (
-  rejected: string,
-  { event: { subject }, problems }: NotedEventStep,
-  known: FateOfRecord,
-): FateOfRecord => {
-  const name = shellWord(subject);
-  return {
-    fate: "rejected",
-    answer: `${rejected}; its dead letter waits, unless it has expired or was dropped; ${known.answer}`,
-    remedy: `${problems === undefined ? "" : `${REMEDIES[problems.reason]} `}crmsync dead show ${name}; crmsync dead redrive ${name} --apply`,
-    runbook: "crmsyncdeadletters",
-  };
-};
 
 /** A deletion that is newer than the event was carried out: its dead letter has gone with that (run.ts). */
 function hasEndedAfter(
@@ -204,22 +182,54 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
     const known = `as far as was known at ${clockTime(row.provedAt)}`;
     return { fate: "not_on_service", answer: `the service does not have it (${known})${ended}` };
   }
-  return onService(row, steps, proven);
+  return onService(row, steps);
 }
 
-function onService(row: LedgerRow, steps: readonly Step[], proven: string): FateOfRecord {
-  const written = steps.findLast(
-    (step) => step.kind === "run" && (step.outcome === "created" || step.outcome === "updated"),
+/** What was read is there. What was sent is there as far as the service has said so. */
+function onService(row: LedgerRow, steps: readonly Step[]): FateOfRecord {
+  const last = steps.findLast(
+    (step): step is Step & RunStep => step.kind === "run" && hasProven(step),
   );
-  const since = written === undefined ? `, ${proven}` : ` since ${clockTime(written.at)}`;
+  const isKnown = last !== undefined && row.provedAt <= last.at + SAME_MS;
   const settled = settledTime(row);
-  const asOf = Number.isNaN(settled)
-    ? "; the service was listed, and no event of it was settled"
+  const isListed = Number.isNaN(settled);
+  const isRead = isListed || (isKnown && last.request?.method === "GET");
+  const is = isRead
+    ? `${row.terminated ? "terminated " : ""}on the service, as read at ${clockTime(row.provedAt)}`
+    : isKnown
+      ? `${row.terminated ? "terminated" : "sent"} and confirmed by its answer at ${clockTime(last.at)}`
+      : `${row.terminated ? "terminated, " : ""}confirmed by the service at ${clockTime(row.provedAt)}`;
+  const asOf = isListed
+    ? "; no event of it was settled"
     : `, as of the event of ${clockTime(settled)}`;
-  return row.terminated
-    ? { fate: "terminated", answer: `terminated on the service${since}${asOf}` }
-    : { fate: "on_service", answer: `on the service${since}${asOf}` };
+  const answer = `${is}${asOf}${keptText(row, steps)}`;
+  return { fate: row.terminated ? "terminated" : "on_service", answer };
 }
+
+/** The clocks of a process and of Redis differ by less, ms. */
+const SAME_MS = 1000;
+
+const hasProven = ({ outcome, request }: RunStep): boolean =>
+  request !== undefined &&
+  (outcome === "created" || outcome === "updated" || outcome === "skipped");
+
+/** Names the fields in which the service keeps what it has. */
+function keptText({ partial }: LedgerRow, steps: readonly Step[]): string {
+  if (partial === undefined) return "";
+  const last = steps.findLast((step) => step.kind === "event" && keptIn(step).length > 0);
+  const fields = last?.kind === "event" ? keptIn(last).map(({ field }) => field) : [];
+  const which = fields.length === 0 ? "a field" : [...new Set(fields)].join(", ");
+  return `; ${which} kept as the service has it, because what the CRM has there was not understood`;
+}
+
+/** Fields of an event in which the service keeps what it has, each with the reason. */
+export const keptIn = ({ event }: EventStep): { field: string; why: string }[] =>
+  event.warnings
+    .filter((text) => text.endsWith(KEPT))
+    .map((text) => {
+      const [field = "", reason = ""] = text.split(":");
+      return { field, why: WARNING_REASONS[reason as WarningReason] ?? reason };
+    });
 
 /** Neither the present nor the past knows it: say what that means, and no more. */
 function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
@@ -233,19 +243,13 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
   }
   const never =
     historySince === undefined
-      ? `nothing is known of it${facts.crmCode === undefined ? " by this name" : ""}, and no history is kept (HISTORY_DAYS)`
+      ? `nothing is known of it, and no history is kept (HISTORY_DAYS)`
       : `no event of it ever came (since ${clockTime(historySince)}, when its history begins)`;
-  const other =
-    facts.otherCase === undefined
-      ? ""
-      : ` Something is known of ${facts.otherCase}: crmCodes with other case are other records.`;
   return {
     fate: "unknown",
     answer: `${never}; ${knownOf(facts, shared).answer}`,
     remedy:
-      facts.crmCode === undefined
-        ? `Ask by its crmCode, which tells more; crmsync dead show ${shellWord(facts.name)} and crmsync held list look further back. Check that the CRM sends this record.`
-        : `Check that the CRM sends this record; crmsync status shows when each source was heard last.${other}`,
+      "Check that the CRM sends this record; crmsync status shows when each source was heard last.",
     runbook: "one-record-is-missing",
   };
 }

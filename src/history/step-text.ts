@@ -2,8 +2,8 @@
 import { HELD_BECAUSE, type HeldWhy } from "../sync/staged-state.ts";
 import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
-import type { EventStep, NotedEvent, RunStep, Step } from "../sync/step.ts";
-import { ignoredText, objectOf, rejectedText } from "./rest-fate.ts";
+import { KEPT, type EventStep, type NotedEvent, type RunStep, type Step } from "../sync/step.ts";
+import { ignoredText, keptIn, objectOf, rejectedText } from "./rest-fate.ts";
 
 /** One step, for people and for programs. */
 export interface ToldStep {
@@ -78,10 +78,13 @@ const ACTS: Readonly<Record<string, string>> = {
 function eventText(step: EventStep, present: PresentWhens): string {
   const { event } = step;
   const came = `${event.redriven ? "redriven: " : ""}event ${event.type} of ${event.subject}${timeText(event)}, from ${event.source}, id ${event.id}`;
-  const warned =
-    event.warnings.length === 0 ? "" : `; left out or changed: ${event.warnings.join(", ")}`;
+  const kept = keptIn(step).map(
+    ({ field, why }) => `; ${field} kept as the service has it: ${why}`,
+  );
+  const others = event.warnings.filter((text) => !text.endsWith(KEPT));
+  const warned = others.length === 0 ? "" : `; left out or changed: ${others.join(", ")}`;
   const reused = step.reused === true ? "; another event had the same source and id before" : "";
-  return `${came}: ${resultText(step, present)}${warned}${reused}`;
+  return `${came}: ${resultText(step, present)}${kept.join("")}${warned}${reused}`;
 }
 
 const timeText = ({ time }: NotedEvent): string =>
@@ -119,19 +122,21 @@ function runText({ outcome, problems, reason, request }: RunStep): string {
     request === undefined
       ? "no request"
       : `${request.method} ${status} in ${Math.round(request.durationMs)} ms`;
-  return `${sent}: ${endText(outcome, reason, problems)}`;
+  return `${sent}: ${endText(outcome, reason, problems, request?.method === "GET")}`;
 }
 
 function endText(
   outcome: RunStep["outcome"],
   reason: string | undefined,
   problems: RunStep["problems"],
+  isRead: boolean,
 ): string {
   switch (outcome) {
     case "created":
-      return "created, proven on the service";
     case "updated":
-      return "updated, proven on the service";
+      return isRead
+        ? `${outcome}: the service has it, as it was read`
+        : `${outcome}, confirmed by its answer`;
     case "skipped":
       return reason === "nothing_to_terminate" ? "nothing to terminate" : "unchanged, not sent";
     case "rejected":

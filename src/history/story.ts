@@ -4,11 +4,11 @@
  * history, which tells the past and is never believed against the present.
  */
 import type { PresentWhens } from "../mapping/whens.ts";
+import { NONE_SIMILAR, RecordNames, type Names, type Similar } from "../state/record-names.ts";
 import { takeReadings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { fateOf } from "./fate.ts";
 import type { Fate, FateOfRecord } from "./fates.ts";
-import { findNames, type Names } from "./names.ts";
 import { readFacts, type RecordFacts, type SharedFacts } from "./record-facts.ts";
 import { tellStep, type ToldStep } from "./step-text.ts";
 
@@ -35,6 +35,15 @@ export interface Story {
   readonly historySince: string | null;
   /** Further crmCodes to which this record of the CRM led, and what became of them. */
   readonly others: readonly { readonly crmCode: string; readonly answer: string }[];
+  /** Of a name that nothing has: records that may be meant, and what became of them. */
+  readonly similar: readonly SimilarStory[];
+}
+
+interface SimilarStory {
+  /** To ask again with. */
+  readonly name: string;
+  readonly crmCode: string | null;
+  readonly answer: string;
 }
 
 /**
@@ -43,19 +52,28 @@ export interface Story {
  */
 export async function storyOf(stores: Stores, name: string, whens: PresentWhens): Promise<Story> {
   const readings = await takeReadings(stores);
-  const names = await findNames(stores, name);
+  const lookup = new RecordNames(stores);
+  const names = await lookup.find(name);
   const since = await stores.history.since(readings.now);
   const { keptMs } = stores.history;
   const shared: SharedFacts = { readings, historySince: since, keptMs, whens };
   const [first, ...more] = await Promise.all(
     (names.crmCodes.length === 0 ? [undefined] : names.crmCodes).map((crmCode) =>
-      readFacts(stores, { name, crmCode, subject: names.subject }, shared),
+      readFacts(stores, { ...names, name, crmCode }, shared),
     ),
   );
   const facts = first as RecordFacts;
   const told = fateOf(facts, shared);
+  const similar = await similarTo(told, facts, lookup);
   return {
-    ...storyFrom(facts, told, names, whens),
+    ...storyFrom(facts, withSimilar(told, similar), names, whens),
+    similar: await Promise.all(
+      similar.records.map(async ({ crmCode, subject }) => {
+        const asked = { name: subject ?? crmCode ?? "", crmCode, subject, letterId: undefined };
+        const { answer } = fateOf(await readFacts(stores, asked, shared), shared);
+        return { name: asked.name, crmCode: crmCode ?? null, answer };
+      }),
+    ),
     historySince: since === undefined ? null : new Date(since).toISOString(),
     others: more.map((other) => ({
       crmCode: other.crmCode ?? "",
@@ -64,12 +82,34 @@ export async function storyOf(stores: Stores, name: string, whens: PresentWhens)
   };
 }
 
+/** What was erased with `crmsync forget` is not looked for. */
+async function similarTo(
+  { fate }: FateOfRecord,
+  { isErased, name }: RecordFacts,
+  lookup: RecordNames,
+): Promise<Similar> {
+  return fate === "unknown" && !isErased ? lookup.similar(name) : NONE_SIMILAR;
+}
+
+function withSimilar(told: FateOfRecord, { more, records }: Similar): FateOfRecord {
+  const cut = more === "" ? "" : `; ${more}`;
+  if (records.length === 0) return { ...told, answer: `${told.answer}${cut}` };
+  const are = records.length === 1 ? "1 record has" : `${records.length} records have`;
+  return {
+    ...told,
+    answer: `nothing is known by exactly this name; ${are} a similar one${cut}`,
+    remedy:
+      "Ask again with the name of the record that you mean. Names that differ only in case are different records.",
+    runbook: undefined,
+  };
+}
+
 function storyFrom(
   facts: RecordFacts,
   { answer, fate, remedy, runbook }: FateOfRecord,
   names: Names,
   whens: PresentWhens,
-): Omit<Story, "historySince" | "others"> {
+): Omit<Story, "historySince" | "others" | "similar"> {
   const subjects = facts.steps.flatMap((step) =>
     step.kind === "event" ? [step.event.subject] : [],
   );

@@ -12,6 +12,10 @@ import type { Keys } from "./keys.ts";
 
 const DAY_MS = 86_400_000;
 
+/** Of the CRM: the subject up to its slash. */
+const objectOf = ({ event: { subject } }: EventStep): string =>
+  subject.slice(0, Math.max(0, subject.indexOf("/")));
+
 /** Whose history: of a relation, or of a record of the CRM while no crmCode is known. */
 export type HistoryName = { readonly crmCode: string } | { readonly subject: string };
 
@@ -48,6 +52,7 @@ export class History {
     return [
       ["NOTE", this.#keys.history("crmCode", crmCode), this.#keptMs, origin, kind, extra, body],
       ["CODE", codes, this.#keptMs, crmCode, origin],
+      ["SADD", this.#keys.objects, objectOf(step)],
     ];
   }
 
@@ -63,7 +68,12 @@ export class History {
     if (this.#isOff) return;
     const { origin, kind, extra, body } = lineOf(step);
     const args = [this.#keptMs, origin, kind, extra, body];
-    void this.#append([this.#keyOf(name)], args).catch(() => {});
+    const keys = [this.#keyOf(name)];
+    if (step.kind === "event") {
+      keys.push(this.#keys.objects, this.#keys.historyCodes(step.event.subject));
+      args.push(objectOf(step), "crmCode" in name ? name.crmCode : "");
+    }
+    void this.#append(keys, args).catch(() => {});
   }
 
   /** Oldest first. */

@@ -17,6 +17,8 @@ export interface Keys {
   readonly verify: string;
   /** Hash: hash of a record of the CRM → the crmCode to which it led, where its own id does not say it. */
   readonly subjects: string;
+  /** Set: objects of the CRMs, such as `contact`, of which an event was noted. */
+  readonly objects: string;
   /** Counter: states that were staged. */
   readonly stagedCount: string;
   /** Counter: live changes in one slice of the hour (sync/slices.ts); expires. */
@@ -182,6 +184,7 @@ export function keysOf(prefix: string): Keys {
     inFlight: `${prefix}:line:in-flight`,
     verify: `${prefix}:verify`,
     subjects: `${prefix}:subjects`,
+    objects: `${prefix}:objects`,
     stagedCount: `${prefix}:staged-count`,
     flow: (slice) => `${prefix}:quota:flow:${slice}`,
     firstChanges: `${prefix}:quota:first-changes`,

@@ -2,8 +2,7 @@
  * THE PATH, first half: check the envelope, map the record, validate the payload, stage the newest
  * state. A change that cannot continue becomes a dead letter that names the reason.
  */
-import { hash } from "node:crypto";
-import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { eventKey, type ContentHash } from "../event/event-key.ts";
 import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
@@ -27,6 +26,7 @@ import {
 } from "./plan-change.ts";
 import type { Problem } from "../event/problem.ts";
 import { notedEvent, notedProblems, notedText } from "./noted.ts";
+import { writerOf } from "./record.ts";
 import type { SeenAs, StageResult, StateToStage } from "./staged-state.ts";
 import type { EventStep, NotedEvent } from "./step.ts";
 import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
@@ -154,6 +154,8 @@ interface RecordToAccept extends RecordChange {
   readonly later: LaterEvent | undefined;
   /** Of its mapping. */
   readonly warnings?: Extract<Mapped, { kind: "mapped" }>["warned"];
+  /** Fields in which the service keeps what it has. */
+  readonly notUnderstood?: readonly string[];
 }
 
 async function acceptRecord(
@@ -198,7 +200,7 @@ async function acceptRecord(
       return reject({ ...record, warnings }, plan, ports);
     case "stage":
       return {
-        ...(await stage({ ...record, warnings }, plan, ports)),
+        ...(await stage({ ...record, warnings, notUnderstood: plan.notUnderstood }, plan, ports)),
         ...(plan.payload !== undefined && { leftOut: leftOutOf(mapped) }),
       };
   }
@@ -258,12 +260,6 @@ async function ignore(
   return { ...ended("ignored", event.lane), crmCode, ignored: reason, dropped };
 }
 
-/** Names a record of the CRM, and does not tell it. A CRM may write the name of an object in several ways. */
-function writerOf(subject: string): string {
-  const { object, recordId } = splitSubject(subject);
-  return hash("sha256", `${object.toLowerCase()}/${recordId}`, "base64url").slice(0, 16);
-}
-
 const hasRecord = ({ event, subject }: RecordToAccept): boolean =>
   subject === event.subject && event.data?.record !== undefined;
 
@@ -294,6 +290,7 @@ async function reject(
       hasFields,
       newest: later ?? { order, status: statusOf(record, hasFields) },
       event: JSON.stringify(event),
+      subject,
       source: event.source,
       at: presentOf(arrival),
     }),
@@ -310,8 +307,8 @@ async function reject(
 }
 
 /** As its history names the event of this record. */
-const eventOf = ({ event, subject, arrival, warnings }: RecordToAccept): NotedEvent =>
-  notedEvent(event, { subject, warnings, redriven: arrival.redrivenAt !== undefined });
+const eventOf = ({ event, arrival, ...about }: RecordToAccept): NotedEvent =>
+  notedEvent(event, { ...about, redriven: arrival.redrivenAt !== undefined });
 
 function note(
   record: RecordToAccept,

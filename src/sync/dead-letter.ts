@@ -50,6 +50,8 @@ export interface DeadLetter {
   readonly event: string;
   readonly source: string | undefined;
   readonly crmCode: string | undefined;
+  /** The record of the CRM that the event names; "": none. Undefined: of an older release. */
+  readonly subject?: string;
   /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
   /** Whether the event brought the record's fields; undefined where no record is known. */
@@ -70,6 +72,8 @@ export function createDeadLetter(
   about: DeadSubject,
   letter: Pick<DeadLetter, "reason" | "problems" | "event" | "at"> & {
     readonly source?: string | undefined;
+    /** Default: that of the event. */
+    readonly subject?: string;
     readonly order?: string | undefined;
     readonly hasFields?: boolean;
     readonly newest?: NewestEvent | undefined;
@@ -82,8 +86,21 @@ export function createDeadLetter(
     order: undefined,
     ...letter,
     crmCode,
+    subject: letter.subject ?? subjectIn(letter.event),
     id: "crmCode" in about ? deadLetterId(about.crmCode) : `e:${about.eventKey}`,
   };
+}
+
+/** Longest subject of an event, in UTF-16 units: a longer one is not that of a record. */
+const SUBJECT_MAX = 512;
+
+function subjectIn(event: string): string {
+  try {
+    const { subject } = (JSON.parse(event) ?? {}) as { subject?: unknown };
+    return typeof subject === "string" && subject.length <= SUBJECT_MAX ? subject : "";
+  } catch {
+    return "";
+  }
 }
 
 export const deadLetterId = (crmCode: string): string => `c:${crmCode}`;

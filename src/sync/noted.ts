@@ -4,7 +4,13 @@ import type { DeadReason } from "./dead-letter.ts";
 import { problemFields } from "./problem-fields.ts";
 import type { Problem } from "../event/problem.ts";
 import type { RunEnd } from "./run-end.ts";
-import type { NotedEvent, NotedProblems, NotedRequest, RunStep } from "./step.ts";
+import {
+  KEPT,
+  type NotedEvent,
+  type NotedProblems,
+  type NotedRequest,
+  type RunStep,
+} from "./step.ts";
 
 type NamedEvent = Pick<CrmEvent, "source" | "id"> & { type: string; time?: string | undefined };
 
@@ -12,20 +18,26 @@ interface About {
   /** The event's own, or that of a record that was merged into it. */
   readonly subject: string;
   readonly warnings?: readonly { readonly field: string; readonly reason: string }[] | undefined;
+  /** Of these fields, those in which the service keeps what it has. */
+  readonly notUnderstood?: readonly string[];
   readonly redriven?: boolean;
 }
 
 export function notedEvent(
   { source, id, type, time }: NamedEvent,
-  { subject, warnings = [], redriven = false }: About,
+  { subject, warnings = [], notUnderstood = [], redriven = false }: About,
 ): NotedEvent {
+  const isKept = (field: string) => notUnderstood.includes(field);
   return {
     source,
     id,
     type: type.slice(type.lastIndexOf(".") + 1),
     subject,
     time: time === undefined ? undefined : Date.parse(time),
-    warnings: warnings.map(({ field, reason }) => `${nameOf(field)}:${reason}`),
+    // Of a history only the first ones are kept.
+    warnings: warnings
+      .toSorted((a, b) => Number(isKept(b.field)) - Number(isKept(a.field)))
+      .map(({ field, reason }) => `${nameOf(field)}:${reason}${isKept(field) ? KEPT : ""}`),
     redriven,
   };
 }

@@ -1,4 +1,6 @@
 /** What the reducers share. Pure. */
+import { hash } from "node:crypto";
+import { splitSubject } from "../event/crm-event.ts";
 import type { KnownRecord, Now, Staged } from "./staged-state.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "./ledger-row.ts";
 
@@ -35,6 +37,12 @@ export function provenOf(row: LedgerRow | undefined, warm: boolean): LedgerRow {
   if (row === undefined) return rowWithoutProof(warm);
   if (row.exists !== undefined || row.uncertain || !warm) return row;
   return { ...row, exists: false, byList: true };
+}
+
+/** Names a record of the CRM, and does not tell it. A CRM may write the name of an object in several ways. */
+export function writerOf(subject: string): string {
+  const { object, recordId } = splitSubject(subject);
+  return hash("sha256", `${object.toLowerCase()}/${recordId}`, "base64url").slice(0, 16);
 }
 
 /** Records of the CRM that share a relation: which of them may end it, only a person knows. */

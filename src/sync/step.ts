@@ -21,6 +21,9 @@ export const EVENT_RESULTS = [
 ] as const;
 export type EventResult = (typeof EVENT_RESULTS)[number];
 
+/** Ends the warning of a field in which the service keeps what it has, because ours was not understood. */
+export const KEPT = ":kept";
+
 /** An event, as the history of its record names it. */
 export interface NotedEvent {
   readonly source: string;
@@ -30,7 +33,7 @@ export interface NotedEvent {
   readonly subject: string;
   /** When the change happened in the CRM, ms; undefined when the event does not say it. */
   readonly time: number | undefined;
-  /** Names of the fields that the mapping left out or changed, each with the reason. */
+  /** `<field>:<reason>` of what the mapping left out or changed; with `:kept` where the service keeps what it has. */
   readonly warnings: readonly string[];
   /** The event of a dead letter, accepted again. */
   readonly redriven: boolean;

@@ -82,10 +82,10 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
   await until("later", "waits_for_retry");
 
   const fates: Record<string, [fate: Story["fate"], answer: RegExp, remedy: RegExp | null]> = {
-    ok: ["on_service", /^on the service since TIME, as of the event of TIME$/, null],
+    ok: ["on_service", /^sent and confirmed by its answer at TIME, as of the event of TIME$/, null],
     same: [
       "unchanged",
-      /^on the service since TIME.*; the last event \(of TIME\) changed nothing$/,
+      /^sent and confirmed by its answer at TIME.*; the last event \(of TIME\) changed nothing$/,
       null,
     ],
     old: [
@@ -93,7 +93,11 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
       /the last event \(of 2020-01-01T00:00:00Z\) is older than what was known/,
       null,
     ],
-    ended: ["terminated", /^terminated on the service since TIME, as of the event of TIME$/, null],
+    ended: [
+      "terminated",
+      /^terminated and confirmed by its answer at TIME, as of the event of TIME$/,
+      null,
+    ],
     held: [
       "held",
       /^its termination \(event of TIME\) is held since TIME/,
@@ -169,8 +173,8 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
   expect(await command.ended).toMatchObject({ code: 0 });
   expect(command.stderr).toEqual([]);
   const [answer = "", ...steps] = command.stdout;
-  expect(answer).toMatch(/^contact\/same \(crmCode same\): on the service since/);
+  expect(answer).toMatch(/^contact\/same \(crmCode same\): sent and confirmed by its answer at/);
   expect(steps.join("\n")).toMatch(
-    /event updated of contact\/same.*unchanged: the service has this already\n.*POST 201 in \d+ ms: created, proven on the service\n.*accepted, waits to be sent\n/,
+    /event updated of contact\/same.*unchanged: the service has this already\n.*POST 201 in \d+ ms: created, confirmed by its answer\n.*accepted, waits to be sent\n/,
   );
 });

@@ -77,6 +77,7 @@ const RULES: Rules = {
       ...REDUCERS,
       "src/event/event-key.ts",
       "src/event/open-queue.ts",
+      "src/event/record-id.ts",
       "src/event/job-data.ts",
       "src/event/job-states.ts",
       "src/event/read-jobs.ts",
@@ -156,6 +157,7 @@ const RULES: Rules = {
     "src/history": [
       ...SYNC_TYPES,
       "src/event/event-key.ts",
+      "src/mapping/mapping.ts",
       "src/mapping/whens.ts",
       "src/quota/quota-keys.ts",
       "src/state",

@@ -60,7 +60,7 @@ async function idsOf(
 ): Promise<readonly string[]> {
   await stores.stateVersion.require();
   return names.length > 0
-    ? (await findAll(stores.deadLetters, names)).map(({ id }) => id)
+    ? (await findAll(stores, names)).map(({ id }) => id)
     : selectIds(stores.deadLetters, options);
 }
 

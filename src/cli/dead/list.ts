@@ -52,8 +52,8 @@ async function listGroups({ deadLetters }: Stores, options: ListOptions): Promis
 
 export async function show(name: string, options: { json?: true }): Promise<void> {
   await withStores(async (stores) => {
-    const { deadLetters: dead, deadLetterExpiry } = stores;
-    const [letter] = (await findAll(dead, [name])) as [StoredDeadLetter];
+    const { deadLetterExpiry } = stores;
+    const [letter] = (await findAll(stores, [name])) as [StoredDeadLetter];
     // The event holds personal data: who reads it is recorded.
     const { crmCode, id } = letter;
     await recordAct(stores, "dead.show", { crmCode, details: { letter: id } });

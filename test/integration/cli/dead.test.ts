@@ -137,7 +137,7 @@ test("a letter that somebody has damaged hides no other one, and can be dropped"
   });
 });
 
-test("a letter is found by its crmCode without opening all others", async () => {
+test("a letter is found by its crmCode, or its record, without opening all others", async () => {
   const prefix = uniquePrefix();
   await fill(prefix);
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -148,7 +148,10 @@ test("a letter is found by its crmCode without opening all others", async () => 
     code: 0,
     out: "1 redriven, 0 dropped",
   });
-  expect(await crmsync(prefix, "show", "contact/7")).toMatchObject({ code: 78 });
+  expect(await crmsync(prefix, "drop", "contact/7")).toMatchObject({ code: 0 });
+  const { code, err } = await crmsync(prefix, "show", "Contact/7");
+  expect(code).toBe(1);
+  expect(err).toMatch(/no dead letter Contact\/7; do you mean contact\/7 \(crmCode crm-7\)\?$/);
 });
 
 test("on a terminal, a redrive of nothing says so", async (context) => {

@@ -4,6 +4,7 @@ import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { fateOf } from "../../../src/history/fate.ts";
 import { FATES } from "../../../src/history/fates.ts";
 import { rejectedText } from "../../../src/history/rest-fate.ts";
+import { tellStep } from "../../../src/history/step-text.ts";
 import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
 import { NOT_OPENED } from "../../../src/state/retried-records.ts";
 import type { Readings } from "../../../src/status/readings.ts";
@@ -36,7 +37,6 @@ const NOTHING: RecordFacts = {
   fetchFrom: undefined,
   steps: [],
   isErased: false,
-  otherCase: undefined,
 };
 
 const ORDER = "2026-11-22T10:41:00.000000000Z\t\t0000000000000001";
@@ -231,7 +231,7 @@ describe("what was rejected", () => {
     const told = answer({ row: { ...ROW, terminated: true }, steps });
     expect(told).toMatchObject({ fate: "terminated" });
     expect(told.answer).toMatch(
-      /^terminated on the service since .*; the last event \(of 2026-11-22T10:40:00Z\) was rejected at 2026-11-22T10:42:00Z: unmappable: lastName, but the record has ended after it$/,
+      /^terminated and confirmed by its answer at .*; the last event \(of 2026-11-22T10:40:00Z\) was rejected at 2026-11-22T10:42:00Z: unmappable: lastName, but the record has ended after it$/,
     );
     expect(told.remedy).toBeUndefined();
     // The end came before them: their dead letter was dropped or has expired.
@@ -246,7 +246,7 @@ describe("what was rejected", () => {
     const told = answer({ row: { ...ROW, terminated: true }, steps });
     expect(told.fate).toBe("terminated");
     expect(told.answer).toMatch(
-      /^the last event \(of \S+\) changed nothing: the CRM says that it has no such record; terminated on the service/,
+      /^the last event \(of \S+\) changed nothing: the CRM says that it has no such record; terminated and confirmed/,
     );
   });
 
@@ -303,7 +303,7 @@ it("does not say that what was sent later was dropped: another operator was firs
   const row = { ...ROW, terminated: true };
   expect(answer({ row: ROW, steps }).answer).toMatch(/^its held change was dropped/);
   expect(answer({ row, steps: [...steps, written] }).answer).toMatch(
-    /^terminated on the service since 2026-11-22T10:42:07Z/,
+    /^terminated and confirmed by its answer at 2026-11-22T10:42:07Z/,
   );
 });
 
@@ -311,16 +311,40 @@ describe("what is settled", () => {
   it("says since when, and as of which event", () => {
     expect(answer({ row: ROW, steps: [eventStep("10:41:00", {}), written] })).toEqual({
       fate: "on_service",
-      answer: "on the service since 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+      answer:
+        "sent and confirmed by its answer at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
     });
   });
 
   it("does not say since when, where its history does not go back so far", () => {
     expect(answer({ row: ROW }).answer).toBe(
-      "on the service, last proven at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+      "confirmed by the service at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
     );
     expect(answer({ row: { ...ROW, orders: NO_ORDERS } }).answer).toMatch(
       /no event of it was settled$/,
+    );
+  });
+
+  it("says what was read, and what only its answer confirms", () => {
+    const read = { ...written, request: { method: "GET", status: 200, durationMs: 5 } } as Step;
+    expect(answer({ row: ROW, steps: [read] }).answer).toMatch(/^on the service, as read at /);
+    const listed = { ...ROW, orders: NO_ORDERS, provedAt: at("10:44:00") };
+    expect(answer({ row: listed, steps: [written] }).answer).toMatch(
+      /^on the service, as read at 2026-11-22T10:44:00Z; no event/,
+    );
+  });
+
+  it("names the fields that are kept because they were not understood", () => {
+    const event = eventStep("10:41:00", {});
+    if (event.kind !== "event") throw new Error("no event");
+    const warnings = ["birthDate:not_understood:kept", "phoneNumber:kept_as_is"];
+    const kept = { ...event, event: { ...event.event, warnings } };
+    const told = answer({ row: { ...ROW, partial: "p" }, steps: [kept, written] });
+    expect(told.answer).toMatch(
+      /; birthDate kept as the service has it, because what the CRM has there was not understood$/,
+    );
+    expect(tellStep(kept, { name: "m.yaml", whens: [] }).says).toMatch(
+      /; birthDate kept as the service has it: the value cannot be converted .*; left out or changed: phoneNumber:kept_as_is$/,
     );
   });
 
@@ -332,7 +356,7 @@ describe("what is settled", () => {
   it("an ignored event tells what the service keeps", () => {
     const steps = [written, eventStep("10:44:00", { result: "ignored", ignored: "when" })];
     expect(answer({ row: { ...ROW, terminated: true }, steps }).answer).toBe(
-      "the last event (of 2026-11-22T10:44:00Z) was ignored: no rule's `when` is true for it (object contact); terminated on the service since 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
+      "the last event (of 2026-11-22T10:44:00Z) was ignored: no rule's `when` is true for it (object contact); terminated and confirmed by its answer at 2026-11-22T10:42:07Z, as of the event of 2026-11-22T10:41:00Z",
     );
   });
 });
@@ -357,9 +381,5 @@ describe("what is not known", () => {
     expect(answer({ isErased: true }).answer).toBe(
       "all that was known of it was erased with crmsync forget",
     );
-  });
-
-  it("points to the same crmCode in another case", () => {
-    expect(answer({ otherCase: "ABC" }).remedy).toContain("Something is known of ABC");
   });
 });
