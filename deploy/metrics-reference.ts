@@ -40,6 +40,7 @@ export const IDLE: Readings = {
   valueListsKnown: true,
   listsFetchedAt: undefined,
   listsMissed: undefined,
+  doubles: [],
   sources: { "": 0 },
   redis: {
     version: "",

@@ -43,6 +43,7 @@ const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
   ({ deadLetters }) => deadLetters.recount(),
   expireDeadLetters,
   ({ sources }) => sources.forgetOldest(),
+  ({ doubles }) => doubles.forgetEnded(),
   countCancelled,
 ];
 

@@ -17,6 +17,8 @@ export interface Keys {
   readonly verify: string;
   /** Hash: hash of a record of the CRM → the crmCode to which it led, where its own id does not say it. */
   readonly subjects: string;
+  /** Sorted set [older crmCode, newer one], as JSON → when a record of the CRM got the newer one, ms. */
+  readonly doubles: string;
   /** Set: objects of the CRMs, such as `contact`, of which an event was noted. */
   readonly objects: string;
   /** Counter: states that were staged. */
@@ -184,6 +186,7 @@ export function keysOf(prefix: string): Keys {
     inFlight: `${prefix}:line:in-flight`,
     verify: `${prefix}:verify`,
     subjects: `${prefix}:subjects`,
+    doubles: `${prefix}:doubles`,
     objects: `${prefix}:objects`,
     stagedCount: `${prefix}:staged-count`,
     flow: (slice) => `${prefix}:quota:flow:${slice}`,

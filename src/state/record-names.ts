@@ -112,6 +112,8 @@ export class RecordNames {
       if ((crmCode ?? subject) !== name && known?.subject === undefined)
         found.set(crmCode ?? subject ?? "", { crmCode, subject });
     };
+    // As most crmCodes are: then it does not matter how many there are.
+    for (const id of ids) if (await this.#isCode(id)) add(id);
     const subjects = objects
       .slice(0, MOST_OBJECTS)
       .flatMap((object) => ids.map((id) => `${object}/${id}`));
@@ -121,8 +123,7 @@ export class RecordNames {
       if (codes.length === 0 && (await history.hasSubject(subject))) add(undefined, subject);
     });
     await Promise.all(read);
-    const isLike = (text: string) =>
-      ids.some((id) => hasPart(text.toLowerCase(), id.toLowerCase()));
+    const isLike = (text: string) => ids.some((id) => hasPart(text, id));
     const letters = await this.#allLetters();
     for (const { crmCode, subject = "" } of letters) {
       if (isLike(crmCode ?? "") || isLike(idIn(subject))) add(crmCode, subject || undefined);
@@ -208,8 +209,15 @@ export class RecordNames {
 /** The part after the object; all of a name without one. */
 const idIn = (name: string): string => name.slice(name.indexOf("/") + 1);
 
-/** Whether a text contains a part that no letter or digit continues: `7` is in `hs-7` and `p7`, and not in `17`. */
-function hasPart(text: string, part: string): boolean {
+/**
+ * Whether a text contains an id that no letter or digit continues, in any case: `7` is in `hs-7` and `p7`, and not in
+ * `17`. After the 15 characters of an id of Salesforce there may be its three more.
+ */
+function hasPart(whole: string, id: string): boolean {
+  const part = id.toLowerCase();
+  const text = whole
+    .toLowerCase()
+    .replace(part.length === 15 ? /(?<=[a-z\d]{15})[a-z\d]{3}$/ : "", "");
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) {
     const end = at + part.length;
     if (!isOne(text.slice(at - 1, at + 1)) && !isOne(text.slice(end - 1, end + 1))) return true;

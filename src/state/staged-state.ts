@@ -35,9 +35,11 @@ import type {
 import type { RunStep } from "../sync/step.ts";
 import { readAll, type Call } from "./commit.ts";
 import { digestOf } from "./digest.ts";
+import { callsOfDouble } from "./double-relations.ts";
 import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
 import type { Keys } from "./keys.ts";
+import { readRow } from "./ledger-row.ts";
 import {
   unchanged,
   type ReadRecord,
@@ -120,6 +122,8 @@ export class StagedStates {
       ["HGET", keys.deadMarks, ofEvent],
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
+      ["HGET", keys.subjects, digestOf(noted?.event.subject ?? "")],
+      ["HGET", keys.ledger, ownIdOf(state)],
     ];
     return this.#store.change<StageResult>(crmCode, more, (read) => {
       const [contents, eventMark, lowest, first] = read.more as [
@@ -161,7 +165,7 @@ export class StagedStates {
           ...(outcome.result === "superseded" ? [] : this.#letterOfEvent(ofEvent, eventMark)),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
           ...this.#keepsCalls(state),
-          ...this.#subjectCalls(state),
+          ...(result === "superseded" ? [] : this.#subjectCalls(state, read)),
           ...(step === undefined ? [] : this.#history.callsOfEvent(crmCode, step)),
           ...this.#toldCalls(record),
         ],
@@ -200,11 +204,21 @@ export class StagedStates {
   }
 
   /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
-  #subjectCalls({ crmCode, noted, payload }: StateToStage): Call[] {
+  #subjectCalls(state: StateToStage, { epoch, more, now }: ReadRecord): Call[] {
+    const { crmCode, noted, payload, writer } = state;
     const subject = noted?.event.subject;
-    if (payload === undefined || subject === undefined || subject.endsWith(`/${crmCode}`))
-      return [];
-    return [["HSET", this.#keys.subjects, digestOf(subject), crmCode]];
+    if (payload === undefined || subject === undefined) return [];
+    const [led, ownRow] = more.slice(-2) as (string | null)[];
+    const own = ownIdOf(state);
+    const isOwn =
+      ownRow != null && writer !== undefined && readRow(ownRow, epoch).writer === writer;
+    const before = led ?? (isOwn ? own : crmCode);
+    return [
+      ...(own === crmCode && led === null
+        ? []
+        : [["HSET", this.#keys.subjects, digestOf(subject), crmCode] as const]),
+      ...(before === crmCode ? [] : callsOfDouble(this.#keys, [before, crmCode], now)),
+    ];
   }
 
   /** Wakes the loops that wait for work. */
@@ -422,6 +436,12 @@ export class StagedStates {
     }
   }
 }
+
+/** The record's own id in the CRM, which is its crmCode in most mappings. */
+const ownIdOf = ({ noted }: Pick<StateToStage, "noted">): string => {
+  const subject = noted?.event.subject ?? "";
+  return subject.slice(subject.indexOf("/") + 1);
+};
 
 type TakenRecord =
   | (Extract<TakeResult, { kind: "taken" }> & { readonly read: ReadRecord })

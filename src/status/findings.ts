@@ -5,6 +5,7 @@
  */
 import { counted } from "../ops/counted.ts";
 import { LITTLE_MIB } from "../ops/data-dir.ts";
+import { MOST_DOUBLES } from "../state/double-relations.ts";
 import { sumOf } from "../state/outcomes.ts";
 import type { ClockStep } from "../state/redis-clock.ts";
 import {
@@ -70,6 +71,9 @@ const LISTS_OLD_HOURS = 24;
 
 /** For so long values are named that were left out before a list allowed them, ms. */
 const MISSED_NAMED_MS = 30 * 86_400_000;
+
+/** Records with two relations that are named. */
+const DOUBLES_NAMED = 5;
 
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 
@@ -186,7 +190,10 @@ const isQuotaSpent = (readings: Readings): boolean =>
 const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuotaSpent(readings);
 
 /** What the ledger and the service no longer agree on. */
-function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingContext): Finding[] {
+function ledgerFindings(
+  { doubles, wentBackwardsAt }: Readings,
+  { outcomes }: FindingContext,
+): Finding[] {
   const gone = outcomes["relation_gone"] ?? 0;
   const unknown = outcomes["relation_unknown"] ?? 0;
   const found: Finding[] = [];
@@ -205,6 +212,7 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
       `In the last hour ${relations} no longer on the service: somebody has deleted them, or the service was reset. Unchanged records are not sent again before: crmsync ledger forget --apply.`,
     );
   }
+  if (doubles.length > 0) found.push(doubleFinding(doubles));
   if (unknown > 0) {
     const deletions = counted(unknown, "deletion", "deletions");
     warn(
@@ -212,6 +220,16 @@ function ledgerFindings({ wentBackwardsAt }: Readings, { outcomes }: FindingCont
     );
   }
   return found;
+}
+
+/** It names crmCodes, so it is not notified (notify/topics.ts). */
+function doubleFinding(doubles: Readings["doubles"]): Finding {
+  const named = doubles.slice(0, DOUBLES_NAMED).map((pair) => pair.join(" and "));
+  const more = doubles.length > named.length ? ", …" : "";
+  const least = doubles.length >= MOST_DOUBLES ? "At least " : "";
+  const records = counted(doubles.length, "record of the CRM has", "records of the CRM have");
+  const says = `${least}${records} two relations, the older and the newer one: ${named.join("; ")}${more}. The mapping, or the value that it makes the crmCode of, has changed: end those that are not wanted.`;
+  return finding("warning", "one-record-has-two-relations", says);
 }
 
 /** Value lists that are old, and what was sent by lists that lacked a value. */

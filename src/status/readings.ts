@@ -82,6 +82,8 @@ export interface Readings {
   readonly listsFetchedAt: number | undefined;
   /** Records that were sent without a value that the lists allow by now. */
   readonly listsMissed: MissedValues | undefined;
+  /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
+  readonly doubles: readonly (readonly [older: string, newer: string])[];
   readonly redis: RedisHealth;
   /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
   readonly dataDirMib: number | undefined;
@@ -224,6 +226,7 @@ function readAll(stores: Stores, redis: Redis) {
     changesLost: sources.lost(),
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
     listsMissed: stores.tenantLists.missedReading(),
+    doubles: stores.doubles.reading(),
     redis: healthReading,
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),

@@ -9,6 +9,7 @@ import { quotaLimits } from "../service/open-service.ts";
 import { AuditActs } from "../state/audit-acts.ts";
 import { DeadLetterExpiry } from "../state/dead-letter-expiry.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
+import { DoubleRelations } from "../state/double-relations.ts";
 import { ServiceDenial } from "../state/denial.ts";
 import { keysOf, type Keys } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
@@ -74,6 +75,7 @@ export interface Stores {
   readonly emptyingGuard: EmptyingGuard;
   readonly heldTerminations: HeldTerminations;
   readonly records: RecordStore;
+  readonly doubles: DoubleRelations;
   readonly line: Line;
   readonly bulkPauses: BulkPauses;
   readonly bulkChanges: BulkChanges;
@@ -133,6 +135,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     resealing: new Resealing(redis, keys, sealing, records),
     inbox,
     records,
+    doubles: new DoubleRelations(redis, keys, records),
     line: new Line(redis, keys),
     thinEvents,
     staged: new StagedStates(redis, keys, sealing, records, { history, hourMs, verifyMs }),
