@@ -1,6 +1,7 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
 import { parseExactly } from "../event/exact-json.ts";
+import { jsonFaultAt } from "../event/json-fault.ts";
 import type { Lane } from "../event/lane.ts";
 import { printable } from "../ops/printable.ts";
 import { progressBar } from "./progress-bar.ts";
@@ -62,7 +63,7 @@ function problemOf(
   try {
     value = parseExactly(line);
   } catch {
-    return "is not JSON";
+    return `is not JSON at column ${jsonFaultAt(line).column}`;
   }
   if (lane !== undefined && typeof value === "object" && value !== null) {
     const own = "lane" in value ? value.lane : undefined;

@@ -5,6 +5,7 @@ import { withOwnIds } from "../crm/own-ids.ts";
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { believableTime, eventOrder } from "../event/event-order.ts";
 import { parseExactly } from "../event/exact-json.ts";
+import { jsonFaultAt } from "../event/json-fault.ts";
 import { saysGone } from "../event/gone.ts";
 import { canonicalSubject } from "../event/record-id.ts";
 import { isObject } from "../mapping/is-object.ts";
@@ -165,13 +166,13 @@ function parseFile(file: string, text: string): Parsed {
       value: item,
     }));
     return { items, unusable: [] };
-  } catch (error) {
-    return parseLines(file, text, error as Error);
+  } catch {
+    return parseLines(file, text);
   }
 }
 
 /** A line that is not JSON is reported, and the other lines are read. If no line before it was JSON, the file is refused. */
-function parseLines(file: string, text: string, whole: Error): Parsed {
+function parseLines(file: string, text: string): Parsed {
   const lines = text.split("\n");
   const items: Item[] = [];
   const unusable: string[] = [];
@@ -180,22 +181,22 @@ function parseLines(file: string, text: string, whole: Error): Parsed {
     try {
       items.push({ place: `${file}, line ${index + 1}`, value: parseExactly(line) });
     } catch {
-      const says = notJsonText(file, lines, index, whole);
-      if (items.length === 0) throw new UserError(says);
-      unusable.push(says);
+      if (items.length === 0) {
+        const isLines = /^\s*\{[^\n]+\n\s*\{/.test(text);
+        const from = { line: index + 1, column: 1 };
+        const { line: number, column } = isLines ? jsonFaultAt(line, from) : jsonFaultAt(text);
+        throw new UserError(
+          `${file} is not JSON at line ${number}, column ${column} (the file must be ${EXPECTED})`,
+        );
+      }
+      const { column } = jsonFaultAt(line);
+      unusable.push(`${file}, line ${index + 1} is not JSON at column ${column}`);
     }
   }
   return { items, unusable };
 }
 
 const EXPECTED = "JSON (one record, or a list of them), JSON lines or CSV";
-
-/** JSON over many lines is one text, and its parser says what is wrong. */
-function notJsonText(file: string, lines: readonly string[], index: number, whole: Error): string {
-  const [first = ""] = lines;
-  if (/^\s*[[{]\s*$/.test(first)) return `${file} is not JSON: ${whole.message}`;
-  return `${file}, line ${index + 1} is not JSON (the file must be ${EXPECTED})`;
-}
 
 /** An event's subject names its object; a record alone does not always. */
 function objectOf(record: CrmRecord, mapping: Mapping, place: string): string {

@@ -1,5 +1,6 @@
 /** Records in JSON: lines, a list, or the answer of a CRM's API. Lines and lists are never whole in memory. */
 import { parseExactly } from "../event/exact-json.ts";
+import { jsonFaultAt, type Place } from "../event/json-fault.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 import { hintsIn, listedRecords } from "./listed-records.ts";
@@ -17,34 +18,36 @@ export async function* readObjects(
   let number = 0;
   let previous: { number: number; line: string } | undefined;
   let isFirst = true;
-  const document: string[] = [];
+  let document: string[] | undefined;
   let characters = 0;
   let items = 0;
   let answers = 1;
   for await (const line of linesOf(texts, file)) {
     number += 1;
-    if (line.trim() === "") continue;
+    if (document === undefined && line.trim() === "") continue;
     // The first line of a document over many lines is not JSON by itself.
-    if (isFirst && parse(line, `${file}, line ${number}`) === undefined) document.push("");
+    if (isFirst && parse(line, `${file}, line ${number}`) === undefined)
+      document = Array.from({ length: number - 1 }, () => "");
     isFirst = false;
-    if (document.length > 0) {
+    if (document !== undefined) {
       document.push(line);
       requireReadable((characters += line.length), file);
     } else {
       if (previous !== undefined) {
-        items += yield* itemsOf(...valueOf(file, previous, false));
+        items += yield* itemsOf(...valueOf(file, previous));
         answers += 1;
       }
       previous = { number, line };
     }
   }
-  if (document.length > 0) {
-    const value = parse(document.join("\n"), file);
-    if (value === undefined) throw new UserError(`${file} is not JSON, or is cut off`);
+  if (document !== undefined) {
+    const text = document.join("\n");
+    const value = parse(text, file);
+    if (value === undefined) throw notJson(file, text);
     items += yield* itemsOf(file, value);
     if (!isWhole) requireAll(file, value, { answers, items });
   } else if (previous !== undefined) {
-    const [place, value] = valueOf(file, previous, true);
+    const [place, value] = valueOf(file, previous);
     items += yield* itemsOf(place, value);
     if (!isWhole) requireAll(place, value, { answers, items });
   }
@@ -53,15 +56,18 @@ export async function* readObjects(
 function valueOf(
   file: string,
   { number, line }: { number: number; line: string },
-  isLast: boolean,
 ): [place: string, value: unknown] {
   const place = `${file}, line ${number}`;
   const value = parse(line, place);
-  if (value === undefined) {
-    const why = isLast ? "is no complete JSON: the file is cut off" : "is not JSON";
-    throw new UserError(`${place} ${why}`);
-  }
+  if (value === undefined) throw notJson(file, line, { line: number, column: 1 });
   return [place, value];
+}
+
+/** @param from where the text begins in the file */
+function notJson(file: string, text: string, from: Place = { line: 1, column: 1 }): UserError {
+  const { column, isEnd, line } = jsonFaultAt(text, from);
+  const why = isEnd ? "is cut off, or is not JSON," : "is not JSON";
+  return new UserError(`${file} ${why} at line ${line}, column ${column}`);
 }
 
 /**
@@ -132,7 +138,7 @@ export async function* readList(file: string, texts: AsyncIterable<string>): Asy
     for (const item of splitter.split(text)) {
       const place = itemOf(file, index);
       const value = parse(item, place);
-      if (value === undefined) throw new UserError(`${place} is not JSON`);
+      if (value === undefined) throw notJson(place, item, splitter.itemFrom);
       yield { place, value };
       index += 1;
     }
@@ -151,6 +157,11 @@ class ListSplitter {
   #inString = false;
   #escaped = false;
   #item = "";
+  #line = 1;
+  #column = 0;
+  #nextFrom: Place = { line: 1, column: 1 };
+  /** Where the last item begins in the file. */
+  itemFrom = this.#nextFrom;
 
   /** Characters of an item that has not ended. */
   get pending(): number {
@@ -160,9 +171,17 @@ class ListSplitter {
   *split(text: string): Generator<string> {
     let from = 0;
     for (let at = 0; at < text.length; at += 1) {
-      const end = this.#step(text.charCodeAt(at));
-      if (end === "begins") from = at + 1;
-      if (end !== "item" && end !== "list") continue;
+      const code = text.charCodeAt(at);
+      this.#column = code === NEWLINE ? 0 : this.#column + 1;
+      if (code === NEWLINE) this.#line += 1;
+      const end = this.#step(code);
+      if (end === undefined) continue;
+      this.itemFrom = this.#nextFrom;
+      this.#nextFrom = { line: this.#line, column: this.#column + 1 };
+      if (end === "begins") {
+        from = at + 1;
+        continue;
+      }
       const item = this.#item + text.slice(from, at);
       this.#item = "";
       from = at + 1;
@@ -205,6 +224,7 @@ class ListSplitter {
   }
 }
 
+const NEWLINE = 0x0a;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const BACKSLASH = 0x5c;

@@ -288,8 +288,8 @@ test("preview accepts the bodies of the CRMs' webhooks", async () => {
 test.for([
   ["id,name\n1,Ada,Bonn\n", "does not have as many columns"],
   ["", "there is nothing to preview"],
-  ['{"id":1}\n{"id":', "line 2 is not JSON"],
-  ['{\n  "id": ,\n}', "is not JSON: Unexpected token"],
+  ['{"id":1}\n{"id":', "line 2 is not JSON at column 7"],
+  ['{\n  "id": ,\n}', "is not JSON at line 2, column 9 "],
   ['[{"id":1},{"id":2}]', "--ask is for one record"],
 ] as const)("preview of %j says what is wrong", async ([text, expected]) => {
   await using dir = await tempDir();

@@ -32,7 +32,7 @@ test("push adds the valid lines, reports the others, and exits with 1", async ()
   const pushed = await push(lines.join("\n"), "--json");
   expect(pushed.code).toBe(1);
   expect(JSON.parse(pushed.out)).toEqual({ accepted: 1, duplicates: 1, invalid: 2 });
-  expect(pushed.err).toContain("line 4: is not JSON");
+  expect(pushed.err).toContain("line 4: is not JSON at column ");
   expect(pushed.err).toContain("line 5: id must not be empty");
 });
 

@@ -151,6 +151,7 @@ const RULES: Rules = {
     ],
     "src/snapshot": [
       "src/event/exact-json.ts",
+      "src/event/json-fault.ts",
       "src/mapping/is-object.ts",
       "src/ops/user-error.ts",
     ],
@@ -232,6 +233,7 @@ const RULES: Rules = {
       "src/start-problems.ts",
       "src/state",
       "src/status",
+      "src/sync/service-reply.ts",
     ],
     "src/forget": [
       SPEC,
