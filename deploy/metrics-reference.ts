@@ -36,6 +36,7 @@ export const IDLE: Readings = {
   },
   clocksAhead: {},
   clockStep: undefined,
+  ownBytes: undefined,
   changesLost: {},
   valueListsKnown: true,
   listsFetchedAt: undefined,

@@ -28,6 +28,7 @@ const NOT_RUN = /\/(?:relay|bun-redis|node-redis)|redis-orphan|obliterate|src\/d
 const NOT_GIVEN: Readonly<Record<string, string>> = {
   bgrewriteaof: "only the embedded Redis is asked to rewrite its file; `forget` tells the operator",
   scan: "shows the names of all keys, other tenants' too; the doctor does without",
+  memory: "needs SCAN to be of use; status says less then",
   hello: "everybody may send it, as AUTH",
   quit: "everybody may send it",
 };

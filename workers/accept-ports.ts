@@ -3,7 +3,7 @@ import { withOwnIds } from "../src/crm/own-ids.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
-import { WARNING_REASONS, type MappingResult, type WarningReason } from "../src/mapping/mapping.ts";
+import type { MappingResult, WarningReason } from "../src/mapping/mapping.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { ContentHash } from "../src/event/event-key.ts";
 import type { AcceptPorts } from "../src/sync/accept-event.ts";
@@ -27,7 +27,6 @@ export interface IntakePorts {
 
 export function openPorts(runtime: Runtime): IntakePorts {
   const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
-  startWarningsAtZero(runtime);
   const portsFor = (
     keeps: Keeps,
     fingerprintOf: FingerprintOf,
@@ -66,14 +65,6 @@ export function openPorts(runtime: Runtime): IntakePorts {
       return last.ports;
     },
   };
-}
-
-function startWarningsAtZero({ metrics }: Runtime): void {
-  for (const field of [...FIELD_NAMES, OTHER_FIELD]) {
-    for (const reason of Object.keys(WARNING_REASONS)) {
-      metrics.mappingWarnings.inc({ field, reason }, 0);
-    }
-  }
 }
 
 async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {

@@ -20,7 +20,7 @@ import { notedEvent } from "../src/sync/noted.ts";
 import { confirmedDeletion, isDeletion, isOlder, timeOf, wholeEvent } from "./fetched-event.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
-import { missingSettings, readerOf } from "./request-fetch.ts";
+import { canFetch, missingSettings, readerOf } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
@@ -92,9 +92,9 @@ export function startFetch(runtime: Runtime): Part {
   };
 }
 
-function startFetchesAtZero({ metrics }: Runtime): void {
-  for (const { name: crm, reader } of CONNECTORS) {
-    if (reader === undefined) continue;
+function startFetchesAtZero({ config, metrics }: Runtime): void {
+  for (const { name: crm } of CONNECTORS) {
+    if (!canFetch(config, crm)) continue;
     for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
   }
 }

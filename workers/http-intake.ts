@@ -63,16 +63,19 @@ function serveCrmWebhooks(
 ): void {
   const { config, log, mapping, metrics, rarely } = runtime;
   const endpoints = [...CONNECTORS, ...mapping.webhooks.map(jsonEndpoint)];
-  for (const { name: webhook } of endpoints) {
+  const secret = (name: string) => {
+    const named = config.namedSecret(name);
+    return named === undefined ? settingOf(config, name) : () => named.value();
+  };
+  for (const { name: webhook, secretName } of endpoints) {
+    // No request of a CRM that is not configured is accepted.
+    if (secretName !== undefined && secret(secretName) === undefined) continue;
     for (const outcome of WEBHOOK_OUTCOMES) metrics.webhooks.inc({ webhook, outcome }, 0);
     metrics.webhookGaps.inc({ webhook }, 0);
   }
   serveWebhooks(app, endpoints, guard, {
     ...ports,
-    secret(name) {
-      const named = config.namedSecret(name);
-      return named === undefined ? settingOf(config, name) : () => named.value();
-    },
+    secret,
     canFetch: (name) => canFetch(config, name),
     publicUrl: config.WEBHOOKS_PUBLIC_URL,
     ended(webhook, outcome, why) {

@@ -152,6 +152,9 @@ async function openView(
     throw error;
   });
   if (redis === undefined) {
+    process.stderr.write(
+      "The daemon's Redis could not be reached (set DATA_DIR or REDIS_URL as for the daemon): what the service has is not known, and the specification's value lists stand for the tenant's\n",
+    );
     return {
       lists: DEFAULT_TENANT_LISTS,
       fingerprintOf: fingerprintWith(undefined, keeps),

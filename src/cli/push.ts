@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
+import { MemoryGate } from "../state/redis-health.ts";
 import { Replication } from "../state/replication.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { openStores } from "../status/stores.ts";
@@ -44,7 +45,13 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   await clock.measure();
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
   let chunk: LineEvent["value"][] = [];
+  const memory = new MemoryGate(redis);
   const flush = async (): Promise<undefined> => {
+    if (await memory.isClosed()) {
+      throw new UserError(
+        "Redis is nearly full and accepts no events: see crmsync status, docs/runbook.md#crmsyncredisnearlyfull",
+      );
+    }
     const contentOf = await keyring.contentHash();
     const seen = await staged.seen(chunk, contentOf);
     const fresh = chunk.filter((event) => !seen.has(event));

@@ -45,7 +45,7 @@ function linesOf(story: Story): string[] {
     ...steps.map(({ at, says }) => `  ${at.slice(0, 19)}Z  ${says}`),
     historySince === null
       ? "  no history is kept (HISTORY_DAYS is 0, or no process has run yet)"
-      : `  history is kept since ${historySince.slice(0, 19)}Z, the last 20 steps`,
+      : `  history is complete since ${historySince.slice(0, 19)}Z, the last 20 steps`,
   ];
 }
 

@@ -85,7 +85,7 @@ function storyView(story: Story): Html {
     <h2>What happened</h2>
     ${steps.length === 0 ? html`<p>No step of it is kept.</p>` : timeline(steps)}
     <p class="dim">
-      ${historySince === null ? "No history is kept (HISTORY_DAYS is 0, or no process has run yet)." : html`History is kept since ${momentOf(historySince)}, the last 20 steps.`}
+      ${historySince === null ? "No history is kept (HISTORY_DAYS is 0, or no process has run yet)." : html`History is complete since ${momentOf(historySince)}, the last 20 steps.`}
     </p>`;
 }
 

@@ -12,6 +12,7 @@ import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockCheck } from "./clock.ts";
+import { inWords } from "../sync/service-reply.ts";
 
 /** Longest wait for a permit: the doctor does not wait for an exhausted hour, ms. */
 const PERMIT_WAIT_MS = 2000;
@@ -147,7 +148,7 @@ function checksOf(reply: SchemaReply): Check[] {
       return [
         fail(
           "service",
-          `no usable reply (${reply.reason}${reply.status === undefined ? "" : `, ${reply.status}`})`,
+          `no usable reply (${inWords(reply.reason)}${reply.status === undefined ? "" : `, ${reply.status}`})`,
           "See the lines about name and connection. If they are ok, the service itself has a problem, or SERVICE_BASE_URL is not its address.",
         ),
       ];

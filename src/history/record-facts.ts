@@ -12,6 +12,7 @@ import type { Lane } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { EventStep, Step } from "../sync/step.ts";
+import { inWords } from "../sync/service-reply.ts";
 
 /** What all records share. */
 export interface SharedFacts {
@@ -148,7 +149,7 @@ async function readWaiting(
     tries: counts?.tries ?? 0,
     takenUntil: isTaken ? heldUntil : undefined,
     dueAt: dueAt === undefined || dueAt <= now ? undefined : dueAt,
-    failure: failure?.reason,
+    failure: failure && inWords(failure.reason),
     ahead: await line.aheadOf(crmCode, lane),
   };
 }

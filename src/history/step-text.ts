@@ -4,6 +4,7 @@ import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/when
 import { clockTime } from "../status/clock-time.ts";
 import { KEPT, type EventStep, type NotedEvent, type RunStep, type Step } from "../sync/step.ts";
 import { ignoredText, keptIn, objectOf, rejectedText } from "./rest-fate.ts";
+import { inWords } from "../sync/service-reply.ts";
 
 /** One step, for people and for programs. */
 export interface ToldStep {
@@ -150,7 +151,7 @@ function endText(
     case "unavailable":
       return (
         NOT_SENT[reason ?? ""] ??
-        `no usable reply (${reason ?? "no reason given"}); it is tried again`
+        `no usable reply (${inWords(reason ?? "no reason given")}); it is tried again`
       );
     case undefined:
       return AGAIN[reason ?? ""] ?? `it runs again (${reason ?? "no reason given"})`;

@@ -1,7 +1,7 @@
 /** A comparison with all that follows from it: guards, report, plan, and the numbers for the status. */
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
 import { UserError } from "../ops/user-error.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
@@ -120,7 +120,9 @@ export async function compareSnapshot(
     if (plan === undefined) snapshot.listing?.remove();
     const tookMs = Math.round(performance.now() - startedAt);
     const { source, object } = options;
-    await remember(session, { summary, plan, stop, snapshot, tookMs, source, object, ...made });
+    const name = nameOf(snapshot, options);
+    const ended = { summary, plan, stop, snapshot, name, tookMs, source, object };
+    await remember(session, { ...ended, ...made });
     // Of two exports by standard input it is not known whether they are of one kind.
     const isOfKind = stop === undefined && snapshot.path !== undefined;
     if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
@@ -150,6 +152,18 @@ function requirePast({ stores }: Session, { asOf = 0 }: CompareOptions): void {
 const kindOf = ({ path = "" }: OpenSnapshot, { kind = kindOfFile(path) }: CompareOptions): string =>
   notedKind(kind);
 
+/** Longest name of a file that is noted. */
+const NAME_MAX = 60;
+
+/** What was compared, for people: the CRM that was listed, or the file's name without its folder. */
+const nameOf = (
+  { listing, path }: OpenSnapshot,
+  { object, snapshotPath = path }: CompareOptions,
+): string =>
+  listing === undefined
+    ? basename(snapshotPath ?? "standard input").slice(0, NAME_MAX)
+    : [listing.crm, object].filter((part) => part !== undefined).join(" ");
+
 /** When the snapshot was taken, ms. */
 const asOfIn = (work: WorkFile): number => Math.trunc((work.progress("asOf") as number) ?? 0);
 
@@ -162,6 +176,7 @@ interface Ended
   extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
   readonly object: string | undefined;
   readonly snapshot: OpenSnapshot;
+  readonly name: string;
   readonly kind: string;
   readonly asOf: number;
   readonly tookMs: number;
@@ -169,12 +184,12 @@ interface Ended
 
 /** For the status, and for the list of the last comparisons. */
 async function remember({ stores }: Session, ended: Ended): Promise<void> {
-  const { asOf, kind, object, plan, snapshot, source, stop, summary, tookMs } = ended;
+  const { asOf, kind, name, object, plan, snapshot, source, stop, summary, tookMs } = ended;
   const { counts, records } = summary;
   // Notifications match the two by the time.
-  const both = { at: stores.clock.now(), tookMs, records, equal: counts.equal };
+  const both = { at: stores.clock.now(), name, tookMs, records, equal: counts.equal };
   if (stop === undefined || stop.why === "terminations") {
-    const drift = Object.fromEntries(DRIFT_KINDS.map((name) => [name, counts[name]]));
+    const drift = Object.fromEntries(DRIFT_KINDS.map((of) => [of, counts[of]]));
     await stores.reconciliations.keep({
       ...both,
       ...(plan !== undefined && { planId: plan.header.id }),
@@ -182,7 +197,7 @@ async function remember({ stores }: Session, ended: Ended): Promise<void> {
       leftOutValues: leftOutByField(summary),
     });
   }
-  const differs = DRIFT_KINDS.filter((name) => counts[name] > 0);
+  const differs = DRIFT_KINDS.filter((of) => counts[of] > 0);
   await stores.comparisons.note({
     ...both,
     source,
@@ -192,7 +207,7 @@ async function remember({ stores }: Session, ended: Ended): Promise<void> {
     }),
     kind,
     asOf,
-    drift: Object.fromEntries(differs.map((name) => [name, counts[name]])),
+    drift: Object.fromEntries(differs.map((of) => [of, counts[of]])),
     ...(stop !== undefined && { stop: stop.why }),
     ...(plan !== undefined && { plan: notedPlan(plan) }),
   });

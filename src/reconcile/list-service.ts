@@ -15,6 +15,7 @@ import type { WantedStatus } from "../sync/wanted-status.ts";
 import { changedFields, compare, digestsOf } from "./compare.ts";
 import { TryLater } from "./try-later.ts";
 import type { RecordRow, WorkFile } from "./work-file.ts";
+import { inWords } from "../sync/service-reply.ts";
 
 /** After so many failures in a row the listing ends; the next command continues it. */
 const TRIES = 5;
@@ -112,7 +113,7 @@ function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryL
     reply.kind === "denied"
       ? `it denies access because of the ${reply.cause}: see crmsync doctor`
       : reply.kind === "unavailable"
-        ? `it is unavailable (${reply.reason})`
+        ? `it is unavailable (${inWords(reply.reason)})`
         : `it answered ${reply.kind === "rejected" ? reply.status : 429}`;
   return new TryLater(
     `the service cannot be listed: ${why}. Nothing was sent. The same command continues after the ${relations} relations that were listed`,

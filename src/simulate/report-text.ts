@@ -53,12 +53,7 @@ function shareLines({ events, changes }: Report): string[] {
     ["sent", changes.sent, all, "the newest state of their record"],
     ["coalesced", changes.coalesced, all, "replaced by a newer state before they were sent"],
     ["unchanged", changes.unchanged, all, "the service has this state already: no request"],
-    [
-      "duplicates",
-      events.duplicates,
-      events.valid,
-      "came before, with the same source and id: ignored",
-    ],
+    ["duplicates", events.duplicates, events.valid, "the same event came before: ignored"],
     ["out of order", events.outOfOrder, events.valid, "stand after a newer event of their record"],
   ];
   return rows.map(([name, count, of, note]) => line(name, count, `${share(count, of)}: ${note}`));

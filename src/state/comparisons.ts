@@ -1,4 +1,4 @@
-/** The last comparisons of the CRM with the service, each with its plan: no names of files, no crmCodes. */
+/** The last comparisons of the CRM with the service, each with its plan: no crmCodes. */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
@@ -44,6 +44,8 @@ export interface NotedComparison {
   /** How long it took, ms. */
   readonly tookMs: number;
   readonly source: ComparisonSource;
+  /** The file's name, or the CRM and its object; absent: of an older release. */
+  readonly name?: string;
   /** The CRM, if it was listed by its API. */
   readonly crm?: string;
   /** The CRM's object, if only that one was listed. */

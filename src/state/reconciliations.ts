@@ -29,6 +29,8 @@ export interface Reconciliation {
   readonly planId?: string;
   /** Values of the snapshot that the mapping left out, by field. */
   readonly leftOutValues?: Readonly<Record<string, number>>;
+  /** What was compared (`name` of a comparison); "" or absent: of an older release. */
+  readonly name?: string;
 }
 
 /** How many differences of each kind; a kind without any may be missing. */
@@ -99,15 +101,16 @@ export class Reconciliations {
               DRIFT_KINDS.map((kind) => [kind, Number(field[kind] ?? 0)]),
             ) as Reconciliation["drift"],
             ...(field["plan"] !== undefined && { planId: field["plan"] }),
+            name: field["name"] ?? "",
             leftOutValues: JSON.parse(field["values"] ?? "{}") as Record<string, number>,
           },
     );
   }
 
   async keep(found: Reconciliation): Promise<void> {
-    const { at, tookMs, records, equal, drift, leftOutValues = {}, planId = "" } = found;
+    const { at, tookMs, records, equal, drift, leftOutValues = {}, name = "", planId = "" } = found;
     const values = JSON.stringify(leftOutValues);
-    const fields = { at, took: tookMs, records, equal, plan: planId, values, ...drift };
+    const fields = { at, name, took: tookMs, records, equal, plan: planId, values, ...drift };
     await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
   }
 

@@ -4,6 +4,7 @@ import { clockTime } from "./clock-time.ts";
 import { finding, type Finding } from "./finding.ts";
 import type { Rejections } from "./rejections.ts";
 import type { Slowness } from "./slowness.ts";
+import { inWords } from "../sync/service-reply.ts";
 
 export function rejectionFindings(rejections: readonly Rejections[]): Finding[] {
   return rejections.map(({ role, since, rejected, checked, top }) => {
@@ -30,7 +31,8 @@ function mostText(rejected: number, { reason, field, count }: Rejections["top"])
 
 export function retryFindings(retried: MostRetried | undefined): Finding[] {
   if (retried === undefined) return [];
-  const { records, tries, since, reason, record } = retried;
+  const { records, tries, since, record } = retried;
+  const reason = inWords(retried.reason);
   const tried = `retried ${tries} times since ${clockTime(since)}`;
   const says =
     records === 1

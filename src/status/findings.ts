@@ -69,6 +69,9 @@ const STUCK_BULK_MS = 86_400_000;
 /** Value lists are fetched once an hour: after this many hour windows something keeps them away. */
 const LISTS_OLD_HOURS = 24;
 
+/** Slow replies tell nothing of the present after this part of the hour window: ten minutes. */
+const SLOW_NOW = 6;
+
 /** For so long values are named that were left out before a list allowed them, ms. */
 const MISSED_NAMED_MS = 30 * 86_400_000;
 
@@ -81,9 +84,10 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
   const stops = stopFindings(readings);
   const { minutes, hours, now, outage, retried } = readings;
   const slowdowns = [
+    ...memoryFindings(readings),
     // While the service is away, every record is retried.
     ...retryFindings(outage === undefined ? retried : undefined),
-    ...slownessFindings(slownessIn(minutes, hours)),
+    ...slownessFindings(slownessIn(minutes, hours, now - context.hourMs / SLOW_NOW)),
     ...slowdownFindings(readings),
     ...sealingFindings(readings),
     ...secretFindings(readings),
@@ -121,17 +125,10 @@ export function stopFindings(readings: Readings): Finding[] {
 
 /** What makes changes slower than they should be, or costs extra requests. */
 function slowdownFindings(readings: Readings): Finding[] {
-  const { quota, warmUp, fallback, fetchFailures, limited, redis } = readings;
+  const { quota, warmUp, fallback, fetchFailures, limited } = readings;
   const found: Finding[] = [];
   const warn = (runbook: string, says: string, about?: string) =>
     found.push(finding("warning", runbook, says, about));
-  if (mayBeClosed(redis)) {
-    const percent = Math.round((100 * redis.usedBytes) / redis.limitBytes);
-    const effect = isClosed(redis)
-      ? "events are not accepted (503), until sync has freed some"
-      : "events are not accepted (503) from 85 % on, until it is below 80 % again, and may not be now";
-    warn("crmsyncredisnearlyfull", `Redis uses ${percent} % of its memory: ${effect}.`);
-  }
   if (limited.length > 0) {
     warn(
       "crmsyncqueuepaused",
@@ -182,6 +179,30 @@ function slowdownFindings(readings: Readings): Finding[] {
   }
   return found;
 }
+
+/** A Redis that is nearly full, and whose keys fill it. */
+function memoryFindings({ ownBytes, redis }: Readings): Finding[] {
+  if (!mayBeClosed(redis)) return [];
+  const { limitBytes, usedBytes } = redis;
+  const others = usedBytes - (ownBytes ?? usedBytes);
+  const isOthers = others > usedBytes / 2;
+  const whose =
+    ownBytes === undefined
+      ? ""
+      : ` (the keys of this crmsync ${mibText(ownBytes)}, all others ${mibText(others)})`;
+  const until = isOthers ? "another program has freed some" : "sync has freed some";
+  const [severity, effect] = isClosed(redis)
+    ? (["critical", `events are not accepted (503), until ${until}`] as const)
+    : ([
+        "warning",
+        "events are not accepted (503) from 85 % on, until it is below 80 % again, and may not be now",
+      ] as const);
+  const remedy = isOthers ? " Give crmsync a Redis of its own, or Redis more memory." : "";
+  const says = `Redis uses ${Math.round((100 * usedBytes) / limitBytes)} % of its memory${whose}: ${effect}.${remedy}`;
+  return [finding(severity, "crmsyncredisnearlyfull", says)];
+}
+
+const mibText = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MiB`;
 
 const isQuotaSpent = (readings: Readings): boolean =>
   readings.quota.remaining === 0 && waitingIn(readings) > 0;

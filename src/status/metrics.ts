@@ -1,7 +1,8 @@
 /**
  * Counters and histograms: what this process did (sum them over processes). The gauges of shared
  * state are in src/status/gauges.ts. Every series with known labels starts at 0, because
- * `increase()` misses a series that appears with its first increment.
+ * `increase()` misses a series that appears with its first increment: not the hundreds of mapping warnings, most of
+ * which never come, nor webhooks and fetches of CRMs that are not configured.
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client";
 import { DEAD_REASONS, REJECTED_BY_SYNC, type DeadReason } from "../sync/dead-letter.ts";

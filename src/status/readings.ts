@@ -14,7 +14,7 @@ import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import type { NotifyFailure } from "../state/notifications.ts";
 import { clockStepReading, nowReading, type ClockStep } from "../state/redis-clock.ts";
-import { healthReading, type RedisHealth } from "../state/redis-health.ts";
+import { healthReading, mayBeClosed, type RedisHealth } from "../state/redis-health.ts";
 import {
   folderAt,
   type FolderView,
@@ -85,6 +85,8 @@ export interface Readings {
   /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
   readonly doubles: readonly (readonly [older: string, newer: string])[];
   readonly redis: RedisHealth;
+  /** How much of its memory our keys take; undefined: not known, or Redis is not nearly full. */
+  readonly ownBytes: number | undefined;
   /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
   readonly dataDirMib: number | undefined;
   /** Whether the folder of the embedded Redis was removed while it runs. */
@@ -168,8 +170,10 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     [stores.thinEvents.queue.name]: fetch,
   });
   const processes = runningAt(read.now, all);
+  const ownBytes = mayBeClosed(read.redis) ? await stores.ownMemory.bytes() : undefined;
   return {
     ...read,
+    ownBytes,
     pingMs,
     dataDirMib,
     isRedisDirGone: isDirGone,

@@ -40,6 +40,8 @@ const REPAIRED = ["missing", "different", "terminated", "ended"] as const;
 export interface Differences {
   /** When the comparison ended that has found them, ms. */
   readonly at: number;
+  /** What was compared; "": not known. */
+  readonly name: string;
   /** Relations that a plan can repair. */
   readonly relations: number;
 }
@@ -50,10 +52,12 @@ export function earlierDifferences({ openComparisons, reconciliation }: Readings
   return differencesIn(openComparisons.filter(({ at }) => at < before));
 }
 
-const differencesIn = (all: readonly { readonly at: number; readonly drift: ByKind }[]) =>
+const differencesIn = (
+  all: readonly { readonly at: number; readonly drift: ByKind; readonly name?: string }[],
+) =>
   all
-    .map(({ at, drift }) => {
-      return { at, relations: REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0) };
+    .map(({ at, drift, name = "" }) => {
+      return { at, name, relations: REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0) };
     })
     .filter(({ relations }) => relations > 0);
 
@@ -67,14 +71,26 @@ function driftFindings(readings: Readings): Finding[] {
   const { reconciliation } = readings;
   if (reconciliation === undefined) return [];
   const last = isBeingRepaired(readings) ? [] : differencesIn([reconciliation]);
-  const found = [...last, ...earlierDifferences(readings)];
-  if (found.length === 0) return [];
-  const texts = found.map(({ at, relations }) => {
-    const differ = counted(relations, "relation differs", "relations differ");
-    return `${differ} from the CRM, as the comparison of ${clockTime(at)} found`;
-  });
-  const says = `${texts.join("; ")}: carry its plan out, or compare again (crmsync reconcile).`;
+  const [newest, ...others] = [...last, ...earlierDifferences(readings)];
+  if (newest === undefined) return [];
+  const differ = counted(newest.relations, "relation differs", "relations differ");
+  const found = `${differ} from the CRM, as the comparison ${comparisonText(newest)} found`;
+  const says = `${found}${othersText(others)}: carry its plan out, or compare again (crmsync reconcile).`;
   return [finding("warning", "crmsyncdrift", says)];
+}
+
+const comparisonText = ({ at, name }: Pick<Differences, "at" | "name">): string =>
+  `of ${name === "" ? "" : `${name}, `}${clockTime(at)}`;
+
+function othersText(others: readonly Differences[]): string {
+  const [first, ...more] = others;
+  if (first === undefined) return "";
+  const relations = others.reduce((sum, one) => sum + one.relations, 0);
+  const which =
+    more.length === 0
+      ? `another one (${comparisonText(first)})`
+      : `${others.length} others (the newest ${comparisonText(first)})`;
+  return `; ${relations} more in ${which}`;
 }
 
 /** Fields that are named in a finding. */
@@ -82,13 +98,13 @@ const MOST_FIELDS = 5;
 
 /** The CRM has values that the service does not get: it keeps what it had in these fields. */
 function leftOutFindings({ reconciliation }: Readings): Finding[] {
-  const { at = 0, leftOutValues = {} } = reconciliation ?? {};
+  const { at = 0, leftOutValues = {}, name = "" } = reconciliation ?? {};
   const fields = Object.entries(leftOutValues).toSorted(([, a], [, b]) => b - a);
   if (fields.length === 0) return [];
   const sum = fields.reduce((all, [, count]) => all + count, 0);
   const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
   const more = fields.length > MOST_FIELDS ? ", …" : "";
-  const says = `The comparison of ${clockTime(at)} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there. Correct the export or the mapping.`;
+  const says = `The comparison ${comparisonText({ at, name })} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there. Correct the export or the mapping.`;
   return [finding("warning", "values-were-left-out", says)];
 }
 

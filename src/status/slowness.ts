@@ -18,15 +18,23 @@ export interface Slowness {
   readonly usualMs: number;
 }
 
-/** @param minutes slices of the last hour; @param hours slices of the last day; both oldest first. */
+/**
+ * It has ended once the newest replies are quick, or when none came for a while.
+ * @param minutes slices of the last hour; @param hours slices of the last day; both oldest first.
+ * @param from a newest reply before it tells nothing of the present, ms
+ */
 export function slownessIn(
   minutes: readonly Slice[],
   hours: readonly Slice[],
+  from = 0,
 ): Slowness | undefined {
   const day = sumOf(hours);
   const usualMs = usualBefore(minutes, day);
   if (usualMs === undefined) return undefined;
   const limitMs = slowFrom(usualMs);
+  const newest = minutes.findLast(({ counts }) => countIn(counts) > 0);
+  if (newest === undefined || newest.since < from) return undefined;
+  if (countIn(newest.counts, limitMs) === 0) return undefined;
   const tallies = minutes.map(({ since, counts }) => ({
     since,
     bad: countIn(counts, limitMs),

@@ -114,7 +114,9 @@ function backlogText({ backlog }: Status, { bars, peak = 0 }: View): string {
 function drainedText({ at, backlog, bulk, terminations }: Status): string {
   const { drainedAt } = backlog;
   if (drainedAt !== null) {
-    return `${localTime(drainedAt)} (in ${duration(Date.parse(drainedAt) - Date.parse(at))})`;
+    const inMs = Date.parse(drainedAt) - Date.parse(at);
+    if (waitingIn(backlog) > 0 && inMs < 1000) return "within seconds";
+    return `${localTime(drainedAt)} (in ${duration(inMs)})`;
   }
   if (waitingIn(backlog) > 0) {
     const isPaused = bulk.paused !== null && bulk.waiting > 0;

@@ -7,7 +7,7 @@ import type { Waiting } from "../quota/pacing.ts";
 import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../event/lane.ts";
-import { REJECTING } from "../sync/service-reply.ts";
+import { inWords, REJECTING } from "../sync/service-reply.ts";
 import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
 import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
 import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
@@ -153,7 +153,7 @@ const STOPS: readonly StopRow[] = [
       const what =
         outage.reason === REJECTING
           ? "rejects everything"
-          : `gives no usable reply (${outage.reason})`;
+          : `gives no usable reply (${inWords(outage.reason)})`;
       return `The service ${what} since ${clockTime(outage.since)}; next try ${clockTime(outage.nextTryAt)}.`;
     },
   },
@@ -179,7 +179,7 @@ const STOPS: readonly StopRow[] = [
       if (state !== "new" && state !== "running") return undefined;
       return failure === undefined
         ? `The ledger is being warmed (${relations} relations so far); changes are sent after that.`
-        : `The service cannot be listed (${failure}); changes are sent once it can, or after five tries.`;
+        : `The service cannot be listed (${inWords(failure)}); changes are sent once it can, or after five tries.`;
     },
   },
 ];

@@ -15,6 +15,7 @@ import { keysOf, type Keys } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
 import { EndedSessions } from "../state/ended-sessions.ts";
 import { Notifications } from "../state/notifications.ts";
+import { OwnMemory } from "../state/own-memory.ts";
 import { Outage } from "../state/outage.ts";
 import { SlicedCounts } from "../state/outcomes.ts";
 import { Line } from "../state/line.ts";
@@ -87,6 +88,7 @@ export interface Stores {
   readonly outage: Outage;
   readonly sources: Sources;
   readonly clock: RedisClock;
+  readonly ownMemory: OwnMemory;
   readonly tenantLists: StoredTenantLists;
   readonly heartbeats: Heartbeats;
   /** What all processes counted within the last hour, by the minute. */
@@ -162,6 +164,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     sources: new Sources(redis, keys),
     clock,
+    ownMemory: new OwnMemory(redis, prefix),
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),
     heartbeats,
     outcomes: new SlicedCounts(redis, {

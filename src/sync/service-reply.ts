@@ -41,6 +41,13 @@ export const UNAVAILABLE_REASONS = [
 ] as const;
 export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
 
+/** @param text with the name of a reason, which people may not understand */
+export const inWords = (text: string): string =>
+  text.replace(
+    "wrong_content_type",
+    "HTML instead of JSON: a login page, a proxy, or a wrong SERVICE_BASE_URL",
+  );
+
 /** There was no connection: that cannot be the fault of one record, and cost the service nothing. */
 export const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
   "connection_refused",

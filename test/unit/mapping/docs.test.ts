@@ -43,6 +43,23 @@ test("the guide's example gives the payload and warnings that it shows", async (
   expect(mapped.warnings).toHaveLength(2);
 });
 
+test.for([
+  [{ first_name: "Ada", last_name: "Muster" }, ["Ada", "Muster", "Ada Muster"]],
+  [{ first_name: "Sukarno", last_name: "" }, ["FNU", "Sukarno", "Sukarno"]],
+  [{ first_name: null, last_name: "Sukarno" }, ["FNU", "Sukarno", "Sukarno"]],
+  [{ last_name: "Sukarno" }, ["FNU", "Sukarno", "Sukarno"]],
+] as const)("the guide's recipe for one name: %j", async ([record, names]) => {
+  const [, recipe = ""] = /A person with one name[^]*?```yaml\n([^]*?)```/.exec(GUIDE) ?? [];
+  const rule = `  - object: client\n    crmCode: $event.recordId\n    fields:\n      type: { value: Person }`;
+  const file = readMappingFile(`version: 1\nobjects:\n${rule}\n${recipe}`, "recipe.yaml");
+  const mapped = await mapRecord(compileMapping(file), event, record);
+  const { firstName, lastName, name } = mapped.kind === "mapped" ? (mapped.candidate ?? {}) : {};
+  expect([firstName, lastName, name]).toEqual(names);
+  expect(await mapRecord(compileMapping(file), event, {})).not.toMatchObject({
+    candidate: { lastName: expect.anything() as unknown },
+  });
+});
+
 test("the guide lists every reason of a warning", () => {
   for (const reason of Object.keys(WARNING_REASONS)) expect(GUIDE).toContain(`\`${reason}\``);
 });

@@ -7,7 +7,8 @@ import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 function findingsOf(drift: Partial<Reconciliation["drift"]>, isFeeding = false) {
   const at = Date.parse("2026-11-22T10:41:00Z");
-  const reconciliation = { at, tookMs: 1, records: 9, equal: 1, drift: { ...NO_DRIFT, ...drift } };
+  const all = { ...NO_DRIFT, ...drift };
+  const reconciliation = { at, tookMs: 1, records: 9, equal: 1, name: "crm.csv", drift: all };
   return reconcileFindings({ ...IDLE, isFeeding, folder: undefined, reconciliation });
 }
 
@@ -15,7 +16,7 @@ it("counts what a plan repairs, and nothing else", () => {
   expect(findingsOf({ missing: 2, ended: 1, extra: 50, invalid: 7 })).toEqual([
     {
       severity: "warning",
-      says: "3 relations differ from the CRM, as the comparison of 2026-11-22T10:41:00Z found: carry its plan out, or compare again (crmsync reconcile).",
+      says: "3 relations differ from the CRM, as the comparison of crm.csv, 2026-11-22T10:41:00Z found: carry its plan out, or compare again (crmsync reconcile).",
       runbook: "docs/runbook.md#crmsyncdrift",
     },
   ]);
@@ -59,7 +60,33 @@ it("is silent while a plan is carried out, but not about what that plan does not
       reconciliation: { ...noted, at, drift, planId: plan },
     }).map(({ says }) => says.match(/\d+ relations differ/g));
   expect(found("a", "a")).toEqual([["7 relations differ"]]);
-  expect(found("a", "b")).toEqual([["2 relations differ", "7 relations differ"]]);
+  expect(found("a", "b")).toEqual([["2 relations differ"]]);
+});
+
+it("folds what earlier comparisons of other exports have found", () => {
+  const at = Date.parse("2026-11-22T10:41:00Z");
+  const noted = { tookMs: 1, records: 5, equal: 2, source: "command" } as const;
+  const before = (minutes: number, name: string, missing: number) => ({
+    ...noted,
+    at: at - minutes * 60_000,
+    name,
+    drift: { missing },
+  });
+  const said = (openComparisons: (typeof IDLE)["openComparisons"]) =>
+    reconcileFindings({
+      ...IDLE,
+      folder: undefined,
+      openComparisons,
+      reconciliation: { ...noted, at, name: "a.csv", drift: { ...NO_DRIFT, different: 2 } },
+    }).map(({ says }) => says.split(": carry")[0]);
+  const last =
+    "2 relations differ from the CRM, as the comparison of a.csv, 2026-11-22T10:41:00Z found";
+  expect(said([before(1, "b.csv", 7)])).toEqual([
+    `${last}; 7 more in another one (of b.csv, 2026-11-22T10:40:00Z)`,
+  ]);
+  expect(said([before(1, "b.csv", 7), before(2, "hubspot", 30), before(3, "c", 1)])).toEqual([
+    `${last}; 38 more in 3 others (the newest of b.csv, 2026-11-22T10:40:00Z)`,
+  ]);
 });
 
 it("names a scheduled reconciliation that has not ended, failed or asks for a decision", () => {

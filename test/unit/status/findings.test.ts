@@ -34,6 +34,24 @@ it("a Redis that may still keep events out is not fine: it opens below 80 %", ()
   ]);
 });
 
+it("says whose keys fill Redis, and is critical while events are kept out", () => {
+  const found = (share: number, ownBytes: number | undefined) => {
+    const redis = { ...IDLE.redis, usedBytes: share * GIB, limitBytes: GIB };
+    const readings = { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]) };
+    const context = { outcomes: {}, hourMs: 3_600_000, tokenAgeDays: undefined };
+    return findingsIn({ ...readings, redis, ownBytes }, context)[0];
+  };
+  expect(found(0.875, 3 * 2 ** 20)).toMatchObject({
+    severity: "critical",
+    says: "Redis uses 88 % of its memory (the keys of this crmsync 3 MiB, all others 893 MiB): events are not accepted (503), until another program has freed some. Give crmsync a Redis of its own, or Redis more memory.",
+  });
+  expect(found(0.875, 0.8 * GIB)).toMatchObject({
+    severity: "critical",
+    says: "Redis uses 88 % of its memory (the keys of this crmsync 819 MiB, all others 77 MiB): events are not accepted (503), until sync has freed some.",
+  });
+  expect(found(0.82, undefined)).toMatchObject({ severity: "warning" });
+});
+
 it("an embedded Redis whose disk is full is not fine, also between its ends", () => {
   expect(said({ dataDirMib: 16 })).toEqual([]);
   expect(said({ dataDirMib: 15.9 })).toEqual([

@@ -45,6 +45,14 @@ it("is over with the first minutes of usual replies", () => {
   expect(found(replies(100, 500), ...slow, minute(0, replies(100, 6)))).toBeUndefined();
 });
 
+it("is over with the first quick reply, and when none came for ten minutes", () => {
+  const slow = Array.from({ length: 10 }, (_, n) => minute(22 - n, replies(3000, 10)));
+  const hours = [{ since: 0, counts: replies(100, 500) }, ...slow];
+  expect(slownessIn(slow, hours, NOW - 15 * MINUTE)).toBeDefined();
+  expect(slownessIn(slow, hours, NOW - 10 * MINUTE)).toBeUndefined();
+  expect(found(replies(100, 500), ...slow, minute(0, replies(100, 1)))).toBeUndefined();
+});
+
 it.each([
   ["20 ms instead of 5: too short to matter", replies(5, 500), replies(20, 50)],
   ["2 s where 1.5 s are usual", replies(1500, 500), replies(2000, 50)],
