@@ -4,9 +4,10 @@
  */
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
+import { hubspotHeaders, objectsAddress } from "./hubspot-api.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { toPage } from "./record-lister.ts";
-import { addressOf, toFetchedRecord, type NotFound, type NotRead } from "./record-reader.ts";
+import { toFetchedRecord, type NotFound, type NotRead } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
@@ -63,12 +64,9 @@ export const hubspot: CrmConnector = {
     async fetchRecord(api, object, recordId, fields) {
       const properties = propertiesOf(fields);
       if (properties === "") return NO_PROPERTIES;
-      const path = PLURALS[object] ?? object;
-      const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path, recordId);
+      const address = objectsAddress(api, object, recordId);
       const query = new URLSearchParams({ properties });
-      const result = await api.get(`${base}?${query.toString()}`, {
-        authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
-      });
+      const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
       return toFetchedRecord(result, {
         recordId,
         id: "id",
@@ -87,8 +85,7 @@ export const hubspot: CrmConnector = {
     async open(api, object, fields) {
       const properties = propertiesOf(fields);
       if (properties === "") return NO_PROPERTIES;
-      const path = PLURALS[object] ?? object;
-      const base = addressOf(api.setting("HUBSPOT_API_URL"), "/crm/v3/objects", path);
+      const address = objectsAddress(api, object);
       return {
         kind: "listing",
         async page(after) {
@@ -98,9 +95,7 @@ export const hubspot: CrmConnector = {
             properties,
             ...(after !== undefined && { after }),
           });
-          const result = await api.get(`${base}?${query.toString()}`, {
-            authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
-          });
+          const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
           return toPage(result, "id", ({ results: list, paging }) => {
             const next = isObject(paging) ? paging["next"] : undefined;
             if (next === undefined || next === null) return { list, next: undefined };
@@ -120,8 +115,6 @@ function isAboutRecord({ code, body }: NotFound): boolean {
     textOf(body["correlationId"]) !== "" && /^resource not found$/i.test(textOf(body["message"]))
   );
 }
-
-const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
 
 /** HubSpot returns only the properties named, and ignores names that it does not know. */
 const propertiesOf = (fields: ReadonlySet<string>): string =>

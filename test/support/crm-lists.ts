@@ -39,7 +39,7 @@ const pick = (record: Json, names: readonly string[]): Json =>
 
 export const LISTS: Readonly<Record<string, AnswerList>> = {
   hubspot({ path, query }, { records, pageSize, lies }) {
-    const all = records.get(/^\/crm\/v3\/objects\/(\w+)$/.exec(path)?.[1] ?? "");
+    const all = records.get(/^\/crm\/objects\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
     if (all === undefined) return undefined;
     const size = Math.min(pageSize, Number(query.get("limit")), 100);
     const page = pageOf(all, Number(query.get("after") ?? 0), size);

@@ -47,7 +47,7 @@ export const CRM_APIS: readonly CrmApiCase[] = [
     name: "hubspot",
     object: "contact",
     recordId: "512840017733",
-    path: "/crm/v3/objects/contacts/512840017733",
+    path: "/crm/objects/2026-09/contacts/512840017733",
     settings: (url) => ({ HUBSPOT_API_URL: url }),
     secrets: { HUBSPOT_TOKEN: "pat-1" },
     header: ["authorization", () => "Bearer pat-1"],

@@ -233,8 +233,8 @@ test("a list that is interrupted continues at the page that was due, unless it i
   standIn.reads.length = 0;
   const continued = await listCrm(session, "hubspot");
   expect(standIn.reads.map(({ url = "" }) => new URL(url, standIn.url).pathname)).toEqual([
-    "/crm/v3/objects/contacts",
-    "/crm/v3/objects/companies",
+    "/crm/objects/2026-09/contacts",
+    "/crm/objects/2026-09/companies",
   ]);
   expect(standIn.reads[0]?.url).toContain("after=4");
   expect(continued.takenAt).toBe(NOW - 30_000);
