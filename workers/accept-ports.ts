@@ -70,7 +70,8 @@ export function openPorts(runtime: Runtime): IntakePorts {
 async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
   const { mapping, tenantLists } = runtime;
   const { object, recordId } = splitSubject(subject);
-  const context = { type: event.type, source: event.source, subject, object, recordId };
+  const { type, source, data } = event;
+  const context = { type, source, subject, object, recordId, partial: data?.partial };
   // The record is the event's own: a record that was merged into it comes without one.
   const record = subject === event.subject ? event.data?.record : undefined;
   const lists = tenantLists.known() ?? NO_LISTS;

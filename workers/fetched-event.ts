@@ -55,7 +55,8 @@ export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Foun
     ...(taken.isLive && { lane: "live" as const }),
     id: fetchedId(event),
     ...(time !== undefined && { time }),
-    data: { ...data, record: fetched.record },
+    // An API leaves out what its user may not read, and what it does not know any more.
+    data: { ...data, record: fetched.record, partial: true },
   };
 }
 

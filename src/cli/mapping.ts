@@ -1,10 +1,11 @@
 import { Command } from "commander";
 import { EXIT_CONFIG } from "../config.ts";
+import { CONNECTORS } from "../crm/connectors.ts";
 import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
 import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
-import { MappingError } from "../mapping/mapping.ts";
+import { MappingError, type Mapping } from "../mapping/mapping.ts";
 import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
 import { MODULE } from "../mapping/read-whens.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -54,6 +55,7 @@ async function check(name: string, options: { json?: true }): Promise<void> {
   const mapping = problems.length === 0 ? await loadMapping(name) : undefined;
   await mapping?.close();
   const objects = mapping?.objects ?? [];
+  if (mapping !== undefined) warnings.push(...neverSent(mapping));
   if (options.json === true) {
     const ok = problems.length === 0;
     process.stdout.write(`${JSON.stringify({ ok, objects, problems, warnings })}\n`);
@@ -67,10 +69,21 @@ async function check(name: string, options: { json?: true }): Promise<void> {
   );
 }
 
+/** Fields that a CRM's webhooks never bring, so that only its API fills them. */
+function neverSent({ objects, reads }: Mapping): string[] {
+  return CONNECTORS.flatMap(({ name, neverSent = {}, lister }) =>
+    Object.entries(neverSent).flatMap(([object, fields]) => {
+      const read = objects.includes(object) ? fields.filter((field) => reads.has(field)) : [];
+      return read.map(
+        (field) =>
+          `it reads ${field} of ${object}, which the webhooks of ${name} never bring: set ${lister.needs.join(" and ")}, so that crmsync reads the record itself; without them the service keeps what it has there`,
+      );
+    }),
+  );
+}
+
 /** All mistakes of a mapping file, and as warnings what its author probably did not mean. */
-async function examine(
-  name: string,
-): Promise<{ problems: readonly string[]; warnings: readonly string[] }> {
+async function examine(name: string): Promise<{ problems: readonly string[]; warnings: string[] }> {
   if (name === businessRelationMapping.name) return { problems: [], warnings: [] };
   let path: string;
   let text: string;

@@ -79,13 +79,25 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
 
   const exchange = (url: string, request: ApiRequest) => send(agent, options, url, request);
 
-  async function get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult> {
+  const kept = new Map<string, { readonly result: ApiResult; readonly until: number }>();
+
+  async function get(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    keepMs = 0,
+  ): Promise<ApiResult> {
+    const key = `${url} ${JSON.stringify(headers)}`;
+    const known = kept.get(key);
+    if (keepMs > 0 && known !== undefined && known.until > Date.now()) return known.result;
     const response = await exchange(url, {
       method: "GET",
       headers: { ...ACCEPTED, ...headers },
     });
     if ("status" in response && response.status === 401) forgetTokenIn(headers);
-    return classify(response);
+    const result = classify(response);
+    if (keepMs > 0 && result.kind === "found")
+      kept.set(key, { result, until: Date.now() + keepMs });
+    return result;
   }
 
   /** The token may have been revoked: a new one is requested next time. */
@@ -187,7 +199,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
   if (status === 200) {
     if (isDeeperThan(MAX_DEPTH, body)) return { kind: "unavailable", reason: "nested too deep" };
     return isObject(body)
-      ? { kind: "found", body }
+      ? { kind: "found", body, headers }
       : { kind: "unavailable", reason: "not a JSON object" };
   }
   const code = codeOf(body);

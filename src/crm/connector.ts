@@ -31,6 +31,8 @@ export interface WebhookEndpoint {
 export interface CrmConnector extends WebhookEndpoint {
   readonly secretName: string;
   toEvents(request: WebhookRequest, canFetch: boolean): Translated;
+  /** Fields that its API has and its webhooks never bring, by object. */
+  readonly neverSent?: Readonly<Record<string, readonly string[]>>;
   /** For CRMs that do not send the whole record. */
   readonly reader?: RecordReader;
   /** Lists all records, for `crmsync reconcile --from`. */
@@ -100,6 +102,8 @@ export interface WebhookEvent {
   readonly sequence?: string;
   readonly data?: {
     readonly record?: Readonly<Record<string, unknown>>;
+    /** The record may lack fields that the CRM has: the service keeps what it has there. */
+    readonly partial?: true;
     /** The record is missing or incomplete: fetch it from the CRM of this name. */
     readonly fetch?: string;
   };

@@ -46,7 +46,11 @@ export const dynamics: CrmConnector = {
     if (!isObject(context)) throw new WebhookBodyError("the body is not an object");
     const message = required(context["MessageName"], "MessageName");
     const object = required(context["PrimaryEntityName"], "PrimaryEntityName");
-    const id = required(context["PrimaryEntityId"], "PrimaryEntityId").toLowerCase();
+    const primary = required(context["PrimaryEntityId"], "PrimaryEntityId").toLowerCase();
+    const target = input(context, "Target");
+    const own = isObject(target) ? textOf(target["Id"]).toLowerCase() : "";
+    // Before a restoration there was no record.
+    const id = message === "Restore" && primary === NO_ID ? own || NO_ID : primary;
     if (id === NO_ID) return { events: [], gaps: 1 };
     const event = (type: WebhookEvent["type"], recordId: string, data?: WebhookEvent["data"]) => ({
       ...envelopeOf(context, `${message}-${recordId}`),
@@ -60,6 +64,12 @@ export const dynamics: CrmConnector = {
         return { events: [event("crm.record.created", id, whole())] };
       case "Delete":
         return { events: [event("crm.record.deleted", id)] };
+      case "Restore": {
+        const data = whole();
+        // A relation whose record is not known gets its status back.
+        const isThin = !canFetch && data?.fetch !== undefined;
+        return { events: [event("crm.record.restored", id, isThin ? undefined : data)] };
+      }
       case "Merge": {
         const survivor = event("crm.record.updated", id, { fetch: "dynamics" });
         const merged = textOf(input(context, "SubordinateId")).toLowerCase();
@@ -75,7 +85,7 @@ export const dynamics: CrmConnector = {
   reader: {
     needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
     ownId: (id) => id.toLowerCase(),
-    async fetchRecord(api, object, given) {
+    async fetchRecord(api, object, given, fields) {
       const recordId = given.toLowerCase();
       // The id stands unquoted in the address, so accept nothing but a GUID.
       if (!/^[0-9a-f-]{36}$/.test(recordId)) {
@@ -84,7 +94,7 @@ export const dynamics: CrmConnector = {
       const access = await accessTo(api);
       if (!("headers" in access)) return access;
       const result = await api.get(`${setAddress(api, object)}(${recordId})`, access.headers);
-      return toFetchedRecord(result, {
+      const fetched = toFetchedRecord(result, {
         recordId,
         // The key of activities, such as e-mails, does not have the name of their table.
         id: result.kind === "found" && "activityid" in result.body ? "activityid" : `${object}id`,
@@ -93,6 +103,8 @@ export const dynamics: CrmConnector = {
         // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
         isAboutRecord: ({ code = "" }) => NO_RECORD.has(code),
       });
+      if (fetched.kind !== "found") return fetched;
+      return { ...fetched, record: withAnnotations(fetched.record, fields) };
     },
   },
 
@@ -118,11 +130,26 @@ export const dynamics: CrmConnector = {
       const query = `$select=${[key, ...names].join(",")}&$orderby=${key}&$count=true`;
       return {
         kind: "listing",
-        page: (cursor) => pageOf(api, cursor ?? `${address}?${query}`, key),
+        async page(cursor) {
+          const page = await pageOf(api, cursor ?? `${address}?${query}`, key);
+          if (page.kind !== "page") return page;
+          const records = page.records.map(({ id, record }) => {
+            return { id, record: withAnnotations(record, fields) };
+          });
+          return { ...page, records };
+        },
       };
     },
   },
 };
+
+/** The Web API leaves out the formatted value of an empty column. */
+function withAnnotations(record: Json, fields: ReadonlySet<string>): Json {
+  const empty = [...fields].filter(
+    (name) => name.endsWith(FORMATTED) && record[name.slice(0, -FORMATTED.length)] === null,
+  );
+  return { ...Object.fromEntries(empty.map((name) => [name, null])), ...record };
+}
 
 const ROWS_A_PAGE = 1000;
 
@@ -188,12 +215,17 @@ function envelopeOf(context: Json, what: string) {
   } as const;
 }
 
-/** The whole record is a post image with all columns or, of a new record, the attributes set. */
+/**
+ * Of a new record, the attributes that were set are all of it. A post image leaves out the columns that are
+ * empty, and those that it was not registered for; what a change has emptied is null in its target.
+ */
 function dataOf(context: Json, canFetch: boolean, isCreation: boolean): WebhookEvent["data"] {
   if (canFetch) return { fetch: "dynamics" };
   const target = flatten(input(context, "Target"));
   const image = pairs(context["PostEntityImages"]).find(([key]) => key !== OWN_IMAGE);
-  if (image !== undefined) return { record: { ...flatten(image[1]), ...target } };
+  if (image !== undefined) {
+    return { record: { ...flatten(image[1]), ...target }, partial: true };
+  }
   return isCreation && Object.keys(target).length > 0 ? { record: target } : { fetch: "dynamics" };
 }
 

@@ -202,7 +202,7 @@ function eventOf(
   if (!isObject(record)) throw new WebhookBodyError("a record is not an object");
   const data =
     type === "crm.record.created" && !canFetch
-      ? { record }
+      ? ({ record, partial: true } as const)
       : type !== "crm.record.deleted" || canFetch
         ? { fetch: "espocrm" }
         : undefined;

@@ -11,6 +11,10 @@ export const HUBSPOT_VERSION = "2026-09";
 export const objectsAddress = (api: RecordApi, object: string, ...recordId: string[]): string =>
   addressOf(base(api), `/crm/objects/${HUBSPOT_VERSION}`, PLURALS[object] ?? object, ...recordId);
 
+/** The properties that an object has, each with its `name`, under `results`. */
+export const propertiesAddress = (api: RecordApi, object: string): string =>
+  addressOf(base(api), `/crm/properties/${HUBSPOT_VERSION}`, PLURALS[object] ?? object);
+
 export const hubspotHeaders = (api: RecordApi): Readonly<Record<string, string>> => ({
   authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
 });

@@ -4,10 +4,10 @@
  */
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
-import { hubspotHeaders, objectsAddress } from "./hubspot-api.ts";
+import { hubspotHeaders, objectsAddress, propertiesAddress } from "./hubspot-api.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { toPage } from "./record-lister.ts";
-import { toFetchedRecord, type NotFound, type NotRead } from "./record-reader.ts";
+import { toFetchedRecord, type NotFound, type NotRead, type RecordApi } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
@@ -62,12 +62,12 @@ export const hubspot: CrmConnector = {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     hasOneClock: true,
     async fetchRecord(api, object, recordId, fields) {
-      const properties = propertiesOf(fields);
-      if (properties === "") return NO_PROPERTIES;
+      const names = propertiesOf(fields);
+      if (names.length === 0) return NO_PROPERTIES;
       const address = objectsAddress(api, object, recordId);
-      const query = new URLSearchParams({ properties });
+      const query = new URLSearchParams({ properties: names.join(",") });
       const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
-      return toFetchedRecord(result, {
+      const fetched = toFetchedRecord(result, {
         recordId,
         id: "id",
         // HubSpot answers with the survivor for the id of a record that was merged into it.
@@ -75,6 +75,10 @@ export const hubspot: CrmConnector = {
         modifiedAt: "updatedAt",
         isAboutRecord,
       });
+      if (fetched.kind !== "found" || lacking(fetched.record, names).length === 0) return fetched;
+      const known = await schemaOf(api, object);
+      if (!(known instanceof Set)) return known;
+      return { ...fetched, record: withEmpty(fetched.record, names, known) };
     },
   },
 
@@ -83,8 +87,10 @@ export const hubspot: CrmConnector = {
     needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     pauseMs: 150,
     async open(api, object, fields) {
-      const properties = propertiesOf(fields);
-      if (properties === "") return NO_PROPERTIES;
+      const names = propertiesOf(fields);
+      if (names.length === 0) return NO_PROPERTIES;
+      const known = await schemaOf(api, object);
+      if (!(known instanceof Set)) return known;
       const address = objectsAddress(api, object);
       return {
         kind: "listing",
@@ -92,15 +98,20 @@ export const hubspot: CrmConnector = {
           const query = new URLSearchParams({
             limit: "100",
             archived: "false",
-            properties,
+            properties: names.join(","),
             ...(after !== undefined && { after }),
           });
           const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
-          return toPage(result, "id", ({ results: list, paging }) => {
+          const page = toPage(result, "id", ({ results: list, paging }) => {
             const next = isObject(paging) ? paging["next"] : undefined;
             if (next === undefined || next === null) return { list, next: undefined };
             return isObject(next) ? { list, next: next["after"] ?? "" } : undefined;
           });
+          if (page.kind !== "page") return page;
+          const records = page.records.map(({ id, record }) => {
+            return { id, record: withEmpty(record, names, known) };
+          });
+          return { ...page, records };
         },
       };
     },
@@ -117,8 +128,33 @@ function isAboutRecord({ code, body }: NotFound): boolean {
 }
 
 /** HubSpot returns only the properties named, and ignores names that it does not know. */
-const propertiesOf = (fields: ReadonlySet<string>): string =>
-  [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name)).join(",");
+const propertiesOf = (fields: ReadonlySet<string>): string[] =>
+  [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
+
+const lacking = ({ properties }: Json, names: readonly string[]): string[] =>
+  isObject(properties) ? names.filter((name) => !Object.hasOwn(properties, name)) : [];
+
+/** A property that the object has, and that the answer lacks, is empty; any other is not known. */
+function withEmpty(record: Json, names: readonly string[], known: ReadonlySet<string>): Json {
+  const empty = lacking(record, names).filter((name) => known.has(name));
+  if (empty.length === 0) return record;
+  const nulls = Object.fromEntries(empty.map((name) => [name, null]));
+  return { ...record, properties: { ...(record["properties"] as Json), ...nulls } };
+}
+
+/** How long the properties of an object count as known, ms. */
+const SCHEMA_KEPT_MS = 300_000;
+
+/** The names of an object's properties; none where they are not there, or the token may not read them. */
+async function schemaOf(api: RecordApi, object: string): Promise<Set<string> | NotRead> {
+  const headers = hubspotHeaders(api);
+  const result = await api.get(propertiesAddress(api, object), headers, SCHEMA_KEPT_MS);
+  const isRefused = result.kind === "client_error" && result.reason.startsWith("HTTP 403");
+  if (result.kind !== "found" && result.kind !== "not_found" && !isRefused) return result;
+  const list = result.kind === "found" ? result.body["results"] : [];
+  const properties = Array.isArray(list) ? (list as unknown[]) : [];
+  return new Set(properties.map((one) => (isObject(one) ? textOf(one["name"]) : "")));
+}
 
 /** Asked for no property, HubSpot would return a few of its own choice, and all others would count as empty. */
 const NO_PROPERTIES: NotRead = {

@@ -23,6 +23,8 @@ export interface JsonWebhook {
   readonly verify: JsonVerify;
   /** The CRM from which records are fetched that the events do not contain. */
   readonly fetch: string | undefined;
+  /** A field that a record lacks is empty in the CRM. */
+  readonly whole?: boolean;
   translate(content: JsonContent): Promise<JsonTranslation>;
 }
 
@@ -119,13 +121,17 @@ function bodyOf(request: WebhookRequest): unknown {
   throw new WebhookBodyError(`the body must not be nested deeper than ${MAX_DEPTH} levels`);
 }
 
-function eventOf({ name, fetch }: JsonWebhook, event: JsonEvent, given: unknown): WebhookEvent {
+function eventOf(
+  { name, fetch, whole }: JsonWebhook,
+  event: JsonEvent,
+  given: unknown,
+): WebhookEvent {
   const { operation, object, recordId, time } = event;
   const subject = `${object}/${recordId}`;
   const record = event.record === "event" ? (isObject(given) ? given : undefined) : event.record;
   const data =
     record !== undefined
-      ? { record }
+      ? { record, ...(whole !== true && { partial: true as const }) }
       : fetch !== undefined && operation !== "deleted"
         ? { fetch }
         : undefined;

@@ -1,12 +1,12 @@
 /**
- * Pipedrive webhooks v2: one change a request, with the whole record. After ten deliveries that
- * failed at the first try, Pipedrive sends nothing for half an hour.
+ * Pipedrive webhooks v2: one change a request, with the most important fields of the record; its API
+ * has the others. After ten deliveries that failed at the first try, Pipedrive sends nothing for half an hour.
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { pipedriveLister } from "./pipedrive-lister.ts";
+import { pipedriveLister, pipedriveReader } from "./pipedrive-api.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -27,7 +27,7 @@ export const pipedrive: CrmConnector = {
       : { ok: false, why: "the user and password (HTTP Basic) are missing or wrong" };
   },
 
-  toEvents(request): Translated {
+  toEvents(request, canFetch): Translated {
     const body = jsonOf(request);
     if (!isObject(body) || !isObject(body["meta"])) throw new WebhookBodyError("meta is missing");
     const { meta, data, previous } = body;
@@ -43,13 +43,24 @@ export const pipedrive: CrmConnector = {
     if (record === undefined && type !== "crm.record.deleted") {
       throw new WebhookBodyError("data is missing");
     }
-    return { events: [eventOf(type, meta, record)] };
+    return { events: [eventOf(type, meta, record, canFetch)] };
   },
 
+  neverSent: {
+    person: ["birthday", "postal_address", "job_title", "notes", "im"],
+    organization: ["website", "linkedin", "industry", "annual_revenue", "employee_count"],
+  },
+
+  reader: pipedriveReader,
   lister: pipedriveLister,
 };
 
-function eventOf(type: WebhookEvent["type"], meta: Json, record: Json | undefined): WebhookEvent {
+function eventOf(
+  type: WebhookEvent["type"],
+  meta: Json,
+  record: Json | undefined,
+  canFetch: boolean,
+): WebhookEvent {
   const sent = timeOf(meta["timestamp"]);
   // update_time of a deleted record is that of its last change, not of the deletion.
   const changed = type === "crm.record.deleted" ? undefined : timeOf(record?.["update_time"]);
@@ -63,6 +74,11 @@ function eventOf(type: WebhookEvent["type"], meta: Json, record: Json | undefine
     subject: `${required(meta["entity"], "meta.entity")}/${id}`,
     ...(time !== undefined && { time }),
     ...(sent !== undefined && { sequence: sent }),
-    ...(record !== undefined && { data: { record } }),
+    ...(record !== undefined && {
+      data:
+        canFetch && type !== "crm.record.deleted"
+          ? { fetch: "pipedrive" }
+          : { record, partial: true },
+    }),
   };
 }

@@ -21,13 +21,19 @@ export interface RecordReader {
 export interface RecordApi {
   /** The value of a variable that the reader names in `needs`. */
   setting(name: string): string;
-  get(url: string, headers: Readonly<Record<string, string>>): Promise<ApiResult>;
+  /** @param keepMs for what changes rarely: an answer that is not older is given again. */
+  get(url: string, headers: Readonly<Record<string, string>>, keepMs?: number): Promise<ApiResult>;
   /** A bearer token by OAuth 2 client credentials; reused until shortly before it expires. */
   token(url: string, form: Readonly<Record<string, string>>): Promise<string | NotRead>;
 }
 
 export type ApiResult =
-  | { readonly kind: "found"; readonly body: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: "found";
+      readonly body: Readonly<Record<string, unknown>>;
+      /** Names in lower case. */
+      readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+    }
   | NotFound
   | NotRead;
 

@@ -248,7 +248,12 @@ function dataOf(payload: Json, change: string, records: number, canFetch: boolea
       `recordIds has ${records} entries, each with a copy of a large record: send fewer at once`,
     );
   }
-  return (id: string) => ({ record: { ...record, Id: id } });
+  // An undeleted record has had formulas and fields of its own, of which change events tell nothing.
+  const isPartial = change === "UNDELETE";
+  return (id: string) => ({
+    record: { ...record, Id: id },
+    ...(isPartial && { partial: true as const }),
+  });
 }
 
 /** Names compound fields as the REST API does: MailingAddress.City becomes MailingCity. */
@@ -279,7 +284,8 @@ function eventsOfSoap(request: WebhookRequest, canFetch: boolean): Translated {
       type: "crm.record.updated",
       subject: `${object}/${required(fields["Id"], "sObject Id")}`,
       ...(time !== undefined && { time }),
-      data: canFetch ? { fetch: "salesforce" } : { record: fields },
+      // A message lacks the fields that were not selected for it, and those that are empty.
+      data: canFetch ? { fetch: "salesforce" } : { record: fields, partial: true },
     };
     return [event];
   });

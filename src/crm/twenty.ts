@@ -4,7 +4,7 @@ import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { pluralOf, toPage } from "./record-lister.ts";
-import { addressOf } from "./record-reader.ts";
+import { addressOf, type ApiResult, type RecordApi } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** Twenty documents no tolerance; five minutes are usual for webhooks, ms. */
@@ -44,6 +44,8 @@ export const twenty: CrmConnector = {
     if (!isObject(body)) throw new WebhookBodyError("the body is not an object");
     // Twenty's documentation has { event, data, timestamp }, its requests have other names.
     const name = required(body["eventName"] ?? body["event"], "eventName");
+    // A webhook about everything also tells of changes to the data model.
+    if (name.startsWith("metadata.")) return { events: [] };
     const record = body["record"] ?? body["data"];
     if (!isObject(record)) throw new WebhookBodyError("record is missing");
     const [object = "", action = ""] = name.split(".");
@@ -58,33 +60,74 @@ export const twenty: CrmConnector = {
     needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
     // Twenty allows 100 requests a minute.
     pauseMs: 700,
-    async open(api, object) {
-      const name = PLURALS[object] ?? pluralOf(object);
-      const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", name);
+    async open(api, object, fields) {
+      const one = await ask(api, object, { limit: "1" });
+      const sample = pageOf(one, object);
+      if (sample.kind !== "page") return sample;
+      const has = Object.keys(sample.records[0]?.record ?? {});
+      const names = has.filter((name) => fields.has(name) || name === "deletedAt");
+      // Of a large object the answer has only some fields: ask for each of the others.
+      const isCapped =
+        one.kind === "found" && one.headers?.["x-twenty-fields-capped"] !== undefined;
+      const others = isCapped ? [...fields].filter((name) => !has.includes(name)) : [];
+      for (const name of others.filter((other) => /^[a-z]\w*$/i.test(other))) {
+        const found = await ask(api, object, { limit: "1", fields: `id,${name}` });
+        if (found.kind === "found") names.push(name);
+        else if (found.kind !== "client_error" || found.isDenied) return found;
+      }
+      const query = await selectionOf(api, object, names);
+      if ("kind" in query) return query;
       return {
         kind: "listing",
-        async page(cursor) {
-          // Without depth the records of other objects come along.
-          const query = new URLSearchParams({
-            limit: "60",
-            depth: "0",
-            order_by: "id",
-            ...(cursor !== undefined && { starting_after: cursor }),
-          });
-          const result = await api.get(`${base}?${query.toString()}`, {
-            authorization: `Bearer ${api.setting("TWENTY_API_KEY")}`,
-          });
-          return toPage(result, "id", ({ data, pageInfo, totalCount: total }) => {
-            if (!isObject(data) || !isObject(pageInfo)) return undefined;
-            const { hasNextPage, endCursor } = pageInfo;
-            if (typeof hasNextPage !== "boolean") return undefined;
-            return { list: data[name], total, next: hasNextPage ? (endCursor ?? "") : undefined };
-          });
-        },
+        page: async (cursor) =>
+          pageOf(
+            await ask(api, object, {
+              limit: String(RECORDS_A_PAGE),
+              ...query,
+              ...(cursor !== undefined && { starting_after: cursor }),
+            }),
+            object,
+          ),
       };
     },
   },
 };
+
+/** A relation is a column in the answer, `companyId`, and is asked for by its own name, `company`. */
+const relationOf = (name: string): string => name.replace(/(?<=[a-z])Id$/, "");
+
+/** What selects these fields, if this version of Twenty can. */
+async function selectionOf(api: RecordApi, object: string, names: readonly string[]) {
+  for (const list of names.length === 0 ? [] : [names, names.map(relationOf)]) {
+    const fields = ["id", ...list].join(",");
+    const one = await ask(api, object, { limit: "1", fields });
+    if (one.kind === "found") return { fields };
+    if (one.kind !== "client_error" || one.isDenied === true) return one;
+  }
+  return {};
+}
+
+/** The most that Twenty gives at once; older versions give less. */
+const RECORDS_A_PAGE = 200;
+
+const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
+
+function ask(api: RecordApi, object: string, more: Readonly<Record<string, string>>) {
+  const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object));
+  // Without depth the records of other objects come along.
+  const query = new URLSearchParams({ depth: "0", order_by: "id", ...more });
+  const headers = { authorization: `Bearer ${api.setting("TWENTY_API_KEY")}` };
+  return api.get(`${base}?${query.toString()}`, headers);
+}
+
+const pageOf = (result: ApiResult, object: string) =>
+  toPage(result, "id", ({ data, pageInfo, totalCount: total }) => {
+    if (!isObject(data) || !isObject(pageInfo)) return undefined;
+    const { hasNextPage, endCursor } = pageInfo;
+    if (typeof hasNextPage !== "boolean") return undefined;
+    const list = data[pluralName(object)];
+    return { list, total, next: hasNextPage ? (endCursor ?? "") : undefined };
+  });
 
 const PLURALS: Readonly<Record<string, string>> = { person: "people" };
 
@@ -112,6 +155,6 @@ function eventOf(
     subject: `${object}/${required(record["id"], "record.id")}`,
     ...(time !== undefined && { time }),
     ...(sent !== undefined && { sequence: sent }),
-    data: { record },
+    data: { record, partial: true },
   };
 }

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { isOneOf, isSignedBy } from "../ops/secrets.ts";
 import { basicOf, bearerOf } from "./authorization.ts";
+import { isObject, parseFromCrm, textOf } from "./json-value.ts";
 import type { RequestToVerify, Verification } from "./connector.ts";
 
 /** How requests are verified. `secretName` is the variable that holds the secret. */
@@ -10,6 +11,7 @@ export type JsonVerify =
   | { readonly by: "bearer" | "basic"; readonly secretName: string }
   | { readonly by: "header"; readonly secretName: string; readonly header: string }
   | { readonly by: "query"; readonly secretName: string; readonly parameter: string }
+  | { readonly by: "body"; readonly secretName: string; readonly field: readonly string[] }
   | ({ readonly by: "hmac"; readonly secretName: string } & Signature);
 
 interface Signature {
@@ -58,8 +60,23 @@ export function verifyJson(
       return isOneOf(request.query.get(verify.parameter) ?? undefined, secrets)
         ? { ok: true }
         : no(`the parameter ${verify.parameter} of the address is missing or wrong`);
+    case "body":
+      if (request.body === undefined) return { ok: true, needsBody: true };
+      return isOneOf(textOf(valueAt(request.body, verify.field)) || undefined, secrets)
+        ? { ok: true }
+        : no(`the field ${verify.field.join(".")} of the body is missing or wrong`);
     case "hmac":
       return verifySignature(verify, request, secrets);
+  }
+}
+
+/** What a body, which may be anything, has at a path. */
+function valueAt(body: Buffer, path: readonly string[]): unknown {
+  try {
+    const whole = parseFromCrm(body.toString("utf8"));
+    return path.reduce((value, key) => (isObject(value) ? value[key] : undefined), whole);
+  } catch {
+    return undefined;
   }
 }
 

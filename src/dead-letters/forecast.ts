@@ -143,7 +143,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
 /** A record that was merged into that of the event comes without fields. */
 function mapRecord({ mapping, lists }: RedriveView, event: CrmEvent, subject: string) {
   const { type, source, data } = event;
-  const context = { type, source, subject, ...splitSubject(subject) };
+  const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
   const record = subject === event.subject ? data?.record : undefined;
   return mapEventRecord(mapping, context, record, lists ?? NO_LISTS);
 }

@@ -63,6 +63,8 @@ export const crmEventSchema = z
     data: z
       .looseObject({
         record: record.optional(),
+        /** The record may lack fields that the CRM has: what is absent is not known, what is null is empty. */
+        partial: z.boolean().optional(),
         /** Instead of the record: the CRM from which it is fetched. */
         fetch: attribute(50).optional(),
         /** For a merge: subjects of the records that were merged into this one. */

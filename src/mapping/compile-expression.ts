@@ -11,6 +11,8 @@ const LIMITS = { timeout: 500, stack: 200, sequence: 100_000 };
 export interface Expression {
   /** Names of the record's fields that the expression reads, at any depth. */
   readonly names: ReadonlySet<string>;
+  /** It joins texts, and so gives a part of its value if it finds only some of them. */
+  readonly joins: boolean;
   /** Rejects when the expression fails on this record. */
   evaluate(record: CrmRecord | undefined, event: EventContext): Promise<unknown>;
 }
@@ -26,8 +28,8 @@ export function compileExpression(
   text: string,
   options: { readonly key?: boolean; readonly condition?: boolean } = {},
 ): Expression {
-  const { names, evaluate } = checkedExpression(text, ["event"], options);
-  return { names, evaluate: (record, event) => evaluate(record, { event }) };
+  const { names, joins, evaluate } = checkedExpression(text, ["event"], options);
+  return { names, joins, evaluate: (record, event) => evaluate(record, { event }) };
 }
 
 /**
@@ -50,6 +52,7 @@ export function checkedExpression(
   }
   return {
     names: parts.names,
+    joins: parts.operators.has("&") && !parts.chooses,
     variables: parts.variables,
     evaluate: async (input: unknown, bindings: Readonly<Record<string, unknown>>) =>
       plain(await whileAwake(async () => compiled.evaluate(input, bindings) as unknown)),

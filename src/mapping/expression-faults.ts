@@ -21,7 +21,7 @@ const BUILT_IN = new Set(
   toMillis clone`.split(/\s+/),
 );
 
-const EVENT_FIELDS: Readonly<Record<keyof EventContext, true>> = {
+const EVENT_FIELDS: Readonly<Record<Exclude<keyof EventContext, "partial">, true>> = {
   recordId: true,
   object: true,
   subject: true,

@@ -25,6 +25,8 @@ export interface Survey {
   readonly readsField: boolean;
   readonly comparesNull: boolean;
   readonly addsText: boolean;
+  /** It has a condition, `?:` or `??`: it may do without a field that is missing. */
+  readonly chooses: boolean;
 }
 
 export function survey(ast: Node): Survey {
@@ -36,11 +38,13 @@ export function survey(ast: Node): Survey {
   let readsField = false;
   let comparesNull = false;
   let addsText = false;
+  let chooses = false;
   const visit = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     if (Array.isArray(node)) return node.forEach(visit);
     const { type, value, lhs } = node as Node;
     readsField ||= type === "name" || type === "wildcard" || type === "descendant";
+    chooses ||= type === "condition";
     if (type === "name" && typeof value === "string") names.add(value);
     if (type === "string" && typeof value === "string") names.add(value); // may be the name in $lookup(record, "name")
     if (type === "binary" && typeof value === "string") {
@@ -66,7 +70,17 @@ export function survey(ast: Node): Survey {
     }
   };
   visit(ast);
-  return { names, variables, bound, operators, ofEvent, readsField, comparesNull, addsText };
+  return {
+    names,
+    variables,
+    bound,
+    operators,
+    ofEvent,
+    readsField,
+    comparesNull,
+    addsText,
+    chooses,
+  };
 }
 
 const isNull = (node: Node | undefined): boolean => node?.type === "value" && node.value === null;

@@ -1,6 +1,7 @@
 /** A mapping that is a TypeScript module, for cases that expressions cannot handle. */
-import { crmCodeSchema } from "../service-spec/business-relation.ts";
+import { crmCodeSchema, FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
 import { kindOf, problemsOf } from "../event/problem.ts";
+import { watchAbsent } from "./absent-fields.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { mapFields, unmappable } from "./map-fields.ts";
@@ -14,7 +15,10 @@ export async function mapByModule(
   event: EventContext,
   record: CrmRecord | undefined,
   options: MapOptions = {},
+  reads: readonly string[] = [],
 ): Promise<MappingResult> {
+  const isPartial = event.partial === true && record !== undefined;
+  const absentRead = isPartial ? watchAbsent(record, record, reads) : undefined;
   let mapped: MappedRecord | undefined;
   try {
     mapped = plain(await mapping(record, event));
@@ -35,8 +39,17 @@ export async function mapByModule(
     .map((name) => fieldWithValue(name, fields[name]));
   const result = await mapFields(compiled, key.data, event, record, options);
   if (result.kind !== "mapped") return result;
+  const absent = absentRead?.() ?? [];
+  // Which of its fields a module makes of what it has read, only the module knows.
+  const { candidate = {} } = result;
+  const lost = FIELDS_OF[variantOf(candidate["type"]) ?? "Person"];
+  const lacking =
+    absent.length === 0 ? [] : [...lost].filter((name) => candidate[name] === undefined);
   const others = Object.keys(fields).filter((name) => name !== "crmCode" && !known.includes(name));
-  const warnings = others.map((name) => warningOf("other", "unknown_field", name, options));
+  const warnings = [
+    ...others.map((name) => warningOf("other", "unknown_field", name, options)),
+    ...lacking.map((name) => warningOf(name, "not_carried", absent.join(", "), options)),
+  ];
   return { ...result, warnings: [...result.warnings, ...warnings] };
 }
 
@@ -51,7 +64,7 @@ function fieldWithValue(name: string, value: unknown): CompiledField {
   const { form, values } = traitsOf(name);
   return {
     name,
-    sources: [{ names: new Set(), evaluate: async () => value }],
+    sources: [{ names: new Set(), joins: false, evaluate: async () => value }],
     constant: undefined,
     fallback: undefined,
     required: false,

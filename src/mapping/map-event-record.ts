@@ -29,12 +29,14 @@ export async function mapEventRecord(
   return withoutRecord.kind === "mapped" ? withoutRecord : mapped;
 }
 
-/** What the record has in a field, and the mapping could not use, is not "empty": the service keeps its value. */
+/** What the mapping could not use, or the record did not bring, is not "empty": the service keeps its value. */
 function withNotUnderstood(mapped: MappingResult): MappingResult {
   if (mapped.kind !== "mapped" || mapped.candidate === undefined) return mapped;
   const { candidate } = mapped;
   const fields = mapped.warnings.flatMap(({ field, reason }) =>
-    candidate[field] === undefined && !NOTHING_LOST.has(reason) ? [field] : [],
+    reason === "not_carried" || (candidate[field] === undefined && !NOTHING_LOST.has(reason))
+      ? [field]
+      : [],
   );
   return fields.length === 0 ? mapped : { ...mapped, notUnderstood: [...new Set(fields)] };
 }

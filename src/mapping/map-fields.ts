@@ -3,6 +3,7 @@ import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { kindOf, type Problem } from "../event/problem.ts";
 import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
+import type { AbsentRead } from "./absent-fields.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { failureOf } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf } from "./fields.ts";
@@ -20,7 +21,10 @@ import { textOf, warningOf } from "./warning.ts";
 /** Called with the name of each expression before it is evaluated, to name one that never ends. */
 export type Watch = (field: string) => void;
 
-/** @param fields with `type` first, because it decides which fields exist. */
+/**
+ * @param fields with `type` first, because it decides which fields exist.
+ * @param absentRead of a record that may lack fields
+ */
 export async function mapFields(
   fields: readonly CompiledField[],
   crmCode: string,
@@ -28,9 +32,11 @@ export async function mapFields(
   record: CrmRecord | undefined,
   options: MapOptions,
   watch: Watch = () => {},
+  absentRead: AbsentRead = () => [],
 ): Promise<MappingResult> {
   if (record === undefined) return { kind: "mapped", crmCode, candidate: undefined, warnings: [] };
-  const scope: Scope = { event, record, candidate: {}, warnings: [], problems: [], options, watch };
+  const collected = { candidate: {}, warnings: [], problems: [] };
+  const scope: Scope = { event, record, ...collected, options, watch, absentRead };
   const { candidate, warnings, problems } = scope;
   const typeField = fields[0]?.name === "type" ? fields[0] : undefined;
   const others = typeField === undefined ? fields : fields.slice(1);
@@ -69,6 +75,7 @@ interface Scope {
   readonly problems: Problem[];
   readonly options: MapOptions;
   readonly watch: Watch;
+  readonly absentRead: AbsentRead;
 }
 
 async function mapField(
@@ -91,10 +98,16 @@ async function mapField(
   const isThere = scope.candidate[name] !== undefined;
   if (!isThere && exists && (isRequired || field.required)) {
     const [first] = warnings;
+    const isValue = first?.reason !== "expression_failed" && first?.reason !== "not_carried";
     const why = first === undefined ? "" : `: ${WARNING_REASONS[first.reason]}`;
-    const found = first?.reason === "expression_failed" ? undefined : first?.value;
+    const found = isValue ? first?.value : undefined;
+    const names = first?.reason === "not_carried" ? ` (${String(first.value)})` : "";
     const when = field.kept ? " to create the relation" : "";
-    scope.problems.push({ field: name, rule: `is required${when}${why}`, kind: kindOf(found) });
+    scope.problems.push({
+      field: name,
+      rule: `is required${when}${why}${names}`,
+      kind: kindOf(found),
+    });
     return;
   }
   for (const { reason, value } of distinct(warnings)) {
@@ -117,8 +130,10 @@ async function valueOf(
     .map((name) => candidate[name])
     .find((code) => typeof code === "string");
   const wanted = { ...field.wanted, country: country ?? field.wanted.country };
+  const absent: string[] = [];
   for (const source of field.sources) {
     let raw: unknown;
+    scope.absentRead();
     try {
       raw = await source.evaluate(record, event);
     } catch (error) {
@@ -130,10 +145,19 @@ async function valueOf(
     }
     const normalised = normalise(raw, wanted);
     warnings.push(...normalised.warnings);
-    if (normalised.value !== undefined) return normalised.value;
+    const lacked = scope.absentRead();
+    const isUsable = normalised.value !== undefined;
+    if (!isUsable || source.joins) absent.push(...lacked);
+    if (!isUsable) continue;
+    warnings.push(...notCarried(source.joins ? lacked : []));
+    return normalised.value;
   }
+  warnings.push(...notCarried(absent));
   return undefined;
 }
+
+const notCarried = (names: readonly string[]): ValueWarning[] =>
+  names.length === 0 ? [] : [{ reason: "not_carried", value: [...new Set(names)].join(", ") }];
 
 /** The value if it keeps the spec's rule of the field; otherwise adds a warning. */
 function accept(

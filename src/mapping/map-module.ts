@@ -25,6 +25,8 @@ export interface EventContext {
   readonly subject: string;
   readonly object: string;
   readonly recordId: string;
+  /** Whether the record may lack fields that the CRM has: what is absent is then not known, and what is null is empty. */
+  readonly partial?: boolean | undefined;
 }
 
 /** The service's fields of persons and companies, except the crmCode. */

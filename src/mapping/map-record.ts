@@ -4,6 +4,7 @@ import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
 import { codeProblem } from "../event/record-id.ts";
 import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
+import { watchAbsent, type AbsentRead } from "./absent-fields.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import type { Expression } from "./compile-expression.ts";
@@ -20,6 +21,10 @@ export async function mapRecord(
   watch: Watch = () => {},
 ): Promise<MappingResult> {
   const record = given && (withoutNulls(given) as CrmRecord);
+  const absentRead =
+    given !== undefined && record !== undefined && event.partial === true
+      ? watchAbsent(given, record, mapping.names)
+      : undefined;
   const object = event.object.toLowerCase();
   const rules = mapping.rules.filter((rule) => rule.objects.has(object));
   const [first] = rules;
@@ -34,10 +39,10 @@ export async function mapRecord(
       },
     ]);
   }
-  const chosen = await chooseRule(rules, event, record, watch);
+  const chosen = await chooseRule(rules, event, record, watch, absentRead);
   switch (chosen.kind) {
     case "rule":
-      return mapByRule(chosen.rule, event, record, options, watch);
+      return mapByRule(chosen.rule, event, record, options, watch, absentRead);
     case "problem":
       return unmappable(undefined, [chosen.problem]);
     case "none":
@@ -87,14 +92,18 @@ async function chooseRule(
   event: EventContext,
   record: CrmRecord | undefined,
   watch: Watch,
+  absentRead: AbsentRead = () => [],
 ): Promise<Choice> {
   const undecided: number[] = [];
+  const absent: string[] = [];
   for (const [index, rule] of rules.entries()) {
     if (rule.when === undefined || record === undefined) return { kind: "rule", rule };
     watch("when");
+    absentRead();
     try {
       const holds = await rule.when.evaluate(record, event);
       if (holds === true) return { kind: "rule", rule };
+      absent.push(...absentRead());
       if (holds === undefined || holds === null) undecided.push(index);
       else if (holds !== false) {
         const mistake = { field: "when", rule: "must give true or false", kind: kindOf(holds) };
@@ -105,6 +114,11 @@ async function chooseRule(
       return { kind: "problem", problem };
     }
   }
+  if (absent.length > 0 && event.type !== "crm.record.deleted") {
+    const names = [...new Set(absent)].join(", ");
+    const rule = `cannot be decided, because the record came without ${names}, which does not mean that the CRM has nothing there`;
+    return { kind: "problem", problem: { field: "when", rule, kind: "the record" } };
+  }
   return { kind: "none", undecided };
 }
 
@@ -114,11 +128,12 @@ async function mapByRule(
   record: CrmRecord | undefined,
   options: MapOptions,
   watch: Watch,
+  absentRead?: AbsentRead,
 ): Promise<MappingResult> {
   watch("crmCode");
   const key = await keyOf(rule.crmCode, event, record);
   if (typeof key !== "string") return unmappable(undefined, [key]);
-  return mapFields(rule.fields, key, event, record, options, watch);
+  return mapFields(rule.fields, key, event, record, options, watch, absentRead);
 }
 
 async function keyOf(

@@ -55,7 +55,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       throw new MappingError(file, ["reads must be a list of the CRM's fields"]);
     }
     return {
-      run: ({ event, record, options }) => mapByModule(mapping, event, record, options),
+      run: ({ event, record, options }) => mapByModule(mapping, event, record, options, reads),
       text: undefined,
       objects: [],
       reads,

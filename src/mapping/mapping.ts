@@ -20,6 +20,8 @@ export const WARNING_REASONS = {
   too_many: "the tenant allows only one value, and there are several",
   not_accepted: "the value breaks the service's rule for the field",
   unknown_field: "this type of relation does not have the field",
+  not_carried:
+    "the record came without what this field is made of, which does not mean that the CRM has nothing there",
   no_digits: "a telephone number without a digit",
   kept_as_is: "not a valid telephone number; sent unchanged",
 } as const;

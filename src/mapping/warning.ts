@@ -1,6 +1,12 @@
 import { kindOf } from "../event/problem.ts";
 import type { MapOptions, MappingWarning, WarningReason } from "./mapping.ts";
 
+/** Where the value is none of the record: the error's text, the names of fields. */
+const KINDS: Partial<Record<WarningReason, (value: unknown) => string>> = {
+  expression_failed: () => "the record",
+  not_carried: (names) => `a record without ${String(names)}`,
+};
+
 /** The one constructor of warnings. The value itself is included only to explain. */
 export function warningOf(
   field: string,
@@ -8,8 +14,7 @@ export function warningOf(
   value: unknown,
   options: MapOptions,
 ): MappingWarning {
-  // Of an expression that failed, the value is the error's text.
-  const kind = reason === "expression_failed" ? "the record" : kindOf(value);
+  const kind = KINDS[reason]?.(value) ?? kindOf(value);
   const explained = options.explain === true && value !== undefined;
   return {
     field,

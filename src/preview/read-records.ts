@@ -119,7 +119,7 @@ export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
   const { type, source, subject, data } = event;
   const order = orderOf(event, Date.now());
   const inputOf = (one: string) => {
-    const context = { type, source, subject: one, ...splitSubject(one) };
+    const context = { type, source, subject: one, ...splitSubject(one), partial: data?.partial };
     return { place, context, record: undefined, fetch: undefined, hasId: true, ...order };
   };
   const merged = (data?.merged ?? []).map((one) => ({ ...inputOf(one), mergedInto: subject }));

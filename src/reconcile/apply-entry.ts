@@ -159,6 +159,6 @@ export function stillTrue(
 
 function map({ type, source, data, subject: own }: CrmEvent, subject: string, view: PlanningView) {
   const record = subject === own ? data?.record : undefined;
-  const context = { type, source, subject, ...splitSubject(subject) };
+  const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
   return mapEventRecord(view.mapping, context, record, view.lists);
 }

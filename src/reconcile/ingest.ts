@@ -107,7 +107,10 @@ class ValueCounts {
       reasons[reason] = (reasons[reason] ?? 0) + 1;
     }
     for (const field of Object.keys(body)) this.#used.set(field, (this.#used.get(field) ?? 0) + 1);
+    const absent = leftOut.filter(({ reason }) => reason === "not_carried");
+    const lacking = new Set(absent.map(({ field }) => field));
     for (const field of wanted.notUnderstood) {
+      if (lacking.has(field)) continue;
       this.#unclear.set(field, (this.#unclear.get(field) ?? 0) + 1);
     }
   }

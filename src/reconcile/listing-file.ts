@@ -154,7 +154,7 @@ export class ListingFile {
         source: SOURCE,
         type: "crm.record.updated",
         subject,
-        data: { record },
+        data: { record, partial: true },
       };
       yield { place: subject, value };
     }

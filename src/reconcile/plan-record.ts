@@ -74,7 +74,8 @@ function mapEvent(
   recordId = splitSubject(subject).recordId,
 ) {
   const { object } = splitSubject(subject);
-  const context = { type, source, subject: `${object}/${recordId}`, object, recordId };
+  const { partial } = data ?? {};
+  const context = { type, source, subject: `${object}/${recordId}`, object, recordId, partial };
   return mapEventRecord(mapping, context, data?.record, lists);
 }
 

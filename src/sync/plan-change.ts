@@ -110,8 +110,10 @@ export function planChange(
   }
   const payload = validated?.ok === true ? validated.payload : undefined;
   const status = statusOf(change, payload !== undefined);
-  const notUnderstood =
-    (payload && mapped.kind === "mapped" ? mapped.notUnderstood : undefined) ?? [];
+  const unknown = (payload && mapped.kind === "mapped" ? mapped.notUnderstood : undefined) ?? [];
+  // What the event itself says of the status counts, whatever the service has there.
+  const saysStatus = status !== "mapped" || change.event.type === "crm.record.restored";
+  const notUnderstood = saysStatus ? unknown.filter((f) => f !== "relationStatus") : unknown;
   return {
     kind: "stage",
     crmCode,

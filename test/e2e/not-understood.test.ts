@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { dropFolder } from "../support/drop-folder.ts";
+import { fixtureText } from "../support/fixtures.ts";
 import { localDaemon } from "../support/in-process.ts";
 import { codes, person, reconcile, sandboxWith, total } from "../support/reconcile.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
@@ -149,4 +150,47 @@ test("a run that nobody watches stops when the values of a field are hardly unde
   expect([...(await sandbox.relations()).values()].every(({ city }) => city === "Trier")).toBe(
     true,
   );
+});
+
+test("what a webhook never brings is kept, and what it empties is emptied", async () => {
+  await using dir = await tempDir();
+  const email = "ada@muster.lu";
+  await using sandbox = await sandboxWith(dir, [
+    person(3181, { birthDate: BORN, email, phoneNumber: "+352621555014" }),
+  ]);
+  const file = join(dir.path, "pipedrive.yaml");
+  await writeFile(
+    file,
+    `version: 1
+objects:
+  - object: person
+    crmCode: '"p" & $event.recordId'
+    fields:
+      type: { value: Person }
+      firstName: first_name
+      lastName: last_name
+      email: emails[primary = true].value
+      phoneNumber: phones[primary = true].value
+      birthDate: birthday
+`,
+  );
+  const password = "pipedrive:a-password-of-24-characters";
+  const env = envFor(sandbox, { MAPPING: file, PIPEDRIVE_WEBHOOK_SECRET: password });
+  await using daemon = await localDaemon(env);
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", {
+    what: "a warm ledger",
+  });
+  const response = await fetch(`${daemon.url}/webhooks/pipedrive`, {
+    method: "POST",
+    headers: { authorization: `Basic ${Buffer.from(password).toString("base64")}` },
+    body: fixtureText("pipedrive/02-person-change.json"),
+  });
+  expect(response.status).toBe(200);
+  await waitUntilSettled(daemon);
+  const relation = (await sandbox.relations()).get("p3181");
+  expect(relation).toMatchObject({ firstName: "Tomoko", birthDate: BORN });
+  expect(relation).toMatchObject({ email: "t.nakamura@ginko.example" });
+  expect(relation).not.toHaveProperty("phoneNumber");
+  const labels = { field: "birthDate", reason: "not_carried" };
+  expect(await daemon.metric("crmsync_mapping_warnings_total", labels)).toBe(1);
 });

@@ -64,6 +64,14 @@ const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => 
       );
       return post(daemon, "dynamics?code=webhook-secret-of-24-characters", body, {});
     },
+    pipedrive(daemon, n) {
+      const body = fixtureText("pipedrive/02-person-change.json").replace(
+        /"id": "b6d6c0a0-[^"]*"/,
+        `"id": "${n}"`,
+      );
+      const authorization = `Basic ${Buffer.from("webhook-secret-of-24-characters").toString("base64")}`;
+      return post(daemon, "pipedrive", body, { authorization });
+    },
     espocrm(daemon, n) {
       const body = JSON.stringify([{ id: "6737f0a1b2c3d4e5f", addressCity: String(n) }]);
       return postAsEspo(daemon, "Contact/update", body);

@@ -23,6 +23,7 @@ export interface ListRequest {
 
 export interface ListAnswer {
   readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body: Json;
 }
 
@@ -39,6 +40,11 @@ const pick = (record: Json, names: readonly string[]): Json =>
 
 export const LISTS: Readonly<Record<string, AnswerList>> = {
   hubspot({ path, query }, { records, pageSize, lies }) {
+    const described = records.get(/^\/crm\/properties\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
+    if (described !== undefined) {
+      const known = described.flatMap(({ properties }) => Object.keys(properties as Json));
+      return ok({ results: [...new Set(known)].map((name) => ({ name, type: "string" })) });
+    }
     const all = records.get(/^\/crm\/objects\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
     if (all === undefined) return undefined;
     const size = Math.min(pageSize, Number(query.get("limit")), 100);
@@ -135,17 +141,41 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     return ok({ success: true, data: page.records, additional_data: { next_cursor: next } });
   },
 
+  /** Answers with at most 200 fields; `fields` names others, a relation by its own name. */
   twenty({ path, query }, { records, pageSize, lies }) {
     const plural = /^\/rest\/(\w+)$/.exec(path)?.[1] ?? "";
     const all = records.get(plural);
     if (all === undefined) return undefined;
-    const size = Math.min(pageSize, Number(query.get("limit")), 60);
+    const has = [...new Set(all.flatMap((record) => Object.keys(record)))];
+    const asked = query.get("fields")?.split(",");
+    const columns = asked?.map((name) => (has.includes(`${name}Id`) ? `${name}Id` : name));
+    const unknown = asked?.filter(
+      (name, n) =>
+        name !== "id" && name === columns?.[n] && (/[a-z]Id$/.test(name) || !has.includes(name)),
+    );
+    if (unknown !== undefined && unknown.length > 0) {
+      return {
+        status: 400,
+        body: {
+          statusCode: 400,
+          error: "BadRequestException",
+          messages: [`unknown fields: ${unknown.join(", ")}`],
+        },
+      };
+    }
+    const shown = columns === undefined ? has.slice(0, 200) : ["id", ...columns];
+    const size = Math.min(pageSize, Number(query.get("limit")), 200);
     const page = pageOf(all, Number(query.get("starting_after") ?? 0), size);
     const { next } = page;
-    return ok({
-      data: { [plural]: page.records },
-      pageInfo: { hasNextPage: next !== undefined, endCursor: lies.next ?? String(next) },
-      totalCount: lies.total ?? all.length,
-    });
+    const isCapped = shown.length < has.length && columns === undefined;
+    return {
+      status: 200,
+      ...(isCapped && { headers: { "X-Twenty-Fields-Capped": "true" } }),
+      body: {
+        data: { [plural]: page.records.map((record) => pick(record, shown)) },
+        pageInfo: { hasNextPage: next !== undefined, endCursor: lies.next ?? String(next) },
+        totalCount: lies.total ?? all.length,
+      },
+    };
   },
 };

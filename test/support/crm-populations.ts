@@ -64,7 +64,7 @@ export const POPULATIONS: readonly Population[] = [
     listed: (n) => ({ ...HUBSPOT, id: `51284001${padded(n, 4)}` }),
     sent: (n) => ({ ...HUBSPOT, id: `51284001${padded(n, 4)}` }),
     otherListed: (n) => ({ id: `7${padded(n, 4)}`, properties: { name: `Firma ${n}` } }),
-    extra: 0,
+    extra: 1,
   },
   {
     crm: crmOf("salesforce"),
@@ -124,7 +124,7 @@ export const POPULATIONS: readonly Population[] = [
     listed: (n) => ({ ...TWENTY, id: uuid(n) }),
     sent: (n) => ({ ...TWENTY, id: uuid(n) }),
     otherListed: (n) => ({ id: uuid(n + 5000), name: `Firma ${n}` }),
-    extra: 0,
+    extra: 2,
   },
 ];
 

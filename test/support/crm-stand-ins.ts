@@ -21,7 +21,7 @@ export interface CrmAccess {
 
 /** An API from which single records are read. */
 export interface CrmApiCase extends CrmAccess {
-  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm";
+  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm" | "pipedrive";
   readonly object: string;
   readonly recordId: string;
   /** Where the record is read, without its query. */
@@ -115,17 +115,22 @@ export const CRM_APIS: readonly CrmApiCase[] = [
     notFound: "",
     unauthorized: "",
   },
+  {
+    name: "pipedrive",
+    object: "person",
+    recordId: "3181",
+    path: "/api/v2/persons/3181",
+    settings: (url) => ({ PIPEDRIVE_API_URL: url }),
+    secrets: { PIPEDRIVE_API_TOKEN: "pipedrive-token" },
+    header: ["x-api-token", () => "pipedrive-token"],
+    record: `{"success":true,"data":${withLongNumber(fixtureText("pipedrive/records/person-3181.json"), /^\{/)}}`,
+    notFound: '{"success":false,"error":"Person not found","error_info":"…","data":null}',
+    unauthorized: '{"success":false,"error":"unauthorized access","errorCode":401}',
+  },
 ];
 
 /** APIs that are only listed: their webhooks bring the whole record. */
 export const LIST_ONLY_APIS: readonly CrmAccess[] = [
-  {
-    name: "pipedrive",
-    settings: (url) => ({ PIPEDRIVE_API_URL: url }),
-    secrets: { PIPEDRIVE_API_TOKEN: "pipedrive-token" },
-    header: ["x-api-token", () => "pipedrive-token"],
-    unauthorized: '{"success":false,"error":"unauthorized access","errorCode":401}',
-  },
   {
     name: "twenty",
     settings: (url) => ({ TWENTY_API_URL: url }),
@@ -194,7 +199,7 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
       const { headers } = request;
       const listed = LISTS[crm.name]?.({ path, query, headers, url: standIn.url }, standIn.list);
       if (listed !== undefined) {
-        return end({ status: listed.status, body: JSON.stringify(listed.body) });
+        return end({ ...listed, body: JSON.stringify(listed.body) });
       }
       if (!("path" in crm)) return end({ status: 404, body: "{}" });
       if (path !== crm.path || standIn.isDeleted) return end({ status: 404, body: crm.notFound });

@@ -54,7 +54,8 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
     (one) => typeof one === "object" && one.variables.has("body"),
   );
   const events = rule.events?.split(".") ?? [];
-  const about = { name, verify: verifyOf(name, rule.verify), events, fetch: rule.fetch, usesBody };
+  const { fetch, whole = false } = rule;
+  const about = { name, verify: verifyOf(name, rule.verify), events, fetch, whole, usesBody };
   return { about, zone: time.zone, ...compiled };
 }
 

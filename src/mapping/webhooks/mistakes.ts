@@ -3,7 +3,7 @@ import { nearest } from "../nearest.ts";
 import type { Path } from "../mistake.ts";
 import { WEBHOOK_KEYS } from "./rule.ts";
 
-const WAYS = "bearer, basic, header, query, hmac or none";
+const WAYS = "bearer, basic, header, query, body, hmac or none";
 
 /** What is allowed at a place below `webhooks` that takes several kinds of values. */
 export function allowedInWebhook(path: Path): string {

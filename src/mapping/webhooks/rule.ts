@@ -3,14 +3,14 @@
  * /webhooks/json/<name>, who may post them, and what they say.
  */
 import { z } from "zod";
-import { VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
+import { NAMES, VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
 
 /** What can have happened to a record; the last part of an event's `type`. */
 export const OPERATIONS = ["created", "updated", "deleted", "restored"] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 /** CRMs from whose API a record can be fetched: the connectors that have a reader. */
-export const FETCH_FROM = ["dynamics", "espocrm", "hubspot", "salesforce"] as const;
+export const FETCH_FROM = ["dynamics", "espocrm", "hubspot", "pipedrive", "salesforce"] as const;
 
 const expression = z
   .string()
@@ -53,12 +53,10 @@ export const webhookRule = z.strictObject({
   verify: verifyRule,
   events: z
     .string()
-    .regex(/^[^.\s[\]]+(?:\.[^.\s[\]]+)*$/, {
-      error: "must be a path of names, such as data.items",
-    })
+    .regex(NAMES, { error: "must be a path of names, such as data.items" })
     .optional()
     .describe(
-      "Where the body lists its events: a path of names such as data.items. By default the body is the event, or a list of events.",
+      "Where the body lists its events: a path of names such as data.items. By default the body is the event, or a list of events. An event that is a text or a number stands for { id: it }.",
     ),
   operation: z
     .union([expression, operationRule])
@@ -90,6 +88,12 @@ export const webhookRule = z.strictObject({
     .optional()
     .describe(
       "The expression that gives the whole record, as an object. By default it is the event itself; with `fetch`, the record that the CRM has.",
+    ),
+  whole: z
+    .boolean()
+    .optional()
+    .describe(
+      "If true, a field that a record lacks is empty in the CRM. By default it is not known, and the service keeps what it has; null, an empty text and false are empty in any case.",
     ),
   fetch: z
     .enum(FETCH_FROM)

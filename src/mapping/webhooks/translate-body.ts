@@ -31,7 +31,9 @@ export async function translateBody(
   { body, headers, query }: WebhookContent,
   run: (request: ChunkRequest) => Promise<ChunkResult>,
 ): Promise<TranslatedBody> {
-  const listed = eventsOf(body, about);
+  const { verify } = about;
+  // The secret is no part of a record.
+  const listed = eventsOf(verify.by === "body" ? without(body, verify.field) : body, about);
   if (typeof listed === "string") return { kind: "bad_body", why: listed };
   const results: TranslatedEvent[] = [];
   const limit = new AbortController();
@@ -92,10 +94,16 @@ function eventsOf(body: unknown, about: WebhookAbout): readonly ListedEvent[] | 
     if (listed.length + events.length > MAX_EVENTS) {
       return `the body has more than ${MAX_EVENTS} events: post fewer at once, or use crmsync push for imports`;
     }
-    for (const event of events) listed.push({ event, body: around });
+    const isInside = path.length > 0;
+    for (const event of events) {
+      listed.push({ event: isInside && isId(event) ? { id: event } : event, body: around });
+    }
   }
   return listed;
 }
+
+/** Some tools list the ids of their records alone. */
+const isId = (event: unknown): boolean => typeof event === "string" || typeof event === "number";
 
 /** A body without the value at the path; the whole body for an empty path. */
 function without(body: unknown, [key, ...rest]: readonly string[]): unknown {

@@ -49,6 +49,9 @@ const hmac = z.strictObject({
     .describe("How the tool writes the secret; by default its text is the key."),
 });
 
+/** A path in a body. */
+export const NAMES = /^[^.\s[\]]+(?:\.[^.\s[\]]+)*$/;
+
 const verifyBlock = z.discriminatedUnion("by", [
   z.strictObject({
     by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
@@ -74,6 +77,16 @@ const verifyBlock = z.discriminatedUnion("by", [
       .describe("The parameter that holds the secret; by default key."),
     secret,
   }),
+  z.strictObject({
+    by: z
+      .literal("body")
+      .describe("The secret in the body, for tools that can put it nowhere else."),
+    field: z
+      .string()
+      .regex(NAMES, { error: "must be a path of names, such as auth.token" })
+      .describe("Where the body, an object, holds the secret: a path of names such as token."),
+    secret,
+  }),
   hmac,
   z.strictObject({
     by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
@@ -83,12 +96,12 @@ const verifyBlock = z.discriminatedUnion("by", [
 export const verifyRule = z
   .union([z.enum(["bearer", "basic", "none"]), verifyBlock])
   .describe(
-    "How it is checked who posts: bearer, basic, none, or a block with `by` (also header, query, hmac).",
+    "How it is checked who posts: bearer, basic, none, or a block with `by` (also header, query, body, hmac).",
   );
 
 /** The keys that are allowed in a block of `verify`, and in its `timestamp`. */
 export const VERIFY_KEYS = {
-  verify: [...Object.keys(hmac.shape), "parameter"],
+  verify: [...Object.keys(hmac.shape), "parameter", "field"],
   timestamp: Object.keys(timestamp.shape),
 } as const;
 
@@ -98,6 +111,7 @@ export type Verify =
   | { readonly by: "bearer" | "basic"; readonly secretName: string }
   | { readonly by: "header"; readonly secretName: string; readonly header: string }
   | { readonly by: "query"; readonly secretName: string; readonly parameter: string }
+  | { readonly by: "body"; readonly secretName: string; readonly field: readonly string[] }
   | {
       readonly by: "hmac";
       readonly secretName: string;
@@ -128,6 +142,8 @@ export function verifyOf(name: string, given: z.output<typeof verifyRule>): Veri
       return { by: "header", secretName, header: rule.header.toLowerCase() };
     case "query":
       return { by: "query", secretName, parameter: rule.parameter ?? "key" };
+    case "body":
+      return { by: "body", secretName, field: rule.field.split(".") };
     case "hmac": {
       const { header, algorithm, encoding, prefix, signed, timestamp: time } = rule;
       return {

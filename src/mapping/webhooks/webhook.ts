@@ -11,6 +11,8 @@ export interface WebhookAbout {
   readonly events: readonly string[];
   /** The CRM from which records are fetched that the events do not contain. */
   readonly fetch: string | undefined;
+  /** A field that a record lacks is empty in the CRM. */
+  readonly whole: boolean;
   /** Whether an expression reads `$body`. */
   readonly usesBody: boolean;
 }

@@ -14,6 +14,7 @@ const SECRETS = {
   ZAPIER_WEBHOOK_SECRET: "zap",
   N8N_WEBHOOK_SECRET: "key",
   PAYMENTS_WEBHOOK_SECRET: "signing",
+  ZOHO_WEBHOOK_SECRET: "channel-token-of-24-letters",
 };
 
 /** The expressions that hostile bodies meet. */
@@ -123,12 +124,20 @@ test("the bodies of Odoo, Zapier, n8n and a tool that signs become events", asyn
     });
   }
 
+  const zoho = fixtureText("json/zoho-deletion.json");
+  expect(await post("zoho", zoho.replace("channel-token", "other-token"))).toEqual({
+    status: 401,
+    body: { error: "the field token of the body is missing or wrong" },
+  });
+  expect(await post("zoho", "[]")).toMatchObject({ status: 401 });
+  expect(await post("zoho", zoho)).toMatchObject({ status: 200, body: { accepted: 2 } });
+
   expect(await received()).toEqual([
     {
       what: "updated res.partner/47",
       time: "2026-11-20T09:30:11.482913Z",
       source: "/json/odoo",
-      data: { record: JSON.parse(odoo) as unknown },
+      data: { record: JSON.parse(odoo) as unknown, partial: true },
     },
     expect.objectContaining({ what: "deleted res.partner/47" }),
     expect.objectContaining({ what: "updated contact/981", time: "2026-11-20T09:30:11+01:00" }),
@@ -137,10 +146,13 @@ test("the bodies of Odoo, Zapier, n8n and a tool that signs become events", asyn
       time: "2026-11-20T09:30:11.482Z",
       data: {
         record: { id: "9007199254740993123", first_name: "Grace", last_name: "Hopper" },
+        partial: true,
       },
     }),
     expect.objectContaining({ what: "deleted contact/77" }),
     expect.objectContaining({ what: "created contact/cus_9", source: "/json/payments" }),
+    expect.objectContaining({ what: "deleted Contacts/3652397000009453001" }),
+    expect.objectContaining({ what: "deleted Contacts/3652397000009453002" }),
   ]);
   expect(await outcomes(server, "json/odoo")).toEqual({ stored: 3, unauthorised: 1 });
   expect(await outcomes(server, "json/payments")).toEqual({

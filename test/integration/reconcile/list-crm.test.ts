@@ -233,24 +233,26 @@ test("a list that is interrupted continues at the page that was due, unless it i
   standIn.reads.length = 0;
   const continued = await listCrm(session, "hubspot");
   expect(standIn.reads.map(({ url = "" }) => new URL(url, standIn.url).pathname)).toEqual([
+    "/crm/properties/2026-09/contacts",
     "/crm/objects/2026-09/contacts",
+    "/crm/properties/2026-09/companies",
     "/crm/objects/2026-09/companies",
   ]);
-  expect(standIn.reads[0]?.url).toContain("after=4");
+  expect(standIn.reads[1]?.url).toContain("after=4");
   expect(continued.takenAt).toBe(NOW - 30_000);
-  expect(continued.listing).toMatchObject({ requests: 4, objects: { contact: 6, company: 1 } });
+  expect(continued.listing).toMatchObject({ requests: 7, objects: { contact: 6, company: 1 } });
   // Until a comparison of it has ended, the same command uses it.
   continued.close();
   const again = await listCrm(session, "hubspot");
   expect(again.scan).toEqual(continued.scan);
-  expect(standIn.reads).toHaveLength(2);
+  expect(standIn.reads).toHaveLength(4);
   again.listing?.remove();
 
   await interrupt();
   opened.now += 7 * 3_600_000;
   standIn.reads.length = 0;
   const anew = await listCrm(session, "hubspot");
-  expect(standIn.reads).toHaveLength(4);
+  expect(standIn.reads).toHaveLength(6);
   expect(anew.takenAt).toBe(opened.now - 30_000);
   anew.close();
 });
@@ -293,7 +295,7 @@ test("a cursor that the CRM does not know any more begins the list again, once",
     onProgress: () => (pages += 1) === 1 && refuse(),
   });
   expect(await subjectsOf(snapshot)).toHaveLength(5);
-  expect(standIn.reads).toHaveLength(1 + 2 + 2 + 1);
+  expect(standIn.reads).toHaveLength(2 + 1 + 2 + 2 + 1);
   snapshot.listing?.remove();
   const twice = listCrm(session, "hubspot", {
     onProgress: ({ objects }) => objects["contact"] === 2 && refuse(),
@@ -316,7 +318,7 @@ test("a record that the CRM has locked meanwhile does not begin the list again",
       objects["contact"] === 2 && standIn.faults.push({ status: 423 }, { status: 423 }),
   });
   expect(await subjectsOf(snapshot)).toHaveLength(5);
-  expect(standIn.reads).toHaveLength(1 + 2 + 1 + 1);
+  expect(standIn.reads).toHaveLength(2 + 1 + 2 + 1 + 1);
   snapshot.close();
 });
 
@@ -344,7 +346,9 @@ test.for([
   standIn.tokenFaults.length = 0;
   const continued = await listCrm(session, name);
   expect(continued.listing?.objects[one.object]).toBe(6);
-  const again = standIn.reads.filter(({ url = "" }) => !/after=|query\/01g|describe/.test(url));
+  const again = standIn.reads.filter(
+    ({ url = "" }) => !/after=|query\/01g|describe|properties\/2026/.test(url),
+  );
   expect(again.length).toBe(2);
   continued.close();
 });
@@ -465,4 +469,42 @@ test("the records stay for as long as a plan needs them", async () => {
   await removeOldListings(session);
   expect(await left()).toEqual([]);
   expect(() => openListing(session, "hubspot", begun)).toThrow("Make a new plan");
+});
+
+test("HubSpot: a property that the object has, and that an answer lacks, is empty; another is not known", async () => {
+  const one = population("hubspot");
+  await using opened = await open(one.crm);
+  populate(opened.standIn.list.records, one, [1, 0]);
+  const schemaOnly = { id: "1", properties: { mobilephone: "1", lastname: "B", firstname: "A" } };
+  opened.standIn.list.records.get("contacts")?.push(schemaOnly);
+  const [first] = await itemsOf(await listCrm(opened.session, "hubspot"));
+  expect(first?.data).toMatchObject({ partial: true });
+  const record = first?.data.record ?? {};
+  const properties = record["properties"] as Record<string, unknown>;
+  expect(properties["mobilephone"]).toBeNull();
+  expect(properties).not.toHaveProperty("place_of_birth");
+  const context = { type: "crm.record.updated", source: "/reconcile", subject: "contact/1" };
+  const event = { ...context, object: "contact", recordId: "1", partial: true };
+  const mapped = await mapEventRecord(mappingOf("hubspot"), event, record, new Map());
+  expect(mapped).toMatchObject({ notUnderstood: ["placeOfBirth"] });
+});
+
+test("Twenty: pages as large as allowed, with the fields that the mapping reads, of large objects too", async () => {
+  const one = population("twenty");
+  await using opened = await open(one.crm);
+  const { list, reads } = opened.standIn;
+  const many = Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`custom${n}`, n]));
+  const { nationality, ...listed } = { nationality: "LU", ...one.listed(0) };
+  // The answer without a selection ends before the last fields.
+  list.records.set("people", [{ ...listed, companyId: "c-1", ...many, nationality }]);
+  const reading = new Set([...opened.session.mapping.reads, "companyId"]);
+  const mapping = { ...opened.session.mapping, objects: ["person"], reads: reading };
+  const items = await itemsOf(await listCrm({ ...opened.session, mapping }, "twenty"));
+  expect(items[0]?.data.record).toMatchObject({ id: one.idOf(0), nationality, companyId: "c-1" });
+  expect(items[0]?.data.record).not.toHaveProperty("custom0");
+  const query = new URL(reads.at(-1)?.url ?? "", opened.standIn.url).searchParams;
+  expect(query.get("limit")).toBe("200");
+  expect(query.get("fields")?.split(",")).toEqual(
+    expect.arrayContaining(["id", "name", "emails", "nationality", "company"]),
+  );
 });

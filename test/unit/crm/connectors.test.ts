@@ -1,5 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readConfig, settingOf } from "../../../src/config.ts";
+import { HUBSPOT_VERSION } from "../../../src/crm/hubspot-api.ts";
 import { CONNECTORS } from "../../../src/crm/connectors.ts";
 
 /** A value that the variable may have. */
@@ -26,3 +29,8 @@ test.for(["0123456789abcdef", "Contact/update=a b", "Contact=a", "Contact/remove
     );
   },
 );
+
+test("the page names the version of HubSpot's API that is asked", () => {
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/webhooks.md"), "utf8");
+  expect(page).toContain(`the API version ${HUBSPOT_VERSION}`);
+});

@@ -54,6 +54,7 @@ const together = {
 const bearer = { by: "bearer", secretName: "S" } as const;
 const password = { by: "basic", secretName: "S" } as const;
 const header = { by: "header", secretName: "S", header: "x-api-key" } as const;
+const inBody = { by: "body", secretName: "S", field: ["auth", "token"] } as const;
 const signedTime = sign(`${SECONDS}.${BODY}`);
 
 test.for<[JsonVerify, Record<string, string>]>([
@@ -121,6 +122,21 @@ test("the secret may be a parameter of the address, which expressions do not see
   const query = new URLSearchParams("key=new&operation=deleted");
   await jsonEndpoint(webhook).toEvents(request({}, { query }), false);
   expect(seen).toEqual({ operation: "deleted" });
+});
+
+test.for([
+  ['{"auth":{"token":"new"}}', true],
+  ['{"auth":{"token":"newer"}}', false],
+  ['{"auth":{"token":""}}', false],
+  ['{"auth":"new"}', false],
+  ['[{"auth":{"token":"new"}}]', false],
+  ["new", false],
+  ["", false],
+] as const)("the secret may be in the body: %s is %s", ([body, ok]) => {
+  const verified = (sent: Buffer | undefined) =>
+    verifyJson(inBody, { ...request({}), body: sent }, ["old", "new"]);
+  expect(verified(undefined)).toEqual({ ok: true, needsBody: true });
+  expect(verified(Buffer.from(body)).ok).toBe(ok);
 });
 
 test.for<[JsonVerify, Record<string, string>, string]>([
@@ -252,7 +268,7 @@ test("a record that is missing is fetched, unless it was deleted", async () => {
   expect(events.map(({ data }) => data)).toEqual([
     { fetch: "hubspot" },
     undefined,
-    { record: { id: 1 } },
+    { record: { id: 1 }, partial: true },
   ]);
 });
 

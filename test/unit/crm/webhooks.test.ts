@@ -26,7 +26,7 @@ function request(body: string, parts: Partial<WebhookRequest> = {}): WebhookRequ
   };
 }
 
-/** The events of a body, each in one line: type, subject, time, and what `data` holds. */
+/** The events of a body, each in one line: type, subject, time, and what `data` holds: a record, or what may be a part of it. */
 function eventsOf(connector: CrmConnector, body: string, canFetch = true, path = "") {
   const { events, gaps = 0 } = connector.toEvents(request(body, { path }), canFetch);
   for (const event of events) {
@@ -37,7 +37,13 @@ function eventsOf(connector: CrmConnector, body: string, canFetch = true, path =
       type.replace("crm.record.", ""),
       subject,
       time,
-      data?.fetch === undefined ? (data?.record === undefined ? "-" : "record") : "fetch",
+      data?.fetch === undefined
+        ? data?.record === undefined
+          ? "-"
+          : data.partial === true
+            ? "part"
+            : "record"
+        : "fetch",
     ].join(" "),
   );
   return gaps > 0 ? [...lines, `${gaps} gaps`] : lines;
@@ -269,7 +275,10 @@ describe("Salesforce", () => {
         id: "04lQk000001nQ0aIAE",
         source: "/salesforce/00DQk000001AbCdMAK",
         subject: "Contact/003Qk00000AbC12IAF",
-        data: { record: expect.objectContaining({ LastName: "Ammann & Söhne" }) as unknown },
+        data: {
+          record: expect.objectContaining({ LastName: "Ammann & Söhne" }) as unknown,
+          partial: true,
+        },
       }),
     ]);
     expect(salesforce.acknowledgement?.body).toContain("<Ack>true</Ack>");
@@ -318,6 +327,40 @@ describe("Dynamics", () => {
     expect(events("05-contact-update-size-exceeded")).toEqual([
       `updated ${contact} 2026-11-18T08:00:00.000Z fetch`,
     ]);
+  });
+
+  test("a record from the recycle bin is restored, also without its API", () => {
+    const id = "5f2d9c11-7ba3-ef11-8a69-6045bd8f1a20";
+    const restore = (parts: object) =>
+      JSON.stringify({
+        MessageName: "Restore",
+        PrimaryEntityName: "contact",
+        PrimaryEntityId: id,
+        OperationCreatedOn: "/Date(1794823800000)/",
+        ...parts,
+      });
+    const at = "2026-11-16T10:10:00.000Z";
+    expect(eventsOf(dynamics, restore({}))).toEqual([`restored ${contact} ${at} fetch`]);
+    expect(eventsOf(dynamics, restore({}), false)).toEqual([`restored ${contact} ${at} -`]);
+    const Target = { LogicalName: "contact", Id: id.toUpperCase(), Attributes: [] };
+    const InputParameters = [{ key: "Target", value: Target }];
+    const PrimaryEntityId = "00000000-0000-0000-0000-000000000000";
+    expect(eventsOf(dynamics, restore({ InputParameters, PrimaryEntityId }), false)).toEqual([
+      `restored ${contact} ${at} -`,
+    ]);
+  });
+
+  test("an image lacks what is empty and what it was not registered for; a change says what it emptied", () => {
+    const context = parseExactly(fixtureText("dynamics/02-contact-update.json")) as object;
+    const lastname = { key: "lastname", value: "Muster" };
+    const PostEntityImages = [{ key: "post", value: { Attributes: [lastname] } }];
+    const body = JSON.stringify({ ...context, PostEntityImages });
+    const { events } = dynamics.toEvents(request(body), false);
+    expect(events[0]?.data).toMatchObject({
+      record: { lastname: "Muster", address1_line2: null, familystatuscode: 2 },
+      partial: true,
+    });
+    expect(events[0]?.data?.record).not.toHaveProperty("emailaddress1");
   });
 
   test("a merge too large to name the merged record updates the survivor, and is a gap", () => {
@@ -375,22 +418,26 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
     expect(event?.time).toBe(time);
   });
 
-  test("Pipedrive: events with their records", () => {
-    const events = (name: string) => eventsOf(pipedrive, fixtureText(`pipedrive/${name}.json`));
+  test("Pipedrive: its webhooks bring a part of the record, which is fetched if it can be", () => {
+    const events = (name: string, canFetch = true) =>
+      eventsOf(pipedrive, fixtureText(`pipedrive/${name}.json`), canFetch);
     expect(events("01-person-create")).toEqual([
-      "created person/3181 2026-11-16T08:30:00.000Z record",
+      "created person/3181 2026-11-16T08:30:00.000Z fetch",
     ]);
-    expect(events("02-person-change")).toEqual([
-      "updated person/3181 2026-11-16T09:00:05.000Z record",
+    expect(events("01-person-create", false)).toEqual([
+      "created person/3181 2026-11-16T08:30:00.000Z part",
+    ]);
+    expect(events("02-person-change", false)).toEqual([
+      "updated person/3181 2026-11-16T09:00:05.000Z part",
     ]);
     expect(events("03-person-delete")).toEqual([
-      "deleted person/3181 2026-11-17T10:00:00.730Z record",
+      "deleted person/3181 2026-11-17T10:00:00.730Z part",
     ]);
     expect(events("05-organization-change")[0]).toContain("organization/977");
     const pair = parseExactly(fixtureText("pipedrive/04-person-merge-pair.json")) as unknown[];
     expect(pair.flatMap((one) => eventsOf(pipedrive, JSON.stringify(one)))).toEqual([
-      "deleted person/3190 2026-11-17T11:00:00.100Z record",
-      "updated person/3181 2026-11-17T11:00:00.000Z record",
+      "deleted person/3190 2026-11-17T11:00:00.100Z part",
+      "updated person/3181 2026-11-17T11:00:00.000Z fetch",
     ]);
   });
 
@@ -406,7 +453,7 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
       eventsOf(espocrm, fixtureText(`espocrm/${name}.json`), canFetch, path);
     const at = new Date(NOW).toISOString();
     expect(events("01-Contact.create", "Contact/create", false)).toEqual([
-      `created Contact/6737f0a1b2c3d4e5f ${at} record`,
+      `created Contact/6737f0a1b2c3d4e5f ${at} part`,
     ]);
     expect(events("02-Contact.update", "Contact/update")).toEqual([
       `updated Contact/6737f0a1b2c3d4e5f ${at} fetch`,
@@ -428,11 +475,11 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
     };
     const person = "person/a2f0b7c4-1111-4e4e-9f9f-0d0e0f101112";
     expect(events("01-person.created")).toEqual([
-      `created ${person} 2026-11-16T08:45:00.120Z record`,
+      `created ${person} 2026-11-16T08:45:00.120Z part`,
     ]);
     expect(events("04-person.restored-then-destroyed")).toEqual([
-      `restored ${person} 2026-11-17T12:30:00.000Z record`,
-      `deleted ${person} 2026-11-18T01:00:00.000Z record`,
+      `restored ${person} 2026-11-17T12:30:00.000Z part`,
+      `deleted ${person} 2026-11-18T01:00:00.000Z part`,
     ]);
     expect(
       events("05-company-merge-as-deleted-plus-updated").map((line) => line.slice(0, 7)),
@@ -443,8 +490,14 @@ describe("Pipedrive, EspoCRM and Twenty", () => {
       timestamp: "2026-11-16T08:45:00Z",
     };
     expect(eventsOf(twenty, JSON.stringify(documented))).toEqual([
-      "created person/x 2026-11-16T08:45:00.000Z record",
+      "created person/x 2026-11-16T08:45:00.000Z part",
     ]);
+  });
+
+  test("Twenty: a webhook about everything also tells of the data model, which is no record", () => {
+    const body = { eventName: "metadata.fieldMetadata.updated", record: { id: "f" } };
+    expect(eventsOf(twenty, JSON.stringify(body))).toEqual([]);
+    expect(eventsOf(twenty, '{"eventName":"metadata.view.created"}')).toEqual([]);
   });
 });
 

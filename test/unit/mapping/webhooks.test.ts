@@ -337,7 +337,7 @@ describe("mistakes of the section", () => {
     ["verify: { by: hmac }", "webhooks.tool.verify.header: is missing"],
     [
       "verify: { by: magic }",
-      "webhooks.tool.verify.by: must be one of bearer, basic, header, query, hmac or none",
+      "webhooks.tool.verify.by: must be one of bearer, basic, header, query, body, hmac or none",
     ],
     ["verify: { by: bearer, secret: 8f3a-secret }", "must be the name of an environment variable"],
     ["verify: { by: hmac, header: X, algoritm: sha1 }", "did you mean algorithm?"],
@@ -382,7 +382,10 @@ describe("mistakes of the section", () => {
       "verify: bearer\nrecordId: _id\neventId: _id",
       "later changes of the record would count as second deliveries",
     ],
-    ["verify: bearer\nfetch: odoo", "must be one of dynamics, espocrm, hubspot, salesforce"],
+    [
+      "verify: bearer\nfetch: odoo",
+      "must be one of dynamics, espocrm, hubspot, pipedrive, salesforce",
+    ],
   ] as const)("%j: %s", ([webhook, message]) => {
     expect(() => readMappingFile(fileWith(webhook), "m.yaml")).toThrow(message);
   });

@@ -126,6 +126,16 @@ describe("planChange", () => {
     expect(planChange(change, mapped, DEFAULT_TENANT_LISTS, fingerprintOf)).toEqual(plan);
   });
 
+  it("what the event says of the status counts, also where the mapping does not understand it", () => {
+    const unclear = { ...valid, notUnderstood: ["email", "relationStatus"] };
+    const keptBy = (change: RecordChange) =>
+      planChange(change, unclear, DEFAULT_TENANT_LISTS, fingerprintOf);
+    expect(keptBy(updated)).toMatchObject({ notUnderstood: ["email", "relationStatus"] });
+    for (const change of [deleted, restored, again]) {
+      expect(keptBy(change)).toMatchObject({ notUnderstood: ["email"] });
+    }
+  });
+
   it("the fingerprint of a deletion with its record is that of the terminated body", () => {
     const plan = planChange(deleted, valid, DEFAULT_TENANT_LISTS, fingerprintOf);
     const terminated = { ...payload, relationStatus: "terminated" };

@@ -1,20 +1,53 @@
 /**
- * Lists Pipedrive's records. Its API writes the values of custom fields in another form than its
+ * Reads and lists Pipedrive's records. Its API writes the values of custom fields in another form than its
  * webhooks: they get the webhooks' form, which mappings expect.
  */
 import { isObject, textOf, type Json } from "./json-value.ts";
 import { pluralOf, toPage, type NotListed, type RecordLister } from "./record-lister.ts";
-import { addressOf, type RecordApi } from "./record-reader.ts";
+import {
+  addressOf,
+  notAboutRecord,
+  toFetchedRecord,
+  type RecordApi,
+  type RecordReader,
+} from "./record-reader.ts";
 
 /** The API knows a custom field by a hash. */
 const CUSTOM_FIELD = /^[0-9a-f]{40}$/;
 
+const NEEDS = ["PIPEDRIVE_API_URL", "PIPEDRIVE_API_TOKEN"];
+
+export const pipedriveReader: RecordReader = {
+  needs: NEEDS,
+  hasOneClock: true,
+  async fetchRecord(api, object, recordId, fields) {
+    const types = await typesOf(api, object, fields);
+    if (!(types instanceof Map)) {
+      if (types.kind === "not_found") return notAboutRecord(types);
+      return types.kind === "not_a_list" ? { ...types, kind: "unavailable" } : types;
+    }
+    const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/api/v2", pluralOf(object), recordId);
+    const result = await api.get(url, headersOf(api));
+    const data = result.kind === "found" ? result.body["data"] : undefined;
+    const answer =
+      result.kind === "found" ? { ...result, body: isObject(data) ? data : {} } : result;
+    const fetched = toFetchedRecord(answer, {
+      recordId,
+      id: "id",
+      modifiedAt: "update_time",
+      isAboutRecord: ({ body }) =>
+        isObject(body) && body["success"] === false && /\bnot found\b/i.test(textOf(body["error"])),
+    });
+    if (fetched.kind !== "found") return fetched;
+    return { ...fetched, record: asSent(fetched.record, types) };
+  },
+};
+
 export const pipedriveLister: RecordLister = {
-  needs: ["PIPEDRIVE_API_URL", "PIPEDRIVE_API_TOKEN"],
+  needs: NEEDS,
   pauseMs: 250,
   async open(api, object, fields) {
-    const readsCustom = [...fields].some((name) => CUSTOM_FIELD.test(name));
-    const types = readsCustom ? await typesOf(api, object) : new Map<string, string>();
+    const types = await typesOf(api, object, fields);
     if (!(types instanceof Map)) return types;
     return {
       kind: "listing",
@@ -34,12 +67,20 @@ export const pipedriveLister: RecordLister = {
 /** Most pages of field descriptions, 500 each. */
 const MOST_FIELD_PAGES = 20;
 
-/** The type of each custom field of an object. */
-async function typesOf(api: RecordApi, object: string): Promise<Map<string, string> | NotListed> {
+/** How long the fields of an object count as known, ms. */
+const FIELDS_KEPT_MS = 300_000;
+
+/** The type of each custom field of an object, if any of them is read. */
+async function typesOf(
+  api: RecordApi,
+  object: string,
+  fields: ReadonlySet<string>,
+): Promise<Map<string, string> | NotListed> {
   const types = new Map<string, string>();
+  if (![...fields].some((name) => CUSTOM_FIELD.test(name))) return types;
   let cursor: string | undefined;
   for (let pages = 0; pages < MOST_FIELD_PAGES; pages += 1) {
-    const page = await list(api, `${object}Fields`, "field_code", cursor);
+    const page = await list(api, `${object}Fields`, "field_code", cursor, {}, FIELDS_KEPT_MS);
     if (page.kind !== "page") return page;
     for (const { id, record } of page.records) types.set(id, textOf(record["field_type"]));
     if (page.next === undefined) return types;
@@ -54,6 +95,7 @@ async function list(
   idField: string,
   cursor: string | undefined,
   more: Readonly<Record<string, string>> = {},
+  keepMs = 0,
 ) {
   const query = new URLSearchParams({
     limit: "500",
@@ -61,15 +103,15 @@ async function list(
     ...(cursor !== undefined && { cursor }),
   });
   const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/api/v2", name);
-  const result = await api.get(`${url}?${query.toString()}`, {
-    "x-api-token": api.setting("PIPEDRIVE_API_TOKEN"),
-  });
+  const result = await api.get(`${url}?${query.toString()}`, headersOf(api), keepMs);
   return toPage(result, idField, ({ success, data, additional_data: additional }) =>
     success === true && isObject(additional)
       ? { list: data, next: additional["next_cursor"] }
       : undefined,
   );
 }
+
+const headersOf = (api: RecordApi) => ({ "x-api-token": api.setting("PIPEDRIVE_API_TOKEN") });
 
 /** A record as a webhook has it. */
 function asSent(record: Json, types: ReadonlyMap<string, string>): Json {
