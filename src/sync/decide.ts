@@ -4,6 +4,7 @@
  * Source: spec, "Endpoints" (404 on PUT means create, 409 on POST means update).
  */
 import { variantOf } from "../service-spec/business-relation.ts";
+import { mayBeFilled } from "./emptied.ts";
 import { agreesWithRow, type FingerprintOf } from "./fingerprint.ts";
 import { carryOver, keepsWith, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
@@ -80,7 +81,9 @@ export function decide(
   }
   // A termination never creates: a relation that turns out to be absent needs none.
   const update = known.exists === true || wanted.status === "terminated";
-  const fields = keptFieldsOf(variant, keepsWith(keeps, variant, notUnderstood));
+  // Where the service has no value there is nothing to keep, and no need to read it.
+  const unclear = notUnderstood.filter((field) => !present || mayBeFilled(field, known));
+  const fields = keptFieldsOf(variant, keepsWith(keeps, variant, unclear));
   if (!update) return { kind: "create", body };
   if (fields === undefined) return { kind: "update", body };
   if (wanted.kept === undefined) return { kind: "fetch", into: body };

@@ -35,6 +35,13 @@ export const filledIn = (body: Body): string =>
 export const fieldsOfLetters = (letters: string): string[] =>
   letters.split("").map((letter) => OPTIONAL[Number.parseInt(letter, 36)] ?? letter);
 
+/** Whether the service may have a value in this field. */
+export function mayBeFilled(field: string, { filled, fingerprint }: KnownFields): boolean {
+  const place = OPTIONAL.indexOf(field);
+  if (place < 0 || filled === undefined || fingerprint === undefined) return true;
+  return filled.includes(place.toString(36));
+}
+
 /** An update of a relation, as it is counted. */
 export interface FieldUpdate {
   /** Letters of the fields that had a value. */

@@ -171,3 +171,24 @@ describe("settleReply", () => {
     expect(plain).toBe("the service answered 400: branch is not allowed");
   });
 });
+
+test("A field that was not understood is read only if the service may have a value in it", () => {
+  const wanted = {
+    payload: { ...ada, city: "Bern" },
+    status: "mapped",
+    notUnderstood: ["birthDate"],
+  } as const;
+  const plain = fingerprintWith(undefined);
+  const born = rowOf({ ...ada, birthDate: "1980-01-01" }, 0, plain);
+  expect(decide(wanted, born, plain).kind).toBe("fetch");
+  expect(decide(wanted, rowOf(ada, 0, plain), plain)).toEqual({
+    kind: "update",
+    body: wanted.payload,
+  });
+  expect(decide(wanted, { ...rowOf(ada, 0, plain), uncertain: true }, plain).kind).toBe("fetch");
+  const unknown = { ...rowOf(ada, 0, plain), filled: undefined };
+  expect(decide(wanted, unknown, plain).kind).toBe("fetch");
+  expect(
+    decide({ ...wanted, notUnderstood: ["firstName"] }, rowOf(ada, 0, plain), plain).kind,
+  ).toBe("fetch");
+});
