@@ -137,6 +137,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
         await staged.stage(onceMore(state));
       return result;
     },
+    isToBeChecked: () => runtime.verifications.isToBeChecked(),
     audit: (state, change) => auditChange(runtime.trail, state, change),
     async storeDeadLetter(state, reason, problems) {
       await runtime.deadLetters.store(

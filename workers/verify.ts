@@ -1,5 +1,5 @@
 /**
- * Verifies proofs that an earlier request may have overwritten since (src/state/verifications.ts):
+ * Verifies proofs that an earlier request may have overwritten since, and one of many writes (src/state/verifications.ts):
  * one GET each, in the lane bulk, by any one process. What the service does not have is staged and
  * sent again.
  */
@@ -81,12 +81,14 @@ async function verify(
   permit: Permit,
   due: DueProof,
 ): Promise<boolean> {
-  const { clock, config, keptFields, keyring, log, recordName, verifications } = runtime;
+  const { clock, config, keptFields, keyring, log, metrics, recordName, verifications } = runtime;
   const reply = await access.send(permit, { kind: "fetch" }, due.crmCode);
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const found = verifyProof(reply, due.proof, fingerprintOf);
   if (found === "something_else" && (await verifications.withdraw(due))) {
-    log.warn({ record: recordName(due.crmCode) }, "change.overwritten");
+    const record = recordName(due.crmCode);
+    if (due.isSpotCheck) metrics.relationsNotStored.inc();
+    log.warn({ record }, due.isSpotCheck ? "change.not_stored" : "change.overwritten");
   }
   const isTooOld = clock.now() - due.at > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS;
   if (found === "same" || (found === "unknown" && isTooOld)) await verifications.finish(due);

@@ -43,6 +43,10 @@ export const LOG_EVENTS = {
   ],
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
+  "change.not_stored": [
+    "The service had confirmed a change, and did not have it when it was read minutes later. It is sent again.",
+    "`record` names it.",
+  ],
   "termination.held": [
     "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
     "`record` names it; crmsync held list shows all of them.",

@@ -1,6 +1,6 @@
 /**
  * Proofs that are verified once, some minutes later: an earlier request of the same record had no answer, and
- * could still have taken effect after the state that was proven. The state stays with its record until then.
+ * could still have taken effect after the state that was proven; or the write is one of many that are checked. The state stays with its record until then.
  */
 import type { Redis } from "ioredis";
 import { expire, verified, withdraw } from "../sync/person.ts";
@@ -16,17 +16,28 @@ export interface DueProof {
   /** What the service must have, and when that was proven, ms. */
   readonly proof: NonNullable<Staged["proof"]>;
   readonly at: number;
+  readonly isSpotCheck: boolean;
 }
+
+/** One of so many writes is read once more, the first of them after a quarter: more would spend the quota on it. */
+const WRITES_A_CHECK = 200;
 
 export class Verifications {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #store: RecordStore;
+  #written = 0;
 
   constructor(redis: Redis, keys: Keys, store: RecordStore) {
     this.#redis = redis;
     this.#keys = keys;
     this.#store = store;
+  }
+
+  /** Whether the write that this process has just made is one of those that are checked. */
+  isToBeChecked(): boolean {
+    this.#written += 1;
+    return this.#written % WRITES_A_CHECK === WRITES_A_CHECK / 4;
   }
 
   /** @param now Redis' time, ms */
@@ -60,9 +71,9 @@ export class Verifications {
       const { now, staged } = read;
       switch (staged?.phase) {
         case "proven": {
-          const { proof = NO_PROOF, provedAt: at = now, version } = staged;
+          const { proof = NO_PROOF, provedAt: at = now, spotCheck = false, version } = staged;
           const record = { ...read, staged: { ...staged, due: now + leaseMs } };
-          return { record, outcome: { crmCode, version, proof, at } };
+          return { record, outcome: { crmCode, version, proof, at, isSpotCheck: spotCheck } };
         }
         case "left":
           return { record: expire(read), outcome: undefined };

@@ -41,7 +41,7 @@ export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
    * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone`, `relation_unknown`, `id_reused <source>` → how many in the last hour.
+   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Length of the quota's hour window. */
@@ -231,6 +231,13 @@ function ledgerFindings(
         : `${gone} relations that crmsync had sent are`;
     warn(
       `In the last hour ${relations} no longer on the service: somebody has deleted them, or the service was reset. Unchanged records are not sent again before: crmsync ledger forget --apply.`,
+    );
+  }
+  const notStored = outcomes["not_stored"] ?? 0;
+  if (notStored > 0) {
+    const changes = counted(notStored, "change", "changes");
+    warn(
+      `In the last hour the service did not have ${changes} that it had confirmed minutes before, of the few that are read again: others may be missing, too. They are sent again; compare the CRM with the service (crmsync reconcile), and ask those who run the service.`,
     );
   }
   if (doubles.length > 0) found.push(doubleFinding(doubles));

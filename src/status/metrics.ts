@@ -148,7 +148,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `relation_unknown`, `sent <lane>`, `id_reused <source>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
+     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
      * `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
@@ -158,6 +158,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
         ...(await countsOf(own.rejected, ({ reason, field }) => `rejected ${reason} ${field}`)),
         ...(await countsOf(own.relationsGone, () => "relation_gone")),
         ...(await countsOf(own.relationsUnknown, () => "relation_unknown")),
+        ...(await countsOf(own.relationsNotStored, () => "not_stored")),
         ...(await countsOf(own.intakeRequests, ({ route, code }) =>
           SENDER_ERRORS.has(String(code)) ? `sender_error ${route} ${code}` : undefined,
         )),
@@ -254,6 +255,10 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
     relationsGone: counter(
       "relations_gone_total",
       "Relations that the ledger knew, and that the service does not have any more.",
+    ),
+    relationsNotStored: counter(
+      "relations_not_stored_total",
+      "Changes that the service had confirmed, and did not have when they were read minutes later; one of 200 is read.",
     ),
     relationsUnknown: counter(
       "relations_unknown_total",

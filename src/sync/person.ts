@@ -105,7 +105,7 @@ function isBehind(staged: Staged, known: Orders, settled: Orders): boolean {
 export function withdraw(known: KnownRecord, version: number, at: Now): Changed {
   const { row, staged } = known;
   if (staged?.phase !== "proven" || staged.version !== version) return undefined;
-  const { proof: _, provedAt: __, ...state } = staged;
+  const { proof: _, provedAt: __, spotCheck: ___, ...state } = staged;
   // Who pauses or cancels the lane bulk means imports, not this state. The late request has arrived by now: to verify
   // again what is sent again would never end where the service changes what it is sent.
   const waits: Staged = {

@@ -124,7 +124,9 @@ function afterProof(
   at: Now & { readonly verifyMs: number },
 ): Staged | undefined {
   const heldUntil = how.holdMs === undefined || how.holdMs === 0 ? undefined : at.now + how.holdMs;
-  const isProven = late && typeof how.row === "object" && !how.row.uncertain && row !== undefined;
+  const isChecked = late || how.spotCheck === true;
+  const isProven =
+    isChecked && typeof how.row === "object" && !how.row.uncertain && row !== undefined;
   if (!isProven) {
     return leftOf(
       { ...staged, late: late || undefined, taken: undefined, heldUntil },
@@ -142,7 +144,8 @@ function afterProof(
     doubt: undefined,
     kept: undefined,
     due: Math.max(at.now + at.verifyMs, heldUntil ?? 0),
-    late: true,
+    late: late || undefined,
+    spotCheck: !late || undefined,
     taken: undefined,
     heldUntil,
     proof: { exists: row.exists, fingerprint: row.fingerprint },

@@ -144,9 +144,7 @@ function settledWithout(
 ): SettledAs | undefined {
   const proven = provenOf(row, warm);
   // While a request is under way, or an earlier one may still take effect, what is proven must be verified.
-  const isOpen =
-    staged !== undefined &&
-    (staged.late === true || staged.taken !== undefined || staged.phase === "proven");
+  const isOpen = staged !== undefined && (staged.late === true || staged.taken !== undefined);
   if (proven.exists === undefined || proven.uncertain || isOpen) return undefined;
   if (!proven.exists) {
     return status.is === "terminated" && (proven.byList !== true || leaves === true)
@@ -218,7 +216,7 @@ function stageChange(
   const isHeld = status.is === "terminated" && (held !== undefined || isOther);
   const phase = isHeld ? "held" : "waits";
   const taken = waits?.taken;
-  const late = before?.late === true || before?.phase === "proven";
+  const late = before?.late === true;
   const staged: Staged = {
     version: Math.max(at.nowUs, (before?.version ?? 0) + 1),
     phase,

@@ -47,6 +47,8 @@ export interface SyncPorts {
     how: Settlement,
     end: Pick<RunEnd, "outcome" | "reason" | "problems">,
   ): Promise<SettleResult>;
+  /** Whether this write, which was answered, is read once more: one of many is. */
+  isToBeChecked(): boolean;
   /** Writes the change's line of the audit trail. */
   audit(state: TakenState, change: AuditedChange): Promise<void>;
   storeDeadLetter(
@@ -136,10 +138,12 @@ async function carryOut(
       const settled = settleReply(reply, decision, state, known, context);
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
+      const isWritten = reply.kind === "created" || reply.kind === "updated";
+      const spotCheck = isWritten && settlement.finished && ports.isToBeChecked();
       // Before the ledger knows it: after a crash in between the change runs again, and has two lines.
       const change = auditedChange(decision, settled, state);
       if (change !== undefined) await ports.audit(state, change);
-      await ports.settle(state, settlement, end);
+      await ports.settle(state, spotCheck ? { ...settlement, spotCheck } : settlement, end);
       return end;
     }
   }

@@ -332,3 +332,39 @@ it("one process that cannot resolve a name on the way to the service does not st
     what: "the healthy process sends everything",
   });
 });
+
+it("a service that confirms writes and stores none is noticed by a read of one of many", () =>
+  withProxy({ QUOTA_HOUR_MS: "24000" }, async ({ proxy, daemon, sandbox }) => {
+    proxy.answer = ({ body, method }) => (method === "POST" ? { status: 201, body } : undefined);
+    const codes = Array.from({ length: 55 }, (_, n) => `c${n}`);
+    await push(
+      daemon,
+      codes.map((code) => personEvent(code)),
+    );
+    await waitUntilSettled(daemon);
+    const [checked = ""] = await waitFor(
+      () => {
+        const read = proxy.requests.filter(
+          ({ method, path }) => method === "GET" && /\/c\d+$/.test(path),
+        );
+        return read.length > 0
+          ? read.map(({ path }) => path.slice(path.lastIndexOf("/") + 1))
+          : undefined;
+      },
+      { what: "one of the relations is read" },
+    );
+    proxy.answer = () => undefined;
+    // What was missing is sent again, and that is believed.
+    await waitFor(async () => (await sandbox.relations()).has(checked), {
+      what: "it is sent again",
+    });
+    expect((await sandbox.relations()).size).toBe(1);
+    expect(await daemon.metric("crmsync_relations_not_stored_total")).toBe(1);
+    await waitFor(
+      async () =>
+        (await daemon.status()).findings.some(({ says }) =>
+          says.includes("1 change that it had confirmed"),
+        ),
+      { what: "the finding" },
+    );
+  }));

@@ -125,6 +125,7 @@ export const REQUESTS: RowSpec = {
         { expr: `sum(${increase("retries_total")})`, legend: "retries" },
         { expr: `sum(${increase("relations_gone_total")})`, legend: "relations gone" },
         { expr: `sum(${increase("relations_unknown_total")})`, legend: "relations never known" },
+        { expr: `sum(${increase("relations_not_stored_total")})`, legend: "confirmed, not stored" },
       ],
     },
   ],

@@ -355,6 +355,7 @@ export class Simulation {
         return taken;
       },
       admitUpdate: async () => [],
+      isToBeChecked: () => false,
       admitTermination: async (state, when) => {
         await run.checkpoint();
         return this.#guard.admit(state, when);
