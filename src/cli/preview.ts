@@ -76,6 +76,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
     if (options.ask === true && inputs.length > 1) {
       throw new UserError(`--ask is for one record, and ${file} holds ${inputs.length}`);
     }
+    if (view.isBlind) process.stderr.write(BLIND);
     const nameless = inputs.filter(({ hasId }) => !hasId).length;
     if (nameless > 0) process.stderr.write(`${printable(namelessText(nameless, options))}\n`);
     const previews: PlacedPreview[] = [];
@@ -139,6 +140,9 @@ function printAll(previews: readonly PlacedPreview[]): void {
   print([...few, printSummary(allPrintable(summarise(previews)))].join("\n"));
 }
 
+const BLIND =
+  "The daemon's Redis could not be reached (set DATA_DIR or REDIS_URL as for the daemon): what the service has is not known, and the specification's value lists stand for the tenant's\n";
+
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Without a Redis, the specification's own value lists apply and the decision is not known. */
@@ -146,16 +150,14 @@ async function openView(
   config: Config,
   { keeps }: Mapping,
   ask: boolean,
-): Promise<ServiceView & { close(): Promise<void> }> {
+): Promise<ServiceView & { readonly isBlind: boolean; close(): Promise<void> }> {
   const redis = await connectOnce(config).catch((error: unknown) => {
     if (error instanceof UserError && !ask) return undefined;
     throw error;
   });
   if (redis === undefined) {
-    process.stderr.write(
-      "The daemon's Redis could not be reached (set DATA_DIR or REDIS_URL as for the daemon): what the service has is not known, and the specification's value lists stand for the tenant's\n",
-    );
     return {
+      isBlind: true,
       lists: DEFAULT_TENANT_LISTS,
       fingerprintOf: fingerprintWith(undefined, keeps),
       known: async () => undefined,
@@ -173,6 +175,7 @@ async function openView(
   }
   const service = ask ? openReader(config, stores) : undefined;
   return {
+    isBlind: false,
     lists: stores.tenantLists.current(),
     fingerprintOf: await stores.keyring.fingerprintOf(keeps),
     known: async (crmCode) => {

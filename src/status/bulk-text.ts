@@ -46,7 +46,8 @@ const requestsText = ({ requests }: BulkStatus): string =>
 
 function endText({ endsAt, paused, plan }: BulkStatus, at: string): string {
   if (endsAt !== null) {
-    return `${localTime(endsAt)} (in ${duration(Date.parse(endsAt) - Date.parse(at))})`;
+    const inMs = Date.parse(endsAt) - Date.parse(at);
+    return inMs < 1000 ? "within seconds" : `${localTime(endsAt)} (in ${duration(inMs)})`;
   }
   if (paused !== null) return "unknown until crmsync bulk resume";
   return plan !== null && plan.left > 0 && !plan.running

@@ -42,3 +42,16 @@ it("a finding is broken at the edge of the terminal, so that its remedy can be r
     "  docs/runbook.md#x",
   ]);
 });
+
+it("what waits is never drained in 0 s", () => {
+  const shown = (inMs: number) => {
+    const quota = { ...IDLE.quota, hasSent: true, drainedAt: () => NOW + inMs };
+    const readings = { ...IDLE, now: NOW, quota, unsynced: { live: 3, bulk: 0 } };
+    const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
+    const status = statusOf(readings, readConfig({}), "1");
+    const backlog = { ...status.backlog, drainedAt: new Date(NOW + inMs).toISOString() };
+    return statusLines({ ...status, backlog }, view).find((line) => line.startsWith("drained"));
+  };
+  expect(shown(0)).toMatch(/^drained +within seconds$/);
+  expect(shown(90_000)).toMatch(/\(in 2 min\)$/);
+});
